@@ -50,6 +50,19 @@ def collector(cluster: SimulatedCluster, root: Path) -> Collector:
     return Collector(cluster, cluster.clock, root, collector_id="here")
 
 
+def begun(cluster: SimulatedCluster, root: Path) -> Collector:
+    """Return a collector that has polled once, ten seconds ago."""
+    one = collector(cluster, root)
+    one.poll()
+    cluster.advance(10)
+    return one
+
+
+def rows_of(polled: PollResult) -> list[dict[str, Any]]:
+    """Return the samples of one poll."""
+    return pq.ParquetFile(polled.segment).read().to_pylist()
+
+
 def poll_for(cluster: SimulatedCluster, root: Path, polls: int) -> list[PollResult]:
     one = collector(cluster, root)
     out = []
@@ -85,16 +98,14 @@ def test_each_poll_is_a_segment_with_one_row_a_replica(
 def test_offset_deltas_add_up_to_what_the_log_grew(
     cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
-    segments = [p.segment for p in poll_for(cluster, tmp_path, 5)]
     rows = [
         row
-        for path in segments
-        for row in pq.ParquetFile(path).read().to_pylist()
+        for polled in poll_for(cluster, tmp_path, 5)
+        for row in rows_of(polled)
         if (row["topic"], row["partition"]) == TP and row["is_leader"]
     ]
-    assert (
-        sum(r["offset_delta"] or 0 for r in rows) == rows[-1]["end_offset"] - rows[0]["end_offset"]
-    )
+    grown = rows[-1]["end_offset"] - rows[0]["end_offset"]
+    assert sum(r["offset_delta"] or 0 for r in rows) == grown
 
 
 def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_path: Path) -> None:
@@ -115,14 +126,10 @@ def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_
 def test_a_stopped_broker_makes_the_poll_partial_and_leaders_move(
     cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
-    one = collector(cluster, tmp_path)
-    one.poll()
-    cluster.advance(10)
+    one = begun(cluster, tmp_path)
     cluster.stop_broker(1)
     cluster.advance(10)
-    segment = one.poll().segment
-    assert segment is not None
-    rows = {(r["topic"], r["broker_id"]): r for r in pq.ParquetFile(segment).read().to_pylist()}
+    rows = {(r["topic"], r["broker_id"]): r for r in rows_of(one.poll())}
     assert Flag(rows["t", 1]["flags"]) & Flag.PARTIAL_POLL
     assert rows["t", 1]["size_bytes"] is None
     assert rows["quiet", 3]["flags"] == 0
@@ -142,21 +149,21 @@ def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
         cluster.advance(10)
         return groups(**more)
 
-    one = collector(cluster, tmp_path)
-    one.poll()
-    cluster.advance(10)
+    one = begun(cluster, tmp_path)
     with monkeypatch.context() as dying:
         dying.setattr(cluster, "fetch_offsets", in_vain)
         dying.setattr(cluster, "describe_groups", listed_late)
-        segments = [one.poll().segment]
-    segments.append(one.poll().segment)
+        polls = [one.poll()]
+    polls.append(one.poll())
     cluster.advance(10)
-    segments.append(one.poll().segment)
+    polls.append(one.poll())
     # The second of them begins as the commits of the first are read: of no time nothing is told.
-    for segment, seconds, commits in zip(segments, (10, 30, 10), (1, 0, 1), strict=True):
-        assert segment is not None
-        rows = pq.ParquetFile(segment).read().to_pylist()
-        led = next(r for r in rows if (r["topic"], r["partition"], r["broker_id"]) == ("t", 0, 1))
+    for polled, seconds, commits in zip(polls, (10, 30, 10), (1, 0, 1), strict=True):
+        led = next(
+            r
+            for r in rows_of(polled)
+            if (r["topic"], r["partition"], r["broker_id"]) == ("t", 0, 1)
+        )
         assert led["dt_ms"] == seconds * 1000
         assert led["in_bytes"] / seconds == pytest.approx(4e6, rel=0.02)
         if commits:
@@ -180,9 +187,7 @@ def test_what_is_read_by_a_group_whose_coordinator_is_away_is_unknown_and_not_0(
             return (Group(group.id, "unknown", "", None, (), {}, fault=away),)
         return (replace(group, committed={}, committed_fault=away),)
 
-    one = collector(cluster, tmp_path)
-    one.poll()
-    cluster.advance(10)
+    one = begun(cluster, tmp_path)
     with monkeypatch.context() as outage:
         outage.setattr(cluster, "describe_groups", without)
         assert out_bytes_per_s(one.poll()) == {"t": None, "quiet": 0.0}
@@ -201,9 +206,7 @@ def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unk
         return (replace(group, protocol="connect", members=(), fault=Fault("NOT_TOLD")),)
 
     monkeypatch.setattr(cluster, "describe_groups", of_workers)
-    one = collector(cluster, tmp_path)
-    one.poll()
-    cluster.advance(10)
+    one = begun(cluster, tmp_path)
     assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
 
 
@@ -217,9 +220,7 @@ def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
         return tuple(group for group in groups() if group.id in there)
 
     monkeypatch.setattr(cluster, "describe_groups", some)
-    one = collector(cluster, tmp_path)
-    one.poll()
-    cluster.advance(10)
+    one = begun(cluster, tmp_path)
     assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": None}
     memory = measure_interval(one.read(), None).memory
     assert set(memory.commits) == {"g"}
@@ -247,10 +248,9 @@ def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anyb
 
 def out_bytes_per_s(polled: PollResult) -> dict[str, float | None]:
     """Return what is read of each topic's partition 0."""
-    assert polled.segment is not None
     return {
         row["topic"]: None if row["out_bytes"] is None else row["out_bytes"] * 1000 / row["dt_ms"]
-        for row in pq.ParquetFile(polled.segment).read().to_pylist()
+        for row in rows_of(polled)
         if row["partition"] == 0 and row["is_leader"]
     }
 
@@ -265,11 +265,7 @@ def test_a_moved_replica_starts_a_size_series_of_its_own(
     end = cluster.fetch_offsets([TP], OffsetAt.LATEST)[TP]
     one.poll()
     cluster.advance(60)
-    segment = one.poll().segment
-    assert segment is not None
-    rows = [
-        r for r in pq.ParquetFile(segment).read().to_pylist() if (r["topic"], r["partition"]) == TP
-    ]
+    rows = [r for r in rows_of(one.poll()) if (r["topic"], r["partition"]) == TP]
     assert sorted(r["broker_id"] for r in rows) == [1, 3]
     assert next(r for r in rows if r["is_leader"])["end_offset"] > end
 
@@ -409,8 +405,7 @@ def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
     last = heard[2]
     assert isinstance(last, PollResult)
     assert last.segment is not None
-    rows = pq.ParquetFile(last.segment).read().to_pylist()
-    assert {row["dt_ms"] for row in rows if row["is_leader"]} == {20_000}
+    assert {row["dt_ms"] for row in rows_of(last) if row["is_leader"]} == {20_000}
 
 
 def test_a_collector_that_starts_again_at_once_never_uses_a_poll_id_twice(

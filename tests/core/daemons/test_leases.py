@@ -130,20 +130,50 @@ def test_asking_who_has_a_role_takes_it_from_nobody(
             assert ours
 
 
-def test_a_pipeline_that_breaks_off_says_so_to_its_readers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-
+def work_fails(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(_: object) -> None:
         raise RuntimeError("Job aborted: no space left on device\nat org.apache…")
 
     monkeypatch.setattr(service, "_run", breaks)
+
+
+def lease_fails(root: Path, _: pytest.MonkeyPatch) -> None:
+    lease_file(root, "c", service.PIPELINE).mkdir(parents=True)
+
+
+def readers_fail(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def present(_: Readers) -> bool:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Readers, "are_present", present)
+    monkeypatch.setattr(service, "_run", lambda service: service.keep_on())
+
+
+@pytest.mark.parametrize(
+    ("fails", "words"),
+    [
+        (work_fails, "Job aborted: no space left on device"),
+        (lease_fails, "Is a directory"),
+        (readers_fail, "Input/output error"),
+    ],
+)
+def test_a_pipeline_that_breaks_off_tells_its_readers_why(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fails: Callable[[Path, pytest.MonkeyPatch], None],
+    words: str,
+) -> None:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
-    words = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
-    assert service.main([*words, "--first-trigger", "2"]) == 1
-    trouble = background.pipeline_trouble(tmp_path, "c")
-    assert trouble.splitlines()[0].endswith("Job aborted: no space left on device")
+    fails(tmp_path, monkeypatch)
+    given = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
+    assert service.main([*given, "--first-trigger", "2"]) == ExitCode.FAILED
+    title, details = (background.pipeline_trouble(tmp_path, "c") or "\n").splitlines()
+    assert title.startswith("The pipeline broke off: ")
+    assert words in title
+    assert words in Path(details.partition(": ")[2]).read_text()
+    assert title in caplog.text
 
 
 @pytest.mark.parametrize("cluster_id", ["c", "-kX9_ids-may-begin-so"])
@@ -190,86 +220,45 @@ def test_what_serves_reads_the_words_that_it_is_started_with(
         )
 
 
-def test_an_error_of_the_work_is_the_exit_code_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Return what does some work in the role of a keeper, and its exit code."""
     monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
-    given = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
-    told: list[TrimtabError] = []
-
-    def refused(_: Service) -> None:
-        raise RefusedError("It may not.")
-
+    options = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
     log = logging.getLogger("trimtab.test-keeper")
-    code = run_service("keeper", given, refused, log=log, on_failure=told.append)
-    assert code == ExitCode.REFUSED
+    return lambda work, **more: run_service("keeper", options, work, log=log, **more)
+
+
+def refused(_: Service) -> None:
+    raise RefusedError("It may not.")
+
+
+def test_an_error_of_the_work_is_the_exit_code_and_told(
+    served: Callable[..., int], caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[TrimtabError] = []
+    assert served(refused, on_failure=told.append) == ExitCode.REFUSED
     assert [str(error) for error in told] == ["It may not."]
     assert "It may not." in caplog.text
 
 
-def lease_fails(root: Path, _: pytest.MonkeyPatch) -> None:
-    lease_file(root, "c", service.PIPELINE).mkdir(parents=True)
-
-
-def readers_fail(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def present(_: Readers) -> bool:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(Readers, "are_present", present)
-    monkeypatch.setattr(service, "_run", lambda service: service.keep_on())
-
-
-@pytest.mark.parametrize(
-    ("fails", "words"),
-    [(lease_fails, "Is a directory"), (readers_fail, "Input/output error")],
-)
-def test_who_breaks_off_outside_of_the_work_tells_why_too(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    fails: Callable[[Path, pytest.MonkeyPatch], None],
-    words: str,
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
-    fails(tmp_path, monkeypatch)
-    given = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
-    assert service.main([*given, "--first-trigger", "2"]) == ExitCode.FAILED
-    title, details = (background.pipeline_trouble(tmp_path, "c") or "\n").splitlines()
-    assert title.startswith("The pipeline broke off: ")
-    assert words in title
-    assert words in Path(details.partition(": ")[2]).read_text()
-    assert title in caplog.text
-
-
 def test_a_reason_that_cannot_be_told_is_in_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    served: Callable[..., int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
-    given = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
-
-    def refused(_: Service) -> None:
-        raise RefusedError("It may not.")
-
     def full(_: TrimtabError) -> None:
         raise OSError(28, "No space left on device")
 
-    log = logging.getLogger("trimtab.test-keeper")
-    assert run_service("keeper", given, refused, log=log, on_failure=full) == ExitCode.REFUSED
+    assert served(refused, on_failure=full) == ExitCode.REFUSED
     assert "It may not." in caplog.text
     assert "No space left on device" in caplog.text
 
 
 def test_the_second_in_a_role_ends_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, served: Callable[..., int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
-    given = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
     worked: list[Service] = []
-    with hold_lease(lease_file(tmp_path, "c", "keeper")) as ours:
-        assert ours
-        log = logging.getLogger("trimtab.test-keeper")
-        assert run_service("keeper", given, worked.append, log=log) == 0
+    with hold_lease(lease_file(tmp_path, "c", "keeper")):
+        assert served(worked.append) == 0
     assert not worked
     assert "another keeper has this cluster" in caplog.text
 

@@ -137,6 +137,16 @@ def test_one_that_cannot_be_started_for_now_is_tried_again(
     eventually(lambda: beating() <= before)
 
 
+def served(root: Path) -> tuple[serving.Supervisor, serving.Supervisor]:
+    """Read a cluster's load and its timeline."""
+    address = Address("127.0.0.1:1")
+    reader = background.start_load(address, "c", root=root)
+    recording = start_recording(address, "c", root=root)
+    assert reader is not None
+    assert recording is not None
+    return reader, recording
+
+
 def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,9 +161,7 @@ def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_r
 
     monkeypatch.setattr(serving, "spawn", spawn)
     files.write_text(layout.trouble(tmp_path, "c"), "Of an earlier one.\n")
-    address = Address("127.0.0.1:1")
-    reader = background.start_load(address, "c", root=tmp_path)
-    recording = start_recording(address, "c", root=tmp_path)
+    reader, recording = served(tmp_path)
     assert reader.trouble() is None
     files.write_text(layout.trouble(tmp_path, "c"), "Java is missing.\n")
     modules = ("core.load.daemon", "core.pipeline.service", "core.watch.timeline.daemon")
@@ -180,9 +188,7 @@ def test_why_something_cannot_be_started_is_told_until_it_can(
         return Process(os.getpid(), "killed for its memory")
 
     monkeypatch.setattr(serving, "spawn", spawn)
-    address = Address("127.0.0.1:1")
-    reader = background.start_load(address, "c", root=tmp_path)
-    recording = start_recording(address, "c", root=tmp_path)
+    reader, recording = served(tmp_path)
     full.append(OSError(28, "No space left on device"))
     why = "cannot be started: No space left on device."
     eventually(lambda: reader.trouble() == f"The collector {why}")

@@ -60,16 +60,17 @@ def test_one_change_of_a_partition_is_one_event(
         assert format_event(event) == text
 
 
-def test_a_move_that_was_cancelled_went_back() -> None:
+@pytest.mark.parametrize(
+    ("after", "text"),
+    [
+        (QUIET, "a-0 went back, on 1,2,3 again"),
+        (first(row("a", 0, (1, 2, 4))), "a-0 has moved, now on 1,2,4"),
+    ],
+)
+def test_an_end_of_a_move_says_where_it_is_now(after: list[PartitionRow], text: str) -> None:
     moving = first(row("a", 0, (1, 2, 3, 4), adding=(4,), removing=(3,)))
-    (event,) = find_changes(cluster(moving), cluster(QUIET))
-    assert format_event(event) == "a-0 went back, on 1,2,3 again"
-
-
-def test_an_end_of_a_move_says_where_it_is_now() -> None:
-    moving = first(row("a", 0, (1, 2, 3, 4), adding=(4,), removing=(3,)))
-    (event,) = find_changes(cluster(moving), cluster(first(row("a", 0, (1, 2, 4)))))
-    assert format_event(event) == "a-0 has moved, now on 1,2,4"
+    (event,) = find_changes(cluster(moving), cluster(after))
+    assert format_event(event) == text
     assert not event.kind & Kind.ISR_SHRINK, "what was taken away did not fall behind"
 
 

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -52,18 +53,7 @@ def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
     timeline.close()
 
 
-def test_a_jump_is_not_disturbed_by_what_was_told(tmp_path: Path) -> None:
-    timeline = Timeline.write(tmp_path / "a.timeline")
-    pictures = restless(20)
-    recorded(timeline, pictures)
-    before = timeline.state_at(at(100))
-    timeline.report([Event(at(50), Kind.RUN, None, Note("run 1", "began"))])
-    after = timeline.state_at(at(100))
-    assert before.leader.tolist() == after.leader.tolist()
-    timeline.close()
-
-
-def test_the_same_told_again_is_one_happening(tmp_path: Path) -> None:
+def test_the_same_told_again_is_one_happening() -> None:
     events = [Event(at(n), Kind.CLIENT, None, Note("probe", "timed out", (1,))) for n in range(3)]
     assert [one.text for one in group_events(events)] == ["probe: timed out, 3 times, over 2 s"]
 
@@ -175,24 +165,21 @@ def test_a_file_of_the_format_before_is_read_and_brought_up_to_this_one(tmp_path
     reader.close()
 
 
-def test_what_was_told_long_ago_is_let_go(tmp_path: Path) -> None:
-    timeline = Timeline.write(tmp_path / "a.timeline")
-    timeline.report([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
-    timeline.forget(at(6))
-    assert [format_event(event) for event in timeline.told()] == [
-        "run: 6",
-        "run: 7",
-        "run: 8",
-        "run: 9",
-    ]
-    timeline.close()
+@pytest.fixture
+def ten_notes(tmp_path: Path) -> Iterator[Timeline]:
+    with closing(Timeline.write(tmp_path / "a.timeline")) as timeline:
+        timeline.report([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
+        yield timeline
+
+
+def test_what_was_told_long_ago_is_let_go(ten_notes: Timeline) -> None:
+    ten_notes.forget(at(6))
+    left = [format_event(event) for event in ten_notes.told()]
+    assert left == ["run: 6", "run: 7", "run: 8", "run: 9"]
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, 1), (4, 4), (10, 10), (11, 10)])
-def test_the_newest_of_what_was_told(tmp_path: Path, count: int, found: int) -> None:
-    timeline = Timeline.write(tmp_path / "a.timeline")
-    timeline.report([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
-    since = timeline.since_newest_notes(count)
-    assert len(list(timeline.told(since))) == found
+def test_the_newest_of_what_was_told(ten_notes: Timeline, count: int, found: int) -> None:
+    since = ten_notes.since_newest_notes(count)
+    assert len(list(ten_notes.told(since))) == found
     assert (since is None) is (count >= 10)
-    timeline.close()

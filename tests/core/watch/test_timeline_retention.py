@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_timeline_store import assert_same, recorded, restless
+from test_timeline_store import assert_was, recorded, restless
 from watch_help import at
 
 from core.watch.timeline import store
@@ -35,20 +35,17 @@ def test_what_is_old_is_let_go_and_the_rest_is_as_before(
     timeline.forget(at(300))
     assert at(0) < timeline.span[0] <= at(300)
     for picture in pictures[30:]:
-        found = timeline.state_at(picture.fetched_at)
-        assert_same(found, picture)
+        assert_was(timeline, picture)
     assert timeline.state_at(at(0)) is None
 
 
 def test_of_a_quiet_cluster_too_what_is_old_is_let_go(timeline: Timeline) -> None:
     day = 86_400
-    first, *others = restless(60)
-    daily = [replace(p, fetched_at=at(day * n)) for n, p in enumerate([first, *others])]
+    daily = [replace(p, fetched_at=at(day * n)) for n, p in enumerate(restless(60))]
     recorded(timeline, daily)
     timeline.forget(at(day * 30))
     assert at(day * 28) <= timeline.span[0] <= at(day * 30)
-    found = timeline.state_at(at(day * 40))
-    assert_same(found, daily[40])
+    assert_was(timeline, daily[40])
 
 
 def test_a_file_that_grows_too_large_loses_the_oldest(
@@ -77,8 +74,7 @@ def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
     timeline.forget(at(-1), max_bytes=seen_alone // 2)
     assert timeline.bytes <= seen_alone // 2
     assert timeline.span[1] == at(1_990)
-    last = timeline.state_at(at(1_990))
-    assert_same(last, pictures[-1])
+    assert_was(timeline, pictures[-1])
 
 
 def test_what_was_told_while_it_was_seen_goes_with_what_was_seen_then(

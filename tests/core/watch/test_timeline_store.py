@@ -61,6 +61,13 @@ def recorded(timeline: Timeline, pictures: list[ClusterState]) -> list[Event]:
     return found
 
 
+def assert_was(timeline: Timeline, picture: ClusterState, *, late: float = 0.0) -> None:
+    """Check that at a picture's time, or so many seconds later, the cluster is as in it."""
+    found = timeline.state_at(picture.fetched_at + timedelta(seconds=late))
+    assert found is not None
+    assert_same(found, picture)
+
+
 @pytest.mark.parametrize("every", [1, 7, 50, 10**9])
 def test_the_cluster_is_as_it_was_at_each_moment(
     timeline: Timeline, every: int, monkeypatch: pytest.MonkeyPatch
@@ -69,9 +76,8 @@ def test_the_cluster_is_as_it_was_at_each_moment(
     pictures = restless(40)
     recorded(timeline, pictures)
     for picture in pictures:
-        for late in (0.0, 4.0):
-            found = timeline.state_at(picture.fetched_at + timedelta(seconds=late))
-            assert_same(found, picture)
+        assert_was(timeline, picture)
+        assert_was(timeline, picture, late=4.0)
     assert timeline.state_at(at(-1)) is None
 
 
@@ -111,8 +117,7 @@ def test_the_next_recorder_goes_on_where_the_last_one_was(tmp_path: Path) -> Non
     for before, after in pairwise(pictures[14:]):
         second.append(find_changes(before, after), after)
     for picture in pictures:
-        found = second.state_at(picture.fetched_at)
-        assert_same(found, picture)
+        assert_was(second, picture)
     second.close()
 
 
@@ -182,8 +187,7 @@ def test_what_could_not_be_kept_leaves_no_traces_in_what_is_kept_next(
     timeline.append(seen[1], topics[3])
     assert list(timeline.events()) == [*seen[0], *seen[1]]
     for picture in topics[2:]:
-        found = timeline.state_at(picture.fetched_at)
-        assert_same(found, picture)
+        assert_was(timeline, picture)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from run_help import MB, TARGETS, TWO, Faulty, Run, cluster, plan_of, set_config, submitted
 
 from core.cluster.configs import (
-    FOLLOWER_RATE,
     LEADER_LIST,
     LEADER_RATE,
     ConfigChange,
@@ -139,11 +138,6 @@ def test_what_takes_long_is_asked_less_often(watched: Watched) -> None:
     assert len(watched.asked) > 8
 
 
-def test_what_stands_as_recording_begins_was_not_set_then(watched: Watched) -> None:
-    set_config(watched.client, Resource.broker(1), FOLLOWER_RATE, "1000")
-    assert watched.look() == [f"broker 1: {FOLLOWER_RATE} found at 1.0 kB/s"]
-
-
 def test_the_next_recorder_tells_only_what_has_changed_since(watched: Watched) -> None:
     watched.look()
     for broker, rate in ((1, "1000"), (2, "2000"), (3, "3000")):
@@ -225,7 +219,7 @@ def test_that_rates_may_not_be_read_is_told_once_and_nothing_is_gone_by_it(
 ) -> None:
     two = Resource.broker(2)
     set_config(watched.client, two, LEADER_RATE, "1000")
-    assert len(watched.look()) == 1
+    assert watched.look() == [f"broker 2: {LEADER_RATE} found at 1.0 kB/s"], "as recording begins"
     no = Fault("CLUSTER_AUTHORIZATION_FAILED")
     watched.faulty.replaced["describe_configs"] = lambda real, of, names: {
         one: no if one == two else answer for one, answer in real(of, names).items()

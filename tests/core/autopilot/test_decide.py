@@ -130,9 +130,7 @@ def test_a_controller_that_has_just_changed_is_given_a_minute(first: int | None,
 
 
 @pytest.mark.parametrize(("looks", "rule"), [(1, "few-looks"), (2, "few-looks"), (3, "act")])
-def test_the_collectors_own_intervals_are_enough_when_there_are_three(
-    looks: int, rule: str
-) -> None:
+def test_three_of_the_collectors_intervals_are_enough(looks: int, rule: str) -> None:
     state = hot()
     observed = look(state, load=loaded(state, source=Source.LIVE), looks=looks)
     found = decided(observed)
@@ -313,9 +311,7 @@ def test_what_was_done_before_counts(
         DecisionHistory(controller=1, controller_since=ago(days=-200)),
     ],
 )
-def test_what_a_clock_stamped_that_was_ahead_is_waited_for_once(
-    remembered: DecisionHistory,
-) -> None:
+def test_a_clock_that_was_ahead_is_waited_for_once(remembered: DecisionHistory) -> None:
     remembered = remembered.seeing(EAGER, look(hot()))
     assert decide(EAGER, remembered, look(hot())).reasons
     later = look(hot(), now=NOON + timedelta(hours=1, minutes=1))

@@ -111,9 +111,7 @@ def test_only_those_whose_preferred_replica_is_in_sync() -> None:
         ({"topics": "no-such"}, None),
     ],
 )
-def test_within_what_may_be_touched_and_the_hours_budget(
-    limits: dict[str, object], elected: int | None
-) -> None:
+def test_elections_within_the_limits(limits: dict[str, object], elected: int | None) -> None:
     settings = replace(EAGER, **limits)  # type: ignore[arg-type]
     found = decided(look(returned(), settings), settings)
     if elected is None:
@@ -190,12 +188,6 @@ TURNS = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
 LAYOUT = {"t": [TURNS[n % 3] for n in range(12)]}
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    return tmp_path
-
-
 def came_back() -> SimulatedCluster:
     """Return a cluster whose broker 1 was down and is back, with all it should lead led by 2."""
     client = simulated(LAYOUT, brokers=(1, 2, 3), leaders={tp(name): 2 for name in BACK})
@@ -208,9 +200,7 @@ def _led_by_1(client: SimulatedCluster) -> int:
 
 
 @pytest.mark.parametrize(("itself", "every"), [("true", 300.0), ("false", None), (None, None)])
-def test_it_sees_who_leads_and_whether_brokers_give_back(
-    home: Path, itself: str | None, every: float | None
-) -> None:
+def test_it_sees_who_leads(tmp_path: Path, itself: str | None, every: float | None) -> None:
     """Where it may not be asked, nobody is taken to do it."""
     client = came_back()
     faulty = Faulty(client)
@@ -229,8 +219,8 @@ def test_it_sees_who_leads_and_whether_brokers_give_back(
 
     faulty.replaced["describe_configs"] = configs
     cluster_id = client.describe_cluster().cluster_id
-    observer = ClusterObserver(faulty, client.clock, cluster_id, home / "load")  # type: ignore[arg-type]
-    publish(home / "load", client)
+    observer = ClusterObserver(faulty, client.clock, cluster_id, tmp_path / "load")  # type: ignore[arg-type]
+    publish(tmp_path / "load", client)
     for _ in range(3):
         observed = observer.look(EAGER)
         client.clock.sleep(5)
@@ -243,9 +233,7 @@ def test_it_sees_who_leads_and_whether_brokers_give_back(
     assert asked == [3], "where nobody is away nobody is asked"
 
 
-def test_it_elects_some_at_a_time_audited_until_it_is_off(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_elects_some_at_a_time_audited_until_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     client = came_back()
     cluster_id, wanted = client.describe_cluster().cluster_id, [tp(name) for name in BACK]
     began = client.clock.monotonic()
@@ -262,7 +250,7 @@ def test_it_elects_some_at_a_time_audited_until_it_is_off(
     assert written.count("elect") == 3
 
 
-def test_those_that_were_not_elected_are_told(home: Path) -> None:
+def test_those_that_were_not_elected_are_told() -> None:
     client = came_back()
     faulty = Faulty(client)
 
@@ -290,7 +278,7 @@ ACT = Entry(
 )
 
 
-def test_elections_count_in_the_hours_budget_and_rest_nothing(home: Path) -> None:
+def test_elections_count_in_the_hours_budget_and_rest_nothing() -> None:
     log = DecisionLog("c-1")
     log.add(ACT)
     (back,) = log.entries()

@@ -53,12 +53,6 @@ SWITCH = Switch(
 )
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    return tmp_path
-
-
 @dataclass
 class Later:
     """A clock by which each wait lets something happen."""
@@ -101,9 +95,7 @@ def test_what_a_crash_has_left_of_a_line_spoils_no_other() -> None:
     assert list(log.entries()) == [ENTRY, ENTRY]
 
 
-def test_the_log_is_bounded_and_the_file_before_is_still_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_log_is_bounded_and_two_files_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "MAX_BYTES", 1500)
     log = DecisionLog("c-1")
     for n in range(40):

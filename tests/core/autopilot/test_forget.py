@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
 from clusters import NOON
 
 from core import paths
@@ -31,10 +29,7 @@ with hold_lease(Path(sys.argv[1])) as ours:
 """
 
 
-def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s() -> None:
     for cluster_id in ("gone", "stays"):
         settings = AutopilotSettings(mode=Mode.ACT)
         switches.write(Switch(cluster_id, "x", Address("b:9092"), settings, NOON, "ada"))
@@ -50,9 +45,6 @@ def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s(
     assert [switch.cluster_id for switch in switches.read_all()] == ["stays"]
 
 
-def test_a_cluster_without_one_has_nothing_to_forget(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_a_cluster_without_one_has_nothing_to_forget() -> None:
     forget_autopilot("none")
     assert not paths.autopilots_dir().exists()

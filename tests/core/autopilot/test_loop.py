@@ -123,8 +123,7 @@ class Hangar:
 
 
 @pytest.fixture
-def hangar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hangar:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def hangar() -> Hangar:
     return Hangar()
 
 
@@ -165,9 +164,7 @@ def test_a_suggestion_follows_the_limits_at_the_next_look(hangar: Hangar) -> Non
     assert (len(hangar.told[-1].moved), [len(plan) for plan in hangar.suggested]) == (2, [4, 2])
 
 
-def test_a_suggestion_that_changes_is_offered_at_once_and_told_every_few_minutes(
-    hangar: Hangar,
-) -> None:
+def test_a_suggestion_is_offered_at_once_and_logged_seldom(hangar: Hangar) -> None:
     suggesting(hangar)
     hangar.fly(looks=3)
     busier = cluster({f"t-{n}": [1 + (n > 1)] for n in range(8)}, size_bytes=MB)
@@ -180,9 +177,7 @@ def test_a_suggestion_that_changes_is_offered_at_once_and_told_every_few_minutes
 
 
 @pytest.mark.parametrize("change", ["broker-down", "unreachable", "act"])
-def test_a_suggestion_that_holds_no_more_is_not_left_to_be_applied(
-    hangar: Hangar, change: str
-) -> None:
+def test_a_suggestion_that_holds_no_more_is_removed(hangar: Hangar, change: str) -> None:
     suggesting(hangar)
     hangar.fly(looks=3)
     assert hangar.suggestion is not None
@@ -230,9 +225,7 @@ def test_another_reason_is_written_at_once_though_of_the_same_load(hangar: Hanga
 
 
 @pytest.mark.parametrize("switch", [SWITCH.turned(Mode.OFF, at=NOON, who="ada"), None])
-def test_off_or_no_switch_ends_it_and_nothing_is_looked_at(
-    hangar: Hangar, switch: Switch | None
-) -> None:
+def test_off_or_no_switch_ends_it(hangar: Hangar, switch: Switch | None) -> None:
     hangar.switch = switch
     hangar.unreachable = True
     assert hangar.autopilot.look() is False
@@ -247,9 +240,7 @@ def test_off_while_it_was_deciding_is_obeyed(hangar: Hangar) -> None:
     assert not hangar.runs
 
 
-def test_off_as_it_is_written_down_is_obeyed(
-    hangar: Hangar, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_off_as_it_is_logged_is_obeyed(hangar: Hangar, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who turns it off and finds nothing in the log relies on that nothing follows."""
 
     def report(entry: Entry) -> None:
@@ -300,9 +291,7 @@ def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
     assert EntryKind.ACT not in {entry.what for entry in hangar.log.entries()}
 
 
-def test_a_run_is_checked_by_what_was_seen_last(
-    hangar: Hangar, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_checked_by_the_last_look(hangar: Hangar, monkeypatch: pytest.MonkeyPatch) -> None:
     hangar.fly(looks=2)
     first, last = hangar.look(EAGER), hangar.look(EAGER)
     seen = iter([first, last])
@@ -324,9 +313,7 @@ def test_off_ends_the_wait_between_two_looks(hangar: Hangar) -> None:
     assert waits == 1
 
 
-def test_a_cluster_that_does_not_answer_is_waited_for_and_no_simulator_that_is_gone(
-    hangar: Hangar,
-) -> None:
+def test_an_unreachable_cluster_is_waited_for_and_no_simulator(hangar: Hangar) -> None:
     hangar.unreachable = True
     assert hangar.fly(looks=3) == ["wait"]
     assert hangar.told[-1].text == "No broker answers at 127.0.0.1:1."
@@ -347,9 +334,7 @@ def test_a_cluster_that_does_not_answer_is_waited_for_and_no_simulator_that_is_g
         ),
     ],
 )
-def test_a_run_that_cannot_be_started_is_told_and_cooled_down_after(
-    hangar: Hangar, refused: Exception, says: str
-) -> None:
+def test_a_run_that_cannot_be_started(hangar: Hangar, refused: Exception, says: str) -> None:
     hangar.refused = refused
     assert hangar.fly(looks=3) == ["wait", "act", "failed"]
     assert hangar.told[-1].text == f"The run could not be started: {says}"
@@ -359,9 +344,7 @@ def test_a_run_that_cannot_be_started_is_told_and_cooled_down_after(
     assert hangar.fly(looks=3) == ["act", "started", "wait"]
 
 
-def test_nothing_is_done_that_could_not_be_remembered(
-    hangar: Hangar, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_logged_is_not_done(hangar: Hangar, monkeypatch: pytest.MonkeyPatch) -> None:
     hangar.fly(looks=2)
 
     def full(entry: Entry) -> None:
@@ -385,9 +368,7 @@ def test_another_process_remembers_what_the_one_before_did(hangar: Hangar) -> No
     assert known.backing_off(hangar.time) == {tp(f"t-{n}") for n in range(4)}
 
 
-def test_what_was_meant_counts_though_its_process_died_before_the_run_was_known(
-    hangar: Hangar,
-) -> None:
+def test_a_decision_counts_though_its_process_died(hangar: Hangar) -> None:
     hangar.fly(looks=3)
     entries = list(hangar.log.entries())
     known = build_history(entry for entry in entries if entry.what is not EntryKind.STARTED)

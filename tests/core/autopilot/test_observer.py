@@ -39,10 +39,7 @@ def client() -> SimulatedCluster:
 
 
 @pytest.fixture
-def observer(
-    client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> ClusterObserver:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+def observer(client: SimulatedCluster, tmp_path: Path) -> ClusterObserver:
     cluster_id = client.describe_cluster().cluster_id
     return ClusterObserver(client, client.clock, cluster_id, tmp_path / "load")
 
@@ -59,9 +56,7 @@ def test_a_quiet_cluster_lacks_nothing_but_its_load(
     assert said(observer) == {"stale-load"}
 
 
-def test_moves_of_others_and_brokers_that_are_down_are_seen(
-    observer: ClusterObserver, client: SimulatedCluster
-) -> None:
+def test_moves_and_failures_are_seen(observer: ClusterObserver, client: SimulatedCluster) -> None:
     client.alter_reassignments({TopicPartition("t", 0): (4, 2)})
     assert "foreign-move" in said(observer)
     client.stop_broker(2)
@@ -69,9 +64,7 @@ def test_moves_of_others_and_brokers_that_are_down_are_seen(
     assert {"broker-down", "out-of-sync"} <= said(observer)
 
 
-def test_runs_of_this_machine_are_seen_and_their_ends(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_are_seen_and_their_ends(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     client = cluster(TWO)
     cluster_id = client.describe_cluster().cluster_id
     run = start(client, plan_of(client, TARGETS))
@@ -100,9 +93,7 @@ def test_runs_of_this_machine_are_seen_and_their_ends(
 
 
 @pytest.mark.parametrize("changed", [True, False])
-def test_a_run_whose_process_died_is_over_only_if_it_had_changed_nothing(
-    start: Start, changed: bool
-) -> None:
+def test_a_dead_run_that_changed_nothing_is_over(start: Start, changed: bool) -> None:
     client = cluster(TWO)
     run = start(client, plan_of(client, TARGETS))
     cluster_id = client.describe_cluster().cluster_id
@@ -123,9 +114,7 @@ def test_a_run_whose_process_died_is_over_only_if_it_had_changed_nothing(
         assert "has ended (died)" in ended.text
 
 
-def test_a_run_whose_journal_cannot_be_read_is_seen(
-    observer: ClusterObserver, client: SimulatedCluster
-) -> None:
+def test_an_unreadable_journal_is_seen(observer: ClusterObserver, client: SimulatedCluster) -> None:
     path = journal_path(client.describe_cluster().cluster_id, "0101-120000")
     path.parent.mkdir(parents=True)
     path.write_text("not a journal at all")
@@ -191,10 +180,7 @@ def test_capacities_are_read_again_with_each_look(
     assert carried() == {(None, None)}
 
 
-def test_another_cluster_at_its_address_is_not_looked_at(
-    client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+def test_another_cluster_at_its_address(client: SimulatedCluster, tmp_path: Path) -> None:
     observer = ClusterObserver(client, client.clock, "mine", tmp_path / "load")
     with pytest.raises(UnreachableError, match="not mine"):
         observer.look(SETTINGS)

@@ -67,7 +67,7 @@ def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path)
         assert ours
 
 
-def test_a_pair_outlives_its_last_reader_by_the_grace_time_only(
+def test_the_grace_time_after_the_last_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
@@ -83,9 +83,7 @@ def test_a_pair_outlives_its_last_reader_by_the_grace_time_only(
     assert readers.are_gone()
 
 
-def test_a_reader_that_was_killed_or_hangs_counts_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_reader_counts_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("core.daemons.heartbeat.time.monotonic", lambda: now)
     folder = readers_folder(tmp_path, "c")
@@ -117,9 +115,7 @@ def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) 
     assert served == [False, True]
 
 
-def test_asking_who_has_a_role_takes_it_from_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_asking_for_a_lease_takes_it_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.daemons.lease.PROBE_SECONDS", 10.0)
     path = lease_file(tmp_path, "c", "collector")
     path.parent.mkdir(parents=True)
@@ -164,7 +160,6 @@ def test_a_pipeline_that_breaks_off_tells_its_readers_why(
     fails: Callable[[Path, pytest.MonkeyPatch], None],
     words: str,
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
     fails(tmp_path, monkeypatch)
     given = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
@@ -183,7 +178,6 @@ def test_a_pipeline_that_breaks_off_tells_its_readers_why(
 def test_what_serves_reads_the_words_that_it_is_started_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, cluster_id: str
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     spawned: list[list[str]] = []
 
     def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
@@ -304,9 +298,7 @@ def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, 
     return code, said.out, said.err
 
 
-def test_the_snapshot_commands_list_and_show(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_snapshot_ls_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published.write_snapshot(tmp_path, make_snapshot("0001-1"))
     published.write_snapshot(tmp_path, make_snapshot("0001-2"))
     place = ("--snapshots", str(tmp_path))
@@ -343,9 +335,7 @@ def test_one_damaged_manifest_is_named_and_the_others_are_listed(
     assert len(err.splitlines()) == 1
 
 
-def test_a_snapshot_of_a_higher_format_is_one_message_and_exit_code_two(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_snapshot_of_a_higher_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     layout.current(tmp_path, "abc-DEF_1").write_text('{"format": "trimtab.snapshot/9"}')
     code, out, err = command(capsys, "--snapshots", str(tmp_path), "snapshot", "show")
@@ -354,9 +344,7 @@ def test_a_snapshot_of_a_higher_format_is_one_message_and_exit_code_two(
     assert "Install a trimtab that reads trimtab.snapshot/9." in err
 
 
-def test_pipeline_status_tells_what_runs_and_what_was_published(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pipeline_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = command(capsys, "pipeline", "status", "--root", str(tmp_path))
     assert code == 2
     assert "collect" in err
@@ -370,9 +358,7 @@ def test_pipeline_status_tells_what_runs_and_what_was_published(
     assert document["counts"]["quarantined"] == {"negative": 2}
 
 
-def test_segments_that_wait_are_those_no_complete_batch_has_taken(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_segments_that_wait(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster, at = "abc-DEF_1", datetime(2026, 3, 1, 12, tzinfo=UTC)
     hour = layout.spool(tmp_path, cluster) / "date=2026-03-01" / "hour=12"
     hour.mkdir(parents=True)
@@ -448,10 +434,7 @@ def test_without_pyspark_one_sentence_names_the_extra(
     assert len(err.splitlines()) == 2
 
 
-def test_a_pair_that_was_started_a_moment_ago_is_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
+def test_a_pair_that_has_just_started_is_stopped(tmp_path: Path) -> None:
     reader = background.start_load(Address("127.0.0.1:1"), "just-started", root=tmp_path / "load")
     assert len(reader.started) == 2
     reader.stop()

@@ -70,9 +70,7 @@ def test_who_deletes_the_readers_folder_wants_no_load(tmp_path: Path) -> None:
     assert not readers_folder(tmp_path, "c").exists()
 
 
-def test_what_ends_is_started_again_and_less_often_when_it_does_not_last(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_does_not_last_is_restarted_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     now, runs = 1000.0, False
     monkeypatch.setattr("core.daemons.supervisor.time.monotonic", lambda: now)
     started: list[float] = []
@@ -103,9 +101,7 @@ def test_what_ends_is_started_again_and_less_often_when_it_does_not_last(
     assert starts_in(300)[0] <= serving.CHECK_SECONDS
 
 
-def test_what_is_too_young_to_hold_its_lease_is_not_started_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_has_no_lease_yet_is_not_started_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     started: list[Process] = []
 
@@ -120,9 +116,7 @@ def test_what_is_too_young_to_hold_its_lease_is_not_started_twice(
     assert len(started) == 1
 
 
-def test_one_that_cannot_be_started_for_now_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_cannot_be_started_for_now_is_tried_again(tmp_path: Path) -> None:
     before = beating()
     tried: list[int] = []
 
@@ -147,10 +141,7 @@ def served(root: Path) -> tuple[serving.Supervisor, serving.Supervisor]:
     return reader, recording
 
 
-def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_dead_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     before = beating()
     spawned: list[str] = []
@@ -175,10 +166,7 @@ def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_r
     assert not spawned
 
 
-def test_why_something_cannot_be_started_is_told_until_it_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_why_it_cannot_be_started_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     full: list[OSError] = []
 
@@ -216,9 +204,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_collector_notes_what_is_new_and_else_a_line_an_hour(
-    clock: list[float], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_collector_logs_what_is_new(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     note = collecting.PollLog()
     away = TrimtabError("No broker answers.")
@@ -261,9 +247,7 @@ def test_a_pipeline_notes_what_is_new_and_else_a_line_an_hour(
 
 
 @pytest.mark.parametrize(("size", "moved"), [(LOG_BYTES + 1, True), (LOG_BYTES, False)])
-def test_a_log_that_has_grown_long_begins_anew_with_the_next_process(
-    tmp_path: Path, size: int, moved: bool
-) -> None:
+def test_a_long_log_begins_anew(tmp_path: Path, size: int, moved: bool) -> None:
     log, old = tmp_path / "role-c.log", tmp_path / "role-c.log.1"
     log.write_bytes(b"-" * size)
     old.write_text("of long ago")

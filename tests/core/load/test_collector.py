@@ -72,9 +72,7 @@ def poll_for(cluster: SimulatedCluster, root: Path, polls: int) -> list[PollResu
     return out
 
 
-def test_each_poll_is_a_segment_with_one_row_a_replica(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_a_poll_is_a_segment_of_a_row_a_replica(cluster: SimulatedCluster, tmp_path: Path) -> None:
     polled = poll_for(cluster, tmp_path, 3)
     assert [p.rows for p in polled] == [6, 6, 6]
     assert [p.with_rates for p in polled] == [0, 3, 3]
@@ -95,9 +93,7 @@ def test_each_poll_is_a_segment_with_one_row_a_replica(
     assert rows["quiet", 0, 3]["in_bytes"] == 0.0
 
 
-def test_offset_deltas_add_up_to_what_the_log_grew(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_offset_deltas_add_up_to_the_growth(cluster: SimulatedCluster, tmp_path: Path) -> None:
     rows = [
         row
         for polled in poll_for(cluster, tmp_path, 5)
@@ -123,9 +119,7 @@ def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_
     assert by_id[1].out_bytes_per_s == pytest.approx(8e6, rel=0.05)
 
 
-def test_a_stopped_broker_makes_the_poll_partial_and_leaders_move(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_a_stopped_broker_makes_a_poll_partial(cluster: SimulatedCluster, tmp_path: Path) -> None:
     one = begun(cluster, tmp_path)
     cluster.stop_broker(1)
     cluster.advance(10)
@@ -228,9 +222,7 @@ def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
     assert not measure_interval(one.read(), memory).memory.commits, "nothing is kept of who is gone"
 
 
-def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anybody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_coordinator_tells_no_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = SimulatedCluster(
         small_spec(
             {"t": [(1, 2)], "__consumer_offsets": [(3,)]},
@@ -255,9 +247,7 @@ def out_bytes_per_s(polled: PollResult) -> dict[str, float | None]:
     }
 
 
-def test_a_moved_replica_starts_a_size_series_of_its_own(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_a_moved_replica_has_its_own_size_series(cluster: SimulatedCluster, tmp_path: Path) -> None:
     one = collector(cluster, tmp_path)
     one.poll()
     cluster.alter_reassignments({TP: (1, 3)})
@@ -327,7 +317,7 @@ def one_segment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, 
     return segment, segment.read_bytes(), simulated.spec.cluster_id
 
 
-def test_a_segment_that_goes_bad_in_the_spool_is_swept(
+def test_a_spooled_segment_that_goes_bad_is_swept(
     cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
     first, second = (p.segment for p in poll_for(cluster, tmp_path, 2))
@@ -356,9 +346,7 @@ def test_a_pipeline_that_starts_at_that_moment_takes_no_segment_from_its_collect
     assert not spool.quarantined_segments(tmp_path, cluster_id)
 
 
-def test_what_no_pipeline_takes_is_dropped_after_two_days(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_what_no_pipeline_takes_goes_in_two_days(cluster: SimulatedCluster, tmp_path: Path) -> None:
     old, *_ = poll_for(cluster, tmp_path, 1)
     hour = old.segment.parent
     left = hour.stat().st_mtime - spool.SPOOL_SECONDS - 60
@@ -369,9 +357,7 @@ def test_what_no_pipeline_takes_is_dropped_after_two_days(
     assert new.segment.exists()
 
 
-def test_what_was_half_written_when_a_collector_died_is_cleared_away(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_what_a_dead_collector_half_wrote_goes(cluster: SimulatedCluster, tmp_path: Path) -> None:
     poll_for(cluster, tmp_path, 1)
     cluster_id = cluster.spec.cluster_id
     half = layout.incoming(tmp_path) / f".tmp-1-{paths.cluster_folder(cluster_id)}-x.parquet"
@@ -408,9 +394,7 @@ def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
     assert {row["dt_ms"] for row in rows_of(last) if row["is_leader"]} == {20_000}
 
 
-def test_a_collector_that_starts_again_at_once_never_uses_a_poll_id_twice(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_no_poll_id_is_used_twice_by_a_restart(cluster: SimulatedCluster, tmp_path: Path) -> None:
     first = collector(cluster, tmp_path).poll()
     cluster.advance(0.2)
     second = collector(cluster, tmp_path).poll()
@@ -418,9 +402,7 @@ def test_a_collector_that_starts_again_at_once_never_uses_a_poll_id_twice(
     assert second.segment != first.segment
 
 
-def test_old_segments_are_archived_and_then_deleted(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_old_segments_are_archived_then_deleted(cluster: SimulatedCluster, tmp_path: Path) -> None:
     cluster_id = cluster.spec.cluster_id
     segment = poll_for(cluster, tmp_path, 1)[0].segment
     written_at = segment.stat().st_mtime

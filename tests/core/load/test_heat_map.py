@@ -87,9 +87,7 @@ def test_what_nobody_knows_is_unknown_and_not_zero() -> None:
     st.lists(st.tuples(st.integers(1, 4), st.floats(0, 1e9)), min_size=1, max_size=40),
     st.sampled_from([Metric.IN, Metric.OUT, Metric.LEADERS]),
 )
-def test_nothing_is_lost_between_cells_rows_and_brokers(
-    partitions: list[tuple[int, float]], metric: Metric
-) -> None:
+def test_cells_rows_and_brokers_add_up(partitions: list[tuple[int, float]], metric: Metric) -> None:
     state, load = spread([leader for leader, _ in partitions], [rate for _, rate in partitions])
     heat, totals = heat_map(state, load, metric), broker_totals(state, load)
     assert np.nansum(heat.values) == pytest.approx(heat.total.sum())
@@ -258,9 +256,7 @@ def test_troubles_in_words(state: ClusterState, sentence: str) -> None:
     st.lists(st.sets(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=12),
     st.lists(st.sampled_from(["a", "b", "c", None]), min_size=6, max_size=6),
 )
-def test_a_partition_shares_a_rack_where_more_racks_could_hold_it(
-    held: list[set[int]], racks: list[str | None]
-) -> None:
+def test_a_partition_that_shares_a_rack(held: list[set[int]], racks: list[str | None]) -> None:
     named = {rack for rack in racks if rack is not None}
     state = cluster(
         {f"t-{n}": sorted(brokers) for n, brokers in enumerate(held)},

@@ -80,9 +80,7 @@ def test_a_writer_of_an_older_epoch_loses_and_changes_nothing(tmp_path: Path) ->
     assert manifest.snapshot_ids(tmp_path, "abc-DEF_1") == ("0002-1",)
 
 
-def test_a_failed_publish_leaves_the_previous_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_publish_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published.write_snapshot(tmp_path, make_snapshot("0001-1"))
 
     def full(*_: object) -> None:
@@ -145,9 +143,7 @@ def test_a_cluster_that_is_forgotten_leaves_nothing_and_others_stay(tmp_path: Pa
         ('{"format": "trimtab.snapshot/1"}', "lacks 'counts'"),
     ],
 )
-def test_a_bad_manifest_is_one_clear_sentence_and_what_to_do(
-    tmp_path: Path, content: str, message: str
-) -> None:
+def test_a_bad_manifest_is_one_clear_sentence(tmp_path: Path, content: str, message: str) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     layout.current(tmp_path, "abc-DEF_1").write_text(content)
     with pytest.raises(DocumentError, match=message) as caught:
@@ -184,7 +180,7 @@ def whole_live(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
 
 
 @given(st.data())
-def test_a_byte_that_has_changed_is_one_clear_sentence_or_another_number(
+def test_a_changed_byte_is_told_or_read(
     whole_live: tuple[Path, bytes], data: st.DataObject
 ) -> None:
     path, whole = whole_live

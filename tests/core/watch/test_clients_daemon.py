@@ -74,9 +74,7 @@ def test_a_living_probe_keeps_its_report(tmp_path: Path, left: Path) -> None:
     assert left.exists()
 
 
-def test_a_probe_that_does_not_begin_in_time_is_ended_and_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_probe_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "START_SECONDS", 0.0)
     idle = [sys.executable, "-c", "import signal; signal.pause()"]
     hangs = spawn(idle, output=tmp_path / "log")

@@ -73,9 +73,7 @@ def test_every_broker_is_sent_to_evenly(living: SimulatedCluster, pings: Pings) 
         assert seen.produce == Latency(pytest.approx(30 * RATE, abs=2), 2.0, 2.0)
 
 
-def test_the_topic_has_one_partition_of_one_replica_on_each_broker(
-    living: SimulatedCluster,
-) -> None:
+def test_the_topic_has_a_partition_on_each_broker(living: SimulatedCluster) -> None:
     create_probe_topic(living, living.describe_cluster(), living.clock)
     state = living.describe_cluster()
     assert [state.replicas(row) for row in state.partitions_of(TOPIC)] == [
@@ -96,9 +94,7 @@ def test_what_it_does_and_costs_is_said(living: SimulatedCluster) -> None:
     assert "is made for it" not in describe_probe(living.describe_cluster())
 
 
-def test_a_dead_broker_is_told_as_down_and_its_return(
-    living: SimulatedCluster, pings: Pings
-) -> None:
+def test_a_dead_broker_and_its_return_are_told(living: SimulatedCluster, pings: Pings) -> None:
     began = living.clock.monotonic()
     pings.then = [
         (began + 10, lambda: living.stop_broker(2)),
@@ -125,9 +121,7 @@ def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: 
     assert living.clock.monotonic() - began == pytest.approx(20, abs=1.5)
 
 
-def test_messages_that_went_with_their_topic_are_no_brokers_fault(
-    living: SimulatedCluster, pings: Pings
-) -> None:
+def test_what_went_with_its_topic_is_no_fault(living: SimulatedCluster, pings: Pings) -> None:
     heard_of_all = pings.poll_results
 
     def deleted() -> None:
@@ -144,9 +138,7 @@ def test_messages_that_went_with_their_topic_are_no_brokers_fault(
     assert {seen.failed for seen in reports[-1].brokers} == {0}
 
 
-def test_a_broker_that_has_not_heard_of_the_topic_yet_ends_nothing(
-    living: SimulatedCluster, pings: Pings
-) -> None:
+def test_a_broker_that_is_late_ends_nothing(living: SimulatedCluster, pings: Pings) -> None:
     answers = [NOWHERE] * 5
     probing = ProbeLoop(
         pings, lambda: answers.pop() if answers else pings.fetch_layout(), "c", living.clock
@@ -300,7 +292,7 @@ def test_a_report_is_read_as_it_was_written(living: SimulatedCluster) -> None:
     assert report_from_json(report_to_json(report)) == report
 
 
-def test_a_full_disk_ends_no_probe_and_is_said_once(
+def test_a_full_disk_is_said_once_and_ends_nothing(
     living: SimulatedCluster, tmp_path: Path
 ) -> None:
     said: list[str] = []

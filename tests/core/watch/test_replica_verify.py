@@ -273,9 +273,7 @@ def test_replicas_that_cannot_be_read_from_the_same_offset_on_are_named_together
 
 
 @pytest.mark.parametrize(("corrupt", "others"), [((2,), (1, 3)), ((2, 3), (1,))])
-def test_brokers_that_call_their_own_records_corrupt_are_named_together(
-    corrupt: tuple[int, ...], others: tuple[int, ...]
-) -> None:
+def test_brokers_with_corrupt_records(corrupt: tuple[int, ...], others: tuple[int, ...]) -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
     replicas.faults |= dict.fromkeys(corrupt, Fault("CORRUPT_MESSAGE"))
     assert verdict(replicas).differences == (
@@ -390,9 +388,7 @@ def test_differences_that_are_only_counted_are_not_taken_back() -> None:
         (AccessDeniedError("The cluster is gone."), "The cluster is gone"),
     ],
 )
-def test_what_differed_stays_so_when_it_cannot_be_read_again(
-    fails: Fault | TrimtabError, why: str
-) -> None:
+def test_what_cannot_be_read_again_differs_still(fails: Fault | TrimtabError, why: str) -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: OTHER_SECOND})
 
     def fail() -> None:

@@ -230,9 +230,7 @@ THREADS = ("", "[main] ", "[data-plane-kafka-request-handler-0]\t")
 @pytest.mark.parametrize("level", ["INFO", "WARN", "ERROR", "TRACE"])
 @pytest.mark.parametrize("thread", THREADS)
 @pytest.mark.parametrize("time", TIMES)
-def test_blanks_of_a_layout_change_nothing(
-    tmp_path: Path, time: str, thread: str, level: str
-) -> None:
+def test_blanks_change_nothing(tmp_path: Path, time: str, thread: str, level: str) -> None:
     text = "Changed partition t-0 state from A to OfflinePartition"
     told = f"[Controller id=3 epoch=7] {text} (state.change.logger)"
     before, after = ((" ", "  ", "\t"), (" ", "  ", "\t", " \t ", f"{'':{6 - len(level)}}"))
@@ -260,7 +258,7 @@ def test_blanks_of_a_layout_change_nothing(
         ("\tat kafka.Kafka.main", 98, False),
     ],
 )
-def test_more_than_one_percent_that_is_not_understood_makes_it_incomplete(
+def test_more_than_one_percent_unknown(
     tmp_path: Path, odd: str, lines: int, incomplete: bool
 ) -> None:
     told = [line(at, 1, follower(at, 1)) for at in range(lines - 1)]
@@ -568,9 +566,7 @@ def test_nothing_in_a_log_does_anything_to_a_terminal(name: str, form: str) -> N
 # -- side by side ----------------------------------------------------------------------------------
 
 
-def test_in_several_processes_it_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_processes_tell_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_by_side, "MIN_BYTES", 0)
     three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}, moments=150)
     with (tmp_path / "broker-3" / "state-change.log").open("a") as file:
@@ -589,9 +585,7 @@ def test_in_several_processes_it_is_the_same(
     assert told(2) == alone
 
 
-def test_who_stops_listening_leaves_no_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_off_merge_ends_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_by_side, "MIN_BYTES", 0)
     sources = find_log_files(
         [three_clocks(tmp_path, {1: 0, 2: 900}, moments=2_000)], UTC_ONLY

@@ -50,9 +50,7 @@ def first(change: PartitionRow) -> list[PartitionRow]:
         (QUIET[1:], Kind.PARTITION, "a-0 went"),
     ],
 )
-def test_one_change_of_a_partition_is_one_event(
-    after: list[PartitionRow], kind: Kind, text: str | None
-) -> None:
+def test_a_change_is_one_event(after: list[PartitionRow], kind: Kind, text: str | None) -> None:
     (event,) = find_changes(cluster(QUIET), cluster(after, seconds=1))
     assert event.kind == kind
     assert event.at == at(1)
@@ -176,9 +174,7 @@ def assert_same(one: ClusterState, other: ClusterState) -> None:
 
 
 @given(before=clusters(), after=clusters())
-def test_what_changed_makes_the_one_picture_of_the_other(
-    before: ClusterState, after: ClusterState
-) -> None:
+def test_changes_make_one_state_of_the_other(before: ClusterState, after: ClusterState) -> None:
     assert_same(apply_changes(before, find_changes(before, after), after.fetched_at), after)
 
 

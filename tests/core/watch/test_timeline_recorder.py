@@ -192,9 +192,7 @@ def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
     assert format_event(gap).startswith("nobody looked for 10 m")
 
 
-def test_a_cluster_that_answers_slowly_is_asked_seldom_and_that_is_no_time_unseen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_cluster_leaves_no_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ticking = count(step=5.0)
     slow = partial(Observer, stopwatch=lambda: next(ticking))
     monkeypatch.setattr("core.watch.timeline.recorder.Observer", slow)
@@ -204,9 +202,7 @@ def test_a_cluster_that_answers_slowly_is_asked_seldom_and_that_is_no_time_unsee
     assert kinds(recorded.spend(100)) == Kind.GAP
 
 
-def test_what_happened_between_two_recorders_is_seen_by_the_second(
-    recorded: Recorded,
-) -> None:
+def test_the_next_recorder_sees_what_happened_between(recorded: Recorded) -> None:
     recorded.timeline.close()
     recorded.client.stop_broker(2)
     recorded.client.clock.sleep(100)

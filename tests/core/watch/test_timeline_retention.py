@@ -26,9 +26,7 @@ def said(seconds: int, text: str = "said") -> Event:
     return Event(at(seconds), Kind.CLIENT, None, Note("probe", text))
 
 
-def test_what_is_old_is_let_go_and_the_rest_is_as_before(
-    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_is_old_goes(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 20)
     pictures = restless(60)
     recorded(timeline, pictures)
@@ -48,9 +46,7 @@ def test_of_a_quiet_cluster_too_what_is_old_is_let_go(timeline: Timeline) -> Non
     assert_was(timeline, daily[40])
 
 
-def test_a_file_that_grows_too_large_loses_the_oldest(
-    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_file_loses_the_oldest(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(400))
     whole = timeline.bytes
@@ -59,7 +55,7 @@ def test_a_file_that_grows_too_large_loses_the_oldest(
     assert timeline.span[1] == at(3990)
 
 
-def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
+def test_notes_and_changes_lose_the_oldest(
     timeline: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
@@ -77,9 +73,7 @@ def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
     assert_was(timeline, pictures[-1])
 
 
-def test_what_was_told_while_it_was_seen_goes_with_what_was_seen_then(
-    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notes_go_with_their_changes(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(200))
     timeline.report([said(n // 10, "x" * 100) for n in range(19_900)])

@@ -170,9 +170,7 @@ def test_a_disk_that_is_full_only_at_the_end_of_a_change_is_told(timeline: Timel
     assert list(timeline.events()) == []
 
 
-def test_what_could_not_be_kept_leaves_no_traces_in_what_is_kept_next(
-    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_failed_leaves_no_traces(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 2)
     topics = [
         cluster([row(name, 0, (1, 2)) for name in names], seconds=10 * n)
@@ -206,9 +204,7 @@ def test_what_could_not_be_kept_leaves_no_traces_in_what_is_kept_next(
         lambda timeline: Timeline.write(timeline.path),
     ],
 )
-def test_a_damaged_timeline_is_told_in_a_sentence(
-    tmp_path: Path, look: Callable[[Timeline], object]
-) -> None:
+def test_a_damaged_timeline(tmp_path: Path, look: Callable[[Timeline], object]) -> None:
     path = tmp_path / "a.timeline"
     timeline = Timeline.write(path)
     recorded(timeline, restless(20))
@@ -228,9 +224,7 @@ def test_a_damaged_timeline_is_told_in_a_sentence(
         (None, "newer trimtab"),
     ],
 )
-def test_another_file_is_refused_in_a_sentence(
-    tmp_path: Path, content: bytes | None, title: str
-) -> None:
+def test_a_file_that_is_no_timeline(tmp_path: Path, content: bytes | None, title: str) -> None:
     path = tmp_path / "a.timeline"
     if content is None:
         Timeline.write(path).close()

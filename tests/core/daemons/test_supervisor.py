@@ -1,9 +1,10 @@
-"""What serves a cluster's readers is kept going: it dies, the machine sleeps, its log is short."""
+"""What serves a cluster's readers is kept going, and ends with what it started."""
 
 from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -255,3 +256,34 @@ def test_a_long_log_begins_anew(tmp_path: Path, size: int, moved: bool) -> None:
     assert process.wait(30)
     assert log.read_bytes() == (b"" if moved else b"-" * size) + b"begun\n"
     assert (old.stat().st_size == size) is moved
+
+
+DEAF = "trap '' TERM; sleep 600 & echo $! > child; wait; wait"
+
+
+INTERRUPTED = """
+import signal, sys, threading
+from core.daemons.process import set_on_signals
+event = threading.Event()
+set_on_signals(event, [signal.SIGTERM])
+with event._cond:
+    signal.raise_signal(signal.SIGTERM)
+sys.exit(not event.wait(60))
+"""
+
+
+def test_a_signal_that_comes_while_its_event_is_being_set_is_heeded() -> None:
+    """As the second of two does: whoever asks twice must not have it hang."""
+    command = [sys.executable, "-P", "-c", INTERRUPTED]
+    assert subprocess.run(command, timeout=120, check=False).returncode == 0
+
+
+def test_what_does_not_end_when_asked_ends_with_what_it_started(tmp_path: Path) -> None:
+    """A pipeline in the middle of a batch has a JVM, which would go on writing."""
+    child = tmp_path / "child"
+    deaf = spawn(["sh", "-c", f"cd {tmp_path}; {DEAF}"], output=tmp_path / "log")
+    eventually(lambda: child.exists() and child.read_text().strip().isdigit())
+    started = Process.of(int(child.read_text()))
+    deaf.stop(0.1)
+    assert not deaf.alive
+    eventually(lambda: not started.alive)

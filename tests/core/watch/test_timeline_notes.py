@@ -1,4 +1,4 @@
-"""What is told to a timeline by others than its recorder, among what was seen."""
+"""What is told to a timeline by others than its recorder, drills too, among what was seen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,9 +16,13 @@ import pytest
 from test_timeline_store import recorded, restless
 from watch_help import at
 
+from core import paths
+from core.cluster.drills.drill import Drill, DrillKind, Offer, broker_drill
+from core.cluster.state import ClusterState
+from core.errors import TrimtabError
 from core.watch.timeline.database_file import TimelineError
 from core.watch.timeline.events import KIND_FILTERS, Event, Kind, LogNote, Note
-from core.watch.timeline.publisher import Publisher
+from core.watch.timeline.publisher import Publisher, run_drill
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import format_event, group_events
 
@@ -183,3 +188,66 @@ def test_the_newest_of_what_was_told(ten_notes: Timeline, count: int, found: int
     since = ten_notes.since_newest_notes(count)
     assert len(list(ten_notes.told(since))) == found
     assert (since is None) is (count >= 10)
+
+
+KEPT = timedelta(milliseconds=1)
+"""How exactly a timeline keeps times."""
+
+
+class Ground:
+    """A cluster that lets everything be done to it that `answer` says."""
+
+    name = "sandbox demo"
+
+    def __init__(self, timeline: str | None, answer: bool | TrimtabError = True) -> None:
+        self.timeline_id, self._answer = timeline, answer
+        self.begun_at: datetime | None = None
+
+    def offers(self, state: ClusterState) -> tuple[Offer, ...]:
+        return ()
+
+    def run(self, drill: Drill) -> bool:
+        self.begun_at = datetime.now(UTC)
+        while datetime.now(UTC) - self.begun_at < 5 * KEPT:  # so that before and after differ
+            pass
+        if isinstance(self._answer, TrimtabError):
+            raise self._answer
+        return self._answer
+
+    def close(self) -> None:
+        pass
+
+
+def told_of(cluster_id: str) -> list[Event]:
+    path = paths.timeline_file(cluster_id)
+    if not path.exists():
+        return []
+    timeline = Timeline.read(path)
+    try:
+        return list(timeline.events())
+    finally:
+        timeline.close()
+
+
+def test_a_fault_is_told_by_the_sandbox_with_its_broker() -> None:
+    ground = Ground("c")
+    assert run_drill(ground, broker_drill(DrillKind.KILL, 2)) == "killed broker 2"
+    (event,) = told_of("c")
+    assert (event.kind, event.brokers) == (Kind.FAULT, {2})
+    assert format_event(event) == "sandbox: killed broker 2"
+    assert ground.begun_at is not None
+    assert event.at <= ground.begun_at + KEPT
+
+
+@pytest.mark.parametrize("ground", [Ground("c", False), Ground(None)])
+def test_what_was_not_done_or_has_no_timeline_is_not_told(ground: Ground) -> None:
+    run_drill(ground, broker_drill(DrillKind.START, 2))
+    assert told_of("c") == []
+
+
+def test_what_failed_is_raised_and_not_told() -> None:
+    with pytest.raises(TrimtabError, match="not come up"):
+        run_drill(
+            Ground("c", TrimtabError("It did not come up.")), broker_drill(DrillKind.START, 2)
+        )
+    assert told_of("c") == []

@@ -180,8 +180,6 @@ def switch_on(switch: Switch, clock: Clock) -> bool:
 
 def start_autopilot(switch: Switch) -> Process | None:
     """Start the process unless the cluster has one already; returns at once."""
-    root = paths.load_root()
-    layout.mark(root)
     daemon = Daemon(
         ROLE,
         "core.autopilot.daemon",
@@ -189,7 +187,7 @@ def start_autopilot(switch: Switch) -> Process | None:
         switch.address.command_config,
         launcher=tuple(logout.look().prefix()),
     )
-    return start_daemon(daemon, switch.cluster_id, root=root)
+    return start_daemon(daemon, switch.cluster_id, root=layout.own_root())
 
 
 def is_running(cluster_id: str) -> bool:

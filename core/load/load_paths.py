@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core import files
 from core.errors import DocumentError, NewerFormatError, UsageError
-from core.paths import cluster_folder
+from core.paths import cluster_folder, load_root
 
 FORMAT = "trimtab.load/1"
 
@@ -138,6 +138,13 @@ def mark(root: Path) -> None:
     except (ValueError, AttributeError):
         written = ""
     check_format(written, FORMAT, path)
+
+
+def own_root() -> Path:
+    """Return this machine's load root, with its format mark; raises as `mark`."""
+    root = load_root()
+    mark(root)
+    return root
 
 
 def check_format(written: str, known: str, path: Path) -> None:

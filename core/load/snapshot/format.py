@@ -103,10 +103,10 @@ class LoadSnapshot:
         column = self.rates.get((horizon, rate, statistic))
         return np.full(len(self.partition), np.nan) if column is None else column
 
-    def aligned(self, state: ClusterState, horizon: str = "5m", statistic: str = "avg") -> Load:
+    def aligned(self, state: ClusterState, horizon: str = "5m") -> Load:
         """Lay this snapshot upon a state: arrays of length P, NaN for partitions it lacks."""
         rows = align_rows(self.topics, self.topic_of, self.partition, state)
-        rates = [take_rows(self.rate(rate, horizon, statistic), rows) for rate in RATES]
+        rates = [take_rows(self.rate(rate, horizon), rows) for rate in RATES]
         return Load(*rates, source=self.source, as_of=self.window_end)
 
 

@@ -68,13 +68,12 @@ class Probe:
             self.process.signal(15)
 
 
-def start_probe(address: Address, cluster_id: str, *, root: Path | None = None) -> Probe:
+def start_probe(address: Address, cluster_id: str) -> Probe:
     """Start the cluster's probe unless one runs on this machine; its topic may be made.
 
     Returns at once. It ends when told to, or 60 s after the cluster's last reader has gone.
     """
-    root = root or paths.load_root()
-    layout.mark(root)
+    root = layout.own_root()
     layout.clients_trouble(root, cluster_id).unlink(missing_ok=True)
     if not is_leased(lease_file(root, cluster_id, ROLE)):
         # A killed probe left it, and it would be taken for the next one's.
@@ -108,12 +107,10 @@ def probe_process(cluster_id: str) -> Process | None:
     return lease_holder(lease_file(paths.load_root(), cluster_id, ROLE))
 
 
-def read_newest_report(
-    cluster_id: str, now: datetime, *, root: Path | None = None
-) -> ProbeReport | None:
+def read_newest_report(cluster_id: str, now: datetime) -> ProbeReport | None:
     """Return what the cluster's probe reported last; None where none runs."""
     try:
-        text = layout.clients(root or paths.load_root(), cluster_id).read_text(encoding="utf-8")
+        text = layout.clients(paths.load_root(), cluster_id).read_text(encoding="utf-8")
         report = report_from_json(json.loads(text))
     except (OSError, ValueError, DocumentError):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from core.clock import Clock, SystemClock, sleep_until
 from core.cluster.client import ClusterClient
@@ -23,7 +23,7 @@ from core.watch.timeline.event_sources import (
 )
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.group_changes import watch_in_thread
-from core.watch.timeline.store import MAX_BYTES, RETENTION, Timeline
+from core.watch.timeline.store import RETENTION, Timeline
 from core.watch.timeline.throttle_changes import ThrottleEvents
 
 GAP_SECONDS = 15.0
@@ -45,13 +45,9 @@ class Recorder:
         clock: Clock,
         timeline: Timeline,
         sources: Sequence[EventSource] = (),
-        *,
-        kept: timedelta = RETENTION,
-        max_bytes: int = MAX_BYTES,
     ) -> None:
         self._observer = Observer(client, clock, sizes=False)
         self._clock, self._timeline = clock, timeline
-        self._kept, self._most_bytes = kept, max_bytes
         self._sources = sources
         self.troubles: list[TrimtabError] = []
         """Why sources had nothing to tell at the last look."""
@@ -120,7 +116,7 @@ class Recorder:
         now = self._clock.monotonic()
         if now - self._forgotten >= FORGET_SECONDS:
             self._forgotten = now
-            self._timeline.forget(self._clock.now() - self._kept, self._most_bytes)
+            self._timeline.forget(self._clock.now() - RETENTION)
 
     def until_due(self) -> float:
         """Return the seconds until the next look: as often as the cluster likes it."""

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from snapshots import make_snapshot
 
-from core import files
+from core import files, paths
 from core.cli.common.signals import exit_cleanly_on_signals
 from core.cli.main import run
 from core.cluster.connect import Address
@@ -187,8 +187,8 @@ def test_what_serves_reads_the_words_that_it_is_started_with(
     monkeypatch.setattr(serving, "spawn", spawn)
     address = Address("127.0.0.1:1", tmp_path / "client.properties")
     for reader in (
-        background.start_load(address, cluster_id, root=tmp_path),
-        start_recording(address, cluster_id, root=tmp_path),
+        background.start_load(address, cluster_id),
+        start_recording(address, cluster_id),
     ):
         reader.close()
     (words,) = (command[4:] for command in spawned if command[3] == module)
@@ -206,7 +206,7 @@ def test_what_serves_reads_the_words_that_it_is_started_with(
         serve,
     )
     assert ours.main(words) == 0
-    assert (given[0].cluster_id, given[0].root) == (cluster_id, tmp_path)
+    assert (given[0].cluster_id, given[0].root) == (cluster_id, paths.load_root())
     if module != "core.pipeline.service":
         assert (given[0].bootstrap, given[0].command_config) == (
             address.bootstrap,
@@ -287,9 +287,9 @@ def test_what_was_ignored_at_the_start_stops_nothing(ignored: signal.Signals) ->
     assert told.wait(60)
 
 
-def test_a_simulated_cluster_needs_no_pair(tmp_path: Path) -> None:
-    assert background.start_load(Address("sim:/nowhere"), root=tmp_path) is None
-    assert not readers_folder(tmp_path, "c").exists()
+def test_a_simulated_cluster_needs_no_pair() -> None:
+    assert background.start_load(Address("sim:/nowhere"), "c") is None
+    assert not readers_folder(paths.load_root(), "c").exists()
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -434,8 +434,8 @@ def test_without_pyspark_one_sentence_names_the_extra(
     assert len(err.splitlines()) == 2
 
 
-def test_a_pair_that_has_just_started_is_stopped(tmp_path: Path) -> None:
-    reader = background.start_load(Address("127.0.0.1:1"), "just-started", root=tmp_path / "load")
+def test_a_pair_that_has_just_started_is_stopped() -> None:
+    reader = background.start_load(Address("127.0.0.1:1"), "just-started")
     assert len(reader.started) == 2
     reader.stop()
     assert not any(process.alive for process in reader.started)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from waiting import eventually
 
-from core import files
+from core import files, paths
 from core.cluster.connect import Address
 from core.daemons import supervisor as serving
 from core.daemons.heartbeat import SILENT_SECONDS, Heartbeat, Readers, readers_folder
@@ -132,17 +132,17 @@ def test_one_that_cannot_be_started_for_now_is_tried_again(tmp_path: Path) -> No
     eventually(lambda: beating() <= before)
 
 
-def served(root: Path) -> tuple[serving.Supervisor, serving.Supervisor]:
+def served() -> tuple[serving.Supervisor, serving.Supervisor]:
     """Read a cluster's load and its timeline."""
     address = Address("127.0.0.1:1")
-    reader = background.start_load(address, "c", root=root)
-    recording = start_recording(address, "c", root=root)
+    reader = background.start_load(address, "c")
+    recording = start_recording(address, "c")
     assert reader is not None
     assert recording is not None
     return reader, recording
 
 
-def test_dead_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_processes_are_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     before = beating()
     spawned: list[str] = []
@@ -152,10 +152,10 @@ def test_dead_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.Monkey
         return Process(os.getpid(), "killed for its memory")
 
     monkeypatch.setattr(serving, "spawn", spawn)
-    files.write_text(layout.trouble(tmp_path, "c"), "Of an earlier one.\n")
-    reader, recording = served(tmp_path)
+    files.write_text(layout.trouble(paths.load_root(), "c"), "Of an earlier one.\n")
+    reader, recording = served()
     assert reader.trouble() is None
-    files.write_text(layout.trouble(tmp_path, "c"), "Java is missing.\n")
+    files.write_text(layout.trouble(paths.load_root(), "c"), "Java is missing.\n")
     modules = ("core.load.daemon", "core.pipeline.service", "core.watch.timeline.daemon")
     eventually(lambda: all(spawned.count(module) > 2 for module in modules))
     assert reader.trouble() == "Java is missing."  # said once, not at each start anew
@@ -163,11 +163,11 @@ def test_dead_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.Monkey
     recording.close()
     eventually(lambda: beating() <= before)
     spawned.clear()
-    assert not Readers(tmp_path, "c").are_present()
+    assert not Readers(paths.load_root(), "c").are_present()
     assert not spawned
 
 
-def test_why_it_cannot_be_started_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_it_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     full: list[OSError] = []
 
@@ -177,7 +177,7 @@ def test_why_it_cannot_be_started_is_told(tmp_path: Path, monkeypatch: pytest.Mo
         return Process(os.getpid(), "killed for its memory")
 
     monkeypatch.setattr(serving, "spawn", spawn)
-    reader, recording = served(tmp_path)
+    reader, recording = served()
     full.append(OSError(28, "No space left on device"))
     why = "cannot be started: No space left on device."
     eventually(lambda: reader.trouble() == f"The collector {why}")

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import UsageError
+from core.watch.statelog import clock_offsets
 from core.watch.statelog import parallel as side_by_side
 from core.watch.statelog.clock_offsets import ClockOffset
 from core.watch.statelog.event import LogEvent, LogEventKind
@@ -172,14 +173,15 @@ def test_only_files_of_the_time_that_is_told_are_open(tmp_path: Path) -> None:
     assert most <= 2
 
 
-def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock_offsets, "MAX_SAMPLE", 100)
+
     def peak(lines: int) -> int:
         texts = (line(number, 1, follower(number % 50, 1 + number)) for number in range(lines))
         found = find_log_files(
             [write(tmp_path / str(lines) / "state-change.log", *texts)], UTC_ONLY
         )
         merge = Merge(found.sources)
-        merge.tally.clocks._most = 100
         tracemalloc.start()
         for _ in merge:
             pass
@@ -457,10 +459,10 @@ def test_a_zone_that_was_forgotten_is_noticed(tmp_path: Path) -> None:
     }
 
 
-def test_a_sample_is_enough_and_stays_small(tmp_path: Path) -> None:
+def test_a_sample_is_enough_and_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock_offsets, "MAX_SAMPLE", 50)
     folder = three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}, moments=200)
     merge = Merge(find_log_files([folder], UTC_ONLY).sources)
-    merge.tally.clocks._most = 50
     for _ in merge:
         pass
     assert len(merge.tally.clocks._sample) <= 50
@@ -470,9 +472,10 @@ def test_a_sample_is_enough_and_stays_small(tmp_path: Path) -> None:
 
 
 SAMPLED = """
-from core.watch.statelog.clock_offsets import ClockOffsets
+from core.watch.statelog import clock_offsets
 from core.watch.statelog.event import Change, LogEvent, LogEventKind
-clocks = ClockOffsets(most=50)
+clock_offsets.MAX_SAMPLE = 50
+clocks = clock_offsets.ClockOffsets()
 for n in range(2_000):
     epochs = {"leader_epoch": n, "partition_epoch": n % 3 or None}
     change = Change(LogEventKind.FOLLOWER, f"t{n % 7}", n, **epochs)

@@ -204,7 +204,7 @@ def test_throttles_and_load_are_recorded(tmp_path: Path, monkeypatch: pytest.Mon
         return Process(os.getpid(), "ends at once")
 
     monkeypatch.setattr(serving, "spawn", spawn)
-    recording = start_recording(Address("h:9092"), "c", "/mnt/load", root=tmp_path)
+    recording = start_recording(Address("h:9092"), "c", "/mnt/load")
     recording.close()
     assert started[0][-1] == "--snapshots=/mnt/load"
 

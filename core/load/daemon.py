@@ -62,11 +62,7 @@ def start_load(address: Address, cluster_id: str) -> Supervisor | None:
 
 def pipeline_trouble(root: Path, cluster_id: str) -> str | None:
     """Return why the cluster's pipeline ended, in its own words; None when it has not."""
-    try:
-        text = layout.trouble(root, cluster_id).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return None
-    return text.strip() or None
+    return layout.read_trouble(layout.trouble(root, cluster_id))
 
 
 # -- the collector's process -----------------------------------------------------------------------

@@ -124,6 +124,14 @@ def trouble(root: Path, cluster_id: str) -> Path:
     return root / "readers" / f"{cluster_folder(cluster_id)}.pipeline.trouble"
 
 
+def read_trouble(path: Path) -> str | None:
+    """Return why a process ended, in its own words; None when it has left nothing."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip() or None
+    except FileNotFoundError:
+        return None
+
+
 def mark(root: Path) -> None:
     """Write the root's format mark where there is none.
 

@@ -50,9 +50,8 @@ class Probe:
             if layout.clients(self.root, self.cluster_id).exists():
                 return
             if not self.process.alive:
-                self._fail(
-                    _read_trouble(self.root, self.cluster_id) or "The probe has ended at once."
-                )
+                trouble = layout.clients_trouble(self.root, self.cluster_id)
+                self._fail(layout.read_trouble(trouble) or "The probe has ended at once.")
             if time.monotonic() > deadline:
                 self._fail(f"The probe has not begun within {START_SECONDS:g} s.")
             time.sleep(0.1)
@@ -93,13 +92,6 @@ def stop_probe(cluster_id: str) -> None:
 def write_trouble(root: Path, cluster_id: str, error: TrimtabError) -> None:
     """Leave why the probe ended for whoever started it."""
     files.write_text(layout.clients_trouble(root, cluster_id), error.title)
-
-
-def _read_trouble(root: Path, cluster_id: str) -> str | None:
-    try:
-        return layout.clients_trouble(root, cluster_id).read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        return None
 
 
 def probe_process(cluster_id: str) -> Process | None:

@@ -11,7 +11,7 @@ import numpy as np
 from clusters import MB, NOON, cluster, load_of
 
 from core.autopilot.decide import decide
-from core.autopilot.decision import Decision
+from core.autopilot.decision import Act, Decision
 from core.autopilot.history import DecisionHistory, PastAction
 from core.autopilot.observation import LoadView, Observation, leader_imbalance, placement_imbalance
 from core.autopilot.settings import AutopilotSettings, Mode
@@ -138,6 +138,17 @@ def decided(
     before = history or DecisionHistory()
     remembered = replace(lasted(settings, observed), acts=before.acts, failed_at=before.failed_at)
     return decide(settings, remembered, observed)
+
+
+def act_on(
+    observed: Observation,
+    settings: AutopilotSettings = EAGER,
+    history: DecisionHistory | None = None,
+) -> Act:
+    """Decide where that must be to act."""
+    found = decided(observed, settings, history)
+    assert isinstance(found, Act)
+    return found
 
 
 def ids(decision: Decision) -> list[str]:

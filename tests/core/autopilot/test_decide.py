@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
-from auto_help import EAGER, acted, decided, hot, ids, lasted, loaded, look, steady
+from auto_help import EAGER, act_on, acted, decided, hot, ids, lasted, loaded, look, steady
 from clusters import MB, NOON, cluster, tp
 
 from core.autopilot.decide import decide
@@ -29,8 +29,7 @@ def ago(**how_long: float) -> datetime:
 
 
 def test_a_hot_broker_gives_half_of_what_it_holds() -> None:
-    found = decided(look(hot()))
-    assert isinstance(found, Act)
+    found = act_on(look(hot()))
     assert (found.copies, found.bytes) == (4, 4 * MB)
     assert found.why.text == (
         "Broker 1 is at 0% of its fair share of disk: 4 partitions moved, 4.0 MB to copy, and "
@@ -40,8 +39,7 @@ def test_a_hot_broker_gives_half_of_what_it_holds() -> None:
 
 def test_leaders_are_chosen_anew_where_that_is_enough() -> None:
     state = cluster({f"t-{n}": [2, 1] for n in range(8)}, brokers=(1, 2), size_bytes=MB)
-    found = decided(look(steady(state)))
-    assert isinstance(found, Act)
+    found = act_on(look(steady(state)))
     assert (found.copies, found.bytes, found.leaders) == (0, 0, 4)
     assert "led by another of its replicas, nothing to copy" in found.why.text
 
@@ -259,15 +257,13 @@ def large(each: int = 4_000 * MB) -> ClusterState:
 
 
 def test_a_run_goes_as_fast_as_hours_want_and_moves_as_much_as_there_is_time_for() -> None:
-    whole = decided(look(large()))
-    assert isinstance(whole, Act)
+    whole = act_on(look(large()))
     assert reckoned_seconds(EAGER, whole) > 6 * 60
     short = until(5 * 60, "avoid")
     assert decided(look(large(), short), short) == whole
     assert 4 * 60 < reckoned_seconds(short, whole) <= 5 * 60
     shorter = until(2 * 60, "only")
-    part = decided(look(large(), shorter), shorter)
-    assert isinstance(part, Act)
+    part = act_on(look(large(), shorter), shorter)
     assert 60 < reckoned_seconds(shorter, part) <= 2 * 60
     assert 0 < part.bytes < whole.bytes / 2
 
@@ -328,8 +324,7 @@ def test_what_failed_and_somebody_elses_run_are_cooled_down_after_too() -> None:
 def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
     settings = replace(EAGER, max_bytes_per_hour=4 * MB)
     before = acted(ago(minutes=50), bytes=2 * MB, ended_at=ago(minutes=40))
-    found = decided(look(hot(), settings), settings, DecisionHistory(acts=(before,)))
-    assert isinstance(found, Act)
+    found = act_on(look(hot(), settings), settings, DecisionHistory(acts=(before,)))
     assert found.bytes == 2 * MB
     assert (
         "2 partitions moved, 2.0 MB to copy (of a plan of 4 moves and 4.0 MB), and"
@@ -398,8 +393,7 @@ def test_a_partition_larger_than_an_hours_budget_keeps_no_other_from_being_moved
     rest = DecisionHistory(
         acts=(acted(ago(hours=5), [tp("t-2"), tp("t-3")], ended_at=ago(hours=4)),)
     )
-    found = decided(look(state, settings), settings, rest)
-    assert isinstance(found, Act)
+    found = act_on(look(state, settings), settings, rest)
     assert {str(move.tp) for move in found.plan} <= {f"t-{n}" for n in range(4, 8)}
 
 
@@ -410,8 +404,7 @@ def test_what_fits_an_hour_is_moved_where_most_of_the_plan_never_does() -> None:
     sizes = {name: (150 if name.startswith("t") else 1) * MB for name in held}
     state = steady(cluster(held, brokers=(1, 2, 3), size_bytes=sizes))
     settings = replace(EAGER, max_bytes_per_hour=100 * MB)
-    found = decided(look(state, settings), settings)
-    assert isinstance(found, Act)
+    found = act_on(look(state, settings), settings)
     assert {move.tp.topic for move in found.plan} == {"u"}
 
 
@@ -429,10 +422,8 @@ def test_a_plan_is_made_by_the_day_where_that_is_enough_now() -> None:
     state, rates = by_night(lead=list(range(10)))
     usual = loaded(state, dict.fromkeys(rates, 1e6))
     now = loaded(state, rates)
-    hasty = decided(look(state, load=now))
-    found = decided(look(state, load=now, usual=usual))
-    assert isinstance(found, Act)
-    assert isinstance(hasty, Act)
+    hasty = act_on(look(state, load=now))
+    found = act_on(look(state, load=now, usual=usual))
     assert found.plan != hasty.plan
     even = evenness(state, usual, found.plan)
     assert even.is_within(even.after)
@@ -444,8 +435,7 @@ def test_what_is_needed_now_comes_before_what_is_usual() -> None:
     state = steady(cluster(held, brokers=(1, 2), size_bytes=MB))
     now = loaded(state, {f"t-{n}": 4e6 if n < 10 else 1e6 for n in range(40)})
     usual = loaded(state, dict.fromkeys(held, 1e6))
-    found = decided(look(state, load=now, usual=usual))
-    assert isinstance(found, Act)
+    found = act_on(look(state, load=now, usual=usual))
     assert found == decided(look(state, load=now))
 
 
@@ -453,20 +443,17 @@ def test_what_is_needed_now_comes_before_what_is_usual() -> None:
 def test_leader_changes_are_moves_too(most: int) -> None:
     state = cluster({f"t-{n}": [2, 1] for n in range(40)}, brokers=(1, 2), size_bytes=MB)
     settings = replace(EAGER, max_moves_per_hour=most)
-    found = decided(look(steady(state), settings), settings)
-    assert isinstance(found, Act)
+    found = act_on(look(steady(state), settings), settings)
     assert len(found.plan) == most
 
 
 def test_a_partition_that_was_moved_rests_for_a_day() -> None:
     moved = [tp(f"t-{n}") for n in range(7)]
     yesterday = DecisionHistory(acts=(acted(ago(hours=25), moved, ended_at=ago(hours=23)),))
-    found = decided(look(hot()), history=yesterday)
-    assert isinstance(found, Act)
+    found = act_on(look(hot()), history=yesterday)
     assert [move.tp for move in found.plan] == [tp("t-7")]
     before = DecisionHistory(acts=(acted(ago(hours=26), moved, ended_at=ago(hours=24)),))
-    free = decided(look(hot()), history=before)
-    assert isinstance(free, Act)
+    free = act_on(look(hot()), history=before)
     assert free.copies == 4
 
 
@@ -474,8 +461,7 @@ def test_a_partition_of_unknown_size_is_not_moved() -> None:
     state = cluster(
         {f"t-{n}": [2] for n in range(8)}, brokers=(1, 2), size_bytes={"t-0": MB, "t-1": MB}
     )
-    found = decided(look(steady(state)))
-    assert isinstance(found, Act)
+    found = act_on(look(steady(state)))
     assert {move.tp for move in found.plan} <= {tp("t-0"), tp("t-1")}
 
 
@@ -493,8 +479,7 @@ def test_where_nothing_helps_that_is_said() -> None:
     state = cluster({"t-0": [2], "t-1": [2], "u-0": [2]}, brokers=(1, 2), size_bytes=MB)
     alone = replace(settings, keep="t|u")
     assert ids(decided(look(steady(state), alone), alone)) == ["nothing-helps"]
-    found = decided(look(steady(state), settings), settings)
-    assert isinstance(found, Act)
+    found = act_on(look(steady(state), settings), settings)
     assert [move.tp for move in found.plan] == [tp("u-0")]
 
 

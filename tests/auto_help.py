@@ -69,7 +69,7 @@ def look(
         reassignments={},
         load_view=LoadView(f"s-{load.as_of}", load, good, looks, lambda: usual),
         imbalance=placement_imbalance(settings, state, load),
-        led=leader_imbalance(settings, state, load),
+        leader_imbalance=leader_imbalance(settings, state, load),
     )
     return replace(found, **changes)  # type: ignore[arg-type]
 

@@ -50,7 +50,7 @@ def elect_leaders(
     client: ClusterClient,
     clock: Clock,
     cluster_id: str,
-    wanted: Sequence[TopicPartition],
+    partitions: Sequence[TopicPartition],
     goes_on: Callable[[], bool],
 ) -> str:
     """Elect preferred leaders, some at a time as a run does, while it `goes_on`; say what came.
@@ -60,14 +60,14 @@ def elect_leaders(
     writer = audited(client, cluster_id, None)
     answers: dict[TopicPartition, Fault | None] = {}
     ended = ""
-    for first in range(0, len(wanted), MAX_ELECTED_AT_ONCE):
+    for first in range(0, len(partitions), MAX_ELECTED_AT_ONCE):
         if first:
             clock.sleep(BETWEEN_ELECTIONS_SECONDS)
             if not goes_on():
                 ended = " It was turned off then."
                 break
         try:
-            answers |= writer.elect_leaders(wanted[first : first + MAX_ELECTED_AT_ONCE])
+            answers |= writer.elect_leaders(partitions[first : first + MAX_ELECTED_AT_ONCE])
         except TrimtabError as error:
             if not answers:
                 raise
@@ -75,6 +75,6 @@ def elect_leaders(
             break
     left = {tp: fault for tp, fault in answers.items() if not is_leader_elected(fault)}
     many = counted(len(answers) - len(left), "partition")
-    of = f" of {len(wanted)}" if len(answers) - len(left) < len(wanted) else ""
+    of = f" of {len(partitions)}" if len(answers) - len(left) < len(partitions) else ""
     why = "".join(f" {tp} was not: {fault}." for tp, fault in [*left.items()][:1])
     return f"{many}{of} given back.{why}{ended}"

@@ -99,8 +99,8 @@ def run_autopilot(
             DecisionLog(cluster_id),
             switch=lambda: _read_switch(cluster_id),
             start=start_plan,
-            elect=lambda wanted, goes_on: elect_leaders(
-                connection.client, connection.clock, cluster_id, wanted, goes_on
+            elect=lambda partitions, goes_on: elect_leaders(
+                connection.client, connection.clock, cluster_id, partitions, goes_on
             ),
             suggest=lambda plan: write_suggestion(suggestion_file(cluster_id), plan),
             report=record_and_report,

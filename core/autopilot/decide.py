@@ -57,7 +57,7 @@ def find_objections(
     """Return what speaks against doing anything, without planning; `history` as for `decide`."""
     situation = Situation(settings, history, observed)
     unsafe = check_guards(SAFETY, situation)
-    imbalance, led = observed.imbalance, observed.led
+    imbalance, led = observed.imbalance, observed.leader_imbalance
     if imbalance is not None and not imbalance.outside and not (led and led.outside):
         seen = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
         even = f"Brokers are even enough{seen}: {imbalance.words}"
@@ -72,8 +72,8 @@ def _decide_elections(situation: Situation) -> Elect | Reason:
     There is a load, and there are brokers that are outside the band by who leads now.
     """
     settings, observed, load_view = situation.settings, situation.observed, situation.load_view
-    assert observed.led is not None
-    off = observed.led.sentence
+    assert observed.leader_imbalance is not None
+    off = observed.leader_imbalance.sentence
     try:
         rows = _electable_rows(settings, observed.state)
     except UsageError as error:  # a topic of the settings that is not there any more
@@ -90,7 +90,9 @@ def _decide_elections(situation: Situation) -> Elect | Reason:
     late, every = "", observed.returns_every_seconds
     if every is not None:
         spans = situation.history.leader_spans
-        waited = max(spans[place].seconds for place in observed.led.outside & spans.keys())
+        waited = max(
+            spans[place].seconds for place in observed.leader_imbalance.outside & spans.keys()
+        )
         if waited <= AUTO_REBALANCES_AWAITED * every:
             return Reason(
                 "leaders-return",

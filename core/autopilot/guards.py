@@ -106,10 +106,10 @@ def dead_run(situation: Situation) -> Reason | None:
 
 
 def unreadable_journal(situation: Situation) -> Reason | None:
-    if not situation.observed.unread:
+    if not situation.observed.unreadable:
         return None
     return Reason(
-        "journal", f"Not while a run's journal cannot be read: {situation.observed.unread[0]}"
+        "journal", f"Not while a run's journal cannot be read: {situation.observed.unreadable[0]}"
     )
 
 
@@ -161,11 +161,11 @@ def load_good(situation: Situation) -> Reason | None:
     load_view = situation.observed.load_view
     if load_view is None:
         return None
-    if load_view.load.source is Source.LIVE and load_view.looks < MIN_LIVE_INTERVALS:
+    if load_view.load.source is Source.LIVE and load_view.intervals < MIN_LIVE_INTERVALS:
         return Reason(
             "few-looks",
-            f"There are {load_view.looks} of the collector's intervals; {MIN_LIVE_INTERVALS} in "
-            "succession are needed where there is no window of Spark's.",
+            f"There are {load_view.intervals} of the collector's intervals; {MIN_LIVE_INTERVALS} "
+            "in succession are needed where there is no window of Spark's.",
         )
     if load_view.good >= MIN_KNOWN_PART:
         return None
@@ -182,14 +182,14 @@ def load_good(situation: Situation) -> Reason | None:
 def lasts(situation: Situation) -> Reason | None:
     if situation.imbalance_lasts or situation.leader_imbalance_lasts:
         return None
-    by_place, by_leader = situation.observed.imbalance, situation.observed.led
+    by_place, by_leader = situation.observed.imbalance, situation.observed.leader_imbalance
     assert by_place is not None
     off, lasting = by_place, situation.history.lasting
     if not by_place.outside and by_leader is not None:
         off, lasting = by_leader, situation.history.leader_spans
     known = [lasting[place] for place in off.outside if place in lasting]
-    longest = max(known, key=lambda one: (one.seconds, one.looks), default=None)
-    seen, looks = (longest.seconds, longest.looks) if longest else (0.0, 0)
+    longest = max(known, key=lambda one: (one.seconds, one.snapshots), default=None)
+    seen, looks = (longest.seconds, longest.snapshots) if longest else (0.0, 0)
     minimum = format_duration(situation.settings.min_imbalance_seconds)
     snapshots = counted(looks, "snapshot")
     return Reason(

@@ -45,7 +45,7 @@ class ImbalanceSpan:
 
     since: datetime
     until: datetime
-    looks: int
+    snapshots: int
 
     @property
     def seconds(self) -> float:
@@ -104,7 +104,11 @@ class DecisionHistory:
         return replace(self, controller=found, controller_since=since)
 
     def _seeing_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
-        load_view, imbalance, led = observed.load_view, observed.imbalance, observed.led
+        load_view, imbalance, led = (
+            observed.load_view,
+            observed.imbalance,
+            observed.leader_imbalance,
+        )
         if load_view is None or imbalance is None or load_view.load.as_of is None:
             return replace(self, lasting={}, leader_spans={}, last_load_id=None, last_as_of=None)
         if load_view.id == self.last_load_id:
@@ -211,7 +215,7 @@ class Situation:
     @property
     def leader_imbalance_lasts(self) -> bool:
         """Return the same by who leads now."""
-        led = self.observed.led
+        led = self.observed.leader_imbalance
         return self._lasts(self.history.leader_spans, led.outside if led else ())
 
     def _lasts(
@@ -221,7 +225,7 @@ class Situation:
         found = (spans[place] for place in outside if place in spans)
         return any(
             one.seconds >= self.settings.min_imbalance_seconds
-            and one.looks >= self.settings.min_snapshots
+            and one.snapshots >= self.settings.min_snapshots
             for one in found
         )
 
@@ -231,7 +235,7 @@ def _extend_spans(
 ) -> dict[BrokerMeasure, ImbalanceSpan]:
     """Return for how long each that is outside has been, by one snapshot more."""
     return {
-        place: ImbalanceSpan(old.since, as_of, old.looks + 1)
+        place: ImbalanceSpan(old.since, as_of, old.snapshots + 1)
         if (old := before.get(place))
         else ImbalanceSpan(as_of, as_of, 1)
         for place in outside

@@ -142,7 +142,7 @@ def _probe(service: Service) -> None:
 
 
 def _note(report: ProbeReport) -> None:
-    for said in report.told:
+    for said in report.events:
         log.info("%s", said.text)
 
 

@@ -222,7 +222,7 @@ class HealthDetector:
         told, self._told = sorted(self._told, key=lambda one: one.at), []
         return told
 
-    def seen(self) -> tuple[BrokerHealth, ...]:
+    def health(self) -> tuple[BrokerHealth, ...]:
         """Return each broker as it was at the last look."""
         return tuple(self._broker_health(id, broker) for id, broker in self._brokers.items())
 

@@ -102,7 +102,7 @@ class ProbeLoop:
             ClientEvent(at - timedelta(seconds=now - one.at), one.text, one.brokers)
             for one in self._detector.look(now)
         )
-        return ProbeReport(at, self._cluster_id, self._detector.seen(), told)
+        return ProbeReport(at, self._cluster_id, self._detector.health(), told)
 
     def _refuse_denied(self) -> None:
         if self._detector.denied:
@@ -131,7 +131,7 @@ class ReportWriter:
         self._publisher.publish_all(
             [
                 Event(said.at, Kind.CLIENT, None, Note(PUBLISHER, said.text, said.brokers))
-                for said in report.told
+                for said in report.events
             ]
         )
         try:

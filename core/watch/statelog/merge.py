@@ -201,13 +201,13 @@ class Merge:
     """Yields events by iterating, once; then the tally is whole."""
 
     sources: Sequence[LogFile]
-    wanted: EventFilter = field(default_factory=EventFilter)
+    event_filter: EventFilter = field(default_factory=EventFilter)
     shifts_ms: Mapping[int, int] = field(default_factory=dict)
     """What is added to the times of a broker."""
     tally: MergeTally = field(default_factory=MergeTally)
 
     def __iter__(self) -> Iterator[LogEvent]:
-        wanted, tally = self.wanted, self.tally
+        wanted, tally = self.event_filter, self.tally
         from_ms = -(2**62) if wanted.from_ms is None else wanted.from_ms
         to_ms = 2**62 if wanted.to_ms is None else wanted.to_ms
         readers = {source.number: RecordReader(source).event for source in self.sources}

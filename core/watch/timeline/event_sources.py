@@ -47,7 +47,7 @@ class AccessNotice:
         self._kind, self._what = kind, what
         self._access = False
 
-    def seen(self, at: datetime, why: str) -> list[Event]:
+    def notice(self, at: datetime, why: str) -> list[Event]:
         """Return what there is to tell; `why` it cannot be read now, "" when it can."""
         if bool(why) == self._access:
             return []
@@ -69,13 +69,13 @@ class ConfigAccess:
         count = sum(topic.min_insync is None for topic in state.topics)
         if not count:
             self._since = None
-            return self._access.seen(state.fetched_at, "")
+            return self._access.notice(state.fetched_at, "")
         now = self._clock.monotonic()
         self._since = now if self._since is None else self._since
         if count < len(state.topics) and now - self._since < SETTLE_SECONDS:
             return []
         why = f"changes of {counted(count, 'topic')} of {len(state.topics):,} do not show"
-        return self._access.seen(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
+        return self._access.notice(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
 
 
 class ReassignmentAccess:
@@ -86,7 +86,7 @@ class ReassignmentAccess:
 
     def news(self, state: ClusterState) -> list[Event]:
         """Return that it cannot be read, or can again, when that is new."""
-        return self._access.seen(state.fetched_at, state.moves_unknown)
+        return self._access.notice(state.fetched_at, state.moves_unknown)
 
 
 def authorization_fault(answers: Iterable[object]) -> str:

@@ -46,7 +46,7 @@ class GroupEvents:
         try:
             found = self._client.describe_active_groups(MAX_GROUPS)
         except AccessDeniedError as error:
-            self._publisher.publish_all(self._access.seen(self._clock.now(), error.title))
+            self._publisher.publish_all(self._access.notice(self._clock.now(), error.title))
             raise
         at = self._clock.now()
         happened: tuple[Rebalance, ...] = ()
@@ -56,7 +56,7 @@ class GroupEvents:
             self._watched, happened = self._watched.then(
                 at, found.groups, complete=found.is_complete, up_to=found.last_id
             )
-        events = self._access.seen(at, "") + [
+        events = self._access.notice(at, "") + [
             Event(one.at, Kind.GROUP, None, Note(f"group {one.group}", one.text), one.topic)
             for one in happened
         ]

@@ -87,8 +87,8 @@ class ThrottleEvents:
         try:
             answers = dict(fetch_rate_configs(self._client, state))
         except AccessDeniedError as error:  # of every broker
-            return self._access.seen(state.fetched_at, error.title)
-        access = self._access.seen(state.fetched_at, authorization_fault(answers.values()))
+            return self._access.notice(state.fetched_at, error.title)
+        access = self._access.notice(state.fetched_at, authorization_fault(answers.values()))
         limited, self._limited = self._limited, any_rate(answers)
         self._due = self._after(now, begun, POLL_SECONDS)
         if now >= (self._lists_due if limited or self._limited else self._idle_due):

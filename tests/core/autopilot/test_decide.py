@@ -74,7 +74,7 @@ def seen(held: dict[str, list[int]], **more: object) -> Callable[[Observation], 
         ("out-of-sync", seen({"t-0": [2, 1]}, isr={"t-0": [2]}), "out of sync: 1 partition."),
         ("run", bent(running=("1122-081500",)), "Run 1122-081500 is in progress"),
         ("dead-run", bent(died=("1122-081500",)), "trimtab runs attach 1122-081500"),
-        ("journal", bent(unread=("x.run is damaged.",)), "cannot be read: x.run is damaged."),
+        ("journal", bent(unreadable=("x.run is damaged.",)), "cannot be read: x.run is damaged."),
         (
             "foreign-move",
             bent(reassignments={tp("t-0"): Reassignment((1, 2), (1,), (2,))}),

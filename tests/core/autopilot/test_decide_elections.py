@@ -99,7 +99,7 @@ def test_only_those_whose_preferred_replica_is_in_sync() -> None:
     state = returned(late=BACK[:1])
     assert ids(decided(look(state)))[0] == "out-of-sync"
     everybody = returned(late=BACK)
-    assert look(everybody).led is None
+    assert look(everybody).leader_imbalance is None
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_an_election_that_makes_it_no_better_is_not_made() -> None:
     held = {f"t-{n}": [1, 2] for n in range(8)}
     state = cluster(held, leaders={f"t-{n}": 2 for n in range(5)}, size_bytes=MB)
     observed = look(steady(state))
-    assert observed.led.outside
+    assert observed.leader_imbalance.outside
     found = decided(observed)
     assert isinstance(found, Act), "placement is what is off"
     assert found.copies == 0
@@ -224,12 +224,12 @@ def test_it_sees_who_leads(tmp_path: Path, itself: str | None, every: float | No
     for _ in range(3):
         observed = observer.look(EAGER)
         client.clock.sleep(5)
-    assert observed.led.outside
+    assert observed.leader_imbalance.outside
     assert observed.returns_every_seconds == every
     assert asked == [3], "once a minute is enough"
     client.elect_leaders([tp(name) for name in BACK])
     client.clock.sleep(60)
-    assert observer.look(EAGER).led is None
+    assert observer.look(EAGER).leader_imbalance is None
     assert asked == [3], "where nobody is away nobody is asked"
 
 

@@ -113,7 +113,9 @@ class Life:
             running=weather.theirs,
         )
         weather.outside = observed.imbalance.outside
-        weather.led_outside = observed.led.outside if observed.led else frozenset()
+        weather.led_outside = (
+            observed.leader_imbalance.outside if observed.leader_imbalance else frozenset()
+        )
         return observed
 
     def against(self) -> list[str]:

@@ -118,7 +118,7 @@ def test_intervals_of_the_collector_are_taken_together(tmp_path: Path) -> None:
         write_live(tmp_path, snapshot(n, at, rate=rate))
         for _ in range(2):  # the same interval twice is one
             found = look(load_source, at)
-        assert found.looks == n + 1
+        assert found.intervals == n + 1
     assert found.load.in_bytes_per_s[0] == pytest.approx(3.0)
     assert found.load.as_of == NOON + timedelta(seconds=10)
     # What one of them lacks is not known.
@@ -131,7 +131,7 @@ def test_intervals_with_a_gap_between_them_begin_anew(tmp_path: Path) -> None:
     for n, minutes in enumerate((0, 1, 9)):
         write_live(tmp_path, snapshot(n, NOON + timedelta(minutes=minutes)))
         found = look(load_source)
-    assert found.looks == 1
+    assert found.intervals == 1
 
 
 def test_the_collector_stands_in_for_a_window_that_is_poor_or_old(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_another_reason_is_written_at_once_though_of_the_same_load(hangar: Hanga
     assert live.load_view is not None
     hangar.seen = live
     hangar.fly()
-    hangar.seen = replace(live, load_view=replace(live.load_view, looks=3, good=0.5))
+    hangar.seen = replace(live, load_view=replace(live.load_view, intervals=3, good=0.5))
     hangar.fly()
     assert [entry.reasons[0].id for entry in hangar.told] == ["few-looks", "poor-load"]
 

@@ -137,11 +137,11 @@ def test_whether_it_is_read_only_is_read_again_with_each_look(
         return observer.look(SETTINGS).read_only
 
     (tmp_path / "config.toml").write_text("[clusters.prod]\nreadonly = true")
-    assert "readonly" in ConfigReader(switch).read().unread, "nobody knows what was meant"
+    assert "readonly" in ConfigReader(switch).read().error, "nobody knows what was meant"
     assert "readonly" in observer.look(SETTINGS).config_error
     (tmp_path / "config.toml").unlink()
     assert observer.look(SETTINGS).config_error.endswith("config.toml is gone.")
-    assert not ConfigReader(switch).read().unread, "there never was one"
+    assert not ConfigReader(switch).read().error, "there never was one"
     one = client.describe_cluster().brokers[-1].server
     assert not marked("[clusters.prod]", 'bootstrap = "b:9092"')
     assert marked("[clusters.prod]", 'bootstrap = "b:9092"', "read_only = true")

@@ -140,7 +140,7 @@ class Played:
         return [text for _, text in self.told]
 
     def health(self, broker: int) -> Health:
-        return next(one.health for one in self.detector.seen() if one.broker == broker)
+        return next(one.health for one in self.detector.health() if one.broker == broker)
 
 
 @pytest.fixture
@@ -303,7 +303,7 @@ def test_brokers_come_and_go(played: Played) -> None:
     played.fails(2, "_TRANSPORT")
     assert played.health(2) is Health.DOWN
     played.detector.follow((1, 3), (1, 3))
-    assert [one.broker for one in played.detector.seen()] == [1, 3]
+    assert [one.broker for one in played.detector.health()] == [1, 3]
     played.fails(2, "_TRANSPORT")
     played.look()
     assert played.texts == ["broker 2: transport failure"]

@@ -104,7 +104,7 @@ def test_a_dead_broker_and_its_return_are_told(living: SimulatedCluster, pings: 
     healths = [seen.health for report in reports if (seen := report.of(2)) is not None]
     assert Health.DOWN in healths
     assert healths[-1] is Health.FINE
-    told = [said for report in reports for said in report.told]
+    told = [said for report in reports for said in report.events]
     assert told[0].text == "broker 2: transport failure"
     assert told[-1].text.startswith("broker 2: answers again after 10")
     assert (told[-1].at - told[0].at).total_seconds() == pytest.approx(10, abs=0.5)
@@ -134,7 +134,7 @@ def test_what_went_with_its_topic_is_no_fault(living: SimulatedCluster, pings: P
     reports: list[ProbeReport] = []
     with pytest.raises(IncompleteError, match="gone"):
         ProbeLoop(pings, pings.fetch_layout, "c", living.clock).run(lambda: True, reports.append)
-    assert [said for report in reports for said in report.told] == []
+    assert [said for report in reports for said in report.events] == []
     assert {seen.failed for seen in reports[-1].brokers} == {0}
 
 

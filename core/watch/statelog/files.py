@@ -252,7 +252,7 @@ def _read_lines(source: LogFile) -> Iterator[list[str]]:
 def read_records(source: LogFile) -> Iterator[Record]:
     """Yield a file's records as they stand in it, each with the lines that follow it.
 
-    Holds one record and one chunk. A record that is followed by more than LONGEST characters goes
+    Holds one record and one chunk. A record that is followed by more than MAX_LINE characters goes
     on in another one of the same time.
     """
     times = TimestampParser(source.zone, source.since_ms)

@@ -129,7 +129,7 @@ class Timeline:
             tables.add_notes(self._database, events)
 
     def forget(self, before: datetime, max_bytes: int = MAX_BYTES) -> None:
-        """Let go of what is older, and of the oldest while the file is larger than `most_bytes`.
+        """Let go of what is older, and of the oldest while the file is larger than `max_bytes`.
 
         The picture that the rest begins with stays. Raises TimelineError.
         """

@@ -23,6 +23,7 @@ from core.load.collector.reading import (
     CollectorMemory,
     Commits,
     Reading,
+    empty_memory,
     has_same_layout,
     realign_memory,
     recreated_partitions,
@@ -88,7 +89,7 @@ def estimate_out_bytes(
 
 def merge_commits(
     reading: Reading,
-    before: CollectorMemory | None,
+    before: CollectorMemory,
     known: Bool,
     replaced: Bool,
 ) -> Mapping[str, Commits]:
@@ -97,12 +98,10 @@ def merge_commits(
     They are as old as each partition's last known end offset, because its time counts from there,
     and as the last that was told of the group.
     """
-    out: dict[str, Commits] = {}
-    if before is not None:
-        out = {group: before.commits[group] for group in missing_groups(reading, before)}
+    out = {group: before.commits[group] for group in missing_groups(reading, before)}
     for group, offsets in reading.committed.items():
-        earlier = None if before is None else before.commits.get(group)
-        if before is None or earlier is None:
+        earlier = before.commits.get(group)
+        if earlier is None:
             earlier = Commits(
                 np.full_like(offsets, UNKNOWN), np.full(len(offsets), np.nan), reading.end
             )
@@ -184,7 +183,7 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
     count = state.partition_count
     leading = _leader_replica(state)
     if memory is None:
-        return _first_interval(reading, leading)
+        memory = empty_memory(reading, _mean_message(reading, leading))
     before = memory if has_same_layout(memory.state, state) else realign_memory(memory, state)
 
     replaced = recreated_partitions(memory.state, state)
@@ -268,43 +267,6 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
             unattended=reading.unattended | (before.unattended & missing_groups(reading, before)),
             listed=reading.listed or before.listed,
             bytes_per_message=per_message,
-        ),
-    )
-
-
-def _first_interval(reading: Reading, leading: Int64) -> Interval:
-    state = reading.state
-    count, replicas = state.partition_count, state.replica_count
-    flags = np.full(count, int(Flag.FIRST), np.int32)
-    replica_flags = flags[state.partition_of_replica].copy()
-    replica_flags[np.isin(state.replica_broker, list(reading.silent))] |= Flag.PARTIAL_POLL
-    known = reading.end >= 0
-    return Interval(
-        reading=reading,
-        dt_seconds=np.full(count, np.nan),
-        messages=np.full(count, UNKNOWN, np.int64),
-        in_bytes=np.full(count, np.nan),
-        in_method=np.zeros(count, np.int8),
-        out_bytes=np.full(count, np.nan),
-        out_method=np.zeros(count, np.int8),
-        group_lag=max_group_lag(reading),
-        size_delta=np.zeros(replicas, np.int64),
-        size_delta_known=np.zeros(replicas, np.bool_),
-        replica_flags=replica_flags,
-        memory=CollectorMemory(
-            state=state,
-            at=reading.at,
-            monotonic=reading.monotonic,
-            observed_at=np.where(known, reading.monotonic, np.nan),
-            sized=reading.sized,
-            end=reading.end,
-            start=reading.start,
-            leader=state.leader,
-            size=state.size_bytes,
-            commits=merge_commits(reading, None, known, np.zeros(count, np.bool_)),
-            unattended=reading.unattended,
-            listed=reading.listed,
-            bytes_per_message=_mean_message(reading, leading),
         ),
     )
 

@@ -75,6 +75,27 @@ class CollectorMemory:
     bytes_per_message: Float64
 
 
+def empty_memory(reading: Reading, bytes_per_message: Float64) -> CollectorMemory:
+    """Return what is known before a first poll: nothing but a guess of bytes per message."""
+    state = reading.state
+    unknown = np.full(state.partition_count, UNKNOWN, np.int64)
+    return CollectorMemory(
+        state=state,
+        at=reading.at,
+        monotonic=reading.monotonic,
+        observed_at=np.full(state.partition_count, np.nan),
+        sized=reading.sized,
+        end=unknown,
+        start=unknown,
+        leader=np.full(state.partition_count, UNKNOWN, np.int32),
+        size=np.full(state.replica_count, UNKNOWN, np.int64),
+        commits={},
+        unattended=frozenset(),
+        listed=False,
+        bytes_per_message=bytes_per_message,
+    )
+
+
 def has_same_layout(old: ClusterState, new: ClusterState) -> bool:
     """Return whether two states have the same partitions on the same brokers."""
     return (

@@ -76,8 +76,8 @@ class Later:
             self.events.pop(0)()
 
 
-def flies() -> AbstractContextManager[bool]:
-    """Hold what the autopilot of SWITCH holds for as long as it flies."""
+def running() -> AbstractContextManager[bool]:
+    """Hold what the autopilot of SWITCH holds while it runs."""
     return hold_lease(lease_file(paths.load_root(), SWITCH.cluster_id, ROLE))
 
 
@@ -168,7 +168,7 @@ def test_a_run_that_is_just_being_started_is_waited_for(then: Entry, runs: tuple
     log.add(MEANT)
     unreadable(STARTED)
     clock = Later([lambda: None, lambda: log.add(then)])
-    with flies():
+    with running():
         switch_off(SWITCH, at=NOON, who="bob")
         assert runs_in_progress(SWITCH, clock) == runs
     assert clock.events == []
@@ -177,13 +177,13 @@ def test_a_run_that_is_just_being_started_is_waited_for(then: Entry, runs: tuple
 def test_what_its_process_wrote_last_is_read_when_it_has_ended() -> None:
     log = DecisionLog("c-1")
     log.add(MEANT)
-    with ExitStack() as flight:
-        flight.enter_context(flies())
+    with ExitStack() as lease:
+        lease.enter_context(running())
 
         def end() -> None:
             unreadable(STARTED)
             log.add(STARTED)
-            flight.close()
+            lease.close()
 
         assert runs_in_progress(SWITCH, Later([end])) == ("0101-120000",)
 
@@ -191,7 +191,7 @@ def test_what_its_process_wrote_last_is_read_when_it_has_ended() -> None:
 def test_a_run_that_does_not_become_known_is_told() -> None:
     DecisionLog("c-1").add(MEANT)
     clock = Later()
-    with flies(), pytest.raises(TrimtabError, match="is starting a run that is not known yet"):
+    with running(), pytest.raises(TrimtabError, match="is starting a run that is not known yet"):
         runs_in_progress(SWITCH, clock)
     assert clock.waited >= STOP_SECONDS
 
@@ -203,26 +203,26 @@ def test_what_a_process_meant_that_is_long_gone_is_not_waited_for() -> None:
     assert clock.waited == 0
 
 
-def test_one_that_has_read_off_already_does_not_fly_by_what_is_set_next() -> None:
+def test_one_that_has_read_off_does_not_run_on() -> None:
     switch_off(SWITCH, at=NOON, who="bob")
     clock = Later([lambda: None])
-    with ExitStack() as flight:
-        flight.enter_context(flies())
-        clock.events.append(flight.close)  # it ends a moment later
+    with ExitStack() as lease:
+        lease.enter_context(running())
+        clock.events.append(lease.close)  # it ends a moment later
         assert not switch_on(SWITCH, clock)
     assert switches.read("c-1") == SWITCH
 
 
 @pytest.mark.parametrize(("mode", "waited"), [(Mode.OFF, ENDING_SECONDS), (Mode.SUGGEST, 0.0)])
-def test_one_that_flies_on_flies_by_what_is_set(mode: Mode, waited: float) -> None:
+def test_one_that_runs_on_obeys_what_is_set(mode: Mode, waited: float) -> None:
     switches.write(SWITCH.turned(mode, at=NOON, who="bob"))
     clock = Later()
-    with flies():
+    with running():
         assert switch_on(SWITCH, clock)
     assert clock.waited == pytest.approx(waited, abs=0.5)
 
 
-def test_where_nobody_flies_that_is_known_at_once() -> None:
+def test_where_none_runs_that_is_known_at_once() -> None:
     clock = Later()
     assert not switch_on(SWITCH, clock)
     assert clock.waited == 0
@@ -247,8 +247,8 @@ def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s() ->
     lease = lease_file(paths.load_root(), "gone", ROLE)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(lease)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as flying:
-        assert flying.stdout.readline().strip() == b"True"
+    ) as process:
+        assert process.stdout.readline().strip() == b"True"
         forget_autopilot("gone")
         assert not is_running("gone")
     assert not paths.autopilot_dir("gone").exists()

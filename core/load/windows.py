@@ -222,18 +222,18 @@ def load_at(root: Path, cluster_id: str, state: ClusterState, moment: datetime) 
     path = layout.window_file(root, cluster_id, start)
     if not path.exists():
         return None
-    names = [rate_column(rate, "avg") for rate in RATES]
-    table = _read(path, ["topic", "partition", *names], ["topic"])
+    names = {rate: rate_column(rate, "avg") for rate in RATES}
+    table = _read(path, ["topic", "partition", *names.values()], ["topic"])
     codes, topics = columns.to_codes(table["topic"])
     rows = align_rows(topics, codes, columns.to_numpy(table["partition"]), state)
     known = set(table.column_names)
-    rates = [
-        take_rows(columns.to_numpy(table[name]), rows)
+    rates = {
+        rate: take_rows(columns.to_numpy(table[name]), rows)
         if name in known
         else np.full(len(rows), np.nan)
-        for name in names
-    ]
-    return Load(*rates, source=Source.SPARK, as_of=start + LENGTH)
+        for rate, name in names.items()
+    }
+    return Load(**rates, source=Source.SPARK, as_of=start + LENGTH)
 
 
 def _read(path: Path, names: Sequence[str], dictionary: list[str] | None = None) -> Any:

@@ -106,8 +106,8 @@ class LoadSnapshot:
     def aligned(self, state: ClusterState, horizon: str = "5m") -> Load:
         """Lay this snapshot upon a state: arrays of length P, NaN for partitions it lacks."""
         rows = align_rows(self.topics, self.topic_of, self.partition, state)
-        rates = [take_rows(self.rate(rate, horizon), rows) for rate in RATES]
-        return Load(*rates, source=self.source, as_of=self.window_end)
+        rates = {rate: take_rows(self.rate(rate, horizon), rows) for rate in RATES}
+        return Load(**rates, source=self.source, as_of=self.window_end)
 
 
 PARTITIONS = "partitions.arrow"

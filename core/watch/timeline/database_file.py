@@ -271,7 +271,9 @@ def note_span(database: sqlite3.Connection) -> tuple[datetime, datetime] | None:
     """Return of which times something was told; None for nothing."""
     rows = _note_rows(database, "SELECT min(at), max(at) FROM told")
     first, latest = next(rows, (None, None))
-    return None if first is None else (from_milliseconds(first), from_milliseconds(latest))
+    if first is None or latest is None:
+        return None
+    return from_milliseconds(first), from_milliseconds(latest)
 
 
 def note_topics(database: sqlite3.Connection) -> set[str]:

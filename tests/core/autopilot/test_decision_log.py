@@ -28,8 +28,8 @@ from core.autopilot.daemon import (
 )
 from core.autopilot.decision import Reason
 from core.autopilot.log import DecisionLog, Entry, EntryKind
-from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.removal import forget_autopilot
+from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from core.daemons.lease import hold_lease, lease_file

@@ -253,9 +253,9 @@ def test_what_is_seen_after_a_clock_was_set_back_is_known(timeline: Timeline) ->
     events = list(timeline.events())
     assert [event.after for event in events] == [event.after for event in seen]
     assert events == sorted(events, key=lambda event: event.at)
-    assert [
-        event.after for event in timeline.seen(events[0].at + timedelta(milliseconds=1))
-    ] == [event.after for event in seen[1:]]
+    assert [event.after for event in timeline.seen(events[0].at + timedelta(milliseconds=1))] == [
+        event.after for event in seen[1:]
+    ]
     span = timeline.span
     newest = timeline.state_at(span[1])
     assert newest.row(0).leader == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -34,6 +35,14 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+
+def sleep_until(
+    clock: Clock, due: float, keep_on: Callable[[], bool], *, step_seconds: float = 1.0
+) -> None:
+    """Wait until the clock's monotonic `due`, or until `keep_on`, asked at each step, says no."""
+    while keep_on() and (left := due - clock.monotonic()) > 0:
+        clock.sleep(min(left, step_seconds))
 
 
 class SteadyClock:

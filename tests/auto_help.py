@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from clusters import MB, NOON, cluster, load_of
 
+from core.autopilot.decide import decide
+from core.autopilot.decision import Act, Decision
 from core.autopilot.history import DecisionHistory, PastAction
 from core.autopilot.observation import LoadView, Observation, leader_imbalance, placement_imbalance
 from core.autopilot.settings import AutopilotSettings, Mode
@@ -67,7 +69,7 @@ def look(
         reassignments={},
         load_view=LoadView(f"s-{load.as_of}", load, good, looks, lambda: usual),
         imbalance=placement_imbalance(settings, state, load),
-        led=leader_imbalance(settings, state, load),
+        leader_imbalance=leader_imbalance(settings, state, load),
     )
     return replace(found, **changes)  # type: ignore[arg-type]
 
@@ -125,3 +127,29 @@ def publish(root: Path, client: SimulatedCluster) -> None:
         method=np.zeros(count, np.int8),
     )
     write_snapshot(root, snapshot)
+
+
+def decided(
+    observed: Observation,
+    settings: AutopilotSettings = EAGER,
+    history: DecisionHistory | None = None,
+) -> Decision:
+    """Decide on what has lasted, with what was done before it."""
+    before = history or DecisionHistory()
+    remembered = replace(lasted(settings, observed), acts=before.acts, failed_at=before.failed_at)
+    return decide(settings, remembered, observed)
+
+
+def act_on(
+    observed: Observation,
+    settings: AutopilotSettings = EAGER,
+    history: DecisionHistory | None = None,
+) -> Act:
+    """Decide where that must be to act."""
+    found = decided(observed, settings, history)
+    assert isinstance(found, Act)
+    return found
+
+
+def ids(decision: Decision) -> list[str]:
+    return [reason.id for reason in decision.reasons]

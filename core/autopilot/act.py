@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from core.autopilot.observation import Observation
+from core.autopilot.history import Situation
 from core.autopilot.plan_choice import estimate_run
 from core.autopilot.switch import Switch
 from core.clock import Clock
@@ -26,16 +26,15 @@ from core.units import counted
 NOTE = "by the autopilot"
 
 
-def start_plan(switch: Switch, observed: Observation, plan: Plan) -> str:
+def start_plan(switch: Switch, situation: Situation, plan: Plan) -> str:
     """Start a run that adapts its rate to how producers fare; return its id.
 
     Raises RefusedError for what a check says, BusyError beside another run, and TrimtabError when
     the run does not come up.
     """
-    assert observed.load_view is not None
-    state, load = observed.state, observed.load_view.load
-    bounds, estimate = estimate_run(switch.settings, observed, plan)
-    in_flight = observed.reassignments
+    state, load = situation.state, situation.load_view.load
+    bounds, estimate = estimate_run(situation, plan)
+    in_flight = situation.observed.reassignments
     refuse(CheckedPlan(state, load, plan, in_flight).after(estimate.seconds, estimate.never))
     options = RunOptions(
         rate_bytes_per_s=estimate.rate_bytes_per_s,
@@ -51,7 +50,7 @@ def elect_leaders(
     client: ClusterClient,
     clock: Clock,
     cluster_id: str,
-    wanted: Sequence[TopicPartition],
+    partitions: Sequence[TopicPartition],
     goes_on: Callable[[], bool],
 ) -> str:
     """Elect preferred leaders, some at a time as a run does, while it `goes_on`; say what came.
@@ -61,14 +60,14 @@ def elect_leaders(
     writer = audited(client, cluster_id, None)
     answers: dict[TopicPartition, Fault | None] = {}
     ended = ""
-    for first in range(0, len(wanted), MAX_ELECTED_AT_ONCE):
+    for first in range(0, len(partitions), MAX_ELECTED_AT_ONCE):
         if first:
             clock.sleep(BETWEEN_ELECTIONS_SECONDS)
             if not goes_on():
                 ended = " It was turned off then."
                 break
         try:
-            answers |= writer.elect_leaders(wanted[first : first + MAX_ELECTED_AT_ONCE])
+            answers |= writer.elect_leaders(partitions[first : first + MAX_ELECTED_AT_ONCE])
         except TrimtabError as error:
             if not answers:
                 raise
@@ -76,6 +75,6 @@ def elect_leaders(
             break
     left = {tp: fault for tp, fault in answers.items() if not is_leader_elected(fault)}
     many = counted(len(answers) - len(left), "partition")
-    of = f" of {len(wanted)}" if len(answers) - len(left) < len(wanted) else ""
+    of = f" of {len(partitions)}" if len(answers) - len(left) < len(partitions) else ""
     why = "".join(f" {tp} was not: {fault}." for tp, fault in [*left.items()][:1])
     return f"{many}{of} given back.{why}{ended}"

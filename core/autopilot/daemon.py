@@ -4,32 +4,52 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
-from core import paths
+from core import files, paths
 from core.autopilot import switch as switches
-from core.autopilot.assembly import ROLE, record_switch, run_autopilot
+from core.autopilot.act import elect_leaders, start_plan
 from core.autopilot.history import DecisionHistory
-from core.autopilot.log import DecisionLog, Entry, build_history
+from core.autopilot.log import (
+    Clause,
+    DecisionLog,
+    Entry,
+    EntryKind,
+    build_history,
+    entry_brokers,
+    timeline_clause,
+)
+from core.autopilot.loop import Autopilot, run_loop
+from core.autopilot.observer import ClusterObserver, ConfigReader
 from core.autopilot.settings import Mode
 from core.autopilot.switch import Switch
-from core.clock import Clock
-from core.cluster.connect import add_address_options, address_arguments, connected_by
+from core.clock import Clock, SystemClock
+from core.cluster.connect import Connection, add_address_options, address_arguments, connected_by
 from core.daemons.lease import is_leased, lease_file, lease_holder
 from core.daemons.process import Process
 from core.daemons.service import Service, build_parser, run_service
 from core.daemons.supervisor import Daemon, start_daemon
 from core.errors import DocumentError, TrimtabError, UsageError
 from core.load import load_paths as layout
+from core.load.daemon import start_load
+from core.load.load_source import load_root
+from core.plan.formats.plan_file import format_plan_file
+from core.plan.plan import Plan
 from core.run import logout_survival as logout
 from core.run.control import request
 from core.run.journal.journal import JournalError, journal_path
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import RunStatus
+from core.watch.timeline.daemon import start_recording
+from core.watch.timeline.events import Kind
+from core.watch.timeline.publisher import Publisher
 
+ROLE = "autopilot"
+PUBLISHER = "autopilot"
 STOP_SECONDS = 30.0
 """How long a run that is just being started may take to be known, or to have failed."""
 ENDING_SECONDS = 3.0
@@ -39,9 +59,89 @@ POLL_SECONDS = 0.2
 log = logging.getLogger("trimtab.autopilot")
 
 
+def suggestion_file(cluster_id: str) -> Path:
+    """Return the file of the plan that mode `suggest` would carry out now."""
+    return paths.autopilot_dir(cluster_id) / "suggested.json"
+
+
+def run_autopilot(
+    connection: Connection,
+    switch: Switch,
+    *,
+    keep_on: Callable[[], bool],
+    report: Callable[[Entry], None],
+) -> None:
+    """Balance one cluster until `keep_on` says no or its switch is off; the caller holds the lease.
+
+    Its load and its timeline are kept going meanwhile. Raises TrimtabError when its log cannot be
+    written.
+    """
+    cluster_id = switch.cluster_id
+    with _keep_daemons(switch), Publisher(cluster_id) as publisher:
+
+        def record_and_report(entry: Entry) -> None:
+            report(entry)
+            clause = timeline_clause(entry)
+            if clause and not switch.address.is_simulated:  # such a cluster has no timeline
+                publisher.report(
+                    Kind.AUTOPILOT, by=PUBLISHER, text=clause, brokers=entry_brokers(entry)
+                )
+
+        autopilot = Autopilot(
+            ClusterObserver(
+                connection.client,
+                connection.clock,
+                cluster_id,
+                load_root(switch.snapshots),
+                ConfigReader(switch).read,
+            ),
+            connection.clock,
+            DecisionLog(cluster_id),
+            switch=lambda: _read_switch(cluster_id),
+            start=start_plan,
+            elect=lambda partitions, goes_on: elect_leaders(
+                connection.client, connection.clock, cluster_id, partitions, goes_on
+            ),
+            suggest=lambda plan: write_suggestion(suggestion_file(cluster_id), plan),
+            report=record_and_report,
+            patient=not switch.address.is_simulated,  # a simulator that is gone never comes back
+        )
+        run_loop(autopilot, SystemClock(), keep_on=keep_on)
+
+
+@contextmanager
+def _keep_daemons(switch: Switch) -> Iterator[None]:
+    """Keep collector, Spark and recorder going meanwhile."""
+    own = switch.starts_load and switch.snapshots is None
+    reader = start_load(switch.address, switch.cluster_id) if own else None
+    recording = start_recording(switch.address, switch.cluster_id, switch.snapshots)
+    try:
+        yield
+    finally:
+        for serving in (reader, recording):
+            if serving is not None:
+                serving.close()
+
+
+def _read_switch(cluster_id: str) -> Switch | None:
+    try:
+        return switches.read(cluster_id)
+    except DocumentError:
+        return None
+
+
+def write_suggestion(path: Path, plan: Plan | None) -> None:
+    """Keep the plan that holds now in a file; one that holds no more is not left to be applied."""
+    with suppress(OSError):  # the decision is in the log, and its moves with it
+        if plan is None:
+            path.unlink(missing_ok=True)
+        else:
+            files.write_text(path, format_plan_file(plan))
+
+
 @dataclass(frozen=True, slots=True)
 class AutopilotStatus:
-    """How an autopilot stands; `process` is None while nobody flies."""
+    """How an autopilot stands; `process` is None while none runs."""
 
     switch: Switch
     process: Process | None
@@ -50,29 +150,36 @@ class AutopilotStatus:
 
 
 def set_switch(switch: Switch) -> None:
-    """Set the switch and write down who did; raises OSError or TrimtabError."""
+    """Set the switch, and write down in the log and on the timeline who did.
+
+    Raises OSError or TrimtabError.
+    """
     switches.write(switch)
-    record_switch(switch)
+    entry = Entry(switch.changed_at, EntryKind.SWITCH, switches.describe(switch))
+    DecisionLog(switch.cluster_id).add(entry)
+    if not switch.address.is_simulated:
+        with Publisher(switch.cluster_id) as publisher:
+            text = Clause.SET.with_(f"{switch.mode.value} by {switch.who}")
+            publisher.report(Kind.AUTOPILOT, by=PUBLISHER, text=text)
 
 
 def switch_on(switch: Switch, clock: Clock) -> bool:
-    """Set the switch to a mode that flies; return whether somebody flies on by it.
+    """Set the switch to a mode in which it works; return whether a process is there for it.
 
-    Else nobody does, and `start_autopilot` is due. Raises as `set_switch`.
+    Else `start_autopilot` is due. Raises as `set_switch`.
     """
-    was_on = _is_on(switch.cluster_id)
+    before = _read_switch(switch.cluster_id)
+    was_on = before is not None and before.mode is not Mode.OFF
     set_switch(switch)
-    # Who has read *off* already is about to end, and will not read this.
+    # A process that has read *off* already is about to end, and will not read this.
     deadline = clock.monotonic() + (0.0 if was_on else ENDING_SECONDS)
-    while (flies := is_running(switch.cluster_id)) and clock.monotonic() < deadline:
+    while (running := is_running(switch.cluster_id)) and clock.monotonic() < deadline:
         clock.sleep(POLL_SECONDS)
-    return flies
+    return running
 
 
 def start_autopilot(switch: Switch) -> Process | None:
-    """Start the process unless one flies this cluster already; returns at once."""
-    root = paths.load_root()
-    layout.mark(root)
+    """Start the process unless the cluster has one already; returns at once."""
     daemon = Daemon(
         ROLE,
         "core.autopilot.daemon",
@@ -80,19 +187,11 @@ def start_autopilot(switch: Switch) -> Process | None:
         switch.address.command_config,
         launcher=tuple(logout.look().prefix()),
     )
-    return start_daemon(daemon, switch.cluster_id, root=root)
+    return start_daemon(daemon, switch.cluster_id, root=layout.own_root())
 
 
 def is_running(cluster_id: str) -> bool:
     return is_leased(lease_file(paths.load_root(), cluster_id, ROLE))
-
-
-def _is_on(cluster_id: str) -> bool:
-    try:
-        before = switches.read(cluster_id)
-    except DocumentError:
-        return False
-    return before is not None and before.mode is not Mode.OFF
 
 
 def read_status(switch: Switch) -> AutopilotStatus:
@@ -121,14 +220,14 @@ def runs_in_progress(switch: Switch, clock: Clock) -> tuple[str, ...]:
     is not known then.
     """
     deadline = clock.monotonic() + STOP_SECONDS
-    flew = flies = is_running(switch.cluster_id)
-    # Whether it flies is asked before the log is read: then what it wrote last is in there.
-    while (history := read_status(switch).history).is_starting_run and flies:
+    was_running = running = is_running(switch.cluster_id)
+    # Whether it runs is asked before the log is read: then what it wrote last is in there.
+    while (history := read_status(switch).history).is_starting_run and running:
         if clock.monotonic() > deadline:
             break
         clock.sleep(POLL_SECONDS)
-        flies = is_running(switch.cluster_id)
-    if history.is_starting_run and flew:
+        running = is_running(switch.cluster_id)
+    if history.is_starting_run and was_running:
         raise TrimtabError(
             f"The autopilot of {switch.name} is starting a run that is not known yet.",
             next="Look: trimtab runs ls.",
@@ -162,7 +261,7 @@ def cancel_runs(switch: Switch, runs: Iterable[str]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Fly one cluster until its switch is off, or told to stop."""
+    """Balance one cluster until its switch is off, or told to stop."""
     parser = build_parser(ROLE)
     add_address_options(parser)
     return run_service(ROLE, parser.parse_args(argv), _run, log=log)

@@ -6,10 +6,9 @@ import numpy as np
 
 from core.autopilot.decision import Decision, Elect, Off, Reason, Wait
 from core.autopilot.guards import SAFETY, TIMELY, check_guards
-from core.autopilot.history import DecisionHistory
+from core.autopilot.history import DecisionHistory, Situation
 from core.autopilot.observation import (
     MIN_GAIN,
-    Imbalance,
     Observation,
     excess_shares,
     imbalance_of,
@@ -30,22 +29,57 @@ AUTO_REBALANCES_AWAITED = 2
 active controller, and its settings cannot be asked for where controllers are apart."""
 
 
-def decide_elections(
+def decide(
     settings: AutopilotSettings, history: DecisionHistory, observed: Observation
-) -> Elect | Reason:
+) -> Decision:
+    """Return what to do; `history` has seen this look already (`DecisionHistory.seeing`)."""
+    if settings.mode is Mode.OFF:
+        return Off()
+    if reasons := find_objections(settings, history, observed):
+        return Wait(reasons)
+    situation = Situation(settings, history, observed)
+    why_not = []
+    for lasts, find in (
+        (situation.leader_imbalance_lasts, _decide_elections),
+        (situation.imbalance_lasts, choose_plan),
+    ):
+        if lasts:
+            found = find(situation)
+            if not isinstance(found, Reason):
+                return found
+            why_not.append(found)
+    return Wait(tuple(why_not))
+
+
+def find_objections(
+    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
+) -> tuple[Reason, ...]:
+    """Return what speaks against doing anything, without planning; `history` as for `decide`."""
+    situation = Situation(settings, history, observed)
+    unsafe = check_guards(SAFETY, situation)
+    imbalance, led = observed.imbalance, observed.leader_imbalance
+    if imbalance is not None and not imbalance.outside and not (led and led.outside):
+        seen = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
+        even = f"Brokers are even enough{seen}: {imbalance.words}"
+        band = f"a run is worth more than {settings.start_band:.0%} off"
+        return (*unsafe, Reason("balanced", f"{even}, and {band}."))
+    return unsafe or check_guards(TIMELY, situation)
+
+
+def _decide_elections(situation: Situation) -> Elect | Reason:
     """Return the election to make, or in one sentence why there is none.
 
-    `observed` has a load, and brokers that are outside the band by who leads now.
+    There is a load, and there are brokers that are outside the band by who leads now.
     """
-    assert observed.load_view is not None
-    assert observed.led is not None
-    off = observed.led.sentence
+    settings, observed, load_view = situation.settings, situation.observed, situation.load_view
+    assert observed.leader_imbalance is not None
+    off = observed.leader_imbalance.sentence
     try:
         rows = _electable_rows(settings, observed.state)
     except UsageError as error:  # a topic of the settings that is not there any more
         return Reason("nothing-helps", f"{error.title} {error.next}")
-    left = settings.max_moves_per_hour - history.spent(observed.now)[1]
-    load_view, band = observed.load_view, settings.aim_band
+    left = settings.max_moves_per_hour - situation.history.spent(observed.now)[1]
+    band = settings.aim_band
     state, load = level_similar(observed.state, load_view.load, settings.alike)
     chosen, even = select_elections(state, load, rows, left, band=band)
     gain = excess_shares(even, band) - excess_shares(even, band, after=True)
@@ -53,36 +87,29 @@ def decide_elections(
         return Reason(
             "election-helps-not", f"{off}, and no preferred leader that may be elected helps."
         )
-    every, waited = observed.returns_every_seconds, _imbalance_seconds(history, observed.led)
-    if every is not None and waited <= AUTO_REBALANCES_AWAITED * every:
-        return Reason(
-            "leaders-return",
-            f"{off}, and brokers give leaders back by themselves (auto.leader.rebalance.enable, "
-            f"every {format_duration(every)}): that is waited for; trimtab elect does it at once.",
+    late, every = "", observed.returns_every_seconds
+    if every is not None:
+        spans = situation.history.leader_spans
+        waited = max(
+            spans[place].seconds for place in observed.leader_imbalance.outside & spans.keys()
+        )
+        if waited <= AUTO_REBALANCES_AWAITED * every:
+            return Reason(
+                "leaders-return",
+                f"{off}, and brokers give leaders back by themselves (auto.leader.rebalance.enable,"
+                f" every {format_duration(every)}): that is waited for; trimtab elect does it at "
+                "once.",
+            )
+        late = (
+            f" Brokers say that they do it every {format_duration(every)}, and have not for "
+            f"{format_duration(waited)}."
         )
     after = imbalance_of(settings, even, after=True)
     back = "its preferred leader" if len(chosen) == 1 else "their preferred leaders"
     does = f"{counted(len(chosen), 'partition')} given back to {back}, nothing to move"
-    late = (
-        ""
-        if every is None
-        else f" Brokers say that they do it every {format_duration(every)}, and have not for "
-        f"{format_duration(waited)}."
-    )
     elections = preferred_elections(observed.state, chosen)
     why = f"{off}{load_view.words}: {does}, and then {after.words}.{late}"
     return Elect(elections, Reason("elect", why))
-
-
-def _imbalance_seconds(history: DecisionHistory, led: Imbalance) -> float:
-    """Return for how long a broker that is outside by who leads now has been."""
-    return max(
-        (
-            history.leader_spans[place].seconds
-            for place in led.outside & history.leader_spans.keys()
-        ),
-        default=0.0,
-    )
 
 
 def _electable_rows(settings: AutopilotSettings, state: ClusterState) -> Int64:
@@ -91,38 +118,3 @@ def _electable_rows(settings: AutopilotSettings, state: ClusterState) -> Int64:
     found = preferred_elections(state, np.flatnonzero(touched))
     rows = [state.find(election.tp) for election in found if not election.obstacle]
     return np.array([row for row in rows if row is not None], np.int64)
-
-
-def decide(
-    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
-) -> Decision:
-    """Return what to do; `history` has seen this look already (`History.seeing`)."""
-    if settings.mode is Mode.OFF:
-        return Off()
-    if reasons := find_objections(settings, history, observed):
-        return Wait(reasons)
-    said = []
-    for imbalance_lasts, find in (
-        (history.leader_imbalance_lasts, decide_elections),
-        (history.imbalance_lasts, choose_plan),
-    ):
-        if imbalance_lasts(settings, observed):
-            found = find(settings, history, observed)
-            if not isinstance(found, Reason):
-                return found
-            said.append(found)
-    return Wait(tuple(said))
-
-
-def find_objections(
-    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
-) -> tuple[Reason, ...]:
-    """Return what speaks against doing anything, without planning; `history` as for `decide`."""
-    unsafe = check_guards(SAFETY, settings, history, observed)
-    imbalance, led = observed.imbalance, observed.led
-    if imbalance is not None and not imbalance.outside and not (led and led.outside):
-        seen = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
-        even = f"Brokers are even enough{seen}: {imbalance.words}"
-        band = f"a run is worth more than {settings.start_band:.0%} off"
-        return (*unsafe, Reason("balanced", f"{even}, and {band}."))
-    return unsafe or check_guards(TIMELY, settings, history, observed)

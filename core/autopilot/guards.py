@@ -11,9 +11,8 @@ from datetime import timedelta
 import numpy as np
 
 from core.autopilot.decision import Reason
-from core.autopilot.history import DecisionHistory
-from core.autopilot.observation import Observation
-from core.autopilot.settings import MIN_LIVE_INTERVALS, AutopilotSettings
+from core.autopilot.history import Situation
+from core.autopilot.settings import MIN_LIVE_INTERVALS
 from core.cluster.balancers import find_balancer
 from core.load.load import Source
 from core.plan.checks.catalogue import partition_list
@@ -27,64 +26,57 @@ CONTROLLER_STEADY = timedelta(minutes=1)
 MAX_CLOCK_AHEAD = timedelta(seconds=5)
 """A load may be so much younger than the clock of who looks at it."""
 
-Guard = Callable[[AutopilotSettings, DecisionHistory, Observation], Reason | None]
+Guard = Callable[[Situation], Reason | None]
 
 
-def check_guards(
-    guards: Sequence[Guard],
-    settings: AutopilotSettings,
-    history: DecisionHistory,
-    observed: Observation,
-) -> tuple[Reason, ...]:
+def check_guards(guards: Sequence[Guard], situation: Situation) -> tuple[Reason, ...]:
     """Return what every guard that holds has to say, in their order."""
-    found = (guard(settings, history, observed) for guard in guards)
+    found = (guard(situation) for guard in guards)
     return tuple(reason for reason in found if reason is not None)
 
 
 # -- whether the cluster is fit to be changed ------------------------------------------------------
 
 
-def read_only(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
-    if observed.read_only:
+def read_only(situation: Situation) -> Reason | None:
+    if situation.observed.read_only:
         return Reason("read-only", "config.toml marks this cluster read_only: nothing is done.")
-    if observed.config_error:  # a misspelt read_only must not leave a cluster writable
-        return Reason("config", f"Not until config.toml can be read: {observed.config_error}")
+    if situation.observed.config_error:  # a misspelt read_only must not leave a cluster writable
+        return Reason(
+            "config", f"Not until config.toml can be read: {situation.observed.config_error}"
+        )
     return None
 
 
-def broker_down(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
-    down = [broker.id for broker in observed.state.brokers if not broker.alive]
-    known = observed.state.broker_by_id.keys()
-    gone = set(np.unique(observed.state.replica_broker).tolist()) - known
+def broker_down(situation: Situation) -> Reason | None:
+    down = [broker.id for broker in situation.state.brokers if not broker.alive]
+    known = situation.state.broker_by_id.keys()
+    gone = set(np.unique(situation.state.replica_broker).tolist()) - known
     names = ", ".join(map(str, sorted({*down, *gone})))
     if not names:
         return None
     return Reason("broker-down", f"Not while a broker is down: {names}.")
 
 
-def controller(
-    _: AutopilotSettings, history: DecisionHistory, observed: Observation
-) -> Reason | None:
-    if observed.state.controller is None:
+def controller(situation: Situation) -> Reason | None:
+    if situation.state.controller is None:
         return Reason("no-controller", "Not while the cluster has no controller.")
-    since = history.controller_since
-    if since is None or observed.now - since >= CONTROLLER_STEADY:
+    since = situation.history.controller_since
+    if since is None or situation.now - since >= CONTROLLER_STEADY:
         return None
-    ago = format_duration((observed.now - since).total_seconds())
+    ago = format_duration((situation.now - since).total_seconds())
     return Reason("controller", f"Not while the controller is changing: it did {ago} ago.")
 
 
-def without_leader(
-    _: AutopilotSettings, __: DecisionHistory, observed: Observation
-) -> Reason | None:
-    many = int((observed.state.leader < 0).sum())
+def without_leader(situation: Situation) -> Reason | None:
+    many = int((situation.state.leader < 0).sum())
     if not many:
         return None
     return Reason("no-leader", f"Not while partitions have no leader: {many}.")
 
 
-def out_of_sync(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
-    state = observed.state
+def out_of_sync(situation: Situation) -> Reason | None:
+    state = situation.state
     # A replica that is arriving is no member of the ISR yet; it is told as a move.
     late = state.partition_of_replica[~state.in_sync & ~state.adding]
     many = len(np.unique(late))
@@ -95,44 +87,44 @@ def out_of_sync(_: AutopilotSettings, __: DecisionHistory, observed: Observation
     )
 
 
-def own_run(_: AutopilotSettings, history: DecisionHistory, observed: Observation) -> Reason | None:
-    open_ = [act.run for act in history.acts if act.ended_at is None]
-    going = (run for run in open_ if run not in (*observed.running, *observed.died))
-    running = (*observed.running, *going)
+def own_run(situation: Situation) -> Reason | None:
+    open_ = [act.run for act in situation.history.acts if act.ended_at is None]
+    going = (
+        run for run in open_ if run not in (*situation.observed.running, *situation.observed.died)
+    )
+    running = (*situation.observed.running, *going)
     if not running:
         return None
     return Reason("run", f"Run {running[0]} is in progress: its end is waited for.")
 
 
-def dead_run(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
-    if not observed.died:
+def dead_run(situation: Situation) -> Reason | None:
+    if not situation.observed.died:
         return None
-    run = observed.died[0]
+    run = situation.observed.died[0]
     return Reason("dead-run", f"Run {run} has died in the middle: trimtab runs attach {run}.")
 
 
-def unreadable_journal(
-    _: AutopilotSettings, __: DecisionHistory, observed: Observation
-) -> Reason | None:
-    if not observed.unread:
+def unreadable_journal(situation: Situation) -> Reason | None:
+    if not situation.observed.unreadable:
         return None
-    return Reason("journal", f"Not while a run's journal cannot be read: {observed.unread[0]}")
+    return Reason(
+        "journal", f"Not while a run's journal cannot be read: {situation.observed.unreadable[0]}"
+    )
 
 
-def foreign_move(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
-    if observed.running:
+def foreign_move(situation: Situation) -> Reason | None:
+    if situation.observed.running:
         return None  # whose moves these are is the run's to say
-    seen = {move.tp for move in foreign_moves(observed.state, ())}
-    moving = sorted(seen | observed.reassignments.keys())
+    seen = {move.tp for move in foreign_moves(situation.state, ())}
+    moving = sorted(seen | situation.observed.reassignments.keys())
     if not moving:
         return None
     return Reason("foreign-move", f"Not while somebody else moves {partition_list(moving)}.")
 
 
-def cruise_control(
-    _: AutopilotSettings, __: DecisionHistory, observed: Observation
-) -> Reason | None:
-    balancer = find_balancer(observed.state)
+def cruise_control(situation: Situation) -> Reason | None:
+    balancer = find_balancer(situation.state)
     if balancer is None:
         return None
     return Reason("cruise-control", f"{balancer}: two that balance would undo each other's work.")
@@ -141,41 +133,39 @@ def cruise_control(
 # -- whether the load says anything ----------------------------------------------------------------
 
 
-def load_known(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
-    load_view = observed.load_view
+def load_known(situation: Situation) -> Reason | None:
+    load_view = situation.observed.load_view
     if (
         load_view is not None
         and load_view.load.as_of is not None
-        and observed.imbalance is not None
+        and situation.observed.imbalance is not None
     ):
         return None
     return Reason("no-load", "No load is known yet: what brokers carry cannot be judged.")
 
 
-def load_fresh(
-    settings: AutopilotSettings, _: DecisionHistory, observed: Observation
-) -> Reason | None:
-    if observed.load_view is None or observed.load_view.load.as_of is None:
+def load_fresh(situation: Situation) -> Reason | None:
+    if situation.observed.load_view is None or situation.observed.load_view.load.as_of is None:
         return None
-    age = observed.now - observed.load_view.load.as_of
-    if -MAX_CLOCK_AHEAD <= age <= timedelta(seconds=settings.stale_seconds):
+    age = situation.now - situation.observed.load_view.load.as_of
+    if -MAX_CLOCK_AHEAD <= age <= timedelta(seconds=situation.settings.stale_seconds):
         return None
     if age < timedelta(0):
         return Reason("load-ahead", "The load is from the future: a clock has been set.")
     told = f"The load is {format_duration(age.total_seconds())} old"
-    most = format_duration(settings.stale_seconds)
+    most = format_duration(situation.settings.stale_seconds)
     return Reason("stale-load", f"{told}, and says nothing of now beyond {most}.")
 
 
-def load_good(_: AutopilotSettings, __: DecisionHistory, observed: Observation) -> Reason | None:
-    load_view = observed.load_view
+def load_good(situation: Situation) -> Reason | None:
+    load_view = situation.observed.load_view
     if load_view is None:
         return None
-    if load_view.load.source is Source.LIVE and load_view.looks < MIN_LIVE_INTERVALS:
+    if load_view.load.source is Source.LIVE and load_view.intervals < MIN_LIVE_INTERVALS:
         return Reason(
             "few-looks",
-            f"There are {load_view.looks} of the collector's intervals; {MIN_LIVE_INTERVALS} in "
-            "succession are needed where there is no window of Spark's.",
+            f"There are {load_view.intervals} of the collector's intervals; {MIN_LIVE_INTERVALS} "
+            "in succession are needed where there is no window of Spark's.",
         )
     if load_view.good >= MIN_KNOWN_PART:
         return None
@@ -189,54 +179,52 @@ def load_good(_: AutopilotSettings, __: DecisionHistory, observed: Observation) 
 # -- whether now is the time -----------------------------------------------------------------------
 
 
-def lasts(
-    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
-) -> Reason | None:
-    if history.imbalance_lasts(settings, observed) or history.leader_imbalance_lasts(
-        settings, observed
-    ):
+def lasts(situation: Situation) -> Reason | None:
+    if situation.imbalance_lasts or situation.leader_imbalance_lasts:
         return None
-    by_place, by_leader = observed.imbalance, observed.led
+    by_place, by_leader = situation.observed.imbalance, situation.observed.leader_imbalance
     assert by_place is not None
-    off, lasting = by_place, history.lasting
+    off, lasting = by_place, situation.history.lasting
     if not by_place.outside and by_leader is not None:
-        off, lasting = by_leader, history.leader_spans
+        off, lasting = by_leader, situation.history.leader_spans
     known = [lasting[place] for place in off.outside if place in lasting]
-    longest = max(known, key=lambda one: (one.seconds, one.looks), default=None)
-    seen, looks = (longest.seconds, longest.looks) if longest else (0.0, 0)
-    minimum = format_duration(settings.min_imbalance_seconds)
+    longest = max(known, key=lambda one: (one.seconds, one.snapshots), default=None)
+    seen, looks = (longest.seconds, longest.snapshots) if longest else (0.0, 0)
+    minimum = format_duration(situation.settings.min_imbalance_seconds)
     snapshots = counted(looks, "snapshot")
     return Reason(
         "not-lasting",
         f"{off.sentence}, but in {snapshots} over {format_duration(seen)} "
-        f"only: {settings.min_snapshots} over {minimum} are worth a run.",
+        f"only: {situation.settings.min_snapshots} over {minimum} are worth a run.",
     )
 
 
-def busy_hours(
-    settings: AutopilotSettings, _: DecisionHistory, observed: Observation
-) -> Reason | None:
-    if not settings.avoid.holds(observed.now.astimezone()):
+def busy_hours(situation: Situation) -> Reason | None:
+    if not situation.settings.avoid.holds(situation.now.astimezone()):
         return None
-    return Reason("busy-hours", f"Nothing is begun in busy hours ({settings.avoid.text}).")
+    return Reason(
+        "busy-hours", f"Nothing is begun in busy hours ({situation.settings.avoid.text})."
+    )
 
 
-def maintenance(
-    settings: AutopilotSettings, _: DecisionHistory, observed: Observation
-) -> Reason | None:
-    if not settings.only or settings.only.holds(observed.now.astimezone()):
+def maintenance(situation: Situation) -> Reason | None:
+    if not situation.settings.only or situation.settings.only.holds(situation.now.astimezone()):
         return None
-    return Reason("no-window", f"Runs begin in maintenance windows only ({settings.only.text}).")
+    return Reason(
+        "no-window", f"Runs begin in maintenance windows only ({situation.settings.only.text})."
+    )
 
 
-def cool_down(
-    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
-) -> Reason | None:
-    ends = [act.ended_at for act in history.acts if act.ended_at is not None]
-    ends += [at for at in (observed.run_ended_at, history.failed_at) if at is not None]
+def cool_down(situation: Situation) -> Reason | None:
+    ends = [act.ended_at for act in situation.history.acts if act.ended_at is not None]
+    ends += [
+        at
+        for at in (situation.observed.run_ended_at, situation.history.failed_at)
+        if at is not None
+    ]
     if not ends:
         return None
-    left = settings.cool_down_seconds - (observed.now - max(ends)).total_seconds()
+    left = situation.settings.cool_down_seconds - (situation.now - max(ends)).total_seconds()
     if left <= 0:
         return None
     return Reason(
@@ -244,15 +232,13 @@ def cool_down(
     )
 
 
-def budget(
-    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
-) -> Reason | None:
-    spent, moves = history.spent(observed.now)
-    if spent >= settings.max_bytes_per_hour:
-        of = f"{format_bytes(spent)} of {format_bytes(settings.max_bytes_per_hour)}"
+def budget(situation: Situation) -> Reason | None:
+    spent, moves = situation.history.spent(situation.now)
+    if spent >= situation.settings.max_bytes_per_hour:
+        of = f"{format_bytes(spent)} of {format_bytes(situation.settings.max_bytes_per_hour)}"
         return Reason("budget", f"The hour's budget of bytes is used up: {of}.")
-    if moves >= settings.max_moves_per_hour:
-        of = f"{moves} of {settings.max_moves_per_hour}"
+    if moves >= situation.settings.max_moves_per_hour:
+        of = f"{moves} of {situation.settings.max_moves_per_hour}"
         return Reason("budget", f"The hour's budget of moves is used up: {of}.")
     return None
 

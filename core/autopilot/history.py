@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from core.autopilot.observation import BrokerMeasure, Observation
+from core.autopilot.observation import BrokerMeasure, Imbalance, LoadView, Observation
 from core.autopilot.settings import AutopilotSettings
 from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 
 MOVE_COOL_DOWN = timedelta(days=1)
 """How long a partition that was moved is left where it is."""
@@ -44,7 +45,7 @@ class ImbalanceSpan:
 
     since: datetime
     until: datetime
-    looks: int
+    snapshots: int
 
     @property
     def seconds(self) -> float:
@@ -103,7 +104,11 @@ class DecisionHistory:
         return replace(self, controller=found, controller_since=since)
 
     def _seeing_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
-        load_view, imbalance, led = observed.load_view, observed.imbalance, observed.led
+        load_view, imbalance, led = (
+            observed.load_view,
+            observed.imbalance,
+            observed.leader_imbalance,
+        )
         if load_view is None or imbalance is None or load_view.load.as_of is None:
             return replace(self, lasting={}, leader_spans={}, last_load_id=None, last_as_of=None)
         if load_view.id == self.last_load_id:
@@ -120,15 +125,6 @@ class DecisionHistory:
             last_load_id=load_view.id,
             last_as_of=as_of,
         )
-
-    def imbalance_lasts(self, settings: AutopilotSettings, observed: Observation) -> bool:
-        """Return whether one and the same broker has been outside for as long as a run is worth."""
-        outside = observed.imbalance.outside if observed.imbalance else ()
-        return _lasts(self.lasting, outside, settings)
-
-    def leader_imbalance_lasts(self, settings: AutopilotSettings, observed: Observation) -> bool:
-        """Return the same by who leads now."""
-        return _lasts(self.leader_spans, observed.led.outside if observed.led else (), settings)
 
     # -- what was done -------------------------------------------------------------------------
 
@@ -182,26 +178,65 @@ class DecisionHistory:
         return frozenset(tp for act in acts for tp in act.moved)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Situation:
+    """What a decision is made of: the settings, what is remembered, and one look at the cluster."""
+
+    settings: AutopilotSettings
+    history: DecisionHistory
+    observed: Observation
+
+    @property
+    def state(self) -> ClusterState:
+        return self.observed.state
+
+    @property
+    def now(self) -> datetime:
+        return self.observed.now
+
+    @property
+    def load_view(self) -> LoadView:
+        """Return the load of a look that has one."""
+        assert self.observed.load_view is not None
+        return self.observed.load_view
+
+    @property
+    def imbalance(self) -> Imbalance:
+        """Return how uneven brokers are, by a look that has a load."""
+        assert self.observed.imbalance is not None
+        return self.observed.imbalance
+
+    @property
+    def imbalance_lasts(self) -> bool:
+        """Return whether one and the same broker has been outside for as long as a run is worth."""
+        found = self.observed.imbalance
+        return self._lasts(self.history.lasting, found.outside if found else ())
+
+    @property
+    def leader_imbalance_lasts(self) -> bool:
+        """Return the same by who leads now."""
+        led = self.observed.leader_imbalance
+        return self._lasts(self.history.leader_spans, led.outside if led else ())
+
+    def _lasts(
+        self, spans: Mapping[BrokerMeasure, ImbalanceSpan], outside: Iterable[BrokerMeasure]
+    ) -> bool:
+        # Who is outside may have changed by the same snapshot, as leaders and sizes do.
+        found = (spans[place] for place in outside if place in spans)
+        return any(
+            one.seconds >= self.settings.min_imbalance_seconds
+            and one.snapshots >= self.settings.min_snapshots
+            for one in found
+        )
+
+
 def _extend_spans(
     before: Mapping[BrokerMeasure, ImbalanceSpan], outside: Iterable[BrokerMeasure], as_of: datetime
 ) -> dict[BrokerMeasure, ImbalanceSpan]:
     """Return for how long each that is outside has been, by one snapshot more."""
     return {
-        place: ImbalanceSpan(old.since, as_of, old.looks + 1)
+        place: ImbalanceSpan(old.since, as_of, old.snapshots + 1)
         if (old := before.get(place))
         else ImbalanceSpan(as_of, as_of, 1)
         for place in outside
     }
-
-
-def _lasts(
-    lasting: Mapping[BrokerMeasure, ImbalanceSpan],
-    outside: Iterable[BrokerMeasure],
-    settings: AutopilotSettings,
-) -> bool:
-    # Who is outside may have changed by the same snapshot, as leaders and sizes do.
-    return any(
-        one.seconds >= settings.min_imbalance_seconds and one.looks >= settings.min_snapshots
-        for place in outside
-        if (one := lasting.get(place)) is not None
-    )

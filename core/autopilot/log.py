@@ -228,27 +228,26 @@ UNREPORTED = frozenset(("balanced", "not-lasting"))
 """Why it waits on a quiet day: in the log, and nothing for a timeline."""
 
 
+_CLAUSES = {
+    EntryKind.ACT: Clause.ACTS,
+    EntryKind.SUGGEST: Clause.SUGGESTS,
+    EntryKind.ELECTED: Clause.ELECTED,
+    EntryKind.FAILED: Clause.FAILED,
+    EntryKind.WAIT: Clause.WAITED,
+}
+
+
 def timeline_clause(entry: Entry) -> str:
     """Return an entry in the past tense for the timeline, "" for what does not belong there."""
+    if entry.what is EntryKind.STARTED:
+        return Clause.STARTED.with_(f"{entry.run}")
+    if entry.what is EntryKind.ENDED:
+        return Clause.ENDED.with_(f"{entry.run} end")
+    clause = _CLAUSES.get(entry.what)
+    if clause is None or (clause is Clause.WAITED and entry.reasons[0].id in UNREPORTED):
+        return ""
     text = entry.text.rstrip(".")
-    lower = text[:1].lower() + text[1:]
-    match entry.what:
-        case EntryKind.ACT:
-            return Clause.ACTS.with_(lower)
-        case EntryKind.SUGGEST:
-            return Clause.SUGGESTS.with_(lower)
-        case EntryKind.ELECTED:
-            return Clause.ELECTED.with_(lower)
-        case EntryKind.STARTED:
-            return Clause.STARTED.with_(f"{entry.run}")
-        case EntryKind.FAILED:
-            return Clause.FAILED.with_(lower)
-        case EntryKind.ENDED:
-            return Clause.ENDED.with_(f"{entry.run} end")
-        case EntryKind.WAIT if entry.reasons[0].id not in UNREPORTED:
-            return Clause.WAITED.with_(lower)
-        case _:
-            return ""
+    return clause.with_(text[:1].lower() + text[1:])
 
 
 def entry_brokers(entry: Entry) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The pilot: looks at a cluster again and again, decides, acts if it may, and says why.
+"""The autopilot's loop: looks at a cluster, decides, acts if it may, and says why.
 
 It reads its switch before each look; right before a run is started it looks and reads it again.
 """
@@ -8,16 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from core.autopilot.decide import decide, find_objections
 from core.autopilot.decision import Act, Decision, Elect, Reason, Wait
-from core.autopilot.history import PastAction
+from core.autopilot.history import PastAction, Situation
 from core.autopilot.log import DecisionLog, Entry, EntryKind, build_history
 from core.autopilot.observation import Observation
+from core.autopilot.observer import ClusterObserver
 from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
-from core.clock import Clock
+from core.clock import Clock, sleep_until
 from core.cluster.capacity import UNKNOWN_CAPACITY
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
@@ -32,35 +32,23 @@ MIN_PAUSE_FACTOR = 10.0
 """A look's processor time, planning among it, so many times is waited at least."""
 
 
-class Observer(Protocol):
-    """Sees the cluster."""
-
-    def look(self, settings: AutopilotSettings) -> Observation:
-        """Return one look; raises TrimtabError when the cluster does not answer."""
-        ...
-
-    def ended(self, run: str) -> Entry | None:
-        """Return how a run of ours has ended; None while it goes on."""
-        ...
-
-
 class Autopilot:
-    """Flies one cluster; for one thread, as the only one on this host."""
+    """Balances one cluster; for one thread, as the only one on this host."""
 
     def __init__(
         self,
-        observer: Observer,
+        observer: ClusterObserver,
         clock: Clock,
         log: DecisionLog,
         *,
         switch: Callable[[], Switch | None],
-        start: Callable[[Switch, Observation, Plan], str],
+        start: Callable[[Switch, Situation, Plan], str],
         elect: Callable[[Sequence[TopicPartition], Callable[[], bool]], str],
         suggest: Callable[[Plan | None], None],
         report: Callable[[Entry], None],
         patient: bool = True,
     ) -> None:
-        """`patient` waits for a cluster that does not answer; else its end is the pilot's.
+        """`patient` waits for a cluster that does not answer; else its end is the loop's.
 
         `start` returns the run that it has started; `elect` elects for as long as it may, and says
         what came of it. `suggest` is given what holds by each look: a plan, or that there is none.
@@ -136,12 +124,12 @@ class Autopilot:
         if isinstance(act, Elect):
             self._give_back(now, act)
         else:
-            self._begin(now, switch, observed, act)
+            self._begin(now, switch, Situation(switch.settings, self.history, observed), act)
         return True
 
-    def _begin(self, now: datetime, switch: Switch, observed: Observation, act: Act) -> None:
+    def _begin(self, now: datetime, switch: Switch, situation: Situation, act: Act) -> None:
         try:
-            run = self._start(switch, observed, act.plan)
+            run = self._start(switch, situation, act.plan)
         except (TrimtabError, OSError) as error:
             why = f"The run could not be started: {_error_text(error)}"
             self._fail(Reason("failed", why))
@@ -241,7 +229,4 @@ def run_loop(
         if not autopilot.look():
             return
         due = clock.monotonic() + max(POLL_SECONDS, MIN_PAUSE_FACTOR * (stopwatch() - begun))
-        while keep_on() and (left := due - clock.monotonic()) > 0:
-            clock.sleep(min(left, 1.0))
-            if autopilot.is_off():
-                return
+        sleep_until(clock, due, lambda: keep_on() and not autopilot.is_off())

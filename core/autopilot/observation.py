@@ -119,7 +119,7 @@ class LoadView:
     load: Load
     good: float
     """The part of partitions whose load is known well enough, 0 … 1."""
-    looks: int = 1
+    intervals: int = 1
     """How many intervals of the collector's it is the mean of; 1 for a window of Spark's."""
     usual: Callable[[], Load | None] = lambda: None
     """Returns the mean of the day until then, where that is known well enough, too."""
@@ -128,7 +128,7 @@ class LoadView:
     def words(self) -> str:
         """Return what a decision by it says of it; "" for a window of Spark's."""
         live = self.load.source is Source.LIVE
-        return f" (by {self.looks} of the collector's intervals)" if live else ""
+        return f" (by {self.intervals} of the collector's intervals)" if live else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Imbalance:
     worst: BrokerMeasure | None
     share: float
     """What the worst carries, 1 is even."""
-    led: bool = False
+    by_leader: bool = False
     """Whether leaders are counted as they are, not as they should be: a placement's preferred."""
 
     @property
@@ -148,7 +148,7 @@ class Imbalance:
         if self.worst is None:
             return "nothing is known"
         broker, measure = self.worst
-        by = " as partitions are led now" if self.led else ""
+        by = " as partitions are led now" if self.by_leader else ""
         return f"broker {broker} is at {self.share:.0%} of its fair share of {measure.words}{by}"
 
     @property
@@ -167,7 +167,7 @@ class Observation:
     load_view: LoadView | None = None
     imbalance: Imbalance | None = None
     """By the sight's load and preferred leaders; None without a load."""
-    led: Imbalance | None = None
+    leader_imbalance: Imbalance | None = None
     """By who leads now; None without a load, and where no election would change that."""
     returns_every_seconds: float | None = None
     """How often brokers give leaders back by themselves; None where they do not, or not asked."""
@@ -175,7 +175,7 @@ class Observation:
     """Runs of this machine in progress."""
     died: tuple[str, ...] = ()
     """Runs of this machine whose process died in the middle of its work."""
-    unread: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
     """In words, what is wrong with journals of this machine that cannot be read."""
     run_ended_at: datetime | None = None
     """When a run of this machine ended last."""
@@ -187,12 +187,6 @@ class Observation:
     """Why it cannot be read now, in a sentence."""
     known: Calibration = NOTHING_LEARNED
     """What runs of this machine teach about how long another takes."""
-
-
-def load_view_of(observed: Observation) -> LoadView:
-    """Return the load of a look that has one."""
-    assert observed.load_view is not None
-    return observed.load_view
 
 
 def placement_imbalance(settings: AutopilotSettings, state: ClusterState, load: Load) -> Imbalance:
@@ -210,11 +204,11 @@ def leader_imbalance(
     _, even = select_elections(
         *level_similar(state, load, settings.alike), partition_rows(state, ()), 0
     )
-    return imbalance_of(settings, even, led=True)
+    return imbalance_of(settings, even, by_leader=True)
 
 
 def imbalance_of(
-    settings: AutopilotSettings, even: Evenness, *, after: bool = False, led: bool = False
+    settings: AutopilotSettings, even: Evenness, *, after: bool = False, by_leader: bool = False
 ) -> Imbalance:
     """Return how uneven brokers are now, or `after` what `even` is of."""
     loads = even.after if after else even.before
@@ -225,9 +219,9 @@ def imbalance_of(
     )
     furthest = even.furthest(loads)
     if furthest is None:
-        return Imbalance(outside, None, 1.0, led)
+        return Imbalance(outside, None, 1.0, by_leader)
     row, measure = furthest
-    return Imbalance(outside, (even.brokers[row], measure), float(loads[row, measure]), led)
+    return Imbalance(outside, (even.brokers[row], measure), float(loads[row, measure]), by_leader)
 
 
 def is_outside(settings: AutopilotSettings, off: Float64) -> Bool:

@@ -35,7 +35,7 @@ from core.cluster.leaders import fetch_rebalance_settings, rebalance_interval_se
 from core.cluster.observer import CONFIGS_SECONDS, Observer
 from core.cluster.state import ClusterState
 from core.errors import DocumentError, UnreachableError, UsageError
-from core.load.load import Float64, Load, Source
+from core.load.load import Float64, Load, Source, align_rows, take_rows
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.run.journal.journal import journal_path
 from core.run.reporting.runs import calibration, left_behind, list_runs, read_run, unreadable
@@ -52,7 +52,7 @@ class ClusterConfig:
     read_only: bool = False
     read_only_servers: frozenset[str] = frozenset()
     balancer_topics: frozenset[str] = frozenset()
-    unread: str = ""
+    error: str = ""
     """Why the file cannot be read now, in a sentence: it may mark the cluster."""
 
     def applied_to(self, state: ClusterState) -> ClusterState:
@@ -66,7 +66,7 @@ class ClusterConfig:
 
 
 class ConfigReader:
-    """Of one cluster; as it was known last, and `unread`, where the file cannot be read now."""
+    """Of one cluster; as it was known last, and `error`, where the file cannot be read now."""
 
     def __init__(self, switch: Switch) -> None:
         self._name, self._bootstrap = switch.name, switch.address.bootstrap
@@ -78,11 +78,11 @@ class ConfigReader:
         if path.exists():
             self._was_there = True
         elif self._was_there:  # what it marked is marked still
-            return replace(self._known, unread=f"{path} is gone.")
+            return replace(self._known, error=f"{path} is gone.")
         try:
             settings = load_settings()
         except UsageError as error:  # it is being written, or wrong
-            return replace(self._known, unread=error.title)
+            return replace(self._known, error=error.title)
         about = settings.about(self._name, self._bootstrap).values()
         self._known = ClusterConfig(
             configured_capacity(settings, self._name, self._bootstrap),
@@ -141,7 +141,8 @@ class LoadSource:
 
 def window_load_view(state: ClusterState, snapshot: LoadSnapshot) -> LoadView:
     """Return a published window as it is judged."""
-    good = _align_quality(state, snapshot, snapshot.quality <= Quality.HALF)
+    rows = align_rows(snapshot.topics, snapshot.topic_of, snapshot.partition, state)
+    good = take_rows(snapshot.quality <= Quality.HALF, rows, unknown=False)
     for horizon in HORIZONS:
         load = snapshot.aligned(state, horizon)
         part = _known_part(state, load, good)
@@ -169,12 +170,6 @@ def live_load_view(state: ClusterState, intervals: tuple[LoadSnapshot, ...]) -> 
     )
     known = np.ones(state.partition_count, np.bool_)
     return LoadView(newest.snapshot_id, mean, _known_part(state, mean, known), len(loads))
-
-
-def _align_quality(state: ClusterState, snapshot: LoadSnapshot, good: np.ndarray) -> np.ndarray:
-    """Return for each partition of the state whether its window is a good one, shape [P]."""
-    marked = replace(snapshot, rates={("5m", "in_bytes_per_s", "avg"): np.where(good, 1.0, np.nan)})
-    return np.asarray(marked.aligned(state).in_bytes_per_s == 1.0)
 
 
 def _known_part(state: ClusterState, load: Load, good: np.ndarray) -> float:
@@ -248,33 +243,33 @@ class ClusterObserver:
         load_view = self._load_source.look(state, now, settings.stale_seconds)
         runs = list_runs(self._cluster_id)
         ends = [self._end(run.ended_at, now) for run in runs if run.ended_at is not None]
-        led = None if load_view is None else leader_imbalance(settings, state, load_view.load)
+        leaders = None if load_view is None else leader_imbalance(settings, state, load_view.load)
         return Observation(
             now=now,
             state=state,
             capacity=configured.capacity,
             read_only=configured.forbids(state),
-            config_error=configured.unread,
+            config_error=configured.error,
             reassignments=reassignments,
             load_view=load_view,
             imbalance=None
             if load_view is None
             else placement_imbalance(settings, state, load_view.load),
-            led=led,
-            returns_every_seconds=self._returns_every(state, led),
+            leader_imbalance=leaders,
+            returns_every_seconds=self._returns_every(state, leaders),
             running=tuple(run.run for run in runs if not run.state.ended),
             died=left_behind(self._cluster_id),
-            unread=unreadable(self._cluster_id),
+            unreadable=unreadable(self._cluster_id),
             run_ended_at=max(ends, default=None),
             known=calibration(self._cluster_id),
         )
 
-    def _returns_every(self, state: ClusterState, led: Imbalance | None) -> float | None:
+    def _returns_every(self, state: ClusterState, leaders: Imbalance | None) -> float | None:
         """Return how often brokers give leaders back; asked for while it matters, as configs are.
 
         Where that may not be asked nobody is taken to do it: an election too many does no harm.
         """
-        if led is None or not led.outside:
+        if leaders is None or not leaders.outside:
             return None
         if (now := self._clock.monotonic()) >= self._returns_due:
             self._returns = rebalance_interval_seconds(

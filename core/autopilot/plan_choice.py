@@ -9,15 +9,13 @@ from math import inf
 import numpy as np
 
 from core.autopilot.decision import Act, Reason
-from core.autopilot.history import DecisionHistory
+from core.autopilot.history import Situation
 from core.autopilot.observation import (
     MIN_GAIN,
-    Observation,
     excess_shares,
     imbalance_of,
     is_outside,
     level_similar,
-    load_view_of,
     mean_broker_bytes,
 )
 from core.autopilot.settings import AutopilotSettings
@@ -73,20 +71,17 @@ def _copied_bytes(state: ClusterState, move: Move) -> float:
     return float(len(move.adding) * size)
 
 
-def estimate_run(
-    settings: AutopilotSettings, observed: Observation, plan: Plan
-) -> tuple[RateBounds, Estimate]:
+def estimate_run(situation: Situation, plan: Plan) -> tuple[RateBounds, Estimate]:
     """Return how a run that adapts its rate is bounded, and its estimate; there is a load.
 
     It is reckoned with the usual rate, or with the one that ends it before hours in which nothing
     is begun, as far as the bounds let it.
     """
-    assert observed.load_view is not None
-    state, load, known = observed.state, observed.load_view.load, observed.known
+    state, load, known = situation.state, situation.load_view.load, situation.observed.known
     bounds = usual_bounds(state, load, plan)
     rate = expected_rate(bounds, state, load, plan, known)
     usual = estimate_at(state, load, plan, rate, calibration=known)
-    late, left = lateness(settings, observed, usual)
+    late, left = lateness(situation, usual)
     if not late:
         return bounds, usual
     most = bounds.max_bytes_per_s
@@ -95,9 +90,7 @@ def estimate_run(
     return bounds, estimate_at(state, load, plan, rate, calibration=known)
 
 
-def lateness(
-    settings: AutopilotSettings, observed: Observation, estimate: Estimate
-) -> tuple[float, float]:
+def lateness(situation: Situation, estimate: Estimate) -> tuple[float, float]:
     """Return how long a run may go on into hours in which nothing is begun, and when they come.
 
     Seconds, from now. One that never ends, or of which nobody knows when, is not late.
@@ -105,7 +98,7 @@ def lateness(
     if estimate.range_seconds is None:
         return 0.0, 0.0
     _, most = estimate.range_seconds
-    left = settings.free_seconds(observed.now, most)
+    left = situation.settings.free_seconds(situation.now, most)
     return most - left, left
 
 
@@ -123,14 +116,9 @@ class Budget:
     """Whether too little of the hour's is left for anything but a whole plan."""
 
     @classmethod
-    def left(
-        cls,
-        settings: AutopilotSettings,
-        history: DecisionHistory,
-        observed: Observation,
-        max_bytes: float,
-    ) -> Budget:
-        spent_bytes, spent_moves = history.spent(observed.now)
+    def left(cls, situation: Situation, max_bytes: float) -> Budget:
+        settings = situation.settings
+        spent_bytes, spent_moves = situation.history.spent(situation.now)
         bytes_left = settings.max_bytes_per_hour - spent_bytes
         moves_left = settings.max_moves_per_hour - spent_moves
         short = spent_bytes > MAX_SPENT_PART * settings.max_bytes_per_hour
@@ -162,26 +150,20 @@ class Draft:
 
 
 def draft_plan(
-    settings: AutopilotSettings,
-    history: DecisionHistory,
-    observed: Observation,
-    load: Load,
-    *,
-    leaders_only: bool,
-    max_bytes: float = inf,
+    situation: Situation, load: Load, *, leaders_only: bool, max_bytes: float = inf
 ) -> Draft:
     """Return the plan for a load, and its part; what it does is by the load of now.
 
     Where nothing of it fits, because single partitions are too large, it is a plan that does.
     Raises UsageError for topics of the settings that are not there any more.
     """
-    state = observed.state
-    budget = Budget.left(settings, history, observed, max_bytes)
+    state, settings = situation.state, situation.settings
+    budget = Budget.left(situation, max_bytes)
     wanted = PlanRequest(
         leaders_only=leaders_only,
         topics=settings.topics,
         keep=settings.keep,
-        frozen=history.backing_off(observed.now) | _of_unknown_size(state),
+        frozen=situation.history.backing_off(situation.now) | _of_unknown_size(state),
         band=settings.aim_band,
     )
     even, usual = level_similar(state, load, settings.alike)
@@ -192,7 +174,7 @@ def draft_plan(
             even, usual, replace(wanted, limits=Limits(budget.bytes, budget.moves))
         )
         part = _part(state, load, found.plan, budget)
-    now = level_similar(state, load_view_of(observed).load, settings.alike)
+    now = level_similar(state, situation.load_view.load, settings.alike)
     return Draft(
         whole=found.plan,
         part=part,
@@ -215,11 +197,9 @@ def _of_unknown_size(state: ClusterState) -> frozenset[TopicPartition]:
     return frozenset(state.tp(row) for row in rows.tolist())
 
 
-def check_worth(settings: AutopilotSettings, observed: Observation, draft: Draft) -> Act | Reason:
+def check_worth(situation: Situation, draft: Draft) -> Act | Reason:
     """Return the part of the draft's plan if it is worth it and no check speaks against it."""
-    state, before = observed.state, observed.imbalance
-    assert before is not None
-    off = before.sentence
+    settings, off = situation.settings, situation.imbalance.sentence
     if draft.budget.is_short and not draft.is_whole:
         return Reason("budget", f"{off}, but {_budget_text(settings, draft)}")
     even, aim = draft.even, settings.aim_band
@@ -227,21 +207,22 @@ def check_worth(settings: AutopilotSettings, observed: Observation, draft: Draft
     if not draft.part.moves or gain < MIN_GAIN or not _relieves(settings, draft.then):
         why = f": {draft.notes[0]}" if draft.notes else ", and no move within the rules helps."
         return Reason("nothing-helps", off + why)
-    costs = draft.part_bytes / max(mean_broker_bytes(state), 1.0)
+    costs = draft.part_bytes / max(mean_broker_bytes(situation.state), 1.0)
     if gain < settings.min_benefit * costs:
         return Reason(
             "little-benefit",
             f"{off}, but to copy {costs:.0%} of a broker's data for {gain:.0%} of a share "
             f"is not worth it ({settings.min_benefit:g} for each is).",
         )
-    moving = observed.reassignments
-    for finding in check_plan(state, load_view_of(observed).load, draft.part, reassignments=moving):
+    state, load = situation.state, situation.load_view.load
+    moving = situation.observed.reassignments
+    for finding in check_plan(state, load, draft.part, reassignments=moving):
         if finding.severity >= Severity.UNSAFE:
             against = f"{finding.id}: {finding.sentence}"
             return Reason("refused", f"{off}, but a check speaks against the plan: {against}")
     return Act(
         plan=draft.part,
-        why=Reason("act", _explain(settings, observed, draft)),
+        why=Reason("act", _explain(situation, draft)),
         copies=sum(move.moves_data for move in draft.part),
         leaders=sum(move.before[0] != move.after[0] for move in draft.part),
         bytes=draft.part_bytes,
@@ -269,9 +250,8 @@ def _budget_text(settings: AutopilotSettings, draft: Draft) -> str:
     )
 
 
-def _explain(settings: AutopilotSettings, observed: Observation, draft: Draft) -> str:
-    assert observed.imbalance is not None
-    off = f"{observed.imbalance.sentence}{load_view_of(observed).words}"
+def _explain(situation: Situation, draft: Draft) -> str:
+    off = f"{situation.imbalance.sentence}{situation.load_view.words}"
     many = counted(len(draft.part), "partition")
     if any(move.moves_data for move in draft.part):
         does = f"{many} moved, {format_bytes(draft.part_bytes)} to copy"
@@ -279,7 +259,7 @@ def _explain(settings: AutopilotSettings, observed: Observation, draft: Draft) -
         does = f"{many} led by another of its replicas, nothing to copy"
     if not draft.is_whole:
         does += f" (of a plan of {_size(draft.whole_bytes, len(draft.whole))})"
-    after = imbalance_of(settings, draft.even, after=True)
+    after = imbalance_of(situation.settings, draft.even, after=True)
     return f"{off}: {does}, and then {after.words}."
 
 
@@ -293,105 +273,77 @@ SAFETY_PART = 0.8
 """The part of the bytes that would just be copied in time: the next plan is another one."""
 
 
-def choose_plan(
-    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
-) -> Act | Reason:
+def choose_plan(situation: Situation) -> Act | Reason:
     """Return the plan to carry out, or in one sentence why there is none.
 
-    `observed` has a load, and brokers outside the band.
+    There is a load, and there are brokers outside the band.
     """
     try:
-        found = _leader_plan(settings, history, observed) or _copy_plan(settings, history, observed)
-        return _in_time(settings, history, observed, found)
+        return _in_time(situation, _leader_plan(situation) or _copy_plan(situation))
     except UsageError as error:  # a topic of the settings that is not there any more
         return Reason("nothing-helps", f"{error.title} {error.next}")
 
 
-def _leader_plan(
-    settings: AutopilotSettings, history: DecisionHistory, observed: Observation
-) -> Act | None:
+def _leader_plan(situation: Situation) -> Act | None:
     """Return the plan that only chooses leaders anew, if that is enough: it moves no data."""
-    if act := _daily_plan(settings, history, observed, leaders_only=True):
+    if act := _daily_plan(situation, leaders_only=True):
         return act
-    now = load_view_of(observed).load
-    draft = draft_plan(settings, history, observed, now, leaders_only=True)
-    if imbalance_of(settings, draft.then, after=True).outside:
+    draft = draft_plan(situation, situation.load_view.load, leaders_only=True)
+    if imbalance_of(situation.settings, draft.then, after=True).outside:
         return None
-    found = check_worth(settings, observed, draft)
+    found = check_worth(situation, draft)
     return found if isinstance(found, Act) else None
 
 
-def _copy_plan(
-    settings: AutopilotSettings,
-    history: DecisionHistory,
-    observed: Observation,
-    *,
-    max_bytes: float = inf,
-) -> Act | Reason:
-    if act := _daily_plan(settings, history, observed, leaders_only=False, max_bytes=max_bytes):
+def _copy_plan(situation: Situation, *, max_bytes: float = inf) -> Act | Reason:
+    if act := _daily_plan(situation, leaders_only=False, max_bytes=max_bytes):
         return act
-    now = load_view_of(observed).load
-    draft = draft_plan(settings, history, observed, now, leaders_only=False, max_bytes=max_bytes)
-    return check_worth(settings, observed, draft)
+    now = situation.load_view.load
+    draft = draft_plan(situation, now, leaders_only=False, max_bytes=max_bytes)
+    return check_worth(situation, draft)
 
 
-def _daily_plan(
-    settings: AutopilotSettings,
-    history: DecisionHistory,
-    observed: Observation,
-    *,
-    leaders_only: bool,
-    max_bytes: float = inf,
-) -> Act | None:
+def _daily_plan(situation: Situation, *, leaders_only: bool, max_bytes: float = inf) -> Act | None:
     """Return the plan by the mean of the day, if brokers are even enough by it now, too."""
-    usual = load_view_of(observed).usual()
+    usual = situation.load_view.usual()
     if usual is None:
         return None
-    draft = draft_plan(
-        settings, history, observed, usual, leaders_only=leaders_only, max_bytes=max_bytes
-    )
-    if draft.then.off(draft.then.after).max(initial=0.0) > settings.inner_band:
+    draft = draft_plan(situation, usual, leaders_only=leaders_only, max_bytes=max_bytes)
+    if draft.then.off(draft.then.after).max(initial=0.0) > situation.settings.inner_band:
         return None
-    found = check_worth(settings, observed, draft)
+    found = check_worth(situation, draft)
     return found if isinstance(found, Act) else None
 
 
-def _in_time(
-    settings: AutopilotSettings,
-    history: DecisionHistory,
-    observed: Observation,
-    found: Act | Reason,
-) -> Act | Reason:
+def _in_time(situation: Situation, found: Act | Reason) -> Act | Reason:
     """Return a plan whose run ends before hours in which nothing is begun, by its estimate."""
-    if not (settings.avoid or settings.only):
+    if not (situation.settings.avoid or situation.settings.only):
         return found
     why = None
     for _ in range(1 + MAX_TRIES):
         if isinstance(found, Reason):
             break
-        _, estimate = estimate_run(settings, observed, found.plan)
-        late, left = lateness(settings, observed, estimate)
+        _, estimate = estimate_run(situation, found.plan)
+        late, left = lateness(situation, estimate)
         if not late:
             return found
-        why = why or _too_long(settings, observed, late, left)
+        why = why or _too_long(situation, late, left)
         if not found.bytes:
             break
         most = found.bytes * SAFETY_PART * left / (late + left)
-        found = _copy_plan(settings, history, observed, max_bytes=most)
+        found = _copy_plan(situation, max_bytes=most)
     return why or found
 
 
-def _too_long(
-    settings: AutopilotSettings, observed: Observation, late: float, left: float
-) -> Reason:
-    assert observed.imbalance is not None
-    at = (observed.now + timedelta(seconds=left)).astimezone()
+def _too_long(situation: Situation, late: float, left: float) -> Reason:
+    settings = situation.settings
+    at = (situation.now + timedelta(seconds=left)).astimezone()
     if settings.avoid.holds(at):
         ends = f"busy hours ({settings.avoid.text}) begin"
     else:
         ends = f"the maintenance window ({settings.only.text}) ends"
     return Reason(
         "too-long",
-        f"{observed.imbalance.sentence}, but a run would take up to "
+        f"{situation.imbalance.sentence}, but a run would take up to "
         f"{format_duration(late + left)}, and {ends} in {format_duration(left)}.",
     )

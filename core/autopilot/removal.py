@@ -14,8 +14,7 @@ def forget_autopilot(cluster_id: str) -> None:
         return
     # Imported only now: most demos have no autopilot, and it imports planner and load.
     from core.autopilot import switch as switches
-    from core.autopilot.assembly import ROLE
-    from core.autopilot.daemon import STOP_SECONDS
+    from core.autopilot.daemon import ROLE, STOP_SECONDS
     from core.daemons.supervisor import stop_daemons
 
     # A process that has only just been started finds no switch: it is off.

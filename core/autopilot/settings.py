@@ -37,8 +37,15 @@ class Hours:
         What ends before it begins goes on into the next day; without days it is every day.
         """
         found: set[int] = set()
-        for part in text.lower().split(","):
-            found |= _minutes(part.strip(), text, option)
+        try:
+            for part in text.lower().split(","):
+                found |= _minutes(part.strip(), option)
+        except ValueError as error:
+            raise UsageError(
+                f"{option}: not hours of the week: {text!r}.",
+                next='Write them like "mon-fri 09:00-18:00, sat 22:00-02:00", by this machine\'s '
+                "clock.",
+            ) from error
         return cls(text, frozenset(found))
 
     def __bool__(self) -> bool:
@@ -49,12 +56,12 @@ class Hours:
         return at.weekday() * DAY_MINUTES + at.hour * 60 + at.minute in self.minutes
 
 
-def _minutes(part: str, text: str, option: str) -> set[int]:
+def _minutes(part: str, option: str) -> set[int]:
+    """Return the minutes of `mon-fri 09:00-18:00`; raises ValueError for anything else."""
     match = _PART.fullmatch(part)
     if match is None:
-        raise _not_hours(text, option)
-    days = _days(match["first"], match["last"], text, option)
-    begin, end = (_minute(match[name], text, option) for name in ("from", "to"))
+        raise ValueError(part)
+    begin, end = _minute(match["from"]), _minute(match["to"])
     if begin % DAY_MINUTES == end % DAY_MINUTES and (begin, end) != (0, DAY_MINUTES):
         raise UsageError(
             f"{option}: {match['from']}-{match['to']} is no time at all.",
@@ -63,33 +70,24 @@ def _minutes(part: str, text: str, option: str) -> set[int]:
     length = end - begin if end > begin else end + DAY_MINUTES - begin
     return {
         (day * DAY_MINUTES + begin + minute) % WEEK_MINUTES
-        for day in days
+        for day in _days(match["first"], match["last"])
         for minute in range(length)
     }
 
 
-def _days(first: str | None, last: str | None, text: str, option: str) -> list[int]:
+def _days(first: str | None, last: str | None) -> list[int]:
     if first is None:
         return list(range(7))
-    if first not in DAYS or (last is not None and last not in DAYS):
-        raise _not_hours(text, option)
     begin = DAYS.index(first)
     many = 1 if last is None else (DAYS.index(last) - begin) % 7 + 1
     return [(begin + day) % 7 for day in range(many)]
 
 
-def _minute(clock: str, text: str, option: str) -> int:
+def _minute(clock: str) -> int:
     hours, minutes = (int(part) for part in clock.split(":"))
     if minutes > 59 or hours * 60 + minutes > DAY_MINUTES:
-        raise _not_hours(text, option)
+        raise ValueError(clock)
     return hours * 60 + minutes
-
-
-def _not_hours(text: str, option: str) -> UsageError:
-    return UsageError(
-        f"{option}: not hours of the week: {text!r}.",
-        next='Write them like "mon-fri 09:00-18:00, sat 22:00-02:00", by this machine\'s clock.',
-    )
 
 
 MIN_LIVE_INTERVALS = 3

@@ -97,7 +97,7 @@ def read_all() -> Iterator[Switch]:
 
 
 def describe(switch: Switch) -> tuple[Reason, ...]:
-    """Return who has set it and to what, and within which limits if it flies then."""
+    """Return who has set it and to what, and within which limits unless it is off."""
     said = Reason("switch", f"Set to {switch.mode.value} by {switch.who}.")
     if switch.mode is Mode.OFF:
         return (said,)

@@ -8,14 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import paths
-from core.cluster.connect import (
-    Address,
-    add_address_options,
-    address_arguments,
-    connect,
-    connected_by,
-)
+from core.cluster.connect import Address, add_address_options, address_arguments, connected_by
 from core.daemons.supervisor import Daemon, Supervisor
 from core.errors import TrimtabError
 from core.load import load_paths as layout
@@ -36,25 +29,15 @@ STOP_SECONDS = 45.0
 log = logging.getLogger("trimtab.collect")
 
 
-def start_load(
-    address: Address, cluster_id: str | None = None, *, root: Path | None = None
-) -> Supervisor | None:
+def start_load(address: Address, cluster_id: str) -> Supervisor | None:
     """Keep collector and pipeline going, and count as a reader, until closed.
 
     Returns at once; None for a simulated cluster, which publishes by itself. A batch that takes
-    longer than STOP_SECONDS to end is broken off, and done again by the next pipeline. Raises
-    UnreachableError when the cluster's id is not given and cannot be asked for.
+    longer than STOP_SECONDS to end is broken off, and done again by the next pipeline.
     """
     if address.is_simulated:
         return None
-    if cluster_id is None:
-        connection = connect(address)
-        try:
-            cluster_id = connection.client.describe_cluster().cluster_id
-        finally:
-            connection.client.close()
-    root = root or paths.load_root()
-    layout.mark(root)
+    root = layout.own_root()
     # Only now: a pipeline that is started again for the same trouble need not report it again.
     layout.trouble(root, cluster_id).unlink(missing_ok=True)
     collector = Daemon(
@@ -79,11 +62,7 @@ def start_load(
 
 def pipeline_trouble(root: Path, cluster_id: str) -> str | None:
     """Return why the cluster's pipeline ended, in its own words; None when it has not."""
-    try:
-        text = layout.trouble(root, cluster_id).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return None
-    return text.strip() or None
+    return layout.read_trouble(layout.trouble(root, cluster_id))
 
 
 # -- the collector's process -----------------------------------------------------------------------

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.metadata import TopicPartition
-from core.cluster.state import ClusterState
+from core.cluster.metadata import UNKNOWN
+from core.cluster.state import ClusterState, Int32, Int64
 
 Float64 = npt.NDArray[np.float64]
+_S = TypeVar("_S", bound=np.generic)
 
 
 class Source(Enum):
@@ -41,55 +44,39 @@ class Load:
         nothing = np.full(state.partition_count, np.nan)
         return cls(nothing, nothing, nothing, None, None)
 
-    @classmethod
-    def of(
-        cls,
-        state: ClusterState,
-        *,
-        keys: list[TopicPartition],
-        in_bytes_per_s: Float64,
-        out_bytes_per_s: Float64,
-        messages_per_s: Float64,
-        source: Source | None,
-        as_of: datetime | None,
-    ) -> Load:
-        """Return columns of length P from columns keyed by `keys`; unknown keys are dropped."""
-        at = np.fromiter(
-            (-1 if (i := state.find(key)) is None else i for key in keys), np.int64, len(keys)
-        )
-        found = at >= 0
 
-        def align(column: Float64) -> Float64:
-            out = np.full(state.partition_count, np.nan)
-            out[at[found]] = column[found]
-            out.setflags(write=False)
-            return out
+def align_rows(
+    topics: Sequence[str], topic_of: Int32, partition: Int32, state: ClusterState
+) -> Int64:
+    """Return for each partition of `state` its row in columns that are keyed so, -1 for none."""
+    number = {name: i for i, name in enumerate(topics)}
+    index = np.array([number.get(topic.name, -2) for topic in state.topics], np.int64)
+    wanted = (index[state.topic_of] << 32) | state.partition
+    known = (topic_of.astype(np.int64) << 32) | partition
+    if not len(known):
+        return np.full(len(wanted), UNKNOWN, np.int64)
+    order = np.argsort(known, kind="stable")
+    rows = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(order) - 1)]
+    return np.where(known[rows] == wanted, rows, UNKNOWN)
 
-        return cls(
-            align(in_bytes_per_s), align(out_bytes_per_s), align(messages_per_s), source, as_of
-        )
+
+def take_rows(column: npt.NDArray[_S], rows: Int64, unknown: float = np.nan) -> npt.NDArray[_S]:
+    """Return `column[rows]`, `unknown` where a row is -1."""
+    out: npt.NDArray[_S] = np.full(len(rows), unknown, column.dtype)
+    found = rows >= 0
+    out[found] = column[rows[found]]
+    return out
 
 
 def realign_load(load: Load, old: ClusterState, new: ClusterState) -> Load:
     """Return `load` of `old` laid upon `new`; partitions that `old` lacked are unknown."""
     if has_same_partitions(old, new):
         return load
-    index = np.array([old.topic_index.get(topic.name, -1) for topic in new.topics], np.int64)
-    wanted = (index[new.topic_of] << 32) | new.partition
-    known = (old.topic_of.astype(np.int64) << 32) | old.partition
-    at = np.searchsorted(known, wanted)
-    at[at == len(known)] = 0
-    found = known[at] == wanted if len(known) else np.zeros(len(wanted), np.bool_)
-
-    def align(column: Float64) -> Float64:
-        out = np.full(len(wanted), np.nan)
-        out[found] = column[at[found]]
-        return out
-
+    rows = align_rows([topic.name for topic in old.topics], old.topic_of, old.partition, new)
     return Load(
-        align(load.in_bytes_per_s),
-        align(load.out_bytes_per_s),
-        align(load.messages_per_s),
+        take_rows(load.in_bytes_per_s, rows),
+        take_rows(load.out_bytes_per_s, rows),
+        take_rows(load.messages_per_s, rows),
         load.source,
         load.as_of,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core import files
 from core.errors import DocumentError, NewerFormatError, UsageError
-from core.paths import cluster_folder
+from core.paths import cluster_folder, load_root
 
 FORMAT = "trimtab.load/1"
 
@@ -124,6 +124,14 @@ def trouble(root: Path, cluster_id: str) -> Path:
     return root / "readers" / f"{cluster_folder(cluster_id)}.pipeline.trouble"
 
 
+def read_trouble(path: Path) -> str | None:
+    """Return why a process ended, in its own words; None when it has left nothing."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip() or None
+    except FileNotFoundError:
+        return None
+
+
 def mark(root: Path) -> None:
     """Write the root's format mark where there is none.
 
@@ -138,6 +146,13 @@ def mark(root: Path) -> None:
     except (ValueError, AttributeError):
         written = ""
     check_format(written, FORMAT, path)
+
+
+def own_root() -> Path:
+    """Return this machine's load root, with its format mark; raises as `mark`."""
+    root = load_root()
+    mark(root)
+    return root
 
 
 def check_format(written: str, known: str, path: Path) -> None:

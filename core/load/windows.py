@@ -6,7 +6,7 @@ Import this module late: it imports pyarrow.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ from core.cluster.state import ClusterState, Int32, Int64
 from core.errors import DocumentError
 from core.load import arrow as columns
 from core.load import load_paths as layout
-from core.load.load import Float64, Load, Source
+from core.load.load import Float64, Load, Source, align_rows, take_rows
 from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad
 
 FORMAT = "trimtab.window/1"
@@ -157,26 +157,17 @@ def partition_history(
     root: Path, cluster_id: str, tp: TopicPartition, since: datetime, until: datetime
 ) -> LoadHistory:
     """Return one partition's windows in [since, until)."""
-    names = {
-        (rate, statistic): rate_column(rate, statistic)
-        for rate in RATES
-        for statistic in STATISTICS
-    }
-    rows: list[dict[str, float]] = []
-    for path in window_files(root, cluster_id, since, until):
-        table = _read(path, ["topic", "partition", "size_last", *names.values()], ["topic"])
+    names = {(rate, stat): rate_column(rate, stat) for rate in RATES for stat in STATISTICS}
+
+    def is_it(table: Any) -> Any:
         codes, topics = columns.to_codes(table["topic"])
         if tp.topic not in topics:
-            continue
+            return np.zeros(len(codes), np.bool_)
         partition = columns.to_numpy(table["partition"])
-        here = np.flatnonzero((codes == topics.index(tp.topic)) & (partition == tp.partition))
-        if len(here) == 0:
-            continue
-        row = {"start": layout.window_start(path).timestamp()}
-        for name in (*names.values(), "size_last"):
-            if name in table.column_names:
-                row[name] = float(columns.to_numpy(table[name])[here[-1]])
-        rows.append(row)
+        return (codes == topics.index(tp.topic)) & (partition == tp.partition)
+
+    paths = window_files(root, cluster_id, since, until)
+    rows = _history(paths, ("topic", "partition"), is_it, (*names.values(), "size_last"))
     size = _column(rows, "size_last")
     return LoadHistory(
         _column(rows, "start"),
@@ -189,16 +180,11 @@ def broker_history(
     root: Path, cluster_id: str, broker: int, since: datetime, until: datetime
 ) -> LoadHistory:
     """Return one broker's windows in [since, until)."""
-    rows: list[dict[str, float]] = []
-    for path in window_files(root, cluster_id, since, until, "b5m"):
-        table = _read(path, ["broker", "size_bytes", *_BROKER_RATES])
-        here = np.flatnonzero(columns.to_numpy(table["broker"]) == broker)
-        if len(here) == 0:
-            continue
-        row = {"start": layout.window_start(path).timestamp()}
-        for name in (*_BROKER_RATES, "size_bytes"):
-            row[name] = float(columns.to_numpy(table[name])[here[-1]])
-        rows.append(row)
+    paths = window_files(root, cluster_id, since, until, "b5m")
+    names = (*_BROKER_RATES, "size_bytes")
+    rows = _history(
+        paths, ("broker",), lambda table: columns.to_numpy(table["broker"]) == broker, names
+    )
     return LoadHistory(
         _column(rows, "start"),
         {
@@ -207,6 +193,24 @@ def broker_history(
         },
         _column(rows, "size_bytes"),
     )
+
+
+def _history(
+    paths: Sequence[Path], keys: Sequence[str], is_it: Callable[[Any], Any], names: Sequence[str]
+) -> list[dict[str, float]]:
+    """Return the values of one partition or broker in each window that has it."""
+    rows = []
+    for path in paths:
+        table = _read(path, [*keys, *names], [key for key in keys if key == "topic"])
+        here = np.flatnonzero(is_it(table))
+        if len(here):
+            values = {
+                name: float(columns.to_numpy(table[name])[here[-1]])
+                for name in names
+                if name in table.column_names
+            }
+            rows.append({"start": layout.window_start(path).timestamp()} | values)
+    return rows
 
 
 def load_at(root: Path, cluster_id: str, state: ClusterState, moment: datetime) -> Load | None:
@@ -221,25 +225,15 @@ def load_at(root: Path, cluster_id: str, state: ClusterState, moment: datetime) 
     names = {rate: rate_column(rate, "avg") for rate in RATES}
     table = _read(path, ["topic", "partition", *names.values()], ["topic"])
     codes, topics = columns.to_codes(table["topic"])
-    partitions = columns.to_numpy(table["partition"])
-    nothing = np.full(len(partitions), np.nan)
-
-    def rate(name: str) -> Float64:
-        known = names[name] in table.column_names
-        return np.asarray(columns.to_numpy(table[names[name]]) if known else nothing, np.float64)
-
-    return Load.of(
-        state,
-        keys=[
-            TopicPartition(topics[topic], partition)
-            for topic, partition in zip(codes.tolist(), partitions.tolist(), strict=True)
-        ],
-        in_bytes_per_s=rate("in_bytes_per_s"),
-        out_bytes_per_s=rate("out_bytes_per_s"),
-        messages_per_s=rate("messages_per_s"),
-        source=Source.SPARK,
-        as_of=start + LENGTH,
-    )
+    rows = align_rows(topics, codes, columns.to_numpy(table["partition"]), state)
+    known = set(table.column_names)
+    rates = {
+        rate: take_rows(columns.to_numpy(table[name]), rows)
+        if name in known
+        else np.full(len(rows), np.nan)
+        for rate, name in names.items()
+    }
+    return Load(**rates, source=Source.SPARK, as_of=start + LENGTH)
 
 
 def _read(path: Path, names: Sequence[str], dictionary: list[str] | None = None) -> Any:

@@ -47,7 +47,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
         return seen.health if seen is not None else None
 
     def told() -> list[str]:
-        return [one.text for report in list(reports) for one in report.told]
+        return [one.text for report in list(reports) for one in report.events]
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -94,7 +94,7 @@ def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
     told: list[str] = []
 
     def delete(report: ProbeReport) -> None:
-        told.extend(one.text for one in report.told)
+        told.extend(one.text for one in report.events)
         if any(seen.fetch.messages for seen in report.brokers):
             delete_probe_topic(client, client.describe_cluster())
 

@@ -17,7 +17,7 @@ from core.errors import DocumentError, UsageError
 from core.load import load_paths as layout
 from core.load.snapshot.format import LoadSnapshot
 from core.load.snapshot.manifest import snapshot_ids
-from core.load.snapshot.verify import verify_snapshot
+from core.load.snapshot.reader import verify_snapshot
 from core.pipeline import rebuild as rebuilding
 from core.pipeline.rebuild import rebuild
 

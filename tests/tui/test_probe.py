@@ -226,17 +226,15 @@ async def test_a_simulated_cluster_is_not_probed(begun: Begun) -> None:
 # -- what is read of a probe -----------------------------------------------------------------------
 
 
-def test_only_a_probe_that_reports_is_shown(tmp_path: Path) -> None:
-    where = layout.clients(tmp_path, "c")
-    assert background.read_newest_report("c", NOON, root=tmp_path) is None
+def test_only_a_probe_that_reports_is_shown() -> None:
+    where = layout.clients(paths.load_root(), "c")
+    assert background.read_newest_report("c", NOON) is None
     where.parent.mkdir(parents=True)
     where.write_text(json.dumps(report_to_json(report(FAILING))))
-    assert background.read_newest_report("c", NOON + timedelta(seconds=5), root=tmp_path) == report(
-        FAILING
-    )
-    assert background.read_newest_report("c", NOON + timedelta(seconds=11), root=tmp_path) is None
+    assert background.read_newest_report("c", NOON + timedelta(seconds=5)) == report(FAILING)
+    assert background.read_newest_report("c", NOON + timedelta(seconds=11)) is None
     where.write_text("{")
-    assert background.read_newest_report("c", NOON, root=tmp_path) is None
+    assert background.read_newest_report("c", NOON) is None
 
 
 class Looked(Flag):

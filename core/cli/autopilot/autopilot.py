@@ -287,7 +287,7 @@ def _on(
 
 
 def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
-    from core.autopilot.assembly import ROLE, run_autopilot
+    from core.autopilot.daemon import ROLE, run_autopilot
     from core.autopilot.log import Entry
 
     def report(entry: Entry) -> None:

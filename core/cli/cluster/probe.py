@@ -125,9 +125,9 @@ class _Table:
         self._newest = report
         if self._live and self._drawn:
             click.echo(f"\x1b[{self._drawn}F\x1b[J", nl=False, color=True)  # noqa: TID251
-        for event in report.told:
+        for event in report.events:
             print_lines(f"{event.at.astimezone():%H:%M:%S}  {event.text}")
-        if self._live or report.told or self._is_due(report):
+        if self._live or report.events or self._is_due(report):
             self._print(report)
 
     def end(self) -> None:

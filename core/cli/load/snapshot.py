@@ -133,7 +133,7 @@ def verify(
 
     Exit code 6 when something is wrong.
     """
-    from core.load.snapshot.verify import verify_snapshot
+    from core.load.snapshot.reader import verify_snapshot
 
     root, cluster_id = _place(context, cluster_id)
     found = verify_snapshot(root, cluster_id, snapshot_id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from core.clock import Clock
+from core.clock import Clock, sleep_until
 from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.groups import GROUPS_HIDDEN, Group
 from core.cluster.kafka_errors import Fault
@@ -292,5 +292,4 @@ def collect(
             report(error)
         due = max(due + interval, clock.monotonic())
         interval = interval_seconds
-        while keep_on() and (left := due - clock.monotonic()) > 0:
-            clock.sleep(min(left, 1.0))
+        sleep_until(clock, due, keep_on)

@@ -1,11 +1,17 @@
 """From two readings of a cluster to the samples of the interval between them; pure.
 
 Only the collector knows why a series broke, so deltas and their reasons are made here. An interval
-that cannot be trusted is censored (null), never clamped to zero.
+that cannot be trusted is censored (null), never clamped to zero. Of what groups read only the
+commits are seen: a group that goes back or jumps forward is left out, and what one reads whose
+coordinator is away is unknown until it is back, and then counted.
+
+Only the commits are seen. A group that goes back is left out, and so is one that jumps forward;
+what one reads whose coordinator is away is unknown until it is back, and then counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,21 +19,132 @@ import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.load.collector.consumption import (
-    estimate_out_bytes,
-    max_group_lag,
-    merge_commits,
-    missing_groups,
-)
 from core.load.collector.reading import (
     CollectorMemory,
+    Commits,
     Reading,
+    empty_memory,
     has_same_layout,
     realign_memory,
     recreated_partitions,
 )
 from core.load.load import Float64
 from core.load.samples import Flag, Method
+
+MAX_CATCH_UP = 2
+"""A group without members is taken for one that reads at up to so many times the inward rate."""
+
+
+def estimate_out_bytes(
+    reading: Reading,
+    before: CollectorMemory,
+    per_message: Float64,
+    delta_known: Bool,
+) -> tuple[Float64, npt.NDArray[np.int8], Bool]:
+    """Return consumed bytes, method, and where a group's offsets were set and not read.
+
+    A partition that no group reads carries 0 with method NONE: nobody is known to read it. Where
+    a group went back or jumped, that group is left out; where nothing else is known, the value
+    is NaN. So it is where a group reads that was not told of this time, and everywhere as long as
+    not every coordinator has listed its groups once. One that nobody here has ever been told of,
+    or that is hidden, may read anything: then no value is 0.
+    """
+    count = len(reading.end)
+    jumped = np.zeros(count, np.bool_)
+    if not (reading.listed or before.listed):
+        return np.full(count, np.nan), np.zeros(count, np.int8), jumped
+    consumed, counted = np.zeros(count), np.zeros(count, np.bool_)
+    readers = np.zeros(count, np.bool_)
+    dt = reading.monotonic - before.observed_at
+    for group, offsets in reading.committed.items():
+        readers |= offsets >= 0
+        earlier = before.commits.get(group)
+        if earlier is None:
+            continue
+        usable = (offsets >= 0) & (earlier.offsets >= 0) & (offsets >= earlier.offsets)
+        usable &= ~_is_too_soon(reading, before, earlier)
+        # Told later than the ends; long after them when a broker that is away is waited for.
+        took = reading.committed_at - earlier.read_at
+        read = np.zeros(count)
+        read[usable] = ((offsets - earlier.offsets) * dt)[usable] / took[usable]
+        if group in reading.unattended or group in before.unattended:
+            # Kafka refuses to reset a group that has members. Readers that assign themselves
+            # their partitions have none either: what they commit is as much as came meanwhile.
+            came = reading.end - earlier.moved
+            far = usable & (read > MAX_CATCH_UP * np.maximum(came, 0))
+            jumped |= far
+            usable &= ~far
+        consumed[usable] += read[usable]
+        counted |= usable
+    value = np.where(consumed > 0, consumed * per_message, 0.0)
+    value[readers & ~counted] = np.nan
+    if reading.hidden or reading.untold - before.commits.keys():
+        value[consumed == 0] = np.nan
+    for group in missing_groups(reading, before):
+        value[before.commits[group].offsets >= 0] = np.nan
+    value[~delta_known] = np.nan
+    method = np.where(counted & ~np.isnan(value), int(Method.BYTES_PER_MESSAGE), 0).astype(np.int8)
+    return value, method, jumped & delta_known
+
+
+def merge_commits(
+    reading: Reading,
+    before: CollectorMemory,
+    known: Bool,
+    replaced: Bool,
+) -> Mapping[str, Commits]:
+    """Return the commits to measure the next interval against.
+
+    They are as old as each partition's last known end offset, because its time counts from there,
+    and as the last that was told of the group.
+    """
+    out = {group: before.commits[group] for group in missing_groups(reading, before)}
+    for group, offsets in reading.committed.items():
+        earlier = before.commits.get(group)
+        if earlier is None:
+            earlier = Commits(
+                np.full_like(offsets, UNKNOWN), np.full(len(offsets), np.nan), reading.end
+            )
+            newest = known | replaced
+        else:
+            newest = known & ~_is_too_soon(reading, before, earlier) | replaced
+        same = (offsets == earlier.offsets) | (reading.end < 0)
+        out[group] = Commits(
+            np.where(newest, offsets, earlier.offsets),
+            np.where(newest, reading.committed_at, earlier.read_at),
+            np.where(same, earlier.moved, reading.end),
+        )
+    return out
+
+
+def missing_groups(reading: Reading, before: CollectorMemory) -> set[str]:
+    """Return groups that were there before and that this reading does not tell of.
+
+    One that is missing from a list of all groups is gone.
+    """
+    missing = before.commits.keys() - reading.committed.keys()
+    return missing & reading.untold if reading.listed else missing
+
+
+def _is_too_soon(reading: Reading, before: CollectorMemory, earlier: Commits) -> Bool:
+    """Return where commits were told so soon after the earlier ones that they tell no rate.
+
+    Groups commit every few seconds. So it is when a poll that has waited is followed at once.
+    """
+    soon: Bool = (
+        2 * (reading.committed_at - earlier.read_at) <= reading.monotonic - before.observed_at
+    )
+    return soon
+
+
+def max_group_lag(reading: Reading) -> Int64:
+    """Return how far the slowest group is behind, -1 where no group has committed."""
+    lag = np.full(len(reading.end), UNKNOWN, np.int64)
+    for offsets in reading.committed.values():
+        usable = (offsets >= 0) & (reading.end >= 0)
+        lag[usable] = np.maximum(lag[usable], np.maximum(0, (reading.end - offsets)[usable]))
+    return lag
+
 
 CLOCK_STEP_SECONDS = 2.0
 MAX_SPAN_DIFFERENCE = 0.1
@@ -66,7 +183,7 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
     count = state.partition_count
     leading = _leader_replica(state)
     if memory is None:
-        return _first_interval(reading, leading)
+        memory = empty_memory(reading, _mean_message(reading, leading))
     before = memory if has_same_layout(memory.state, state) else realign_memory(memory, state)
 
     replaced = recreated_partitions(memory.state, state)
@@ -150,43 +267,6 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
             unattended=reading.unattended | (before.unattended & missing_groups(reading, before)),
             listed=reading.listed or before.listed,
             bytes_per_message=per_message,
-        ),
-    )
-
-
-def _first_interval(reading: Reading, leading: Int64) -> Interval:
-    state = reading.state
-    count, replicas = state.partition_count, state.replica_count
-    flags = np.full(count, int(Flag.FIRST), np.int32)
-    replica_flags = flags[state.partition_of_replica].copy()
-    replica_flags[np.isin(state.replica_broker, list(reading.silent))] |= Flag.PARTIAL_POLL
-    known = reading.end >= 0
-    return Interval(
-        reading=reading,
-        dt_seconds=np.full(count, np.nan),
-        messages=np.full(count, UNKNOWN, np.int64),
-        in_bytes=np.full(count, np.nan),
-        in_method=np.zeros(count, np.int8),
-        out_bytes=np.full(count, np.nan),
-        out_method=np.zeros(count, np.int8),
-        group_lag=max_group_lag(reading),
-        size_delta=np.zeros(replicas, np.int64),
-        size_delta_known=np.zeros(replicas, np.bool_),
-        replica_flags=replica_flags,
-        memory=CollectorMemory(
-            state=state,
-            at=reading.at,
-            monotonic=reading.monotonic,
-            observed_at=np.where(known, reading.monotonic, np.nan),
-            sized=reading.sized,
-            end=reading.end,
-            start=reading.start,
-            leader=state.leader,
-            size=state.size_bytes,
-            commits=merge_commits(reading, None, known, np.zeros(count, np.bool_)),
-            unattended=reading.unattended,
-            listed=reading.listed,
-            bytes_per_message=_mean_message(reading, leading),
         ),
     )
 

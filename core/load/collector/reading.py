@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN
 from core.cluster.state import Bool, ClusterState, Int32, Int64
-from core.load.load import Float64
-
-_S = TypeVar("_S", bound=np.generic)
+from core.load.load import Float64, align_rows, has_same_partitions, take_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +75,31 @@ class CollectorMemory:
     bytes_per_message: Float64
 
 
+def empty_memory(reading: Reading, bytes_per_message: Float64) -> CollectorMemory:
+    """Return what is known before a first poll: nothing but a guess of bytes per message."""
+    state = reading.state
+    unknown = np.full(state.partition_count, UNKNOWN, np.int64)
+    return CollectorMemory(
+        state=state,
+        at=reading.at,
+        monotonic=reading.monotonic,
+        observed_at=np.full(state.partition_count, np.nan),
+        sized=reading.sized,
+        end=unknown,
+        start=unknown,
+        leader=np.full(state.partition_count, UNKNOWN, np.int32),
+        size=np.full(state.replica_count, UNKNOWN, np.int64),
+        commits={},
+        unattended=frozenset(),
+        listed=False,
+        bytes_per_message=bytes_per_message,
+    )
+
+
 def has_same_layout(old: ClusterState, new: ClusterState) -> bool:
+    """Return whether two states have the same partitions on the same brokers."""
     return (
-        [topic.name for topic in old.topics] == [topic.name for topic in new.topics]
-        and np.array_equal(old.topic_of, new.topic_of)
-        and np.array_equal(old.partition, new.partition)
+        has_same_partitions(old, new)
         and np.array_equal(old.replica_start, new.replica_start)
         and np.array_equal(old.replica_broker, new.replica_broker)
     )
@@ -107,17 +123,7 @@ def recreated_partitions(old: ClusterState, new: ClusterState) -> Bool:
 def realign_memory(memory: CollectorMemory, state: ClusterState) -> CollectorMemory:
     """Return `memory` upon another layout: rows that are new are unknown."""
     old = memory.state
-    offset = np.array([old.partitions_of(topic.name).start for topic in state.topics], np.int64)
-    at = np.full(state.partition_count, UNKNOWN, np.int64)
-    for t, topic in enumerate(state.topics):
-        rows, was = state.partitions_of(topic.name), old.partitions_of(topic.name)
-        if len(was) == 0:
-            continue
-        here = state.partition[rows.start : rows.stop]
-        there = old.partition[was.start : was.stop]
-        found = np.searchsorted(there, here)
-        hit = (found < len(there)) & (there[np.minimum(found, len(there) - 1)] == here)
-        at[rows.start : rows.stop] = np.where(hit, found + offset[t], UNKNOWN)
+    at = align_rows([topic.name for topic in old.topics], old.topic_of, old.partition, state)
     size = np.full(state.replica_count, UNKNOWN, np.int64)
     old_keys = (old.partition_of_replica << 32) | old.replica_broker.astype(np.int64)
     order = np.argsort(old_keys, kind="stable")
@@ -131,29 +137,21 @@ def realign_memory(memory: CollectorMemory, state: ClusterState) -> CollectorMem
         state=memory.state,
         at=memory.at,
         monotonic=memory.monotonic,
-        observed_at=_take(memory.observed_at, at, np.nan),
+        observed_at=take_rows(memory.observed_at, at),
         sized=memory.sized,
-        end=_take(memory.end, at, UNKNOWN),
-        start=_take(memory.start, at, UNKNOWN),
-        leader=_take(memory.leader, at, UNKNOWN),
+        end=take_rows(memory.end, at, UNKNOWN),
+        start=take_rows(memory.start, at, UNKNOWN),
+        leader=take_rows(memory.leader, at, UNKNOWN),
         size=size,
         commits={
             group: Commits(
-                _take(kept.offsets, at, UNKNOWN),
-                _take(kept.read_at, at, np.nan),
-                _take(kept.moved, at, UNKNOWN),
+                take_rows(kept.offsets, at, UNKNOWN),
+                take_rows(kept.read_at, at),
+                take_rows(kept.moved, at, UNKNOWN),
             )
             for group, kept in memory.commits.items()
         },
         unattended=memory.unattended,
         listed=memory.listed,
-        bytes_per_message=_take(memory.bytes_per_message, at, np.nan),
+        bytes_per_message=take_rows(memory.bytes_per_message, at),
     )
-
-
-def _take(column: npt.NDArray[_S], at: Int64, unknown: float) -> npt.NDArray[_S]:
-    """Return `column[at]`, `unknown` where `at` is -1."""
-    out: npt.NDArray[_S] = np.full(len(at), unknown, column.dtype)
-    hit = at >= 0
-    out[hit] = column[at[hit]]
-    return out

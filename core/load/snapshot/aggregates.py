@@ -85,7 +85,7 @@ HOTTEST = 200
 SKEWED_TOPICS = 50
 
 
-def hot_partitions(snapshot: LoadSnapshot, count: int = HOTTEST) -> tuple[HotPartition, ...]:
+def hot_partitions(snapshot: LoadSnapshot) -> tuple[HotPartition, ...]:
     """Return the partitions with the most traffic in and out over 5 minutes, hottest first."""
     inward = snapshot.rate("in_bytes_per_s")
     outward = snapshot.rate("out_bytes_per_s")
@@ -95,7 +95,7 @@ def hot_partitions(snapshot: LoadSnapshot, count: int = HOTTEST) -> tuple[HotPar
     if leader is not None:
         for broker in np.unique(leader).tolist():
             led[broker] = float(traffic[leader == broker].sum())
-    hottest = np.argsort(-traffic, kind="stable")[:count]
+    hottest = np.argsort(-traffic, kind="stable")[:HOTTEST]
     rows = []
     for i in hottest[~np.isnan(inward[hottest])].tolist():
         by = int(leader[i]) if leader is not None and leader[i] >= 0 else None
@@ -113,7 +113,7 @@ def hot_partitions(snapshot: LoadSnapshot, count: int = HOTTEST) -> tuple[HotPar
     return tuple(rows)
 
 
-def topic_skew(snapshot: LoadSnapshot, count: int = SKEWED_TOPICS) -> Mapping[str, float]:
+def topic_skew(snapshot: LoadSnapshot) -> Mapping[str, float]:
     """Return hottest partition over mean partition by topic, the most skewed topics first."""
     inward = snapshot.rate("in_bytes_per_s")
     known = ~np.isnan(inward)
@@ -126,7 +126,7 @@ def topic_skew(snapshot: LoadSnapshot, count: int = SKEWED_TOPICS) -> Mapping[st
     ratio = np.zeros(size)
     ratio[has_traffic] = hottest[has_traffic] * partitions[has_traffic] / total[has_traffic]
     order = [i for i in np.argsort(-ratio, kind="stable").tolist() if has_traffic[i]]
-    return {snapshot.topics[i]: float(ratio[i]) for i in order[:count]}
+    return {snapshot.topics[i]: float(ratio[i]) for i in order[:SKEWED_TOPICS]}
 
 
 def broker_skew(brokers: tuple[BrokerLoad, ...]) -> Mapping[str, Skew]:

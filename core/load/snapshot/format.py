@@ -15,9 +15,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState, Int32, Int64
-from core.load.load import Float64, Load, Source
+from core.load.load import Float64, Load, Source, align_rows, take_rows
 
 HORIZONS = ("5m", "1h", "24h")
 RATES = ("in_bytes_per_s", "out_bytes_per_s", "messages_per_s")
@@ -104,20 +103,11 @@ class LoadSnapshot:
         column = self.rates.get((horizon, rate, statistic))
         return np.full(len(self.partition), np.nan) if column is None else column
 
-    def aligned(self, state: ClusterState, horizon: str = "5m", statistic: str = "avg") -> Load:
+    def aligned(self, state: ClusterState, horizon: str = "5m") -> Load:
         """Lay this snapshot upon a state: arrays of length P, NaN for partitions it lacks."""
-        return Load.of(
-            state,
-            keys=[
-                TopicPartition(self.topics[t], p)
-                for t, p in zip(self.topic_of.tolist(), self.partition.tolist(), strict=True)
-            ],
-            in_bytes_per_s=self.rate("in_bytes_per_s", horizon, statistic),
-            out_bytes_per_s=self.rate("out_bytes_per_s", horizon, statistic),
-            messages_per_s=self.rate("messages_per_s", horizon, statistic),
-            source=self.source,
-            as_of=self.window_end,
-        )
+        rows = align_rows(self.topics, self.topic_of, self.partition, state)
+        rates = {rate: take_rows(self.rate(rate, horizon), rows) for rate in RATES}
+        return Load(**rates, source=self.source, as_of=self.window_end)
 
 
 PARTITIONS = "partitions.arrow"

@@ -219,7 +219,6 @@ def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
         level[at] = deviation_levels(values[at], fair[at], piece[at], enough)
         skew[at] = _skew(values[at], np.maximum(fair[at], piece[at]))
         excess[at] = _excess(values[at] - fair[at], piece[at], alive)
-    marks = replica_marks(state)
     return HeatMap(
         metric=metric,
         topics=tuple(topic.name for topic in state.topics),
@@ -230,7 +229,7 @@ def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
         skew=skew,
         excess=excess,
         level=level,
-        out_of_sync=_marked(state, marks.out_of_sync, shape),
+        out_of_sync=_marked(state, out_of_sync_replicas(state), shape),
         arriving=_marked(state, state.adding, shape),
         leaving=_marked(state, state.removing, shape),
     )
@@ -248,16 +247,9 @@ def _excess(off: Float64, piece: Float64, alive: Bool) -> Float64:
     return np.asarray(np.where((off >= piece * 0.999) & alive, off, 0.0).sum(axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class ReplicaMarks:
-    """Which replicas need a mark, shape [R]."""
-
-    out_of_sync: Bool
-    """Not in sync, and not merely arriving."""
-
-
-def replica_marks(state: ClusterState) -> ReplicaMarks:
-    return ReplicaMarks(out_of_sync=~state.in_sync & ~state.adding)
+def out_of_sync_replicas(state: ClusterState) -> Bool:
+    """Return which replicas are not in sync, and not merely arriving, shape [R]."""
+    return ~state.in_sync & ~state.adding
 
 
 def _marked(state: ClusterState, mask: Bool, shape: tuple[int, int]) -> Int64:

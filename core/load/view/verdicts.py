@@ -10,7 +10,7 @@ import numpy as np
 from core.cluster.hidden_topics import is_partial
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.load.view.heat import Metric, replica_marks
+from core.load.view.heat import Metric, out_of_sync_replicas
 from core.load.view.totals import BrokerTotals, broker_totals, max_ratio
 from core.units import counted, format_duration
 
@@ -95,7 +95,7 @@ def _without_leader(state: ClusterState) -> list[Verdict]:
 
 
 def _out_of_sync(state: ClusterState) -> list[Verdict]:
-    mask = replica_marks(state).out_of_sync
+    mask = out_of_sync_replicas(state)
     if not mask.any():  # np.unique loads numpy.ma, for which a first paint would wait
         return []
     behind = np.unique(state.partition_of_replica[mask])

@@ -50,9 +50,8 @@ class Probe:
             if layout.clients(self.root, self.cluster_id).exists():
                 return
             if not self.process.alive:
-                self._fail(
-                    _read_trouble(self.root, self.cluster_id) or "The probe has ended at once."
-                )
+                trouble = layout.clients_trouble(self.root, self.cluster_id)
+                self._fail(layout.read_trouble(trouble) or "The probe has ended at once.")
             if time.monotonic() > deadline:
                 self._fail(f"The probe has not begun within {START_SECONDS:g} s.")
             time.sleep(0.1)
@@ -68,13 +67,12 @@ class Probe:
             self.process.signal(15)
 
 
-def start_probe(address: Address, cluster_id: str, *, root: Path | None = None) -> Probe:
+def start_probe(address: Address, cluster_id: str) -> Probe:
     """Start the cluster's probe unless one runs on this machine; its topic may be made.
 
     Returns at once. It ends when told to, or 60 s after the cluster's last reader has gone.
     """
-    root = root or paths.load_root()
-    layout.mark(root)
+    root = layout.own_root()
     layout.clients_trouble(root, cluster_id).unlink(missing_ok=True)
     if not is_leased(lease_file(root, cluster_id, ROLE)):
         # A killed probe left it, and it would be taken for the next one's.
@@ -96,24 +94,15 @@ def write_trouble(root: Path, cluster_id: str, error: TrimtabError) -> None:
     files.write_text(layout.clients_trouble(root, cluster_id), error.title)
 
 
-def _read_trouble(root: Path, cluster_id: str) -> str | None:
-    try:
-        return layout.clients_trouble(root, cluster_id).read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        return None
-
-
 def probe_process(cluster_id: str) -> Process | None:
     """Return the process that probes this cluster on this machine."""
     return lease_holder(lease_file(paths.load_root(), cluster_id, ROLE))
 
 
-def read_newest_report(
-    cluster_id: str, now: datetime, *, root: Path | None = None
-) -> ProbeReport | None:
+def read_newest_report(cluster_id: str, now: datetime) -> ProbeReport | None:
     """Return what the cluster's probe reported last; None where none runs."""
     try:
-        text = layout.clients(root or paths.load_root(), cluster_id).read_text(encoding="utf-8")
+        text = layout.clients(paths.load_root(), cluster_id).read_text(encoding="utf-8")
         report = report_from_json(json.loads(text))
     except (OSError, ValueError, DocumentError):
         return None
@@ -153,7 +142,7 @@ def _probe(service: Service) -> None:
 
 
 def _note(report: ProbeReport) -> None:
-    for said in report.told:
+    for said in report.events:
         log.info("%s", said.text)
 
 

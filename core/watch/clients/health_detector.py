@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -222,7 +222,7 @@ class HealthDetector:
         told, self._told = sorted(self._told, key=lambda one: one.at), []
         return told
 
-    def seen(self) -> tuple[BrokerHealth, ...]:
+    def health(self) -> tuple[BrokerHealth, ...]:
         """Return each broker as it was at the last look."""
         return tuple(self._broker_health(id, broker) for id, broker in self._brokers.items())
 
@@ -335,12 +335,3 @@ def format_milliseconds(value: float | None) -> str:
     if value >= 999.5:
         return f"{value / 1000:.1f} s"
     return f"{value:.0f} ms" if value >= 9.95 else f"{value:.1f} ms"
-
-
-def worst_broker(seen: Sequence[BrokerHealth]) -> BrokerHealth | None:
-    """Return the broker whose clients suffer most, and longest; None when none do."""
-    rank = list(Health)
-    suffering = [one for one in seen if one.lasts_seconds is not None]
-    return max(
-        suffering, key=lambda s: (rank.index(s.health), s.lasts_seconds or 0.0), default=None
-    )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
 
 from core import files
 from core.clock import Clock
 from core.cluster.connect import Connection
-from core.cluster.probe.round_trip import ProbeLayout, ProbeResult, RoundTripProbe
+from core.cluster.probe.round_trip import ProbeLayout, RoundTripProbe
 from core.errors import AccessDeniedError, IncompleteError
 from core.load import load_paths as layout
 from core.run.audited_client import audited
@@ -35,22 +34,12 @@ _MAX_BEHIND_SECONDS = 1.0
 """What was not sent for longer than this (the machine slept) stays unsent."""
 
 
-class ProbeClient(Protocol):
-    """What sends and hears; see core.cluster.probe.round_trip."""
-
-    def set_partitions(self, partitions: Mapping[int, int]) -> None: ...
-
-    def send(self, broker: int) -> None: ...
-
-    def poll_results(self, seconds: float) -> list[ProbeResult]: ...
-
-
 class ProbeLoop:
     """One probe of one cluster, for one thread; `layout` tells how its topic lies, if it is new."""
 
     def __init__(
         self,
-        pings: ProbeClient,
+        pings: RoundTripProbe,
         layout: Callable[[], ProbeLayout | None],
         cluster_id: str,
         clock: Clock,
@@ -113,7 +102,7 @@ class ProbeLoop:
             ClientEvent(at - timedelta(seconds=now - one.at), one.text, one.brokers)
             for one in self._detector.look(now)
         )
-        return ProbeReport(at, self._cluster_id, self._detector.seen(), told)
+        return ProbeReport(at, self._cluster_id, self._detector.health(), told)
 
     def _refuse_denied(self) -> None:
         if self._detector.denied:
@@ -135,14 +124,14 @@ class ReportWriter:
     """
 
     def __init__(self, publisher: Publisher, place: Path, say: Callable[[str], None]) -> None:
-        self._teller, self._place, self._say = publisher, place, say
+        self._publisher, self._place, self._say = publisher, place, say
         self._failed = False
 
     def take(self, report: ProbeReport) -> None:
-        self._teller.publish_all(
+        self._publisher.publish_all(
             [
                 Event(said.at, Kind.CLIENT, None, Note(PUBLISHER, said.text, said.brokers))
-                for said in report.told
+                for said in report.events
             ]
         )
         try:
@@ -166,8 +155,8 @@ def run_probe(
 ) -> None:
     """Probe until `keep_on` says no; for whoever holds the cluster's lease in this role.
 
-    What happens goes on the timeline; the last report is a file below `root`, which `tell` beside
-    it gets each second. Raises UnreachableError, AccessDeniedError, IncompleteError.
+    What happens goes on the timeline; the last report is a file below `root`, which `on_report`
+    beside it gets each second. Raises UnreachableError, AccessDeniedError, IncompleteError.
     """
     state = connection.client.describe_cluster()
     create_probe_topic(connection.client, state, connection.clock)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from queue import SimpleQueue
-from typing import Final, Protocol
+from typing import Final
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, NewPartitions, NewTopic
 from core.cluster.kafka_errors import Fault
 from core.cluster.probe.probe_config import TOPIC_CONFIGS
-from core.cluster.probe.round_trip import ProbeLayout
+from core.cluster.probe.round_trip import ProbeLayout, RoundTripProbe
 from core.cluster.state import ClusterState
 from core.cluster.topics import PROBE_TOPIC
 from core.errors import AccessDeniedError, TrimtabError
@@ -119,17 +119,11 @@ MIN_RETRY_POLLS, MAX_RETRY_POLLS = 2, 30
 """After so many looks what was not done is tried again: twice as many each time, up to a minute."""
 
 
-class LayoutSource(Protocol):
-    """What is asked for the layout; see core.cluster.probe.round_trip."""
-
-    def fetch_layout(self) -> ProbeLayout: ...
-
-
 class LayoutFollower:
     """Looks until `close`; `changer` is used by this thread alone."""
 
     def __init__(
-        self, layout_source: LayoutSource, changer: ClusterClient, say: Callable[[str], None]
+        self, layout_source: RoundTripProbe, changer: ClusterClient, say: Callable[[str], None]
     ) -> None:
         self._looks, self._extender = layout_source, PartitionAdder(changer, say)
         self._seen: SimpleQueue[ProbeLayout] = SimpleQueue()

@@ -26,12 +26,12 @@ class ClientEvent:
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """One second's report; `told` is what is new in it."""
+    """One second's report; `events` are what is new in it."""
 
     at: datetime
     cluster_id: str
     brokers: tuple[BrokerHealth, ...]
-    told: tuple[ClientEvent, ...] = ()
+    events: tuple[ClientEvent, ...] = ()
 
     def of(self, broker: int) -> BrokerHealth | None:
         return next((seen for seen in self.brokers if seen.broker == broker), None)
@@ -57,7 +57,7 @@ def report_to_json(report: ProbeReport) -> dict[str, Any]:
         ],
         "told": [
             {"at": format_time(said.at), "text": said.text, "brokers": list(said.brokers)}
-            for said in report.told
+            for said in report.events
         ],
     }
 

@@ -168,7 +168,7 @@ class GroupView:
     def lag(self) -> int | None:
         """Return the messages that are known to be unread; None when nothing is known.
 
-        It is the least where `is_least`.
+        It is the least where `is_lower_bound`.
         """
         return self._summed[0]
 

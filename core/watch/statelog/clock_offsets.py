@@ -58,8 +58,8 @@ class ClockOffset:
 class ClockOffsets:
     """Notes changes as they pass; says at any time how far clocks are apart."""
 
-    def __init__(self, most: int = MAX_SAMPLE) -> None:
-        self._most, self._mask = most, 0
+    def __init__(self) -> None:
+        self._mask = 0
         self._sample: dict[ChangeKey, dict[int, int]] = {}
         self._brokers: set[int] = set()
 
@@ -79,7 +79,7 @@ class ClockOffsets:
         if self._mask and _mark(key) & self._mask:
             return
         self._sample.setdefault(key, {}).setdefault(broker, at_ms)
-        if len(self._sample) > self._most:
+        if len(self._sample) > MAX_SAMPLE:
             self._thin()
 
     def join(self, other: ClockOffsets) -> None:
@@ -95,7 +95,7 @@ class ClockOffsets:
     def _thin(self) -> None:
         """Keep those of the sample only, which becomes smaller until it fits."""
         self._sample = {k: v for k, v in self._sample.items() if not _mark(k) & self._mask}
-        while len(self._sample) > self._most:
+        while len(self._sample) > MAX_SAMPLE:
             self._mask = self._mask * 2 + 1
             self._sample = {k: v for k, v in self._sample.items() if not _mark(k) & self._mask}
 

@@ -7,7 +7,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
@@ -252,7 +252,7 @@ def _read_lines(source: LogFile) -> Iterator[list[str]]:
 def read_records(source: LogFile) -> Iterator[Record]:
     """Yield a file's records as they stand in it, each with the lines that follow it.
 
-    Holds one record and one chunk. A record that is followed by more than LONGEST characters goes
+    Holds one record and one chunk. A record that is followed by more than MAX_LINE characters goes
     on in another one of the same time.
     """
     times = TimestampParser(source.zone, source.since_ms)
@@ -321,10 +321,6 @@ def _resolve_repeated_hours(sources: Iterable[LogFile]) -> None:
 
 def _has_records_after(source: LogFile, after_ms: int) -> bool:
     return any(record.at_ms > after_ms for record in read_records(replace(source)))
-
-
-def total_bytes(sources: Sequence[LogFile]) -> int:
-    return sum(source.size_bytes for source in sources)
 
 
 SLACK_MS = 60_000

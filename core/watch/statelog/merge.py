@@ -51,7 +51,8 @@ def merge_records(
     """Yield the records of all sources by time; at one time, by file and then by line.
 
     `shifts_ms` is added to the times of what these brokers wrote. What is out of order by more
-    than HELD records keeps its place in its file, and is counted if its time is in `counted_ms`.
+    than the buffer holds keeps its place in its file, and is counted if its time is in
+    `counted_ms`.
     """
     shifts = {source.number: shifts_ms.get(_broker(source), 0) for source in sources}
     # Latest first: the next to be opened stands at the end.
@@ -107,7 +108,7 @@ def _with_keys(
 
 
 def _sorted_records(source: LogFile) -> Iterator[Record]:
-    """Yield one source's records, late ones in their place as far as HELD of them reach."""
+    """Yield one source's records, late ones in their place as far as the buffer reaches."""
     held: deque[Record] = deque()
     for record in read_records(source):
         if held and record < held[-1]:  # records compare by time, then by line
@@ -173,7 +174,7 @@ class MergeTally:
     last_ms: int | None = None
     """The span of what was given out."""
     topics: set[str] = field(default_factory=set)
-    """Topics seen in the wanted time, whether wanted or not; TOPICS_MOST of them at most."""
+    """Topics seen in the wanted time, whether wanted or not; MAX_TOPICS of them at most."""
     clocks: ClockOffsets = field(default_factory=ClockOffsets)
     mixed_clusters: MixedClusterCheck = field(default_factory=MixedClusterCheck)
     disorder: Disorder = field(default_factory=Disorder)
@@ -201,13 +202,13 @@ class Merge:
     """Yields events by iterating, once; then the tally is whole."""
 
     sources: Sequence[LogFile]
-    wanted: EventFilter = field(default_factory=EventFilter)
+    event_filter: EventFilter = field(default_factory=EventFilter)
     shifts_ms: Mapping[int, int] = field(default_factory=dict)
     """What is added to the times of a broker."""
     tally: MergeTally = field(default_factory=MergeTally)
 
     def __iter__(self) -> Iterator[LogEvent]:
-        wanted, tally = self.wanted, self.tally
+        wanted, tally = self.event_filter, self.tally
         from_ms = -(2**62) if wanted.from_ms is None else wanted.from_ms
         to_ms = 2**62 if wanted.to_ms is None else wanted.to_ms
         readers = {source.number: RecordReader(source).event for source in self.sources}

@@ -7,34 +7,25 @@ the older controller's PartitionStateMachine, ReplicaStateMachine and Controller
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from core.watch.statelog.event import Change, LogEventKind, new_tuple
 
 UNKNOWN = Change(LogEventKind.UNKNOWN)
+_K = LogEventKind
 # Members are looked up slowly, and these for each line.
 _LEADER, _FOLLOWER, _ISR, _SKIPPED = (
-    LogEventKind.LEADER,
-    LogEventKind.FOLLOWER,
-    LogEventKind.ISR,
-    LogEventKind.SKIPPED,
+    _K.LEADER,
+    _K.FOLLOWER,
+    _K.ISR,
+    _K.SKIPPED,
 )
 _NAME = "[a-zA-Z0-9._-]+"
 """A topic's: Kafka allows no other characters. Spelt out: `\\w` takes longer."""
 _TP = rf"(?P<topic>{_NAME})-(?P<partition>[0-9]+)"
 _FOR = rf"\bfor (?:the )?(?:topic )?partition (?:being reassigned )?{_TP}\b"
-
-
-class _Form(NamedTuple):
-    """One form of message: how it begins, what it means, and what else to look for in it."""
-
-    pattern: re.Pattern[str]
-    kind: LogEventKind
-
-
-def _form(kind: LogEventKind, pattern: str) -> _Form:
-    return _Form(re.compile(pattern), kind)
 
 
 # -- the forms that most lines have, each with an expression of its own ---------------------------
@@ -120,166 +111,103 @@ def _parse_skipped(text: str) -> Change | None:
 
 # -- all others: the first that fits, by the message's first word ----------------------------------
 
-_FORMS: dict[str, tuple[_Form, ...]] = {
-    "A": (_form(LogEventKind.FAILED, rf"A ZooKeeper client exception .*{_FOR}"),),
-    "Add": (_form(LogEventKind.METADATA, r"Add (?P<count>\d+) partitions and deleted "),),
-    "Cached": (
-        _form(LogEventKind.METADATA, rf"Cached leader info .*? for partition {_TP} in response"),
+
+_PATTERNS: tuple[tuple[LogEventKind, str], ...] = (
+    (_K.FAILED, rf"A ZooKeeper client exception .*{_FOR}"),
+    (_K.METADATA, r"Add (?P<count>\d+) partitions and deleted "),
+    (_K.METADATA, rf"Cached leader info .*? for partition {_TP} in response"),
+    (
+        _K.CREATED,
+        rf"Changed partition {_TP} state from \w+ to NewPartition"
+        r" with assigned replicas (?P<replicas>[\d,]*)",
     ),
-    "Changed": (
-        _form(
-            LogEventKind.CREATED,
-            rf"Changed partition {_TP} state from \w+ to NewPartition"
-            r" with assigned replicas (?P<replicas>[\d,]*)",
-        ),
-        _form(LogEventKind.OFFLINE, rf"Changed partition {_TP} state from \w+ to OfflinePartition"),
-        _form(
-            LogEventKind.DELETED, rf"Changed partition {_TP} state from \w+ to NonExistentPartition"
-        ),
-        _form(
-            LogEventKind.ELECTED,
-            rf"Changed partition {_TP} from \w+ to OnlinePartition with state ",
-        ),
-        _form(
-            LogEventKind.OFFLINE,
-            rf"Changed state of replica (?P<replica>\d+) for partition {_TP} from \w+"
-            r" to OfflineReplica",
-        ),
-        _form(
-            LogEventKind.REPLICA,
-            rf"Changed state of replica (?P<replica>\d+) for partition {_TP} from \w+ to \w+",
-        ),
+    (_K.OFFLINE, rf"Changed partition {_TP} state from \w+ to OfflinePartition"),
+    (_K.DELETED, rf"Changed partition {_TP} state from \w+ to NonExistentPartition"),
+    (_K.ELECTED, rf"Changed partition {_TP} from \w+ to OnlinePartition with state "),
+    (
+        _K.OFFLINE,
+        rf"Changed state of replica (?P<replica>\d+) for partition {_TP} from \w+"
+        r" to OfflineReplica",
     ),
-    "Completed": (_form(LogEventKind.REQUEST, rf"Completed LeaderAndIsr request .*{_FOR}"),),
-    "Controller": (
-        _form(
-            LogEventKind.FAILED,
-            r"Controller \d+ epoch \d+ (?:failed to change state|initiated state change of replica"
-            rf" (?P<replica>\d+)) for partition {_TP} from ",
-        ),
+    (_K.REPLICA, rf"Changed state of replica (?P<replica>\d+) for partition {_TP} from \w+ to \w+"),
+    (_K.REQUEST, rf"Completed LeaderAndIsr request .*{_FOR}"),
+    (
+        _K.FAILED,
+        r"Controller \d+ epoch \d+ (?:failed to change state|initiated state change of replica"
+        rf" (?P<replica>\d+)) for partition {_TP} from ",
     ),
-    "Creating": (
-        _form(
-            LogEventKind.CREATED,
-            rf"Creating new partition {_TP} with topic id (?P<topic_id>[\w-]+)",
-        ),
+    (_K.CREATED, rf"Creating new partition {_TP} with topic id (?P<topic_id>[\w-]+)"),
+    (_K.DELETED, rf"Deleted partition {_TP} from metadata cache"),
+    (_K.DELETED, r"Deleting (?P<count>\d+) partition\(s\)"),
+    (_K.FAILED, rf"Error while processing LeaderAndIsr request .*{_FOR}"),
+    (_K.FAILED, r"Error while processing LeaderAndIsr request "),
+    (_K.ISR, r"Expanding ISR from [\d,]* to (?P<isr>[\d,]+)"),
+    (_K.CREATED, rf"Expected partition {_TP} with topic id (?P<topic_id>[\w-]+)"),
+    (_K.FAILED, rf"Failed to send LeaderAndIsr request .*{_FOR}"),
+    (_K.DELETED, rf"Finished handling stop replica \(delete=true\) for partition {_TP}"),
+    (_K.REQUEST, rf"Finished handling stop replica .* for partition {_TP}"),
+    (_K.REQUEST, r"Finished LeaderAndIsr request .* for (?P<count>\d+) partitions"),
+    (_K.REQUEST, rf"Handling stop replica .* for partition {_TP}"),
+    (_K.REQUEST, rf"Handling LeaderAndIsr request .*{_FOR}"),
+    (_K.REQUEST, r"Handling (?:LeaderAndIsr|StopReplica) request .* for (?P<count>\d+) partitions"),
+    (
+        _K.ISR,
+        r"ISR updated to \[?(?P<isr>[\d,]+)\]? .*?(?:version|zkVersion) updated to"
+        r" \[?(?P<partition_epoch>\d+)",
     ),
-    "Deleted": (_form(LogEventKind.DELETED, rf"Deleted partition {_TP} from metadata cache"),),
-    "Deleting": (_form(LogEventKind.DELETED, r"Deleting (?P<count>\d+) partition\(s\)"),),
-    "Error": (
-        _form(LogEventKind.FAILED, rf"Error while processing LeaderAndIsr request .*{_FOR}"),
-        _form(LogEventKind.FAILED, r"Error while processing LeaderAndIsr request "),
+    (_K.OFFLINE, rf"Ignoring .*{_FOR} (?:as|due to) .*(?:offline log|storage)"),
+    (_K.SKIPPED, rf"Ignoring .*{_FOR}"),
+    (_K.SKIPPED, r"Ignoring (?:LeaderAndIsr|StopReplica) request from controller "),
+    (_K.OFFLINE, rf"Mark replicas {_TP} on broker (?P<replica>\d+) as offline"),
+    (_K.OFFLINE, r"Mark replicas \S+ on broker (?P<replica>\d+) as offline"),
+    (
+        _K.ISR,
+        rf"Partition {_TP} state changed to \(Leader:(?P<leader>-?\d+),ISR:(?P<isr>[\d,]*),"
+        r"LeaderEpoch:(?P<leader_epoch>-?\d+),(?:LeaderRecoveryState:\w+,)?"
+        r"(?:ZkVersion|PartitionEpoch):(?P<partition_epoch>\d+).* replica (?P<replica>\d+) ",
     ),
-    "Expanding": (_form(LogEventKind.ISR, r"Expanding ISR from [\d,]* to (?P<isr>[\d,]+)"),),
-    "Expected": (
-        _form(
-            LogEventKind.CREATED, rf"Expected partition {_TP} with topic id (?P<topic_id>[\w-]+)"
-        ),
+    (
+        _K.FAILED,
+        rf"Received LeaderAndIsrRequest .*{_FOR}.* new leader (?P<leader>-?\d+) is unavailable",
     ),
-    "Failed": (_form(LogEventKind.FAILED, rf"Failed to send LeaderAndIsr request .*{_FOR}"),),
-    "Finished": (
-        _form(
-            LogEventKind.DELETED,
-            rf"Finished handling stop replica \(delete=true\) for partition {_TP}",
-        ),
-        _form(LogEventKind.REQUEST, rf"Finished handling stop replica .* for partition {_TP}"),
-        _form(
-            LogEventKind.REQUEST,
-            r"Finished LeaderAndIsr request .* for (?P<count>\d+) partitions",
-        ),
+    (_K.REQUEST, rf"Received (?:LeaderAndIsr|StopReplica) request .*{_FOR}"),
+    (_K.REQUEST, r"Received (?:LeaderAndIsr|StopReplica) request .*correlation id"),
+    (_K.REQUEST, r"Received response "),
+    (_K.SKIPPED, r"Received (?:update metadata|stop replica) request .* old controller"),
+    (_K.FAILED, r"Received error "),
+    (_K.REQUEST, rf"Sending .*request .* for partition {_TP}$"),
+    (
+        _K.REQUEST,
+        r"Sending (?:a )?(?:LeaderAndIsr|UpdateMetadata|StopReplica|stop replica) request ",
     ),
-    "Handling": (
-        _form(LogEventKind.REQUEST, rf"Handling stop replica .* for partition {_TP}"),
-        _form(LogEventKind.REQUEST, rf"Handling LeaderAndIsr request .*{_FOR}"),
-        _form(
-            LogEventKind.REQUEST,
-            r"Handling (?:LeaderAndIsr|StopReplica) request .* for (?P<count>\d+) partitions",
-        ),
-    ),
-    "ISR": (
-        _form(
-            LogEventKind.ISR,
-            r"ISR updated to \[?(?P<isr>[\d,]+)\]? .*?(?:version|zkVersion) updated to"
-            r" \[?(?P<partition_epoch>\d+)",
-        ),
-    ),
-    "Ignoring": (
-        _form(LogEventKind.OFFLINE, rf"Ignoring .*{_FOR} (?:as|due to) .*(?:offline log|storage)"),
-        _form(LogEventKind.SKIPPED, rf"Ignoring .*{_FOR}"),
-        _form(
-            LogEventKind.SKIPPED, r"Ignoring (?:LeaderAndIsr|StopReplica) request from controller "
-        ),
-    ),
-    "Mark": (
-        _form(LogEventKind.OFFLINE, rf"Mark replicas {_TP} on broker (?P<replica>\d+) as offline"),
-        _form(LogEventKind.OFFLINE, r"Mark replicas \S+ on broker (?P<replica>\d+) as offline"),
-    ),
-    "Partition": (
-        _form(
-            LogEventKind.ISR,
-            rf"Partition {_TP} state changed to \(Leader:(?P<leader>-?\d+),ISR:(?P<isr>[\d,]*),"
-            r"LeaderEpoch:(?P<leader_epoch>-?\d+),(?:LeaderRecoveryState:\w+,)?"
-            r"(?:ZkVersion|PartitionEpoch):(?P<partition_epoch>\d+).* replica (?P<replica>\d+) ",
-        ),
-    ),
-    "Received": (
-        _form(
-            LogEventKind.FAILED,
-            rf"Received LeaderAndIsrRequest .*{_FOR}.* new leader (?P<leader>-?\d+) is unavailable",
-        ),
-        _form(LogEventKind.REQUEST, rf"Received (?:LeaderAndIsr|StopReplica) request .*{_FOR}"),
-        _form(
-            LogEventKind.REQUEST, r"Received (?:LeaderAndIsr|StopReplica) request .*correlation id"
-        ),
-        _form(LogEventKind.REQUEST, r"Received response "),
-        _form(
-            LogEventKind.SKIPPED,
-            r"Received (?:update metadata|stop replica) request .* old controller",
-        ),
-        _form(LogEventKind.FAILED, r"Received error "),
-    ),
-    "Sending": (
-        _form(
-            LogEventKind.REQUEST,
-            rf"Sending .*request .* for partition {_TP}$",
-        ),
-        _form(
-            LogEventKind.REQUEST,
-            r"Sending (?:a )?(?:LeaderAndIsr|UpdateMetadata|StopReplica|stop replica) request ",
-        ),
-    ),
-    "Sent": (_form(LogEventKind.ASSIGNED, rf"Sent LeaderAndIsr request .*{_FOR}"),),
-    "Shrinking": (_form(LogEventKind.ISR, r"Shrinking ISR from [\d,]* to (?P<isr>[\d,]+)"),),
-    "Skipped": (
-        _form(LogEventKind.OFFLINE, rf"Skipped the become-.*{_FOR}.* is offline due to "),
-        _form(LogEventKind.SKIPPED, rf"Skipped the .*{_FOR}"),
-    ),
-    "Started": (
-        _form(LogEventKind.FETCHERS, rf"Started fetcher .*{_FOR} with leader .*?(?P<leader>\d+)"),
-        _form(LogEventKind.FETCHERS, r"Started fetchers .* for (?P<count>\d+) partitions"),
-    ),
-    "Stopped": (
-        _form(LogEventKind.FETCHERS, rf"Stopped fetchers .*{_FOR}"),
-        _form(LogEventKind.FETCHERS, r"Stopped fetchers .* for (?P<count>\d+) partitions"),
-    ),
-    "The": (_form(LogEventKind.METADATA, rf"The topic partition {_TP} was marked as RECOVERING"),),
-    "Topic": (_form(LogEventKind.FAILED, rf"Topic I[Dd] in memory: .*{_FOR} "),),
-    "Transitioning": (
-        _form(
-            LogEventKind.FETCHERS,
-            r"Transitioning (?P<count>\d+) partition\(s\) to local (?:leaders|followers)",
-        ),
-    ),
-    "Truncated": (_form(LogEventKind.FETCHERS, rf"Truncated logs .*{_FOR}"),),
-    "Unable": (
-        _form(LogEventKind.OFFLINE, rf"Unable to [\w ]+ {_TP} .*(?:offline log|storage error)"),
-        _form(LogEventKind.FAILED, rf"Unable to [\w ]+ {_TP} "),
-    ),
-    "Updating": (
-        _form(LogEventKind.METADATA, rf"Updating (?:log|PartitionFetchState) for {_TP} to "),
-    ),
-    "While": (_form(LogEventKind.REQUEST, r"While handling full LeaderAndIsr request .* stray"),),
-}
+    (_K.ASSIGNED, rf"Sent LeaderAndIsr request .*{_FOR}"),
+    (_K.ISR, r"Shrinking ISR from [\d,]* to (?P<isr>[\d,]+)"),
+    (_K.OFFLINE, rf"Skipped the become-.*{_FOR}.* is offline due to "),
+    (_K.SKIPPED, rf"Skipped the .*{_FOR}"),
+    (_K.FETCHERS, rf"Started fetcher .*{_FOR} with leader .*?(?P<leader>\d+)"),
+    (_K.FETCHERS, r"Started fetchers .* for (?P<count>\d+) partitions"),
+    (_K.FETCHERS, rf"Stopped fetchers .*{_FOR}"),
+    (_K.FETCHERS, r"Stopped fetchers .* for (?P<count>\d+) partitions"),
+    (_K.METADATA, rf"The topic partition {_TP} was marked as RECOVERING"),
+    (_K.FAILED, rf"Topic I[Dd] in memory: .*{_FOR} "),
+    (_K.FETCHERS, r"Transitioning (?P<count>\d+) partition\(s\) to local (?:leaders|followers)"),
+    (_K.FETCHERS, rf"Truncated logs .*{_FOR}"),
+    (_K.OFFLINE, rf"Unable to [\w ]+ {_TP} .*(?:offline log|storage error)"),
+    (_K.FAILED, rf"Unable to [\w ]+ {_TP} "),
+    (_K.METADATA, rf"Updating (?:log|PartitionFetchState) for {_TP} to "),
+    (_K.REQUEST, r"While handling full LeaderAndIsr request .* stray"),
+)
+
+
+def _forms_by_first_word() -> dict[str, list[tuple[re.Pattern[str], LogEventKind]]]:
+    forms: dict[str, list[tuple[re.Pattern[str], LogEventKind]]] = defaultdict(list)
+    for kind, pattern in _PATTERNS:
+        forms[pattern.partition(" ")[0]].append((re.compile(pattern), kind))
+    return forms
+
+
+_FORMS = _forms_by_first_word()
+
 _NUMBERS = ("partition", "leader", "leader_epoch", "partition_epoch", "replica", "partition_count")
 _LISTS = ("isr", "replicas")
 
@@ -297,10 +225,9 @@ def parse_message(text: str) -> Change:
 
 
 def _parse_other(text: str) -> Change:
-    for form in _FORMS.get(text.partition(" ")[0], ()):
-        found = form.pattern.match(text)
-        if found is not None:
-            return _with_bracket_values(text, _named_change(form.kind, found))
+    for pattern, kind in _FORMS.get(text.partition(" ")[0], ()):
+        if (found := pattern.match(text)) is not None:
+            return _with_bracket_values(text, _named_change(kind, found))
     # Until 2.7 a new leader said so in server.log, with the partition in front.
     return _parse_start(text) or UNKNOWN
 

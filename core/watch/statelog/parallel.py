@@ -58,7 +58,7 @@ class _WorkerResult(NamedTuple):
 
 def merge_lines(
     sources: Sequence[LogFile],
-    wanted: EventFilter,
+    event_filter: EventFilter,
     shifts_ms: Mapping[int, int],
     tally: MergeTally,
     *,
@@ -72,7 +72,7 @@ def merge_lines(
     shares = _split_files(sources, min(processes, MAX_PROCESSES))
     if len(shares) < 2 or sum(source.size_bytes for source in sources) < MIN_BYTES:
         text = renderer(as_json=as_json)
-        for event in Merge(sources, wanted, shifts_ms, tally):
+        for event in Merge(sources, event_filter, shifts_ms, tally):
             yield text(event)
         return
     context = multiprocessing.get_context("spawn")  # a fork takes threads' locks along
@@ -83,7 +83,7 @@ def merge_lines(
             running.callback(here.close)
             worker = context.Process(
                 target=_run_worker,
-                args=(share, wanted, dict(shifts_ms), as_json, there),
+                args=(share, event_filter, dict(shifts_ms), as_json, there),
                 daemon=True,
             )
             worker.start()
@@ -135,7 +135,7 @@ def _receive_lines(
 
 def _run_worker(
     sources: list[LogFile],
-    wanted: EventFilter,
+    event_filter: EventFilter,
     shifts_ms: dict[int, int],
     as_json: bool,
     there: Connection,
@@ -155,7 +155,7 @@ def _run_worker(
         there.send(_LineBatch(begin, keys, files, _BETWEEN.join(texts), read))
 
     try:
-        for event in Merge(sources, wanted, shifts_ms, tally):
+        for event in Merge(sources, event_filter, shifts_ms, tally):
             if event.at_ms > key:
                 key = event.at_ms
             keys.append(key)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN, Broker, Topic, TopicPartition
 from core.cluster.state import ClusterState, Int64, read_only
+from core.load.load import align_rows, has_same_partitions
 from core.watch.timeline.codec import build_state, replica_flags, state_flags
 from core.watch.timeline.events import Event, Kind, Replicas
 
@@ -101,18 +102,20 @@ def _has_config_change(was: Topic, now: Topic) -> bool:
 # -- partitions -----------------------------------------------------------------------------------
 
 
-def _partitions(before: ClusterState, after: ClusterState, at: datetime) -> Iterator[Event]:
+def _partitions(before: ClusterState, after: ClusterState, at: datetime) -> list[Event]:
     old, new = _align_partitions(before, after)
     both = (old >= 0) & (new >= 0)
     differs = np.zeros(len(old), np.bool_)
     differs[both] = _find_differences(before, after, old[both], new[both])
+    found = []
     for place in np.flatnonzero(differs | ~both).tolist():
         was = replicas_of(before, int(old[place])) if old[place] >= 0 else None
         now = replicas_of(after, int(new[place])) if new[place] >= 0 else None
         state, row = (before, old) if now is None else (after, new)
         tp = state.tp(int(row[place]))
         kind = Kind.PARTITION if was is None or now is None else _change_kind(was, now)
-        yield Event(at, kind, was, now, tp.topic, tp.partition)
+        found.append(Event(at, kind, was, now, tp.topic, tp.partition))
+    return sorted(found, key=lambda event: (event.topic or "", event.partition or 0))
 
 
 def replicas_of(state: ClusterState, index: int) -> Replicas:
@@ -154,32 +157,19 @@ def _align_partitions(before: ClusterState, after: ClusterState) -> tuple[Int64,
 
     A topic that was made anew is another one, whatever its name.
     """
-    if (
-        [(t.name, t.id) for t in before.topics] == [(t.name, t.id) for t in after.topics]
-        and np.array_equal(before.topic_of, after.topic_of)
-        and np.array_equal(before.partition, after.partition)
+    if [(t.name, t.id) for t in before.topics] == [(t.name, t.id) for t in after.topics] and (
+        has_same_partitions(before, after)
     ):
         rows = np.arange(before.partition_count)
         return rows, rows
-    ranks: dict[tuple[str, int], int] = {}
-    keys = []
-    for other, state in ((after, before), (before, after)):
-        of_topic = np.empty(len(state.topics), np.int64)
-        for i, topic in enumerate(state.topics):
-            known = other.topic(topic.name)
-            anew = state is after and known is not None and not _is_same_topic(known, topic)
-            of_topic[i] = ranks.setdefault((topic.name, int(anew)), len(ranks))
-        topics = of_topic[state.topic_of] if len(of_topic) else np.empty(0, np.int64)
-        keys.append((topics << 32) | state.partition)
-    every = np.union1d(*keys)
-    old, new = (_rows(every, of) for of in keys)
-    return old, new
-
-
-def _rows(every: Int64, keys: Int64) -> Int64:
-    rows = np.full(len(every), -1, np.int64)
-    rows[np.searchsorted(every, keys)] = np.arange(len(keys))
-    return rows
+    names = [
+        topic.name if (now := after.topic(topic.name)) and _is_same_topic(topic, now) else ""
+        for topic in before.topics
+    ]
+    found = align_rows(names, before.topic_of, before.partition, after)
+    gone = np.setdiff1d(np.arange(before.partition_count), found)
+    none = np.full(len(gone), UNKNOWN)
+    return np.concatenate([gone, found]), np.concatenate([none, np.arange(len(found))])
 
 
 def _find_differences(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN, Broker, Topic
 from core.cluster.state import ClusterState, read_only
-from core.watch.timeline.events import Note, Replicas, Thing
+from core.watch.timeline.events import Kind, Note, Replicas, Thing
 
 _HEAD = struct.Struct("<iB")
 _REPLICA = struct.Struct("<iB")
@@ -41,7 +41,7 @@ def encode(thing: Thing | None) -> bytes | None:
         case int():
             return _json(thing)
         case Note():
-            raise TypeError("what is told has a table of its own")
+            raise TypeError("notes have a table of their own")
 
 
 def decode_replicas(data: bytes) -> Replicas:
@@ -60,29 +60,26 @@ def decode_replicas(data: bytes) -> Replicas:
     )
 
 
-def decode_broker(data: bytes) -> Broker:
-    id, rack, host, port, alive = json.loads(data)
-    return Broker(id, rack, host, port, alive)
+_BROKER = int(Kind.BROKER | Kind.BROKER_DOWN | Kind.BROKER_UP)
+_NUMBER = int(Kind.CONTROLLER | Kind.GAP)
 
 
-def decode_topic(data: bytes) -> Topic:
-    return Topic(*json.loads(data))
-
-
-def decode_controller(data: bytes) -> int:
-    return int(json.loads(data))
-
-
-def decode(data: bytes | None, read: Callable[[bytes], Thing]) -> Thing | None:
-    return None if data is None else read(data)
+def decode(data: bytes | None, kind: int, partition: int | None) -> Thing | None:
+    """Return what an event of this kind is about; None stays None."""
+    if data is None:
+        return None
+    if partition is not None:
+        return decode_replicas(data)
+    values = json.loads(data)
+    if kind & _BROKER:
+        return Broker(*values)
+    return int(values) if kind & _NUMBER else Topic(*values)
 
 
 def _packed_replicas(of: Replicas) -> bytes:
-    parts = [_HEAD.pack(of.leader, len(of.replicas))]
-    for id in of.replicas:
-        flags = _IN_SYNC * (id in of.isr) | _ADDING * (id in of.adding)
-        parts.append(_REPLICA.pack(id, flags | _REMOVING * (id in of.removing)))
-    return b"".join(parts)
+    pairs = zip(of.replicas, replica_flags(of), strict=True)
+    packed = [_REPLICA.pack(broker, flags) for broker, flags in pairs]
+    return _HEAD.pack(of.leader, len(of.replicas)) + b"".join(packed)
 
 
 def _json(value: object) -> bytes:
@@ -101,17 +98,13 @@ def encode_state(state: ClusterState) -> bytes:
     head = {
         "cluster_id": state.cluster_id,
         "controller": state.controller,
-        "brokers": [json.loads(encode(_bare(broker)) or b"") for broker in state.brokers],
+        "brokers": [json.loads(encode(broker) or b"") for broker in state.brokers],
         "topics": [json.loads(encode(topic) or b"") for topic in state.topics],
         "columns": [(name, columns[name].dtype.str, len(columns[name])) for name in _COLUMNS],
     }
     text = _json(head)
     body = b"".join(np.ascontiguousarray(columns[name]).tobytes() for name in _COLUMNS)
     return zlib.compress(struct.pack("<I", len(text)) + text + body, 1)
-
-
-def _bare(broker: Broker) -> Broker:
-    return Broker(broker.id, broker.rack, broker.host, broker.port, broker.alive)
 
 
 def decode_state(data: bytes, at: datetime) -> ClusterState:

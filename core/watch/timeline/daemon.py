@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import paths
@@ -24,7 +23,7 @@ log = logging.getLogger("trimtab.record")
 
 
 def start_recording(
-    address: Address, cluster_id: str, snapshots: str | None = None, *, root: Path | None = None
+    address: Address, cluster_id: str, snapshots: str | None = None
 ) -> Supervisor | None:
     """Keep the recorder going, and count as a reader, until closed.
 
@@ -33,13 +32,11 @@ def start_recording(
     """
     if address.is_simulated:
         return None
-    root = root or paths.load_root()
-    layout.mark(root)
     arguments = address_arguments(address)
     if snapshots is not None:
         arguments += (f"--snapshots={snapshots}",)
     recorder = Daemon(ROLE, "core.watch.timeline.daemon", arguments, address.command_config)
-    return Supervisor(root, cluster_id, (recorder,), stop_seconds=STOP_SECONDS)
+    return Supervisor(layout.own_root(), cluster_id, (recorder,), stop_seconds=STOP_SECONDS)
 
 
 # -- the process -----------------------------------------------------------------------------------

@@ -1,22 +1,33 @@
-"""A timeline's SQLite file: its tables, what leaves them in time, and what goes wrong with it."""
+"""A timeline's SQLite file: its tables, what leaves them in time, and what goes wrong with it.
+
+Anybody may add a note: what no poll of the cluster shows. It stands in a table of its own.
+"""
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from core import files, paths
 from core.errors import TrimtabError
-from core.watch.timeline import notes_table as notes_table
-from core.watch.timeline.codec import to_milliseconds
+from core.watch.timeline.codec import from_milliseconds, to_milliseconds
+from core.watch.timeline.events import ALL_KINDS, Event, Kind, Note
 
 FORMAT: Final = 2
 """The first had no table of what is told."""
 _APPLICATION_ID: Final = 0x7472746C  # "trtl"
+_NOTES_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS told (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, kind INTEGER NOT NULL,
+    topic TEXT, partition INTEGER, by TEXT NOT NULL, text TEXT NOT NULL, brokers TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS told_at ON told (at);
+"""
 _SCHEMA: Final = f"""
 BEGIN IMMEDIATE;
 PRAGMA application_id = {_APPLICATION_ID};
@@ -31,7 +42,7 @@ CREATE TABLE IF NOT EXISTS pictures (
 );
 CREATE TABLE IF NOT EXISTS seen (only INTEGER PRIMARY KEY CHECK (only = 1), at INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS topics (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-{notes_table.SCHEMA}
+{_NOTES_SCHEMA}
 PRAGMA user_version = {FORMAT};
 COMMIT;
 """
@@ -160,7 +171,7 @@ def apply_retention(
     """Let go of what is older, and of the oldest while more is in use. Raises TimelineError."""
     with sqlite_errors(path):
         with transaction(path, database):
-            notes_table.forget(database, before)
+            delete_notes(database, before)
             _delete_changes(database, _oldest_needed_state(database, before))
         while used_bytes(database) > max_bytes and _delete_oldest(path, database):
             pass
@@ -191,17 +202,113 @@ def _oldest_needed_state(database: sqlite3.Connection, before: datetime) -> int:
 def _delete_oldest(path: Path, database: sqlite3.Connection) -> bool:
     """Let go of what was seen before the second picture, or of some that was told before that."""
     seen = database.execute("SELECT seq, at FROM pictures ORDER BY seq LIMIT 1 OFFSET 1").fetchone()
-    told = notes_table.oldest(database, NOTES_STEP)
+    told = until_oldest_notes(database, NOTES_STEP)
     if seen is None and told is None:
         return False
     with transaction(path, database):
         if told is None or (seen is not None and seen[1] <= to_milliseconds(told)):
             _delete_changes(database, seen[0])
         else:
-            notes_table.forget(database, told, included=True)
+            delete_notes(database, told, included=True)
     return True
 
 
 def _delete_changes(database: sqlite3.Connection, seq: int) -> None:
     for table in ("looks", "changes", "pictures"):
         database.execute(f"DELETE FROM {table} WHERE seq < ?", (seq,))
+
+
+# -- notes ----------------------------------------------------------------------------------------
+
+
+def add_notes(database: sqlite3.Connection, events: Iterable[Event]) -> None:
+    """Keep events whose `after` is a Note; within a transaction of the caller's."""
+    rows = []
+    for event in events:
+        if not isinstance(event.after, Note):
+            raise TypeError(f"not a note: {event}")
+        of = event.after
+        rows.append(
+            (
+                *(to_milliseconds(event.at), int(event.kind), event.topic, event.partition),
+                *(of.by, of.text, json.dumps(of.brokers)),
+            )
+        )
+    database.executemany(
+        "INSERT INTO told (at, kind, topic, partition, by, text, brokers)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        rows,
+    )
+
+
+def read_notes(
+    database: sqlite3.Connection,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    kinds: Kind = ALL_KINDS,
+) -> Iterator[Event]:
+    """Yield what was told of from `since` to `until`, both included, in the order of its times."""
+    rows = _note_rows(
+        database,
+        "SELECT at, kind, topic, partition, by, text, brokers FROM told"
+        " WHERE at >= ? AND at <= ? AND (? = 0 OR kind & ?) ORDER BY at, seq",
+        -(2**62) if since is None else to_milliseconds(since),
+        2**62 if until is None else to_milliseconds(until),
+        *(int(kinds), int(kinds)),
+    )
+    for at, kind, topic, partition, by, text, brokers in rows:
+        note = Note(by, text, tuple(json.loads(brokers)))
+        yield Event(from_milliseconds(at), Kind(kind), None, note, topic, partition)
+
+
+def last_note(database: sqlite3.Connection) -> int:
+    """Return the number of what was told last: another one when more was; 0 for nothing."""
+    (found,) = next(_note_rows(database, "SELECT max(seq) FROM told"), (0,))
+    return int(found or 0)
+
+
+def note_span(database: sqlite3.Connection) -> tuple[datetime, datetime] | None:
+    """Return of which times something was told; None for nothing."""
+    rows = _note_rows(database, "SELECT min(at), max(at) FROM told")
+    first, latest = next(rows, (None, None))
+    if first is None or latest is None:
+        return None
+    return from_milliseconds(first), from_milliseconds(latest)
+
+
+def note_topics(database: sqlite3.Connection) -> set[str]:
+    """Return the topics that were told of."""
+    sql = "SELECT DISTINCT topic FROM told WHERE topic IS NOT NULL"
+    return {topic for (topic,) in _note_rows(database, sql)}
+
+
+def note_brokers(database: sqlite3.Connection) -> set[int]:
+    """Return the brokers that were told of."""
+    rows = _note_rows(database, "SELECT DISTINCT brokers FROM told")
+    return {broker for (among,) in rows for broker in json.loads(among)}
+
+
+def since_newest_notes(database: sqlite3.Connection, count: int) -> datetime | None:
+    """Return since when no more than `count` were told of; None for all."""
+    sql = "SELECT at FROM told ORDER BY at DESC LIMIT 1 OFFSET ?"
+    found = next(_note_rows(database, sql, count), None)
+    return None if found is None else from_milliseconds(found[0] + 1)
+
+
+def until_oldest_notes(database: sqlite3.Connection, count: int) -> datetime | None:
+    """Return until when the `count` that are oldest were told of, or all; None for nothing."""
+    sql = "SELECT max(at) FROM (SELECT at FROM told ORDER BY at LIMIT ?)"
+    (found,) = next(_note_rows(database, sql, count))
+    return None if found is None else from_milliseconds(found)
+
+
+def delete_notes(database: sqlite3.Connection, before: datetime, *, included: bool = False) -> None:
+    """Let go of what is older, `included` of that moment itself."""
+    database.execute("DELETE FROM told WHERE at < ?", (to_milliseconds(before) + included,))
+
+
+def _note_rows(database: sqlite3.Connection, sql: str, *parameters: object) -> Iterator[Any]:
+    """Return rows of the notes' table; none from a file of the format before, which has none."""
+    if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'told'").fetchone():
+        return database.execute(sql, parameters)
+    return iter(())

@@ -47,7 +47,7 @@ class AccessNotice:
         self._kind, self._what = kind, what
         self._access = False
 
-    def seen(self, at: datetime, why: str) -> list[Event]:
+    def notice(self, at: datetime, why: str) -> list[Event]:
         """Return what there is to tell; `why` it cannot be read now, "" when it can."""
         if bool(why) == self._access:
             return []
@@ -69,13 +69,13 @@ class ConfigAccess:
         count = sum(topic.min_insync is None for topic in state.topics)
         if not count:
             self._since = None
-            return self._access.seen(state.fetched_at, "")
+            return self._access.notice(state.fetched_at, "")
         now = self._clock.monotonic()
         self._since = now if self._since is None else self._since
         if count < len(state.topics) and now - self._since < SETTLE_SECONDS:
             return []
         why = f"changes of {counted(count, 'topic')} of {len(state.topics):,} do not show"
-        return self._access.seen(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
+        return self._access.notice(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
 
 
 class ReassignmentAccess:
@@ -86,7 +86,7 @@ class ReassignmentAccess:
 
     def news(self, state: ClusterState) -> list[Event]:
         """Return that it cannot be read, or can again, when that is new."""
-        return self._access.seen(state.fetched_at, state.moves_unknown)
+        return self._access.notice(state.fetched_at, state.moves_unknown)
 
 
 def authorization_fault(answers: Iterable[object]) -> str:
@@ -105,7 +105,7 @@ _Key = tuple[int, str]
 
 
 class LoadEvents:
-    """Compares each new snapshot with the fair shares; what was told before, `told`, holds on."""
+    """Compares each new snapshot with the fair shares; `already_known` was told before."""
 
     def __init__(
         self,
@@ -145,12 +145,9 @@ class LoadEvents:
                 if since is not None:
                     text = f"{ratio:.1f} × its fair share, {format_rate(float(values[column]))}"
                     left = (broker, metric.value) in self._out
-                    already_known = Note(
-                        f"broker {broker} {metric.value}",
-                        f"{_LEFT if left else _CAME_BACK}: {text}",
-                        (broker,),
-                    )
-                    found.append(Event(since, Kind.LOAD, None, already_known))
+                    text = f"{_LEFT if left else _CAME_BACK}: {text}"
+                    note = Note(f"broker {broker} {metric.value}", text, (broker,))
+                    found.append(Event(since, Kind.LOAD, None, note))
         return found
 
     def _since(self, key: _Key, ratio: float, at: datetime) -> datetime | None:

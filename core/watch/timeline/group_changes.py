@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from core.clock import Clock, SystemClock
+from core.clock import Clock, SystemClock, sleep_until
 from core.cluster.client import ClusterClient
 from core.cluster.groups import ActiveGroups
 from core.errors import AccessDeniedError, TrimtabError
@@ -32,7 +32,7 @@ class GroupEvents:
     """Watches the groups of one cluster; for one thread."""
 
     def __init__(self, client: ClusterClient, clock: Clock, publisher: Publisher) -> None:
-        self._client, self._clock, self._teller = client, clock, publisher
+        self._client, self._clock, self._publisher = client, clock, publisher
         self._watched: WatchedGroups | None = None
         self._left_out = 0
         self._other_groups: frozenset[tuple[str, str]] | None = None
@@ -46,7 +46,7 @@ class GroupEvents:
         try:
             found = self._client.describe_active_groups(MAX_GROUPS)
         except AccessDeniedError as error:
-            self._teller.publish_all(self._access.seen(self._clock.now(), error.title))
+            self._publisher.publish_all(self._access.notice(self._clock.now(), error.title))
             raise
         at = self._clock.now()
         happened: tuple[Rebalance, ...] = ()
@@ -56,7 +56,7 @@ class GroupEvents:
             self._watched, happened = self._watched.then(
                 at, found.groups, complete=found.is_complete, up_to=found.last_id
             )
-        events = self._access.seen(at, "") + [
+        events = self._access.notice(at, "") + [
             Event(one.at, Kind.GROUP, None, Note(f"group {one.group}", one.text), one.topic)
             for one in happened
         ]
@@ -66,7 +66,7 @@ class GroupEvents:
             events.append(Event(at, Kind.GROUP, None, Note(RECORDER, text)))
         events += self._other_group_events(at, found)
         self._left_out = found.omitted_count
-        self._teller.publish_all(events)
+        self._publisher.publish_all(events)
         return events
 
     def _other_group_events(self, at: datetime, found: ActiveGroups) -> list[Event]:
@@ -102,7 +102,7 @@ def watch_in_thread(
 
     Their coordinators may be slow to answer; what else is recorded does not wait for them. Yields
     what says whether to keep on; that is no, too, once the thread has failed, as when nobody reads
-    what `tell` prints. That is raised at the end.
+    what `report` prints. That is raised at the end.
     """
     ended = threading.Event()
     failed: list[BaseException] = []
@@ -152,6 +152,4 @@ def watch_groups(
                 report(found)
             took = clock.monotonic() - began
             wait = max(POLL_SECONDS - took, COST * took if took > POLL_SECONDS / COST else 0.0)
-        due = clock.monotonic() + wait
-        while keep_on() and (left := due - clock.monotonic()) > 0:
-            clock.sleep(min(left, POLL_SECONDS))
+        sleep_until(clock, clock.monotonic() + wait, keep_on, step_seconds=POLL_SECONDS)

@@ -61,21 +61,21 @@ class LogEvents:
 
     def events(self, kinds: Kind = ALL_KINDS) -> Iterator[Event]:
         """Yield what is of one of these kinds, in the order of its corrected time."""
-        wanted = EventFilter(self._from_ms, self._to_ms)
-        for told in Merge(self.sources, wanted, self.shifts_ms):
-            kind = _KINDS.get(told.change.kind)
+        within = EventFilter(self._from_ms, self._to_ms)
+        for event in Merge(self.sources, within, self.shifts_ms):
+            kind = _KINDS.get(event.change.kind)
             if kind is not None and (not kinds or kind & kinds):
-                yield _event(told, kind)
+                yield _event(event, kind)
 
 
-def _event(told: log.LogEvent, kind: Kind) -> Event:
-    change = told.change
-    who = "?" if told.broker is None else str(told.broker)
-    named = (told.broker, change.leader, change.previous_leader, change.replica)
+def _event(event: log.LogEvent, kind: Kind) -> Event:
+    change = event.change
+    who = "?" if event.broker is None else str(event.broker)
+    named = (event.broker, change.leader, change.previous_leader, change.replica)
     logged = LogNote(
-        f"log of {'controller' if told.by_controller else 'broker'} {who}",
-        event_text(told),
+        f"log of {'controller' if event.by_controller else 'broker'} {who}",
+        event_text(event),
         tuple(sorted({broker for broker in named if broker is not None and broker >= 0})),
-        told.file,
+        event.file,
     )
-    return Event(told.at, kind, None, logged, change.topic, change.partition)
+    return Event(event.at, kind, None, logged, change.topic, change.partition)

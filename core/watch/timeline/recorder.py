@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-from core.clock import Clock, SystemClock
+from core.clock import Clock, SystemClock, sleep_until
 from core.cluster.client import ClusterClient
 from core.cluster.connect import Connection
 from core.cluster.observer import Observer
@@ -23,7 +23,7 @@ from core.watch.timeline.event_sources import (
 )
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.group_changes import watch_in_thread
-from core.watch.timeline.store import MAX_BYTES, RETENTION, Timeline
+from core.watch.timeline.store import RETENTION, Timeline
 from core.watch.timeline.throttle_changes import ThrottleEvents
 
 GAP_SECONDS = 15.0
@@ -45,18 +45,14 @@ class Recorder:
         clock: Clock,
         timeline: Timeline,
         sources: Sequence[EventSource] = (),
-        *,
-        kept: timedelta = RETENTION,
-        max_bytes: int = MAX_BYTES,
     ) -> None:
         self._observer = Observer(client, clock, sizes=False)
         self._clock, self._timeline = clock, timeline
-        self._kept, self._most_bytes = kept, max_bytes
         self._sources = sources
         self.troubles: list[TrimtabError] = []
-        """Why onlookers had nothing to tell at the last look."""
+        """Why sources had nothing to tell at the last look."""
         self._untold: list[Event] = []
-        """What onlookers told and could not be kept yet: they tell it once."""
+        """What sources told and could not be kept yet: they tell it once."""
         self._last = self._remembered()
         self._interval_seconds = 0.0
         """How far this look and the next should be apart: a slow cluster is asked less often."""
@@ -73,7 +69,7 @@ class Recorder:
         return replace(last, fetched_at=noted)
 
     def look(self) -> list[Event]:
-        """Look once, keep what has changed since the last look and what onlookers tell; return it.
+        """Look once, keep what has changed since the last look and what sources tell; return it.
 
         Raises UnreachableError or AccessDeniedError; TimelineError when it cannot be kept: the
         next look sees it as a change then, and keeps what was told with its own.
@@ -120,7 +116,7 @@ class Recorder:
         now = self._clock.monotonic()
         if now - self._forgotten >= FORGET_SECONDS:
             self._forgotten = now
-            self._timeline.forget(self._clock.now() - self._kept, self._most_bytes)
+            self._timeline.forget(self._clock.now() - RETENTION)
 
     def until_due(self) -> float:
         """Return the seconds until the next look: as often as the cluster likes it."""
@@ -147,9 +143,7 @@ def run_recorder(
             for trouble in recorder.troubles:
                 report(trouble)
             wait = recorder.until_due()
-        due = clock.monotonic() + wait
-        while keep_on() and (left := due - clock.monotonic()) > 0:
-            clock.sleep(min(left, 1.0))
+        sleep_until(clock, clock.monotonic() + wait, keep_on)
 
 
 def record_cluster(
@@ -163,7 +157,7 @@ def record_cluster(
 ) -> None:
     """Record a cluster until `keep_on` says no; what fails is told, and tried again.
 
-    Load is what lies under `snapshots`, else this machine's own. `tell` is called by two threads.
+    Load is what lies under `snapshots`, else this machine's own. `report` is called by two threads.
     """
     clock = SystemClock()
     throttles = timeline.told(kinds=Kind.CONFIG)

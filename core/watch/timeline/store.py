@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from heapq import merge
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import codec as packing
-from core.watch.timeline import database_file as forgetting
-from core.watch.timeline import notes_table as notes_table
+from core.watch.timeline import database_file as tables
 from core.watch.timeline.changes import apply_changes
 from core.watch.timeline.codec import from_milliseconds, to_milliseconds
 from core.watch.timeline.database_file import (
@@ -123,24 +122,24 @@ class Timeline:
             )
 
     def report(self, events: Sequence[Event]) -> None:
-        """Keep what somebody tells of; `after` of each is Told. Raises TimelineError."""
+        """Keep what somebody tells of; `after` of each is a Note. Raises TimelineError."""
         if not events:
             return
         with transaction(self.path, self._database):
-            notes_table.add(self._database, events)
+            tables.add_notes(self._database, events)
 
     def forget(self, before: datetime, max_bytes: int = MAX_BYTES) -> None:
-        """Let go of what is older, and of the oldest while the file is larger than `most_bytes`.
+        """Let go of what is older, and of the oldest while the file is larger than `max_bytes`.
 
         The picture that the rest begins with stays. Raises TimelineError.
         """
-        forgetting.apply_retention(self.path, self._database, before, max_bytes)
+        tables.apply_retention(self.path, self._database, before, max_bytes)
 
     @property
     def bytes(self) -> int:
         """Return how large the file is, what is free in it left out."""
         with sqlite_errors(self.path):
-            return forgetting.used_bytes(self._database)
+            return tables.used_bytes(self._database)
 
     def _keep(self, state: ClusterState, seq: int, at: int) -> None:
         self._database.execute(
@@ -238,36 +237,36 @@ class Timeline:
     ) -> Iterator[Event]:
         """Yield what was told of in that time, without what was seen."""
         with sqlite_errors(self.path):
-            yield from notes_table.read(self._database, since, until, kinds)
+            yield from tables.read_notes(self._database, since, until, kinds)
 
     @property
     def last_note(self) -> int:
         """Return a number that rises with each thing that is told."""
         with sqlite_errors(self.path):
-            return notes_table.last(self._database)
+            return tables.last_note(self._database)
 
     @property
     def note_span(self) -> tuple[datetime, datetime] | None:
         """Return of which times something was told; None for nothing."""
         with sqlite_errors(self.path):
-            return notes_table.span(self._database)
+            return tables.note_span(self._database)
 
     @property
     def topics(self) -> set[str]:
         """Return the topics that anything was kept or told of."""
         with sqlite_errors(self.path):
-            return {*self._numbers(), *notes_table.topics(self._database)}
+            return {*self._numbers(), *tables.note_topics(self._database)}
 
     @property
     def note_brokers(self) -> set[int]:
         """Return the brokers that anything was told of."""
         with sqlite_errors(self.path):
-            return notes_table.brokers(self._database)
+            return tables.note_brokers(self._database)
 
     def since_newest_notes(self, count: int) -> datetime | None:
         """Return since when no more than `count` were told of; None for all."""
         with sqlite_errors(self.path):
-            return notes_table.newest(self._database, count)
+            return tables.since_newest_notes(self._database, count)
 
     def moments(self, since: datetime | None, until: datetime | None) -> list[datetime]:
         """Return when something changed, in order."""
@@ -352,22 +351,11 @@ class Timeline:
         for seq, kind, topic, partition, before, after in rows:
             while look + 1 < len(looks) and looks[look + 1][0] <= seq:
                 look += 1
-            read = _reader(kind, partition)
             yield Event(
                 from_milliseconds(looks[look][1]),
                 Kind(kind),
-                None if onward and after is not None else packing.decode(before, read),
-                packing.decode(after, read),
+                None if onward and after is not None else packing.decode(before, kind, partition),
+                packing.decode(after, kind, partition),
                 names.get(topic),
                 partition,
             )
-
-
-def _reader(kind: int, partition: int | None) -> Any:
-    if partition is not None:
-        return packing.decode_replicas
-    if kind & (Kind.BROKER | Kind.BROKER_DOWN | Kind.BROKER_UP):
-        return packing.decode_broker
-    return (
-        packing.decode_controller if kind & (Kind.CONTROLLER | Kind.GAP) else packing.decode_topic
-    )

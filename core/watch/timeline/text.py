@@ -25,7 +25,8 @@ def format_event(event: Event) -> str:
         case (Broker(), _) | (_, Broker()):
             return _broker(event)
         case (Replicas() as before, Replicas() as after):
-            return f"{event.tp} {', '.join(_replicas(event.kind, before, after))}"
+            texts = (text for _, text, _ in _replica_changes(event.kind, before, after))
+            return f"{event.tp} {', '.join(texts)}"
         case (None, Replicas() as after):
             return f"{event.tp} came, on {_ids(after.replicas)}"
         case (Replicas(), None):
@@ -66,19 +67,27 @@ def _broker(event: Event) -> str:
     return f"{name} is at {broker.host}:{broker.port} now{rack}"
 
 
-def _replicas(kind: Kind, before: Replicas, after: Replicas) -> Iterator[str]:
+def _replica_changes(
+    kind: Kind, before: Replicas, after: Replicas
+) -> Iterator[tuple[Kind, str, str]]:
+    """Yield each thing that changed of a partition, in words, and the head that it counts under."""
+    in_sync = f"({len(after.isr)} of {len(after.replicas)})"
     if kind & Kind.OFFLINE:
-        yield f"has no leader (was {before.leader})"
+        yield Kind.OFFLINE, f"has no leader (was {before.leader})", str(before.leader)
     if kind & Kind.LEADER:
-        yield f"leader {'none' if before.leader < 0 else before.leader} → {after.leader}"
+        was, about = (before.leader, str(before.leader)) if before.leader >= 0 else ("none", NOBODY)
+        yield Kind.LEADER, f"leader {was} → {after.leader}", about
     if kind & Kind.ISR_SHRINK:
-        gone = [b for b in before.isr if b not in after.isr and b in after.replicas]
-        yield f"ISR without {_ids(gone)} ({len(after.isr)} of {len(after.replicas)})"
+        gone = sorted(set(before.isr) - set(after.isr))
+        text = _ids(b for b in before.isr if b in gone and b in after.replicas)
+        yield Kind.ISR_SHRINK, f"ISR without {text} {in_sync}", _ids(gone)
     if kind & Kind.ISR_EXPAND:
-        come = [b for b in after.isr if b not in before.isr]
-        yield f"ISR with {_ids(come)} ({len(after.isr)} of {len(after.replicas)})"
+        come = sorted(set(after.isr) - set(before.isr))
+        text = _ids(b for b in after.isr if b in come)
+        yield Kind.ISR_EXPAND, f"ISR with {text} {in_sync}", _ids(come)
     if kind & Kind.ASSIGNMENT:
-        yield _assignment(before, after)
+        text = _assignment(before, after)
+        yield Kind.ASSIGNMENT, text, text.split(" ")[0]
 
 
 def _assignment(before: Replicas, after: Replicas) -> str:
@@ -165,20 +174,12 @@ def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
     if isinstance(after, Note) and event.kind & Kind.CONFIG:  # the same on many brokers or topics
         yield event.kind, after.text
         return
-    if not (isinstance(before, Replicas) and isinstance(after, Replicas)):
+    if isinstance(before, Replicas) and isinstance(after, Replicas):
+        for kind, _, about in _replica_changes(event.kind, before, after):
+            yield kind, about
+    else:
         topic = event.topic if event.kind & Kind.PARTITION else format_event(event)
         yield event.kind, topic or ""
-        return
-    if event.kind & Kind.OFFLINE:
-        yield Kind.OFFLINE, str(before.leader)
-    if event.kind & Kind.LEADER:
-        yield Kind.LEADER, str(before.leader) if before.leader >= 0 else NOBODY
-    if event.kind & Kind.ISR_SHRINK:
-        yield Kind.ISR_SHRINK, _ids(sorted(set(before.isr) - set(after.isr)))
-    if event.kind & Kind.ISR_EXPAND:
-        yield Kind.ISR_EXPAND, _ids(sorted(set(after.isr) - set(before.isr)))
-    if event.kind & Kind.ASSIGNMENT:
-        yield Kind.ASSIGNMENT, _assignment(before, after).split(" ")[0]
 
 
 def _count_text(one: EventGroup) -> str:

@@ -40,7 +40,7 @@ _NOTE_TEXT = re.compile(r"(\S+) (?:set to|found at) (.+?)(?:, before it .*)?")
 
 
 class ThrottleEvents:
-    """Looks at throttles again and again; what was told before, `told`, is known.
+    """Looks at throttles again and again; `already_known` was told before.
 
     Brokers' rates are asked for once a minute; topics' lists, of which there may be thousands, as
     often while any rate is set, else now and then: they throttle nothing without one. Neither more
@@ -87,8 +87,8 @@ class ThrottleEvents:
         try:
             answers = dict(fetch_rate_configs(self._client, state))
         except AccessDeniedError as error:  # of every broker
-            return self._access.seen(state.fetched_at, error.title)
-        already_known = self._access.seen(state.fetched_at, authorization_fault(answers.values()))
+            return self._access.notice(state.fetched_at, error.title)
+        access = self._access.notice(state.fetched_at, authorization_fault(answers.values()))
         limited, self._limited = self._limited, any_rate(answers)
         self._due = self._after(now, begun, POLL_SECONDS)
         if now >= (self._lists_due if limited or self._limited else self._idle_due):
@@ -97,7 +97,7 @@ class ThrottleEvents:
             self._lists_due = self._after(now, begun, POLL_SECONDS)
             self._idle_due = self._after(now, begun, IDLE_SECONDS)
             answers |= lists
-        return [*already_known, *self._changed_notes(state, answers)]
+        return [*access, *self._changed_notes(state, answers)]
 
     def _after(self, now: float, begun: float, seconds: float) -> float:
         return now + max(seconds, COST * (self._stopwatch() - begun))
@@ -165,8 +165,8 @@ def _event(state: ClusterState, key: _Key, text: str) -> Event:
     of, config = key
     is_topic = of.kind is ResourceKind.TOPIC
     brokers = () if is_topic else (int(of.name),)
-    already_known = Note(f"{of.kind.value} {of.name}", f"{config} {text}", brokers)
-    return Event(state.fetched_at, Kind.CONFIG, None, already_known, of.name if is_topic else None)
+    note = Note(f"{of.kind.value} {of.name}", f"{config} {text}", brokers)
+    return Event(state.fetched_at, Kind.CONFIG, None, note, of.name if is_topic else None)
 
 
 def _exists(state: ClusterState, of: Resource) -> bool:

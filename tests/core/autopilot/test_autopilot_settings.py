@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -41,26 +43,32 @@ def test_what_is_no_hours_is_said(text: str) -> None:
         Hours.parse(text, "--avoid")
 
 
-def test_no_time_at_all_is_said() -> None:
-    with pytest.raises(UsageError, match="no time at all"):
-        Hours.parse("09:00-09:00", "--only")
+def test_hours_are_by_the_zone_of_this_machine() -> None:
+    hours = Hours.parse("mon-fri 09:00-18:00", "--avoid")
+    tokyo = ZoneInfo("Asia/Tokyo")
+    assert hours.holds(datetime(2026, 1, 5, 17, 59, tzinfo=tokyo))
+    assert not hours.holds(datetime(2026, 1, 5, 18, 0, tzinfo=tokyo))
 
 
-def test_a_band_that_it_would_never_rest_in_is_refused() -> None:
-    with pytest.raises(UsageError, match="never come to rest"):
-        AutopilotSettings(start_band=0.1, aim_band=0.1)
+BUSY = Hours.parse("mon-fri 08:00-20:00", "--avoid")
 
 
-def test_windows_that_are_all_busy_are_refused() -> None:
-    busy = Hours.parse("mon-fri 08:00-20:00", "--avoid")
-    with pytest.raises(UsageError, match="no time is left"):
-        AutopilotSettings(avoid=busy, only=Hours.parse("tue 09:00-10:00", "--only"))
-    AutopilotSettings(avoid=busy, only=Hours.parse("tue 19:00-21:00", "--only"))
-
-
-def test_a_wrong_pattern_is_refused() -> None:
-    with pytest.raises(UsageError, match="--keep"):
-        AutopilotSettings(keep="(")
+@pytest.mark.parametrize(
+    ("contradiction", "says"),
+    [
+        (lambda: Hours.parse("09:00-09:00", "--only"), "no time at all"),
+        (lambda: AutopilotSettings(start_band=0.1, aim_band=0.1), "never come to rest"),
+        (
+            lambda: AutopilotSettings(avoid=BUSY, only=Hours.parse("tue 09:00-10:00", "--only")),
+            "no time is left",
+        ),
+        (lambda: AutopilotSettings(keep="("), "--keep"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(contradiction: Callable[[], object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        contradiction()
+    AutopilotSettings(avoid=BUSY, only=Hours.parse("tue 19:00-21:00", "--only"))
 
 
 def test_settings_are_read_back_as_they_were_written() -> None:

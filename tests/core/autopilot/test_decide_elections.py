@@ -8,17 +8,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from auto_help import EAGER, acted, lasted, loaded, look, publish, steady
+from auto_help import EAGER, acted, decided, ids, lasted, loaded, look, publish, steady
 from clusters import MB, NOON, cluster, tp
 from run_help import Faulty
 from run_help import cluster as simulated
 
 from core.autopilot.act import elect_leaders
 from core.autopilot.decide import decide
-from core.autopilot.decision import Act, Decision, Elect, Wait
+from core.autopilot.decision import Act, Elect, Wait
 from core.autopilot.history import DecisionHistory
 from core.autopilot.log import DecisionLog, Entry, EntryKind, build_history
-from core.autopilot.observation import Observation
 from core.autopilot.observer import ClusterObserver
 from core.autopilot.settings import AutopilotSettings, Hours, Mode
 from core.cluster.kafka_errors import Fault
@@ -27,6 +26,7 @@ from core.cluster.state import ClusterState
 from core.run import audit
 from core.run.engine.mover import BETWEEN_ELECTIONS_SECONDS
 
+JUST_NOW = NOON - timedelta(seconds=30)
 BACK = tuple(f"t-{n}" for n in range(0, 12, 3))
 """The partitions that prefer broker 1."""
 
@@ -43,20 +43,6 @@ def returned(away: Sequence[str] = BACK, *, late: Sequence[str] = ()) -> Cluster
             size_bytes=MB,
         )
     )
-
-
-def decided(
-    observed: Observation,
-    settings: AutopilotSettings = EAGER,
-    history: DecisionHistory | None = None,
-) -> Decision:
-    before = history or DecisionHistory()
-    remembered = replace(lasted(settings, observed), acts=before.acts, failed_at=before.failed_at)
-    return decide(settings, remembered, observed)
-
-
-def ids(decision: Decision) -> list[str]:
-    return [reason.id for reason in decision.reasons]
 
 
 def test_leaders_that_are_away_are_elected_and_nothing_is_moved() -> None:
@@ -97,7 +83,6 @@ def test_leaders_come_before_any_data() -> None:
         )
     )
     observed = look(state)
-    assert observed.imbalance is not None
     assert observed.imbalance.outside
     assert isinstance(decided(observed), Elect)
     led = look(replace(state, leader=state.replica_broker[state.replica_start[:-1]]))
@@ -114,7 +99,7 @@ def test_only_those_whose_preferred_replica_is_in_sync() -> None:
     state = returned(late=BACK[:1])
     assert ids(decided(look(state)))[0] == "out-of-sync"
     everybody = returned(late=BACK)
-    assert look(everybody).led is None
+    assert look(everybody).leader_imbalance is None
 
 
 @pytest.mark.parametrize(
@@ -126,9 +111,7 @@ def test_only_those_whose_preferred_replica_is_in_sync() -> None:
         ({"topics": "no-such"}, None),
     ],
 )
-def test_within_what_may_be_touched_and_the_hours_budget(
-    limits: dict[str, object], elected: int | None
-) -> None:
+def test_elections_within_the_limits(limits: dict[str, object], elected: int | None) -> None:
     settings = replace(EAGER, **limits)  # type: ignore[arg-type]
     found = decided(look(returned(), settings), settings)
     if elected is None:
@@ -150,12 +133,8 @@ def test_what_helps_most_is_given_back_first() -> None:
 @pytest.mark.parametrize(
     ("settings", "history", "rule"),
     [
-        (
-            EAGER,
-            DecisionHistory(acts=(acted(NOON, ended_at=NOON - timedelta(seconds=30)),)),
-            "cool-down",
-        ),
-        (EAGER, DecisionHistory(failed_at=NOON - timedelta(seconds=30)), "cool-down"),
+        (EAGER, DecisionHistory(acts=(acted(NOON, ended_at=JUST_NOW),)), "cool-down"),
+        (EAGER, DecisionHistory(failed_at=JUST_NOW), "cool-down"),
         (
             replace(EAGER, avoid=Hours.parse("00:00-24:00", "--avoid")),
             DecisionHistory(),
@@ -174,8 +153,7 @@ def test_an_election_that_makes_it_no_better_is_not_made() -> None:
     held = {f"t-{n}": [1, 2] for n in range(8)}
     state = cluster(held, leaders={f"t-{n}": 2 for n in range(5)}, size_bytes=MB)
     observed = look(steady(state))
-    assert observed.led is not None
-    assert observed.led.outside
+    assert observed.leader_imbalance.outside
     found = decided(observed)
     assert isinstance(found, Act), "placement is what is off"
     assert found.copies == 0
@@ -210,12 +188,6 @@ TURNS = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
 LAYOUT = {"t": [TURNS[n % 3] for n in range(12)]}
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    return tmp_path
-
-
 def came_back() -> SimulatedCluster:
     """Return a cluster whose broker 1 was down and is back, with all it should lead led by 2."""
     client = simulated(LAYOUT, brokers=(1, 2, 3), leaders={tp(name): 2 for name in BACK})
@@ -227,62 +199,41 @@ def _led_by_1(client: SimulatedCluster) -> int:
     return int((client.describe_cluster().leader == 1).sum())
 
 
-@pytest.mark.parametrize("itself", [True, False])
-def test_the_eyes_see_who_leads_and_whether_brokers_give_back(home: Path, itself: bool) -> None:
+@pytest.mark.parametrize(("itself", "every"), [("true", 300.0), ("false", None), (None, None)])
+def test_it_sees_who_leads(tmp_path: Path, itself: str | None, every: float | None) -> None:
+    """Where it may not be asked, nobody is taken to do it."""
     client = came_back()
     faulty = Faulty(client)
     asked: list[int] = []
 
     def configs(real, resources, names):  # type: ignore[no-untyped-def]
-        found = real(resources, names)
-        if "auto.leader.rebalance.enable" in names:
+        found = dict(real(resources, names))
+        name = "auto.leader.rebalance.enable"
+        if name in names:
             asked.append(len(resources))
+            if itself is None:
+                return dict.fromkeys(found, Fault("CLUSTER_AUTHORIZATION_FAILED"))
             for values in found.values():
-                name = "auto.leader.rebalance.enable"
-                values[name] = replace(values[name], value="true" if itself else "false")
+                values[name] = replace(values[name], value=itself)
         return found
 
     faulty.replaced["describe_configs"] = configs
-    observer = ClusterObserver(
-        faulty, client.clock, client.describe_cluster().cluster_id, home / "load"
-    )  # type: ignore[arg-type]
-    publish(home / "load", client)
+    cluster_id = client.describe_cluster().cluster_id
+    observer = ClusterObserver(faulty, client.clock, cluster_id, tmp_path / "load")  # type: ignore[arg-type]
+    publish(tmp_path / "load", client)
     for _ in range(3):
         observed = observer.look(EAGER)
         client.clock.sleep(5)
-    assert observed.led is not None
-    assert observed.led.outside
-    assert observed.returns_every_seconds == (300.0 if itself else None)
+    assert observed.leader_imbalance.outside
+    assert observed.returns_every_seconds == every
     assert asked == [3], "once a minute is enough"
     client.elect_leaders([tp(name) for name in BACK])
     client.clock.sleep(60)
-    assert observer.look(EAGER).led is None
+    assert observer.look(EAGER).leader_imbalance is None
     assert asked == [3], "where nobody is away nobody is asked"
 
 
-def test_what_may_not_be_asked_is_not_taken_for_brokers_that_do_it(home: Path) -> None:
-    client = came_back()
-    faulty = Faulty(client)
-
-    def configs(real, resources, names):  # type: ignore[no-untyped-def]
-        found = dict(real(resources, names))
-        if "auto.leader.rebalance.enable" in names:
-            return dict.fromkeys(found, Fault("CLUSTER_AUTHORIZATION_FAILED"))
-        return found
-
-    faulty.replaced["describe_configs"] = configs
-    observer = ClusterObserver(
-        faulty, client.clock, client.describe_cluster().cluster_id, home / "load"
-    )  # type: ignore[arg-type]
-    publish(home / "load", client)
-    observed = observer.look(EAGER)
-    assert observed.led is not None
-    assert observed.returns_every_seconds is None
-
-
-def test_it_elects_some_at_a_time_audited_until_it_is_off(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_elects_some_at_a_time_audited_until_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     client = came_back()
     cluster_id, wanted = client.describe_cluster().cluster_id, [tp(name) for name in BACK]
     began = client.clock.monotonic()
@@ -299,7 +250,7 @@ def test_it_elects_some_at_a_time_audited_until_it_is_off(
     assert written.count("elect") == 3
 
 
-def test_those_that_were_not_elected_are_told(home: Path) -> None:
+def test_those_that_were_not_elected_are_told() -> None:
     client = came_back()
     faulty = Faulty(client)
 
@@ -327,7 +278,7 @@ ACT = Entry(
 )
 
 
-def test_elections_count_in_the_hours_budget_and_rest_nothing(home: Path) -> None:
+def test_elections_count_in_the_hours_budget_and_rest_nothing() -> None:
     log = DecisionLog("c-1")
     log.add(ACT)
     (back,) = log.entries()

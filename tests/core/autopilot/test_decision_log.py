@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
@@ -14,10 +16,11 @@ from clusters import NOON, tp
 from core import paths
 from core.autopilot import log as logs
 from core.autopilot import switch as switches
-from core.autopilot.assembly import ROLE
 from core.autopilot.daemon import (
     ENDING_SECONDS,
+    ROLE,
     STOP_SECONDS,
+    is_running,
     read_status,
     runs_in_progress,
     switch_off,
@@ -25,6 +28,7 @@ from core.autopilot.daemon import (
 )
 from core.autopilot.decision import Reason
 from core.autopilot.log import DecisionLog, Entry, EntryKind
+from core.autopilot.removal import forget_autopilot
 from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
@@ -53,12 +57,6 @@ SWITCH = Switch(
 )
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    return tmp_path
-
-
 @dataclass
 class Later:
     """A clock by which each wait lets something happen."""
@@ -78,8 +76,8 @@ class Later:
             self.events.pop(0)()
 
 
-def flies() -> AbstractContextManager[bool]:
-    """Hold what the autopilot of SWITCH holds for as long as it flies."""
+def running() -> AbstractContextManager[bool]:
+    """Hold what the autopilot of SWITCH holds while it runs."""
     return hold_lease(lease_file(paths.load_root(), SWITCH.cluster_id, ROLE))
 
 
@@ -101,9 +99,7 @@ def test_what_a_crash_has_left_of_a_line_spoils_no_other() -> None:
     assert list(log.entries()) == [ENTRY, ENTRY]
 
 
-def test_the_log_is_bounded_and_the_file_before_is_still_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_log_is_bounded_and_two_files_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "MAX_BYTES", 1500)
     log = DecisionLog("c-1")
     for n in range(40):
@@ -139,7 +135,6 @@ def test_the_timeout_of_config_toml_is_read_each_time() -> None:
         switches.write(replace(SWITCH, address=address))
         config.write_text(f'[clusters.prod]\nbootstrap = "b:9092"\ntimeout = "{later:.0f}s"\n')
         read = switches.read("c-1")
-        assert read is not None
         assert read.address.timeout_seconds == found
 
 
@@ -148,11 +143,9 @@ def test_off_is_written_down_and_needs_no_cluster() -> None:
     switch_off(SWITCH, at=NOON, who="bob")
     assert runs_in_progress(SWITCH, Later()) == ()
     found = switches.read("c-1")
-    assert found is not None
     assert (found.mode, found.who, found.settings.aim_band) == (Mode.OFF, "bob", 0.1)
     stands = read_status(found)
     assert stands.process is None
-    assert stands.last is not None
     assert stands.last.text == "Set to off by bob."
 
 
@@ -175,7 +168,7 @@ def test_a_run_that_is_just_being_started_is_waited_for(then: Entry, runs: tuple
     log.add(MEANT)
     unreadable(STARTED)
     clock = Later([lambda: None, lambda: log.add(then)])
-    with flies():
+    with running():
         switch_off(SWITCH, at=NOON, who="bob")
         assert runs_in_progress(SWITCH, clock) == runs
     assert clock.events == []
@@ -184,13 +177,13 @@ def test_a_run_that_is_just_being_started_is_waited_for(then: Entry, runs: tuple
 def test_what_its_process_wrote_last_is_read_when_it_has_ended() -> None:
     log = DecisionLog("c-1")
     log.add(MEANT)
-    with ExitStack() as flight:
-        flight.enter_context(flies())
+    with ExitStack() as lease:
+        lease.enter_context(running())
 
         def end() -> None:
             unreadable(STARTED)
             log.add(STARTED)
-            flight.close()
+            lease.close()
 
         assert runs_in_progress(SWITCH, Later([end])) == ("0101-120000",)
 
@@ -198,7 +191,7 @@ def test_what_its_process_wrote_last_is_read_when_it_has_ended() -> None:
 def test_a_run_that_does_not_become_known_is_told() -> None:
     DecisionLog("c-1").add(MEANT)
     clock = Later()
-    with flies(), pytest.raises(TrimtabError, match="is starting a run that is not known yet"):
+    with running(), pytest.raises(TrimtabError, match="is starting a run that is not known yet"):
         runs_in_progress(SWITCH, clock)
     assert clock.waited >= STOP_SECONDS
 
@@ -210,26 +203,58 @@ def test_what_a_process_meant_that_is_long_gone_is_not_waited_for() -> None:
     assert clock.waited == 0
 
 
-def test_one_that_has_read_off_already_does_not_fly_by_what_is_set_next() -> None:
+def test_one_that_has_read_off_does_not_run_on() -> None:
     switch_off(SWITCH, at=NOON, who="bob")
     clock = Later([lambda: None])
-    with ExitStack() as flight:
-        flight.enter_context(flies())
-        clock.events.append(flight.close)  # it ends a moment later
+    with ExitStack() as lease:
+        lease.enter_context(running())
+        clock.events.append(lease.close)  # it ends a moment later
         assert not switch_on(SWITCH, clock)
     assert switches.read("c-1") == SWITCH
 
 
 @pytest.mark.parametrize(("mode", "waited"), [(Mode.OFF, ENDING_SECONDS), (Mode.SUGGEST, 0.0)])
-def test_one_that_flies_on_flies_by_what_is_set(mode: Mode, waited: float) -> None:
+def test_one_that_runs_on_obeys_what_is_set(mode: Mode, waited: float) -> None:
     switches.write(SWITCH.turned(mode, at=NOON, who="bob"))
     clock = Later()
-    with flies():
+    with running():
         assert switch_on(SWITCH, clock)
     assert clock.waited == pytest.approx(waited, abs=0.5)
 
 
-def test_where_nobody_flies_that_is_known_at_once() -> None:
+def test_where_none_runs_that_is_known_at_once() -> None:
     clock = Later()
     assert not switch_on(SWITCH, clock)
     assert clock.waited == 0
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from core.daemons.lease import hold_lease
+
+with hold_lease(Path(sys.argv[1])) as ours:
+    print(ours, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s() -> None:
+    for cluster_id in ("gone", "stays"):
+        settings = AutopilotSettings(mode=Mode.ACT)
+        switches.write(Switch(cluster_id, "x", Address("b:9092"), settings, NOON, "ada"))
+        DecisionLog(cluster_id).add(Entry(NOON, EntryKind.WAIT, (Reason("balanced", "Even."),)))
+    lease = lease_file(paths.load_root(), "gone", ROLE)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(lease)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline().strip() == b"True"
+        forget_autopilot("gone")
+        assert not is_running("gone")
+    assert not paths.autopilot_dir("gone").exists()
+    assert [switch.cluster_id for switch in switches.read_all()] == ["stays"]
+
+
+def test_a_cluster_without_one_has_nothing_to_forget() -> None:
+    forget_autopilot("none")
+    assert not paths.autopilots_dir().exists()

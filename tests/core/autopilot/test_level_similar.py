@@ -193,9 +193,7 @@ def test_levelling_keeps_a_topics_bytes_and_rate(partitions: list[tuple[int, flo
     ("error", "then"),
     [(None, (4.0, 10.0, 12.0)), (1.0, (4.0, 11.0, 11.0)), (4.0, (26 / 3, 26 / 3, 26 / 3))],
 )
-def test_rates_count_as_equal_as_far_as_they_cannot_be_told_apart(
-    error: float | None, then: Sequence[float]
-) -> None:
+def test_rates_within_their_error_are_equal(error: float | None, then: Sequence[float]) -> None:
     state = cluster({f"t-{n}": [1] for n in range(3)}, brokers=(1, 2), size_bytes=MB)
     load = load_of(state, {"t-0": 4.0, "t-1": 10.0, "t-2": 12.0})
     if error is not None:

@@ -1,4 +1,4 @@
-"""The pilot: what is decided is written down before it is done; the switch is obeyed at once."""
+"""The loop: what is decided is written down before it is done; the switch is obeyed at once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 from auto_help import EAGER, hot, loaded, look, steady
 from clusters import MB, NOON, cluster, tp
 
-from core.autopilot.assembly import write_suggestion
+from core.autopilot.daemon import write_suggestion
 from core.autopilot.decision import Reason
+from core.autopilot.history import Situation
 from core.autopilot.log import (
     DecisionLog,
     Entry,
@@ -38,8 +39,8 @@ SWITCH = Switch("test-cluster", "test", Address("127.0.0.1:1"), EAGER, NOON, "ad
 
 
 @dataclass
-class Hangar:
-    """A pilot on a cluster of the test's, with a clock of its own."""
+class Loop:
+    """An autopilot on a cluster of the test's, with a clock of its own."""
 
     time: datetime = NOON
     switch: Switch | None = SWITCH
@@ -58,7 +59,7 @@ class Hangar:
         self.log = DecisionLog("test-cluster")
         self.autopilot = self.another()
 
-    def another(self) -> Autopilot:
+    def another(self, *, patient: bool = True) -> Autopilot:
         return Autopilot(
             self,
             self,
@@ -68,9 +69,10 @@ class Hangar:
             elect=self.elect,
             suggest=self.suggest,
             report=self.told.append,
+            patient=patient,
         )
 
-    def fly(self, *, looks: int = 1, every: float = 15) -> list[str]:
+    def run(self, *, looks: int = 1, every: float = 15) -> list[str]:
         """Look so often; return what was told of it."""
         before = len(self.told)
         for _ in range(looks):
@@ -78,7 +80,7 @@ class Hangar:
             self.time += timedelta(seconds=every)
         return [entry.what.value for entry in self.told[before:]]
 
-    # -- what a pilot is given -----------------------------------------------------------------
+    # -- what an autopilot is given --------------------------------------------------------------
 
     def now(self) -> datetime:
         return self.time
@@ -110,90 +112,83 @@ class Hangar:
         self.elected += wanted
         return f"{len(wanted)} partitions given back."
 
-    def start(self, switch: Switch, observed: Observation, plan: Plan) -> str:
+    def start(self, switch: Switch, situation: Situation, plan: Plan) -> str:
         assert [entry.what for entry in self.log.entries()][-1] is EntryKind.ACT
         if self.refused is not None:
             raise self.refused
-        self.acted_on = observed
+        self.acted_on = situation.observed
         run = f"run-{len(self.runs) + 1}"
         self.runs[run] = plan
         return run
 
 
 @pytest.fixture
-def hangar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hangar:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    return Hangar()
+def loop() -> Loop:
+    return Loop()
 
 
-def test_what_lasts_is_acted_on_and_written_down_first(hangar: Hangar) -> None:
-    assert hangar.fly(looks=3) == ["wait", "act", "started"]
-    assert len(hangar.runs["run-1"]) == 4
-    assert [entry.text for entry in hangar.log.entries()][-1] == "Run run-1 carries it out."
+def test_what_lasts_is_acted_on_and_written_down_first(loop: Loop) -> None:
+    assert loop.run(looks=3) == ["wait", "act", "started"]
+    assert len(loop.runs["run-1"]) == 4
+    assert [entry.text for entry in loop.log.entries()][-1] == "Run run-1 carries it out."
     # Its end is waited for, and what lasts is looked for anew after it.
-    assert hangar.fly(looks=5) == ["wait"]
-    assert hangar.told[-1].reasons[0].id == "run"
+    assert loop.run(looks=5) == ["wait"]
+    assert loop.told[-1].reasons[0].id == "run"
     ended = Reason("ended", "Run run-1 has ended.")
-    hangar.ends["run-1"] = Entry(
-        hangar.time, EntryKind.ENDED, (ended,), "run-1", ended_at=hangar.time
-    )
-    assert hangar.fly() == ["ended", "wait"]
-    assert [r.id for r in hangar.told[-1].reasons] == ["not-lasting", "cool-down"]
+    loop.ends["run-1"] = Entry(loop.time, EntryKind.ENDED, (ended,), "run-1", ended_at=loop.time)
+    assert loop.run() == ["ended", "wait"]
+    assert [r.id for r in loop.told[-1].reasons] == ["not-lasting", "cool-down"]
 
 
-def test_suggest_writes_what_act_would_do(hangar: Hangar) -> None:
-    hangar.switch = replace(SWITCH, settings=replace(EAGER, mode=Mode.SUGGEST))
-    assert hangar.fly(looks=3) == ["wait", "suggest"]
-    assert not hangar.runs
-    assert [len(plan) for plan in hangar.suggested] == [4]
-    assert {moved for moved, _, _ in hangar.told[-1].moved} == {tp(f"t-{n}") for n in range(4)}
+def test_suggest_writes_what_act_would_do(loop: Loop) -> None:
+    loop.switch = replace(SWITCH, settings=replace(EAGER, mode=Mode.SUGGEST))
+    assert loop.run(looks=3) == ["wait", "suggest"]
+    assert not loop.runs
+    assert [len(plan) for plan in loop.suggested] == [4]
+    assert {moved for moved, _, _ in loop.told[-1].moved} == {tp(f"t-{n}") for n in range(4)}
 
 
-def suggesting(hangar: Hangar, **limits: object) -> None:
+def suggesting(loop: Loop, **limits: object) -> None:
     """Set the switch to suggest, as somebody does who changes limits, too."""
     settings = replace(EAGER, mode=Mode.SUGGEST, **limits)  # type: ignore[arg-type]
-    hangar.switch = replace(SWITCH, settings=settings, changed_at=hangar.time)
+    loop.switch = replace(SWITCH, settings=settings, changed_at=loop.time)
 
 
-def test_a_suggestion_follows_the_limits_at_the_next_look(hangar: Hangar) -> None:
-    suggesting(hangar)
-    assert hangar.fly(looks=3) == ["wait", "suggest"]
-    suggesting(hangar, max_moves_per_hour=2)
-    assert hangar.fly() == ["suggest"]
-    assert (len(hangar.told[-1].moved), [len(plan) for plan in hangar.suggested]) == (2, [4, 2])
+def test_a_suggestion_follows_the_limits_at_the_next_look(loop: Loop) -> None:
+    suggesting(loop)
+    assert loop.run(looks=3) == ["wait", "suggest"]
+    suggesting(loop, max_moves_per_hour=2)
+    assert loop.run() == ["suggest"]
+    assert (len(loop.told[-1].moved), [len(plan) for plan in loop.suggested]) == (2, [4, 2])
 
 
-def test_a_suggestion_that_changes_is_offered_at_once_and_told_every_few_minutes(
-    hangar: Hangar,
-) -> None:
-    suggesting(hangar)
-    hangar.fly(looks=3)
+def test_a_suggestion_is_offered_at_once_and_logged_seldom(loop: Loop) -> None:
+    suggesting(loop)
+    loop.run(looks=3)
     busier = cluster({f"t-{n}": [1 + (n > 1)] for n in range(8)}, size_bytes=MB)
-    hangar.seen = look(steady(busier), now=hangar.time)
-    assert hangar.fly() == []
-    assert [len(plan) for plan in hangar.suggested] == [4, 2]
-    hangar.time += REPEAT_PLAN_AFTER
-    assert hangar.fly(looks=3) == ["suggest"]
-    assert [len(plan) for plan in hangar.suggested] == [4, 2]
+    loop.seen = look(steady(busier), now=loop.time)
+    assert loop.run() == []
+    assert [len(plan) for plan in loop.suggested] == [4, 2]
+    loop.time += REPEAT_PLAN_AFTER
+    assert loop.run(looks=3) == ["suggest"]
+    assert [len(plan) for plan in loop.suggested] == [4, 2]
 
 
 @pytest.mark.parametrize("change", ["broker-down", "unreachable", "act"])
-def test_a_suggestion_that_holds_no_more_is_not_left_to_be_applied(
-    hangar: Hangar, change: str
-) -> None:
-    suggesting(hangar)
-    hangar.fly(looks=3)
-    assert hangar.suggestion is not None
+def test_a_suggestion_that_holds_no_more_is_removed(loop: Loop, change: str) -> None:
+    suggesting(loop)
+    loop.run(looks=3)
+    assert loop.suggestion is not None
     match change:
         case "broker-down":
             down = cluster({f"t-{n}": [2] for n in range(8)}, dead=(1,))
-            hangar.seen = look(steady(down), now=hangar.time)
+            loop.seen = look(steady(down), now=loop.time)
         case "unreachable":
-            hangar.unreachable = True
+            loop.unreachable = True
         case _:
-            hangar.switch = SWITCH
-    hangar.fly()
-    assert hangar.suggestion is None
+            loop.switch = SWITCH
+    loop.run()
+    assert loop.suggestion is None
 
 
 def test_what_is_suggested_is_a_file_for_as_long_as_it_holds(tmp_path: Path) -> None:
@@ -206,63 +201,57 @@ def test_what_is_suggested_is_a_file_for_as_long_as_it_holds(tmp_path: Path) -> 
     assert not path.exists()
 
 
-def test_a_reason_that_stays_is_written_once_an_hour(hangar: Hangar) -> None:
-    hangar.seen = replace(look(hot()), load_view=None, imbalance=None)
-    hangar.fly(looks=10)
-    assert len(hangar.told) == 1
-    hangar.time += REPEAT_AFTER
-    hangar.fly(looks=10)
-    assert [entry.reasons[0].id for entry in hangar.told] == ["no-load", "no-load"]
+def test_a_reason_that_stays_is_written_once_an_hour(loop: Loop) -> None:
+    loop.seen = replace(look(hot()), load_view=None, imbalance=None)
+    loop.run(looks=10)
+    assert len(loop.told) == 1
+    loop.time += REPEAT_AFTER
+    loop.run(looks=10)
+    assert [entry.reasons[0].id for entry in loop.told] == ["no-load", "no-load"]
 
 
-def test_another_reason_is_written_at_once_though_of_the_same_load(hangar: Hangar) -> None:
+def test_another_reason_is_written_at_once_though_of_the_same_load(loop: Loop) -> None:
     """Else the log would say for an hour that another look is waited for."""
     state = hot()
     live = look(state, load=loaded(state, source=Source.LIVE), looks=2)
     assert live.load_view is not None
-    hangar.seen = live
-    hangar.fly()
-    hangar.seen = replace(live, load_view=replace(live.load_view, looks=3, good=0.5))
-    hangar.fly()
-    assert [entry.reasons[0].id for entry in hangar.told] == ["few-looks", "poor-load"]
+    loop.seen = live
+    loop.run()
+    loop.seen = replace(live, load_view=replace(live.load_view, intervals=3, good=0.5))
+    loop.run()
+    assert [entry.reasons[0].id for entry in loop.told] == ["few-looks", "poor-load"]
 
 
-def test_off_ends_it_and_nothing_is_looked_at(hangar: Hangar) -> None:
-    hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
-    hangar.unreachable = True
-    assert hangar.autopilot.look() is False
-    assert not hangar.told
+@pytest.mark.parametrize("switch", [SWITCH.turned(Mode.OFF, at=NOON, who="ada"), None])
+def test_off_or_no_switch_ends_it(loop: Loop, switch: Switch | None) -> None:
+    loop.switch = switch
+    loop.unreachable = True
+    assert loop.autopilot.look() is False
+    assert not loop.told
 
 
-def test_a_switch_that_is_not_there_is_off(hangar: Hangar) -> None:
-    hangar.switch = None
-    assert hangar.autopilot.look() is False
-
-
-def test_off_while_it_was_deciding_is_obeyed(hangar: Hangar) -> None:
-    hangar.fly(looks=2)
+def test_off_while_it_was_deciding_is_obeyed(loop: Loop) -> None:
+    loop.run(looks=2)
     looks = iter([SWITCH, SWITCH.turned(Mode.OFF, at=NOON, who="ada")])
-    hangar.autopilot._switch = lambda: next(looks)
-    assert hangar.autopilot.look() is False
-    assert not hangar.runs
+    loop.autopilot._switch = lambda: next(looks)
+    assert loop.autopilot.look() is False
+    assert not loop.runs
 
 
-def test_off_as_it_is_written_down_is_obeyed(
-    hangar: Hangar, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_off_as_it_is_logged_is_obeyed(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who turns it off and finds nothing in the log relies on that nothing follows."""
 
     def report(entry: Entry) -> None:
-        hangar.told.append(entry)
+        loop.told.append(entry)
         if entry.what is EntryKind.ACT:
-            hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
+            loop.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
 
-    hangar.fly(looks=2)
-    monkeypatch.setattr(hangar.autopilot, "_report", report)
-    assert hangar.autopilot.look() is False
-    assert not hangar.runs
-    assert [entry.what for entry in hangar.told[-2:]] == [EntryKind.ACT, EntryKind.FAILED]
-    assert hangar.told[-1].reasons[0].id == "off"
+    loop.run(looks=2)
+    monkeypatch.setattr(loop.autopilot, "_report", report)
+    assert loop.autopilot.look() is False
+    assert not loop.runs
+    assert [entry.what for entry in loop.told[-2:]] == [EntryKind.ACT, EntryKind.FAILED]
+    assert loop.told[-1].reasons[0].id == "off"
 
 
 @pytest.mark.parametrize(
@@ -277,13 +266,13 @@ def test_off_as_it_is_written_down_is_obeyed(
     ],
 )
 def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
-    hangar: Hangar,
+    loop: Loop,
     monkeypatch: pytest.MonkeyPatch,
     meanwhile: Mapping[str, object] | None,
     reason: str,
 ) -> None:
-    hangar.fly(looks=2)
-    seen = [hangar.look(EAGER)]
+    loop.run(looks=2)
+    seen = [loop.look(EAGER)]
 
     def look(settings: AutopilotSettings) -> Observation:
         if seen:
@@ -293,57 +282,40 @@ def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
         return replace(before, **meanwhile)  # type: ignore[arg-type]
 
     (before,) = seen
-    monkeypatch.setattr(hangar, "look", look)
-    assert hangar.autopilot.look() is True
-    assert not hangar.runs
-    assert (hangar.told[-1].what, hangar.told[-1].reasons[0].id) == (EntryKind.WAIT, reason)
-    assert EntryKind.ACT not in {entry.what for entry in hangar.log.entries()}
+    monkeypatch.setattr(loop, "look", look)
+    assert loop.autopilot.look() is True
+    assert not loop.runs
+    assert (loop.told[-1].what, loop.told[-1].reasons[0].id) == (EntryKind.WAIT, reason)
+    assert EntryKind.ACT not in {entry.what for entry in loop.log.entries()}
 
 
-def test_a_run_is_checked_by_what_was_seen_last(
-    hangar: Hangar, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hangar.fly(looks=2)
-    first, last = hangar.look(EAGER), hangar.look(EAGER)
+def test_a_run_is_checked_by_the_last_look(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop.run(looks=2)
+    first, last = loop.look(EAGER), loop.look(EAGER)
     seen = iter([first, last])
-    monkeypatch.setattr(hangar, "look", lambda settings: next(seen))
-    assert hangar.fly() == ["act", "started"]
-    assert hangar.acted_on is last
+    monkeypatch.setattr(loop, "look", lambda settings: next(seen))
+    assert loop.run() == ["act", "started"]
+    assert loop.acted_on is last
 
 
-def test_off_ends_the_wait_between_two_looks(hangar: Hangar) -> None:
+def test_off_ends_the_wait_between_two_looks(loop: Loop) -> None:
     waits = 0
 
     def sleep(seconds: float) -> None:
         nonlocal waits
         waits += 1
-        hangar.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
+        loop.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
 
-    hangar.sleep = sleep  # type: ignore[method-assign]
-    run_loop(hangar.autopilot, hangar, keep_on=lambda: True)
+    loop.sleep = sleep  # type: ignore[method-assign]
+    run_loop(loop.autopilot, loop, keep_on=lambda: True)
     assert waits == 1
 
 
-def test_a_cluster_that_does_not_answer_is_waited_for(hangar: Hangar) -> None:
-    hangar.unreachable = True
-    assert hangar.fly(looks=3) == ["wait"]
-    assert hangar.told[-1].text == "No broker answers at 127.0.0.1:1."
-
-
-def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
-    hangar.unreachable = True
-    hangar.autopilot = Autopilot(
-        hangar,
-        hangar,
-        hangar.log,
-        switch=lambda: SWITCH,
-        start=hangar.start,
-        elect=hangar.elect,
-        suggest=hangar.suggest,
-        report=hangar.told.append,
-        patient=False,
-    )
-    assert hangar.autopilot.look() is False
+def test_an_unreachable_cluster_is_waited_for_and_no_simulator(loop: Loop) -> None:
+    loop.unreachable = True
+    assert loop.run(looks=3) == ["wait"]
+    assert loop.told[-1].text == "No broker answers at 127.0.0.1:1."
+    assert loop.another(patient=False).look() is False
 
 
 @pytest.mark.parametrize(
@@ -360,109 +332,103 @@ def test_a_simulator_that_is_gone_is_not_waited_for(hangar: Hangar) -> None:
         ),
     ],
 )
-def test_a_run_that_cannot_be_started_is_told_and_cooled_down_after(
-    hangar: Hangar, refused: Exception, says: str
-) -> None:
-    hangar.refused = refused
-    assert hangar.fly(looks=3) == ["wait", "act", "failed"]
-    assert hangar.told[-1].text == f"The run could not be started: {says}"
-    hangar.refused = None
-    assert hangar.fly(looks=3) == ["wait", "wait"]
-    assert "cool-down" in {reason.id for reason in hangar.told[-1].reasons}
-    assert hangar.fly(looks=3) == ["act", "started", "wait"]
+def test_a_run_that_cannot_be_started(loop: Loop, refused: Exception, says: str) -> None:
+    loop.refused = refused
+    assert loop.run(looks=3) == ["wait", "act", "failed"]
+    assert loop.told[-1].text == f"The run could not be started: {says}"
+    loop.refused = None
+    assert loop.run(looks=3) == ["wait", "wait"]
+    assert "cool-down" in {reason.id for reason in loop.told[-1].reasons}
+    assert loop.run(looks=3) == ["act", "started", "wait"]
 
 
-def test_nothing_is_done_that_could_not_be_remembered(
-    hangar: Hangar, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hangar.fly(looks=2)
+def test_what_cannot_be_logged_is_not_done(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop.run(looks=2)
 
     def full(entry: Entry) -> None:
         raise TrimtabError("The decision log cannot be written.")
 
-    monkeypatch.setattr(hangar.log, "add", full)
+    monkeypatch.setattr(loop.log, "add", full)
     with pytest.raises(TrimtabError):
-        hangar.autopilot.look()
-    assert not hangar.runs
+        loop.autopilot.look()
+    assert not loop.runs
 
 
-def test_another_process_remembers_what_the_one_before_did(hangar: Hangar) -> None:
-    hangar.fly(looks=3)
+def test_another_process_remembers_what_the_one_before_did(loop: Loop) -> None:
+    loop.run(looks=3)
     ended = Reason("ended", "Run run-1 has ended.")
-    at = hangar.time
-    hangar.ends["run-1"] = Entry(at, EntryKind.ENDED, (ended,), "run-1", 9e6, ended_at=at)
-    hangar.fly()
-    known = hangar.another().history
-    assert known.acts == hangar.autopilot.history.acts
-    assert known.spent(hangar.time) == (9e6, 4)
-    assert known.backing_off(hangar.time) == {tp(f"t-{n}") for n in range(4)}
+    at = loop.time
+    loop.ends["run-1"] = Entry(at, EntryKind.ENDED, (ended,), "run-1", 9e6, ended_at=at)
+    loop.run()
+    known = loop.another().history
+    assert known.acts == loop.autopilot.history.acts
+    assert known.spent(loop.time) == (9e6, 4)
+    assert known.backing_off(loop.time) == {tp(f"t-{n}") for n in range(4)}
 
 
-def test_what_was_meant_counts_though_its_process_died_before_the_run_was_known(
-    hangar: Hangar,
-) -> None:
-    hangar.fly(looks=3)
-    entries = list(hangar.log.entries())
+def test_a_decision_counts_though_its_process_died(loop: Loop) -> None:
+    loop.run(looks=3)
+    entries = list(loop.log.entries())
     known = build_history(entry for entry in entries if entry.what is not EntryKind.STARTED)
-    assert known.backing_off(hangar.time) == {tp(f"t-{n}") for n in range(4)}
-    assert known.spent(hangar.time) == (4e6, 4)
+    assert known.backing_off(loop.time) == {tp(f"t-{n}") for n in range(4)}
+    assert known.spent(loop.time) == (4e6, 4)
 
 
 # -- leaders given back ----------------------------------------------------------------------------
 
 
-def led_elsewhere(hangar: Hangar) -> None:
+def led_elsewhere(loop: Loop) -> None:
     """Let broker 2 lead all that 1 should, at whatever time is looked."""
     held = {f"t-{n}": [1 + n % 2, 2 - n % 2] for n in range(8)}
     state = steady(cluster(held, leaders=dict.fromkeys(held, 2), size_bytes=MB))
 
     def seen(settings: AutopilotSettings) -> Observation:
-        if hangar.unreachable:
+        if loop.unreachable:
             raise UnreachableError("No broker answers at 127.0.0.1:1.")
-        return look(state, settings, now=hangar.time)
+        return look(state, settings, now=loop.time)
 
-    hangar.look = seen  # type: ignore[method-assign]
+    loop.look = seen  # type: ignore[method-assign]
 
 
-def test_leaders_are_given_back_written_down_first_and_cooled_down_after(hangar: Hangar) -> None:
-    led_elsewhere(hangar)
-    assert hangar.fly(looks=3) == ["wait", "act", "elected"]
-    assert hangar.elected == [tp(f"t-{n}") for n in (0, 2, 4, 6)]
-    assert not hangar.runs
-    meant, done = hangar.told[-2:]
+def test_leaders_are_given_back_written_down_first_and_cooled_down_after(loop: Loop) -> None:
+    led_elsewhere(loop)
+    assert loop.run(looks=3) == ["wait", "act", "elected"]
+    assert loop.elected == [tp(f"t-{n}") for n in (0, 2, 4, 6)]
+    assert not loop.runs
+    meant, done = loop.told[-2:]
     assert meant.elected == tuple((tp(f"t-{n}"), 2, 1) for n in (0, 2, 4, 6))
     assert done.text == "4 partitions given back."
-    known = hangar.another().history
-    assert known.acts == hangar.autopilot.history.acts
-    assert known.spent(hangar.time) == (0.0, 4)
+    known = loop.another().history
+    assert known.acts == loop.autopilot.history.acts
+    assert known.spent(loop.time) == (0.0, 4)
     # They are away still: that lasts anew, and is cooled down before.
-    assert hangar.fly(looks=3) == ["wait", "wait"]
-    assert {reason.id for reason in hangar.told[-1].reasons} == {"cool-down"}
-    assert hangar.fly(looks=3) == ["act", "elected", "wait"]
+    assert loop.run(looks=3) == ["wait", "wait"]
+    assert {reason.id for reason in loop.told[-1].reasons} == {"cool-down"}
+    assert loop.run(looks=3) == ["act", "elected", "wait"]
 
 
-def test_suggested_elections_are_written_down_and_no_plan_is_offered(hangar: Hangar) -> None:
-    suggesting(hangar)
-    assert hangar.fly(looks=3) == ["wait", "suggest"]
-    assert hangar.suggestion is not None
-    led_elsewhere(hangar)
-    hangar.autopilot = hangar.another()
-    assert hangar.fly(looks=3) == ["wait", "suggest"]
-    assert len(hangar.told[-1].elected) == 4
-    assert hangar.suggestion is None, "an election is no plan to apply"
-    assert not hangar.elected
+def test_suggested_elections_are_written_down_and_no_plan_is_offered(loop: Loop) -> None:
+    suggesting(loop)
+    assert loop.run(looks=3) == ["wait", "suggest"]
+    assert loop.suggestion is not None
+    led_elsewhere(loop)
+    loop.autopilot = loop.another()
+    assert loop.run(looks=3) == ["wait", "suggest"]
+    assert len(loop.told[-1].elected) == 4
+    assert loop.suggestion is None, "an election is no plan to apply"
+    assert not loop.elected
 
 
-def test_an_election_that_failed_is_told_and_cooled_down_after(hangar: Hangar) -> None:
-    led_elsewhere(hangar)
-    hangar.refused = UnreachableError("No broker answers at 127.0.0.1:1.")
-    assert hangar.fly(looks=3) == ["wait", "act", "failed"]
-    assert hangar.told[-1].text == "No leader was elected: No broker answers at 127.0.0.1:1."
-    hangar.refused = None
-    hangar.fly(looks=2)
-    assert "cool-down" in {reason.id for reason in hangar.told[-1].reasons}
-    assert not hangar.elected
-    assert hangar.another().history.spent(hangar.time) == (0.0, 0)
+def test_an_election_that_failed_is_told_and_cooled_down_after(loop: Loop) -> None:
+    led_elsewhere(loop)
+    loop.refused = UnreachableError("No broker answers at 127.0.0.1:1.")
+    assert loop.run(looks=3) == ["wait", "act", "failed"]
+    assert loop.told[-1].text == "No leader was elected: No broker answers at 127.0.0.1:1."
+    loop.refused = None
+    loop.run(looks=2)
+    assert "cool-down" in {reason.id for reason in loop.told[-1].reasons}
+    assert not loop.elected
+    assert loop.another().history.spent(loop.time) == (0.0, 0)
 
 
 def test_on_the_timeline_an_election_is_told_of_the_brokers_that_it_is_about() -> None:
@@ -474,18 +440,18 @@ def test_on_the_timeline_an_election_is_told_of_the_brokers_that_it_is_about() -
     assert timeline_clause(done) == "elected: 2 partitions given back"
 
 
-def test_other_capacities_are_said_once_and_hold(hangar: Hangar) -> None:
+def test_other_capacities_are_said_once_and_hold(loop: Loop) -> None:
     told = Capacity(125e6)
-    hangar.fly()
-    hangar.seen = replace(look(hot()), capacity=told)
-    assert hangar.fly(looks=3)[:1] == ["capacity"]
-    (said,) = [entry for entry in hangar.log.entries() if entry.what is EntryKind.CAPACITY]
+    loop.run()
+    loop.seen = replace(look(hot()), capacity=told)
+    assert loop.run(looks=3)[:1] == ["capacity"]
+    (said,) = [entry for entry in loop.log.entries() if entry.what is EntryKind.CAPACITY]
     assert said.text == (
         "Brokers can carry in 125 MB/s, out unknown by config.toml; before it was in unknown, "
         "out unknown."
     )
     assert timeline_clause(said) == ""
     # The switch was set with what holds: there is nothing to say.
-    hangar.switch = replace(SWITCH, address=Address("127.0.0.1:1", capacity=told))
-    hangar.autopilot = hangar.another()
-    assert "capacity" not in hangar.fly(looks=2)
+    loop.switch = replace(SWITCH, address=Address("127.0.0.1:1", capacity=told))
+    loop.autopilot = loop.another()
+    assert "capacity" not in loop.run(looks=2)

@@ -36,9 +36,7 @@ def taken(max_bytes: float = inf, max_moves: int = 100) -> list[str]:
         (inf, 0, []),
     ],
 )
-def test_what_relieves_most_for_its_bytes_comes_first(
-    max_bytes: float, max_moves: int, part: list[str]
-) -> None:
+def test_most_relief_for_its_bytes_first(max_bytes: float, max_moves: int, part: list[str]) -> None:
     assert taken(max_bytes, max_moves) == part
 
 

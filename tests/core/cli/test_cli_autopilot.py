@@ -20,8 +20,7 @@ from run_help import TARGETS, TWO, Run, Start, cluster, plan_of
 from core import files, paths
 from core.autopilot import daemon as background
 from core.autopilot import switch as switches
-from core.autopilot.assembly import ROLE
-from core.autopilot.daemon import set_switch
+from core.autopilot.daemon import ROLE, set_switch
 from core.autopilot.decision import Reason
 from core.autopilot.log import DecisionLog, Entry, EntryKind
 from core.autopilot.settings import AutopilotSettings, Mode

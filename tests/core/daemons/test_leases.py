@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from snapshots import make_snapshot
 
-from core import files
+from core import files, paths
 from core.cli.common.signals import exit_cleanly_on_signals
 from core.cli.main import run
 from core.cluster.connect import Address
@@ -56,8 +56,6 @@ def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path)
         stdout=subprocess.PIPE,
         text=True,
     ) as first:
-        assert first.stdout is not None
-        assert first.stdin is not None
         assert first.stdout.readline().strip() == "True"
         with hold_lease(path) as ours:
             assert not ours
@@ -69,7 +67,7 @@ def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path)
         assert ours
 
 
-def test_a_pair_outlives_its_last_reader_by_the_grace_time_only(
+def test_the_grace_time_after_the_last_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
@@ -85,9 +83,7 @@ def test_a_pair_outlives_its_last_reader_by_the_grace_time_only(
     assert readers.are_gone()
 
 
-def test_a_reader_that_was_killed_or_hangs_counts_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_reader_counts_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("core.daemons.heartbeat.time.monotonic", lambda: now)
     folder = readers_folder(tmp_path, "c")
@@ -119,9 +115,7 @@ def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) 
     assert served == [False, True]
 
 
-def test_asking_who_has_a_role_takes_it_from_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_asking_for_a_lease_takes_it_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.daemons.lease.PROBE_SECONDS", 10.0)
     path = lease_file(tmp_path, "c", "collector")
     path.parent.mkdir(parents=True)
@@ -132,83 +126,11 @@ def test_asking_who_has_a_role_takes_it_from_nobody(
             assert ours
 
 
-def test_a_pipeline_that_breaks_off_says_so_to_its_readers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-
+def work_fails(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(_: object) -> None:
         raise RuntimeError("Job aborted: no space left on device\nat org.apache…")
 
     monkeypatch.setattr(service, "_run", breaks)
-    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
-    words = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
-    assert service.main([*words, "--first-trigger", "2"]) == 1
-    trouble = background.pipeline_trouble(tmp_path, "c")
-    assert trouble is not None
-    assert trouble.splitlines()[0].endswith("Job aborted: no space left on device")
-
-
-@pytest.mark.parametrize("cluster_id", ["c", "-kX9_ids-may-begin-so"])
-@pytest.mark.parametrize(
-    "module", ["core.load.daemon", "core.pipeline.service", "core.watch.timeline.daemon"]
-)
-def test_what_serves_reads_the_words_that_it_is_started_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, cluster_id: str
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    spawned: list[list[str]] = []
-
-    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
-        spawned.append(command)
-        return Process.this()
-
-    monkeypatch.setattr(serving, "spawn", spawn)
-    address = Address("127.0.0.1:1", tmp_path / "client.properties")
-    for reader in (
-        background.start_load(address, cluster_id, root=tmp_path),
-        start_recording(address, cluster_id, root=tmp_path),
-    ):
-        assert reader is not None
-        reader.close()
-    (words,) = (command[4:] for command in spawned if command[3] == module)
-    given: list[argparse.Namespace] = []
-
-    def serve(role: str, read: argparse.Namespace, *_: object, **__: object) -> int:
-        given.append(read)
-        return 0
-
-    ours = importlib.import_module(module)
-    monkeypatch.setattr(
-        "core.daemons.service.run_service"
-        if module != "core.pipeline.service"
-        else "core.pipeline.service.run_service",
-        serve,
-    )
-    assert ours.main(words) == 0
-    assert (given[0].cluster_id, given[0].root) == (cluster_id, tmp_path)
-    if module != "core.pipeline.service":
-        assert (given[0].bootstrap, given[0].command_config) == (
-            address.bootstrap,
-            address.command_config,
-        )
-
-
-def test_an_error_of_the_work_is_the_exit_code_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
-    given = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
-    told: list[TrimtabError] = []
-
-    def refused(_: Service) -> None:
-        raise RefusedError("It may not.")
-
-    log = logging.getLogger("trimtab.test-keeper")
-    code = run_service("keeper", given, refused, log=log, on_failure=told.append)
-    assert code == ExitCode.REFUSED
-    assert [str(error) for error in told] == ["It may not."]
-    assert "It may not." in caplog.text
 
 
 def lease_fails(root: Path, _: pytest.MonkeyPatch) -> None:
@@ -225,16 +147,19 @@ def readers_fail(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("fails", "words"),
-    [(lease_fails, "Is a directory"), (readers_fail, "Input/output error")],
+    [
+        (work_fails, "Job aborted: no space left on device"),
+        (lease_fails, "Is a directory"),
+        (readers_fail, "Input/output error"),
+    ],
 )
-def test_who_breaks_off_outside_of_the_work_tells_why_too(
+def test_a_pipeline_that_breaks_off_tells_its_readers_why(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     fails: Callable[[Path, pytest.MonkeyPatch], None],
     words: str,
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
     fails(tmp_path, monkeypatch)
     given = ("--cluster-id", "c", "--root", str(tmp_path), "--trigger", "15")
@@ -246,34 +171,88 @@ def test_who_breaks_off_outside_of_the_work_tells_why_too(
     assert title in caplog.text
 
 
-def test_a_reason_that_cannot_be_told_is_in_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("cluster_id", ["c", "-kX9_ids-may-begin-so"])
+@pytest.mark.parametrize(
+    "module", ["core.load.daemon", "core.pipeline.service", "core.watch.timeline.daemon"]
+)
+def test_what_serves_reads_the_words_that_it_is_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, cluster_id: str
 ) -> None:
+    spawned: list[list[str]] = []
+
+    def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
+        spawned.append(command)
+        return Process.this()
+
+    monkeypatch.setattr(serving, "spawn", spawn)
+    address = Address("127.0.0.1:1", tmp_path / "client.properties")
+    for reader in (
+        background.start_load(address, cluster_id),
+        start_recording(address, cluster_id),
+    ):
+        reader.close()
+    (words,) = (command[4:] for command in spawned if command[3] == module)
+    given: list[argparse.Namespace] = []
+
+    def serve(role: str, read: argparse.Namespace, *_: object, **__: object) -> int:
+        given.append(read)
+        return 0
+
+    ours = importlib.import_module(module)
+    monkeypatch.setattr(
+        "core.daemons.service.run_service"
+        if module != "core.pipeline.service"
+        else "core.pipeline.service.run_service",
+        serve,
+    )
+    assert ours.main(words) == 0
+    assert (given[0].cluster_id, given[0].root) == (cluster_id, paths.load_root())
+    if module != "core.pipeline.service":
+        assert (given[0].bootstrap, given[0].command_config) == (
+            address.bootstrap,
+            address.command_config,
+        )
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Return what does some work in the role of a keeper, and its exit code."""
     monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
-    given = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
+    options = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
+    log = logging.getLogger("trimtab.test-keeper")
+    return lambda work, **more: run_service("keeper", options, work, log=log, **more)
 
-    def refused(_: Service) -> None:
-        raise RefusedError("It may not.")
 
+def refused(_: Service) -> None:
+    raise RefusedError("It may not.")
+
+
+def test_an_error_of_the_work_is_the_exit_code_and_told(
+    served: Callable[..., int], caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[TrimtabError] = []
+    assert served(refused, on_failure=told.append) == ExitCode.REFUSED
+    assert [str(error) for error in told] == ["It may not."]
+    assert "It may not." in caplog.text
+
+
+def test_a_reason_that_cannot_be_told_is_in_the_log(
+    served: Callable[..., int], caplog: pytest.LogCaptureFixture
+) -> None:
     def full(_: TrimtabError) -> None:
         raise OSError(28, "No space left on device")
 
-    log = logging.getLogger("trimtab.test-keeper")
-    assert run_service("keeper", given, refused, log=log, on_failure=full) == ExitCode.REFUSED
+    assert served(refused, on_failure=full) == ExitCode.REFUSED
     assert "It may not." in caplog.text
     assert "No space left on device" in caplog.text
 
 
 def test_the_second_in_a_role_ends_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, served: Callable[..., int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("core.daemons.service.stop_signals", lambda detached: threading.Event())
-    given = build_parser("keeper").parse_args(["--cluster-id", "c", "--root", str(tmp_path)])
     worked: list[Service] = []
-    with hold_lease(lease_file(tmp_path, "c", "keeper")) as ours:
-        assert ours
-        log = logging.getLogger("trimtab.test-keeper")
-        assert run_service("keeper", given, worked.append, log=log) == 0
+    with hold_lease(lease_file(tmp_path, "c", "keeper")):
+        assert served(worked.append) == 0
     assert not worked
     assert "another keeper has this cluster" in caplog.text
 
@@ -308,9 +287,9 @@ def test_what_was_ignored_at_the_start_stops_nothing(ignored: signal.Signals) ->
     assert told.wait(60)
 
 
-def test_a_simulated_cluster_needs_no_pair(tmp_path: Path) -> None:
-    assert background.start_load(Address("sim:/nowhere"), root=tmp_path) is None
-    assert not readers_folder(tmp_path, "c").exists()
+def test_a_simulated_cluster_needs_no_pair() -> None:
+    assert background.start_load(Address("sim:/nowhere"), "c") is None
+    assert not readers_folder(paths.load_root(), "c").exists()
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -319,9 +298,7 @@ def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, 
     return code, said.out, said.err
 
 
-def test_the_snapshot_commands_list_and_show(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_snapshot_ls_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published.write_snapshot(tmp_path, make_snapshot("0001-1"))
     published.write_snapshot(tmp_path, make_snapshot("0001-2"))
     place = ("--snapshots", str(tmp_path))
@@ -358,9 +335,7 @@ def test_one_damaged_manifest_is_named_and_the_others_are_listed(
     assert len(err.splitlines()) == 1
 
 
-def test_a_snapshot_of_a_higher_format_is_one_message_and_exit_code_two(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_snapshot_of_a_higher_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     layout.current(tmp_path, "abc-DEF_1").write_text('{"format": "trimtab.snapshot/9"}')
     code, out, err = command(capsys, "--snapshots", str(tmp_path), "snapshot", "show")
@@ -369,9 +344,7 @@ def test_a_snapshot_of_a_higher_format_is_one_message_and_exit_code_two(
     assert "Install a trimtab that reads trimtab.snapshot/9." in err
 
 
-def test_pipeline_status_tells_what_runs_and_what_was_published(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pipeline_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = command(capsys, "pipeline", "status", "--root", str(tmp_path))
     assert code == 2
     assert "collect" in err
@@ -385,9 +358,7 @@ def test_pipeline_status_tells_what_runs_and_what_was_published(
     assert document["counts"]["quarantined"] == {"negative": 2}
 
 
-def test_segments_that_wait_are_those_no_complete_batch_has_taken(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_segments_that_wait(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster, at = "abc-DEF_1", datetime(2026, 3, 1, 12, tzinfo=UTC)
     hour = layout.spool(tmp_path, cluster) / "date=2026-03-01" / "hour=12"
     hour.mkdir(parents=True)
@@ -463,12 +434,8 @@ def test_without_pyspark_one_sentence_names_the_extra(
     assert len(err.splitlines()) == 2
 
 
-def test_a_pair_that_was_started_a_moment_ago_is_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
-    reader = background.start_load(Address("127.0.0.1:1"), "just-started", root=tmp_path / "load")
-    assert reader is not None
+def test_a_pair_that_has_just_started_is_stopped() -> None:
+    reader = background.start_load(Address("127.0.0.1:1"), "just-started")
     assert len(reader.started) == 2
     reader.stop()
     assert not any(process.alive for process in reader.started)

@@ -1,9 +1,10 @@
-"""What serves a cluster's readers is kept going: it dies, the machine sleeps, its log is short."""
+"""What serves a cluster's readers is kept going, and ends with what it started."""
 
 from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from waiting import eventually
 
-from core import files
+from core import files, paths
 from core.cluster.connect import Address
 from core.daemons import supervisor as serving
 from core.daemons.heartbeat import SILENT_SECONDS, Heartbeat, Readers, readers_folder
@@ -70,9 +71,7 @@ def test_who_deletes_the_readers_folder_wants_no_load(tmp_path: Path) -> None:
     assert not readers_folder(tmp_path, "c").exists()
 
 
-def test_what_ends_is_started_again_and_less_often_when_it_does_not_last(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_does_not_last_is_restarted_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     now, runs = 1000.0, False
     monkeypatch.setattr("core.daemons.supervisor.time.monotonic", lambda: now)
     started: list[float] = []
@@ -103,9 +102,7 @@ def test_what_ends_is_started_again_and_less_often_when_it_does_not_last(
     assert starts_in(300)[0] <= serving.CHECK_SECONDS
 
 
-def test_what_is_too_young_to_hold_its_lease_is_not_started_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_has_no_lease_yet_is_not_started_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     started: list[Process] = []
 
@@ -120,9 +117,7 @@ def test_what_is_too_young_to_hold_its_lease_is_not_started_twice(
     assert len(started) == 1
 
 
-def test_one_that_cannot_be_started_for_now_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_cannot_be_started_for_now_is_tried_again(tmp_path: Path) -> None:
     before = beating()
     tried: list[int] = []
 
@@ -137,10 +132,17 @@ def test_one_that_cannot_be_started_for_now_is_tried_again(
     eventually(lambda: beating() <= before)
 
 
-def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def served() -> tuple[serving.Supervisor, serving.Supervisor]:
+    """Read a cluster's load and its timeline."""
+    address = Address("127.0.0.1:1")
+    reader = background.start_load(address, "c")
+    recording = start_recording(address, "c")
+    assert reader is not None
+    assert recording is not None
+    return reader, recording
+
+
+def test_dead_processes_are_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     before = beating()
     spawned: list[str] = []
@@ -150,14 +152,10 @@ def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_r
         return Process(os.getpid(), "killed for its memory")
 
     monkeypatch.setattr(serving, "spawn", spawn)
-    files.write_text(layout.trouble(tmp_path, "c"), "Of an earlier one.\n")
-    address = Address("127.0.0.1:1")
-    reader = background.start_load(address, "c", root=tmp_path)
-    recording = start_recording(address, "c", root=tmp_path)
-    assert reader is not None
-    assert recording is not None
+    files.write_text(layout.trouble(paths.load_root(), "c"), "Of an earlier one.\n")
+    reader, recording = served()
     assert reader.trouble() is None
-    files.write_text(layout.trouble(tmp_path, "c"), "Java is missing.\n")
+    files.write_text(layout.trouble(paths.load_root(), "c"), "Java is missing.\n")
     modules = ("core.load.daemon", "core.pipeline.service", "core.watch.timeline.daemon")
     eventually(lambda: all(spawned.count(module) > 2 for module in modules))
     assert reader.trouble() == "Java is missing."  # said once, not at each start anew
@@ -165,14 +163,11 @@ def test_dead_collector_pipeline_and_recorder_are_started_again_while_somebody_r
     recording.close()
     eventually(lambda: beating() <= before)
     spawned.clear()
-    assert not Readers(tmp_path, "c").are_present()
+    assert not Readers(paths.load_root(), "c").are_present()
     assert not spawned
 
 
-def test_why_something_cannot_be_started_is_told_until_it_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_why_it_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     full: list[OSError] = []
 
@@ -182,11 +177,7 @@ def test_why_something_cannot_be_started_is_told_until_it_can(
         return Process(os.getpid(), "killed for its memory")
 
     monkeypatch.setattr(serving, "spawn", spawn)
-    address = Address("127.0.0.1:1")
-    reader = background.start_load(address, "c", root=tmp_path)
-    recording = start_recording(address, "c", root=tmp_path)
-    assert reader is not None
-    assert recording is not None
+    reader, recording = served()
     full.append(OSError(28, "No space left on device"))
     why = "cannot be started: No space left on device."
     eventually(lambda: reader.trouble() == f"The collector {why}")
@@ -214,9 +205,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_collector_notes_what_is_new_and_else_a_line_an_hour(
-    clock: list[float], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_collector_logs_what_is_new(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     note = collecting.PollLog()
     away = TrimtabError("No broker answers.")
@@ -259,9 +248,7 @@ def test_a_pipeline_notes_what_is_new_and_else_a_line_an_hour(
 
 
 @pytest.mark.parametrize(("size", "moved"), [(LOG_BYTES + 1, True), (LOG_BYTES, False)])
-def test_a_log_that_has_grown_long_begins_anew_with_the_next_process(
-    tmp_path: Path, size: int, moved: bool
-) -> None:
+def test_a_long_log_begins_anew(tmp_path: Path, size: int, moved: bool) -> None:
     log, old = tmp_path / "role-c.log", tmp_path / "role-c.log.1"
     log.write_bytes(b"-" * size)
     old.write_text("of long ago")
@@ -269,3 +256,34 @@ def test_a_log_that_has_grown_long_begins_anew_with_the_next_process(
     assert process.wait(30)
     assert log.read_bytes() == (b"" if moved else b"-" * size) + b"begun\n"
     assert (old.stat().st_size == size) is moved
+
+
+DEAF = "trap '' TERM; sleep 600 & echo $! > child; wait; wait"
+
+
+INTERRUPTED = """
+import signal, sys, threading
+from core.daemons.process import set_on_signals
+event = threading.Event()
+set_on_signals(event, [signal.SIGTERM])
+with event._cond:
+    signal.raise_signal(signal.SIGTERM)
+sys.exit(not event.wait(60))
+"""
+
+
+def test_a_signal_that_comes_while_its_event_is_being_set_is_heeded() -> None:
+    """As the second of two does: whoever asks twice must not have it hang."""
+    command = [sys.executable, "-P", "-c", INTERRUPTED]
+    assert subprocess.run(command, timeout=120, check=False).returncode == 0
+
+
+def test_what_does_not_end_when_asked_ends_with_what_it_started(tmp_path: Path) -> None:
+    """A pipeline in the middle of a batch has a JVM, which would go on writing."""
+    child = tmp_path / "child"
+    deaf = spawn(["sh", "-c", f"cd {tmp_path}; {DEAF}"], output=tmp_path / "log")
+    eventually(lambda: child.exists() and child.read_text().strip().isdigit())
+    started = Process.of(int(child.read_text()))
+    deaf.stop(0.1)
+    assert not deaf.alive
+    eventually(lambda: not started.alive)

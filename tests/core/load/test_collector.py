@@ -50,6 +50,19 @@ def collector(cluster: SimulatedCluster, root: Path) -> Collector:
     return Collector(cluster, cluster.clock, root, collector_id="here")
 
 
+def begun(cluster: SimulatedCluster, root: Path) -> Collector:
+    """Return a collector that has polled once, ten seconds ago."""
+    one = collector(cluster, root)
+    one.poll()
+    cluster.advance(10)
+    return one
+
+
+def rows_of(polled: PollResult) -> list[dict[str, Any]]:
+    """Return the samples of one poll."""
+    return pq.ParquetFile(polled.segment).read().to_pylist()
+
+
 def poll_for(cluster: SimulatedCluster, root: Path, polls: int) -> list[PollResult]:
     one = collector(cluster, root)
     out = []
@@ -59,9 +72,7 @@ def poll_for(cluster: SimulatedCluster, root: Path, polls: int) -> list[PollResu
     return out
 
 
-def test_each_poll_is_a_segment_with_one_row_a_replica(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_a_poll_is_a_segment_of_a_row_a_replica(cluster: SimulatedCluster, tmp_path: Path) -> None:
     polled = poll_for(cluster, tmp_path, 3)
     assert [p.rows for p in polled] == [6, 6, 6]
     assert [p.with_rates for p in polled] == [0, 3, 3]
@@ -82,19 +93,15 @@ def test_each_poll_is_a_segment_with_one_row_a_replica(
     assert rows["quiet", 0, 3]["in_bytes"] == 0.0
 
 
-def test_offset_deltas_add_up_to_what_the_log_grew(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
-    segments = [p.segment for p in poll_for(cluster, tmp_path, 5)]
+def test_offset_deltas_add_up_to_the_growth(cluster: SimulatedCluster, tmp_path: Path) -> None:
     rows = [
         row
-        for path in segments
-        for row in pq.ParquetFile(path).read().to_pylist()
+        for polled in poll_for(cluster, tmp_path, 5)
+        for row in rows_of(polled)
         if (row["topic"], row["partition"]) == TP and row["is_leader"]
     ]
-    assert (
-        sum(r["offset_delta"] or 0 for r in rows) == rows[-1]["end_offset"] - rows[0]["end_offset"]
-    )
+    grown = rows[-1]["end_offset"] - rows[0]["end_offset"]
+    assert sum(r["offset_delta"] or 0 for r in rows) == grown
 
 
 def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_path: Path) -> None:
@@ -106,24 +113,17 @@ def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_
     assert load.source is Source.LIVE
     assert load.in_bytes_per_s[state.find(TP)] == pytest.approx(4e6, rel=0.02)
     snapshot = locate.newest_snapshot(state.cluster_id, str(tmp_path))
-    assert snapshot is not None
     by_id = {b.broker: b for b in snapshot.brokers}
     assert by_id[2].leader_in_bytes_per_s == pytest.approx(1e6, rel=0.02)
     assert by_id[2].follower_in_bytes_per_s == pytest.approx(4e6, rel=0.02)
     assert by_id[1].out_bytes_per_s == pytest.approx(8e6, rel=0.05)
 
 
-def test_a_stopped_broker_makes_the_poll_partial_and_leaders_move(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
-    one = collector(cluster, tmp_path)
-    one.poll()
-    cluster.advance(10)
+def test_a_stopped_broker_makes_a_poll_partial(cluster: SimulatedCluster, tmp_path: Path) -> None:
+    one = begun(cluster, tmp_path)
     cluster.stop_broker(1)
     cluster.advance(10)
-    segment = one.poll().segment
-    assert segment is not None
-    rows = {(r["topic"], r["broker_id"]): r for r in pq.ParquetFile(segment).read().to_pylist()}
+    rows = {(r["topic"], r["broker_id"]): r for r in rows_of(one.poll())}
     assert Flag(rows["t", 1]["flags"]) & Flag.PARTIAL_POLL
     assert rows["t", 1]["size_bytes"] is None
     assert rows["quiet", 3]["flags"] == 0
@@ -143,21 +143,21 @@ def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
         cluster.advance(10)
         return groups(**more)
 
-    one = collector(cluster, tmp_path)
-    one.poll()
-    cluster.advance(10)
+    one = begun(cluster, tmp_path)
     with monkeypatch.context() as dying:
         dying.setattr(cluster, "fetch_offsets", in_vain)
         dying.setattr(cluster, "describe_groups", listed_late)
-        segments = [one.poll().segment]
-    segments.append(one.poll().segment)
+        polls = [one.poll()]
+    polls.append(one.poll())
     cluster.advance(10)
-    segments.append(one.poll().segment)
+    polls.append(one.poll())
     # The second of them begins as the commits of the first are read: of no time nothing is told.
-    for segment, seconds, commits in zip(segments, (10, 30, 10), (1, 0, 1), strict=True):
-        assert segment is not None
-        rows = pq.ParquetFile(segment).read().to_pylist()
-        led = next(r for r in rows if (r["topic"], r["partition"], r["broker_id"]) == ("t", 0, 1))
+    for polled, seconds, commits in zip(polls, (10, 30, 10), (1, 0, 1), strict=True):
+        led = next(
+            r
+            for r in rows_of(polled)
+            if (r["topic"], r["partition"], r["broker_id"]) == ("t", 0, 1)
+        )
         assert led["dt_ms"] == seconds * 1000
         assert led["in_bytes"] / seconds == pytest.approx(4e6, rel=0.02)
         if commits:
@@ -181,9 +181,7 @@ def test_what_is_read_by_a_group_whose_coordinator_is_away_is_unknown_and_not_0(
             return (Group(group.id, "unknown", "", None, (), {}, fault=away),)
         return (replace(group, committed={}, committed_fault=away),)
 
-    one = collector(cluster, tmp_path)
-    one.poll()
-    cluster.advance(10)
+    one = begun(cluster, tmp_path)
     with monkeypatch.context() as outage:
         outage.setattr(cluster, "describe_groups", without)
         assert out_bytes_per_s(one.poll()) == {"t": None, "quiet": 0.0}
@@ -202,9 +200,7 @@ def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unk
         return (replace(group, protocol="connect", members=(), fault=Fault("NOT_TOLD")),)
 
     monkeypatch.setattr(cluster, "describe_groups", of_workers)
-    one = collector(cluster, tmp_path)
-    one.poll()
-    cluster.advance(10)
+    one = begun(cluster, tmp_path)
     assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
 
 
@@ -218,9 +214,7 @@ def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
         return tuple(group for group in groups() if group.id in there)
 
     monkeypatch.setattr(cluster, "describe_groups", some)
-    one = collector(cluster, tmp_path)
-    one.poll()
-    cluster.advance(10)
+    one = begun(cluster, tmp_path)
     assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": None}
     memory = measure_interval(one.read(), None).memory
     assert set(memory.commits) == {"g"}
@@ -228,9 +222,7 @@ def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
     assert not measure_interval(one.read(), memory).memory.commits, "nothing is kept of who is gone"
 
 
-def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anybody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_coordinator_tells_no_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = SimulatedCluster(
         small_spec(
             {"t": [(1, 2)], "__consumer_offsets": [(3,)]},
@@ -248,17 +240,14 @@ def test_groups_of_a_coordinator_partition_without_leader_are_not_listed_by_anyb
 
 def out_bytes_per_s(polled: PollResult) -> dict[str, float | None]:
     """Return what is read of each topic's partition 0."""
-    assert polled.segment is not None
     return {
         row["topic"]: None if row["out_bytes"] is None else row["out_bytes"] * 1000 / row["dt_ms"]
-        for row in pq.ParquetFile(polled.segment).read().to_pylist()
+        for row in rows_of(polled)
         if row["partition"] == 0 and row["is_leader"]
     }
 
 
-def test_a_moved_replica_starts_a_size_series_of_its_own(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_a_moved_replica_has_its_own_size_series(cluster: SimulatedCluster, tmp_path: Path) -> None:
     one = collector(cluster, tmp_path)
     one.poll()
     cluster.alter_reassignments({TP: (1, 3)})
@@ -266,11 +255,7 @@ def test_a_moved_replica_starts_a_size_series_of_its_own(
     end = cluster.fetch_offsets([TP], OffsetAt.LATEST)[TP]
     one.poll()
     cluster.advance(60)
-    segment = one.poll().segment
-    assert segment is not None
-    rows = [
-        r for r in pq.ParquetFile(segment).read().to_pylist() if (r["topic"], r["partition"]) == TP
-    ]
+    rows = [r for r in rows_of(one.poll()) if (r["topic"], r["partition"]) == TP]
     assert sorted(r["broker_id"] for r in rows) == [1, 3]
     assert next(r for r in rows if r["is_leader"])["end_offset"] > end
 
@@ -292,7 +277,6 @@ def test_the_gate_quarantines_a_bad_segment_with_its_reason(
 ) -> None:
     cluster_id = cluster.spec.cluster_id
     segment = poll_for(cluster, tmp_path, 1)[0].segment
-    assert segment is not None
     name = f"{paths.cluster_folder(cluster_id)}-bad.parquet"
     incoming = layout.incoming(tmp_path) / name
     incoming.write_bytes(segment.read_bytes())
@@ -330,16 +314,13 @@ def test_the_gate_never_fails_over_a_byte_that_has_changed(
 def one_segment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, str]:
     simulated = SimulatedCluster(small_spec({"t": [(1, 2)]}))
     segment = poll_for(simulated, tmp_path_factory.mktemp("spool"), 1)[0].segment
-    assert segment is not None
     return segment, segment.read_bytes(), simulated.spec.cluster_id
 
 
-def test_a_segment_that_goes_bad_in_the_spool_is_swept(
+def test_a_spooled_segment_that_goes_bad_is_swept(
     cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
     first, second = (p.segment for p in poll_for(cluster, tmp_path, 2))
-    assert first is not None
-    assert second is not None
     first.write_bytes(first.read_bytes()[:50])
     assert spool.quarantine_damaged(tmp_path, cluster.spec.cluster_id) == 1
     assert not first.exists()
@@ -361,29 +342,22 @@ def test_a_pipeline_that_starts_at_that_moment_takes_no_segment_from_its_collect
     monkeypatch.setattr(files, "write_whole", write_then_start)
     polled = collector(cluster, tmp_path).poll()
     starting.join()
-    assert polled.segment is not None
     assert polled.segment.exists()
     assert not spool.quarantined_segments(tmp_path, cluster_id)
 
 
-def test_what_no_pipeline_takes_is_dropped_after_two_days(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_what_no_pipeline_takes_goes_in_two_days(cluster: SimulatedCluster, tmp_path: Path) -> None:
     old, *_ = poll_for(cluster, tmp_path, 1)
-    assert old.segment is not None
     hour = old.segment.parent
     left = hour.stat().st_mtime - spool.SPOOL_SECONDS - 60
     os.utime(hour, (left, left))
     cluster.advance(3600)
     new, *_ = poll_for(cluster, tmp_path, 1)
     assert not hour.exists()
-    assert new.segment is not None
     assert new.segment.exists()
 
 
-def test_what_was_half_written_when_a_collector_died_is_cleared_away(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_what_a_dead_collector_half_wrote_goes(cluster: SimulatedCluster, tmp_path: Path) -> None:
     poll_for(cluster, tmp_path, 1)
     cluster_id = cluster.spec.cluster_id
     half = layout.incoming(tmp_path) / f".tmp-1-{paths.cluster_folder(cluster_id)}-x.parquet"
@@ -417,13 +391,10 @@ def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
     last = heard[2]
     assert isinstance(last, PollResult)
     assert last.segment is not None
-    rows = pq.ParquetFile(last.segment).read().to_pylist()
-    assert {row["dt_ms"] for row in rows if row["is_leader"]} == {20_000}
+    assert {row["dt_ms"] for row in rows_of(last) if row["is_leader"]} == {20_000}
 
 
-def test_a_collector_that_starts_again_at_once_never_uses_a_poll_id_twice(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_no_poll_id_is_used_twice_by_a_restart(cluster: SimulatedCluster, tmp_path: Path) -> None:
     first = collector(cluster, tmp_path).poll()
     cluster.advance(0.2)
     second = collector(cluster, tmp_path).poll()
@@ -431,12 +402,9 @@ def test_a_collector_that_starts_again_at_once_never_uses_a_poll_id_twice(
     assert second.segment != first.segment
 
 
-def test_old_segments_are_archived_and_then_deleted(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+def test_old_segments_are_archived_then_deleted(cluster: SimulatedCluster, tmp_path: Path) -> None:
     cluster_id = cluster.spec.cluster_id
     segment = poll_for(cluster, tmp_path, 1)[0].segment
-    assert segment is not None
     written_at = segment.stat().st_mtime
     spool.archive_segment(tmp_path, cluster_id, segment)
     archived = list(layout.archive(tmp_path, cluster_id).rglob("*.parquet"))

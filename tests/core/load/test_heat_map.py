@@ -1,4 +1,4 @@
-"""Heat maps: what each broker carries of each topic, and how far that is from its fair share."""
+"""Heat maps: what each broker carries of each topic, how far off its fair share, and verdicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import pytest
 from clusters import cluster, load_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated import small_spec
 
+from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
+from core.cluster.metadata import Broker, LogDir
+from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.load.view import heat as heat_module
@@ -87,9 +91,7 @@ def test_what_nobody_knows_is_unknown_and_not_zero() -> None:
     st.lists(st.tuples(st.integers(1, 4), st.floats(0, 1e9)), min_size=1, max_size=40),
     st.sampled_from([Metric.IN, Metric.OUT, Metric.LEADERS]),
 )
-def test_nothing_is_lost_between_cells_rows_and_brokers(
-    partitions: list[tuple[int, float]], metric: Metric
-) -> None:
+def test_cells_rows_and_brokers_add_up(partitions: list[tuple[int, float]], metric: Metric) -> None:
     state, load = spread([leader for leader, _ in partitions], [rate for _, rate in partitions])
     heat, totals = heat_map(state, load, metric), broker_totals(state, load)
     assert np.nansum(heat.values) == pytest.approx(heat.total.sum())
@@ -258,9 +260,7 @@ def test_troubles_in_words(state: ClusterState, sentence: str) -> None:
     st.lists(st.sets(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=12),
     st.lists(st.sampled_from(["a", "b", "c", None]), min_size=6, max_size=6),
 )
-def test_a_partition_shares_a_rack_where_more_racks_could_hold_it(
-    held: list[set[int]], racks: list[str | None]
-) -> None:
+def test_a_partition_that_shares_a_rack(held: list[set[int]], racks: list[str | None]) -> None:
     named = {rack for rack in racks if rack is not None}
     state = cluster(
         {f"t-{n}": sorted(brokers) for n, brokers in enumerate(held)},
@@ -343,3 +343,52 @@ def test_a_plan_begins_with_the_totals_of_the_map(known: str) -> None:
     ):
         np.testing.assert_array_equal(totals.values[metric], values)
     np.testing.assert_array_equal(totals.disk_used, before.disk_fraction)
+
+
+HIGHEST = 2**31 - 1
+
+
+def test_a_broker_with_the_highest_id_takes_no_more_memory() -> None:
+    """Counted by id, one verdict would take 16 GiB."""
+    spec = small_spec({"t": [(1, HIGHEST), (1, 2)]}, racks={1: "a", 2: "a", HIGHEST: "b"})
+    state = SimulatedCluster(spec).describe_cluster()
+    behind = replace(state, in_sync=state.replica_broker != HIGHEST)
+    found = {verdict.id: verdict for verdict in verdicts(behind, load_of(behind))}
+    assert found["racks"].sentence == "1 share a rack"
+    assert found["out-of-sync"].broker == HIGHEST
+
+
+@pytest.mark.parametrize(
+    ("used", "said"),
+    [
+        (0.5, {"b2 log dir failed"}),
+        (0.97, {"b2 log dir failed", "b1 disk 97%"}),
+    ],
+)
+def test_a_log_dir_that_failed_is_no_disk_that_is_fine(used: float, said: set[str]) -> None:
+    """Its sizes are unknown, so that by the others alone all disks would seem to be."""
+    state = cluster({"t-0": [1, 2]}, size_bytes=1)
+    full = LogDir("/a", 1_000, round(1_000 * (1 - used)))
+    failed = LogDir("/b", error="KAFKA_STORAGE_ERROR")
+    state = state.with_brokers([Broker(1, log_dirs=(full,)), Broker(2, log_dirs=(failed,))])
+    found = [one for one in verdicts(state, load_of(state)) if one.id == "disks"]
+    assert {one.sentence for one in found} == said
+    assert {one.weight for one in found} == {Weight.ACT}
+
+
+@pytest.mark.parametrize(
+    ("hidden", "ids"),
+    [
+        (None, ["disks", "racks"]),
+        (HiddenTopics(), ["disks", "racks"]),
+        (HiddenTopics(2, (HiddenLogDir(1, "/a", 2, 3, 500),)), ["skew-size", "hidden", "disks"]),
+        (HiddenTopics(why_unknown="nobody told"), ["hidden", "disks"]),
+    ],
+)
+def test_what_is_hidden_is_told_of_and_nothing_is_fine_beside_it_that_it_may_break(
+    hidden: HiddenTopics | None, ids: list[str]
+) -> None:
+    state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, size_bytes=100, disk_bytes=(1_000, 500))
+    brokers = [replace(b, rack="ab"[b.id - 1]) for b in state.brokers]
+    state = replace(state.with_brokers(brokers), hidden=hidden)
+    assert [one.id for one in verdicts(state, load_of(state))] == ids

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,13 +28,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
-def simulator(home: Path) -> Iterator[Simulator]:
+def simulator() -> Iterator[Simulator]:
     simulator = start_simulator(3, 6, 120)
     yield simulator
     simulator.stop()
@@ -112,7 +105,7 @@ def test_a_stopped_simulator_leaves_neither_socket_nor_snapshots(simulator: Simu
         connect(simulator.address)
 
 
-def test_a_simulator_ends_with_its_owner(home: Path) -> None:
+def test_a_simulator_ends_with_its_owner() -> None:
     script = (
         "from core.load.simulator import start_simulator\n"
         "print(start_simulator(3, 3, 10).process.pid, flush=True)\n"
@@ -126,9 +119,7 @@ def test_a_simulator_ends_with_its_owner(home: Path) -> None:
     assert list(paths.runtime_dir().iterdir()) == []
 
 
-def test_a_simulator_that_cannot_start_says_where_to_look(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_simulator_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(UnreachableError, match=r"simulator\.log"):
         start_simulator()

@@ -34,9 +34,7 @@ def verify(
     return code, document, out
 
 
-def test_what_is_as_it_was_published_is_sound(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_published_is_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published.write_snapshot(tmp_path, make_snapshot("0001-00000001"))
     published.write_snapshot(tmp_path, make_snapshot(NAME))
     code, document, out = verify(tmp_path, capsys)
@@ -150,9 +148,7 @@ def test_what_is_not_is_named_with_what_to_do(
     assert problem["next"] in out
 
 
-def test_a_later_format_is_not_called_damage(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_later_format_is_no_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published.write_snapshot(tmp_path, make_snapshot(NAME))
     layout.current(tmp_path, CLUSTER).write_text('{"format": "trimtab.snapshot/9"}')
     code, document, _ = verify(tmp_path, capsys)

@@ -76,7 +76,6 @@ def test_the_load_of_a_moment_is_that_of_the_window_it_lies_in(tmp_path: Path) -
     )
     for seconds in (0, 299):
         found = locate.load_at(CLUSTER, state, start + timedelta(seconds=seconds), str(tmp_path))
-        assert found is not None
         assert found.in_bytes_per_s.tolist()[0] == 100.0
         assert np.isnan(found.in_bytes_per_s[1]), "it was not measured"
         assert np.isnan(found.out_bytes_per_s).all()
@@ -164,7 +163,6 @@ def test_what_a_clock_that_was_ahead_has_published_is_not_the_newest(
     live = make_snapshot(source=Source.LIVE, window_end=now + timedelta(seconds=live_ahead))
     published.write_live(tmp_path, live)
     found = locate.newest_snapshot(CLUSTER, str(tmp_path))
-    assert found is not None
     assert found.source is source
 
 
@@ -182,7 +180,6 @@ def test_what_knows_sizes_only_gives_way_to_what_knows_rates(
     published.write_snapshot(tmp_path, snapshot(Source.SPARK, known=published_rates))
     published.write_live(tmp_path, snapshot(Source.LIVE, known=live_rates))
     found = locate.newest_snapshot(CLUSTER, str(tmp_path))
-    assert found is not None
     assert found.source is source
 
 

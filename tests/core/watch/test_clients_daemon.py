@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from waiting import eventually
 
-from core import files
+from core import files, paths
 from core.cluster.connect import Address
 from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import Process, spawn
@@ -28,9 +28,9 @@ class Beat:
 
 
 @pytest.fixture
-def left(tmp_path: Path) -> Path:
+def left() -> Path:
     """What a probe reported last that had no time to take its report away."""
-    report = layout.clients(tmp_path, "c")
+    report = layout.clients(paths.load_root(), "c")
     files.write_text(report, "{}")
     return report
 
@@ -55,28 +55,24 @@ def test_a_probe_that_runs_already_is_not_waited_for(tmp_path: Path) -> None:
     assert beat.closed
 
 
-def test_what_a_killed_probe_left_is_not_taken_for_the_next_ones_report(
-    tmp_path: Path, left: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_probe_left_is_no_report(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*words: object, **more: object) -> Process:
-        background.write_trouble(tmp_path, "c", AccessDeniedError("This user may not."))
+        background.write_trouble(paths.load_root(), "c", AccessDeniedError("This user may not."))
         return ENDED
 
     monkeypatch.setattr(background, "start_daemon", start)
     with pytest.raises(TrimtabError, match="This user may not"):
-        background.start_probe(NOWHERE, "c", root=tmp_path).wait()
+        background.start_probe(NOWHERE, "c").wait()
 
 
-def test_a_living_probe_keeps_its_report(tmp_path: Path, left: Path) -> None:
-    with hold_lease(lease_file(tmp_path, "c", background.ROLE)) as ours:
+def test_a_living_probe_keeps_its_report(left: Path) -> None:
+    with hold_lease(lease_file(paths.load_root(), "c", background.ROLE)) as ours:
         assert ours
-        background.start_probe(NOWHERE, "c", root=tmp_path).close()
+        background.start_probe(NOWHERE, "c").close()
     assert left.exists()
 
 
-def test_a_probe_that_does_not_begin_in_time_is_ended_and_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_probe_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "START_SECONDS", 0.0)
     idle = [sys.executable, "-c", "import signal; signal.pause()"]
     hangs = spawn(idle, output=tmp_path / "log")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from core.cluster.probe.probe_config import quantile
 from core.cluster.probe.round_trip import ClientSide, ProbeResult
 from core.watch.clients.health_detector import (
     ErrorSubject,
@@ -12,18 +15,99 @@ from core.watch.clients.health_detector import (
     error_subject,
     error_text,
     format_milliseconds,
-    worst_broker,
 )
+from core.watch.clients.latency import Latency, LatencyWindow, SlowDetector
+
+
+@pytest.mark.parametrize(
+    ("waits", "p50", "p99"),
+    [
+        ([5.0], 5.0, 5.0),
+        ([1.0, 9.0], 1.0, 9.0),
+        ([3.0, 1.0, 2.0], 2.0, 3.0),
+        ([float(n) for n in range(1, 101)], 50.0, 99.0),
+        ([1.0] * 99 + [700.0], 1.0, 1.0),
+        ([1.0] * 98 + [700.0] * 2, 1.0, 700.0),
+    ],
+)
+def test_quantiles_are_of_the_nearest_rank(waits: list[float], p50: float, p99: float) -> None:
+    window = LatencyWindow(30)
+    for waited in waits:
+        window.add(100.0, waited)
+    assert window.wait(101.0) == Latency(len(waits), p50, p99)
+
+
+def test_a_window_holds_exactly_its_last_seconds() -> None:
+    chance = random.Random(7)
+    window, every = LatencyWindow(30), list[tuple[float, float]]()
+    now = 0.0
+    for _ in range(2000):
+        now += chance.expovariate(4)
+        every.append((now, chance.choice([1.0, 2.0, 2.0, 80.0])))
+        window.add(*every[-1])
+        held = sorted(waited for at, waited in every if at > now - 30)
+        assert window.wait(now) == Latency(len(held), quantile(held, 0.5), quantile(held, 0.99))
+
+
+def test_a_window_that_nothing_came_into_is_empty() -> None:
+    window = LatencyWindow(30)
+    window.add(0.0, 5.0)
+    assert window.wait(29.9).messages == 1
+    assert window.wait(30.0) == Latency(0, None, None)
+
+
+def band_after(p99s: list[float], messages: int = 120) -> SlowDetector:
+    band = SlowDetector()
+    for second, p99 in enumerate(p99s):
+        band.look(float(second), Latency(messages, 1.0, p99))
+    return band
+
+
+USUAL = [4.0] * 60
+
+
+@pytest.mark.parametrize(
+    ("p99s", "slow"),
+    [
+        (USUAL, False),
+        ([*USUAL, 99.0], False),  # 25 times as long, and still quick
+        ([*USUAL, 100.0], True),
+        ([*[30.0] * 60, 299.0], False),  # less than ten times as long
+        ([*[30.0] * 60, 300.0], True),
+        ([*[4.0] * 29, 900.0], False),  # nothing is usual yet
+        ([*[4.0] * 30, 900.0], True),
+        ([*USUAL, 900.0, 60.0], True),  # on its way back
+        ([*USUAL, 900.0, 50.0], False),
+        ([*USUAL, *[900.0] * 700], True),  # long, and still not usual
+    ],
+)
+def test_slow_is_ten_times_the_usual_and_at_least_100_ms(p99s: list[float], slow: bool) -> None:
+    assert (band_after(p99s).slow_since is not None) is slow
+
+
+def test_a_few_messages_are_no_reason() -> None:
+    assert band_after([*USUAL]).usual_ms == 4.0
+    band = band_after(USUAL)
+    band.look(60.0, Latency(19, 1.0, 900.0))
+    assert band.slow_since is None
+    band.look(61.0, Latency(20, 1.0, 900.0))
+    assert band.slow_since == 61.0
+
+
+def test_what_is_usual_is_of_the_last_ten_minutes_without_what_was_slow() -> None:
+    band = band_after([*[4.0] * 600, *[900.0] * 50, *[8.0] * 302])
+    assert band.usual_ms == 8.0
+
 
 PRODUCE, FETCH = ClientSide.PRODUCE, ClientSide.FETCH
 
 
 class Played:
-    """An eye on brokers 1 and 2 that hears of four messages a second, with a clock of its own."""
+    """A detector for brokers 1 and 2 that hears of four messages a second by a clock of its own."""
 
     def __init__(self, brokers: tuple[int, ...] = (1, 2)) -> None:
-        self.eye = HealthDetector()
-        self.eye.follow(brokers, brokers)
+        self.detector = HealthDetector()
+        self.detector.follow(brokers, brokers)
         self.brokers = brokers
         self.now = 0.0
         self.number = 0
@@ -37,19 +121,35 @@ class Played:
             for broker in self.brokers:
                 if broker != without:
                     self.number += 1
-                    self.eye.hear(ProbeResult(self.now, PRODUCE, broker, self.number, ms))
-                    self.eye.hear(ProbeResult(self.now, FETCH, broker, self.number, ms + 1))
+                    self.answers(broker, PRODUCE, ms)
+                    self.answers(broker, FETCH, ms + 1)
             if self.now % 1 == 0:
                 self.look()
 
+    def answers(self, broker: int, side: ClientSide, ms: float = 2.0) -> None:
+        self.detector.hear(ProbeResult(self.now, side, broker, self.number, ms))
+
     def fails(self, broker: int | None, error: str, side: ClientSide = PRODUCE) -> None:
-        self.eye.hear(ProbeResult(self.now, side, broker, error=error))
+        self.detector.hear(ProbeResult(self.now, side, broker, error=error))
 
     def look(self) -> None:
-        self.told += [(one.at, one.text) for one in self.eye.look(self.now)]
+        self.told += [(one.at, one.text) for one in self.detector.look(self.now)]
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for _, text in self.told]
 
     def health(self, broker: int) -> Health:
-        return next(one.health for one in self.eye.seen() if one.broker == broker)
+        return next(one.health for one in self.detector.health() if one.broker == broker)
+
+
+@pytest.fixture
+def played() -> Played:
+    """What has been well for ten seconds."""
+    found = Played()
+    found.fine(10)
+    assert found.told == []
+    return found
 
 
 @pytest.mark.parametrize(
@@ -85,10 +185,7 @@ def test_librdkafka_has_these_errors() -> None:
     assert named - ours - known <= newer
 
 
-def test_an_error_is_told_once_and_so_is_its_end() -> None:
-    played = Played()
-    played.fine(10)
-    assert played.told == []
+def test_an_error_is_told_once_and_so_is_its_end(played: Played) -> None:
     played.fails(2, "_TRANSPORT")
     played.fails(2, "_TRANSPORT", FETCH)
     played.fine(4.1, without=2)
@@ -102,25 +199,19 @@ def test_an_error_is_told_once_and_so_is_its_end() -> None:
     assert played.health(1) is played.health(2) is Health.FINE
 
 
-def test_each_kind_of_error_is_told() -> None:
-    played = Played()
-    played.fine(10)
-    played.fails(2, "NOT_LEADER_FOR_PARTITION")
-    played.fails(2, "_TRANSPORT")
-    played.fine(5, without=2)
-    played.fails(2, "_MSG_TIMED_OUT")
-    played.fails(2, "_MSG_TIMED_OUT")
-    played.fine(1, without=2)
-    assert [text for _, text in played.told] == [
+def test_each_kind_of_error_is_told(played: Played) -> None:
+    errors = ("NOT_LEADER_FOR_PARTITION", "_TRANSPORT", "_MSG_TIMED_OUT", "_MSG_TIMED_OUT")
+    for error in errors:
+        played.fails(2, error)
+        played.fine(2, without=2)
+    assert played.texts == [
         "broker 2: not leader or follower",
         "broker 2: transport failure",
         "broker 2: timed out",
     ]
 
 
-def test_a_broker_that_answers_and_fails_again_has_not_recovered() -> None:
-    played = Played()
-    played.fine(10)
+def test_a_broker_that_answers_and_fails_again_has_not_recovered(played: Played) -> None:
     for _ in range(5):
         played.fails(2, "NOT_LEADER_FOR_PARTITION")
         played.fine(0.75)
@@ -129,121 +220,99 @@ def test_a_broker_that_answers_and_fails_again_has_not_recovered() -> None:
     assert played.told[1:] == [(13.25, "broker 2: answers again after 3.2 s")]
 
 
-def test_a_side_that_failed_has_to_answer_too() -> None:
-    played = Played()
-    played.fine(10)
+def test_a_side_that_failed_has_to_answer_too(played: Played) -> None:
     played.fails(2, "_TRANSPORT", FETCH)
     for _ in range(20):
         played.now += 0.25
         played.number += 1
-        played.eye.hear(ProbeResult(played.now, PRODUCE, 2, played.number, 2.0))
+        played.answers(2, PRODUCE)
     played.look()
     assert played.health(2) is Health.FAILING
     played.fine(3)
     assert played.told[-1] == (15.25, "broker 2: answers again after 5.2 s")
 
 
-def test_what_nobody_can_read_is_a_fetch_that_timed_out() -> None:
-    played = Played()
-    played.fine(10)
+def test_what_nobody_can_read_is_a_fetch_that_timed_out(played: Played) -> None:
     for _ in range(24):
         played.fine(0.25, without=2)
         played.number += 1
-        played.eye.hear(ProbeResult(played.now, PRODUCE, 2, played.number, 2.0))
+        played.answers(2, PRODUCE)
         played.look()
-    assert [text for _, text in played.told] == ["broker 2: fetch timed out"]
+    assert played.texts == ["broker 2: fetch timed out"]
     played.fine(2)
-    assert played.told[-1][1].startswith("broker 2: answers again")
+    assert played.texts[-1].startswith("broker 2: answers again")
 
 
-def test_what_is_read_before_its_acks_are_heard_of_is_read() -> None:
-    played = Played((1,))
-    played.fine(2)
-    played.eye.hear(ProbeResult(2.1, FETCH, 1, 1000, 2.0))
-    played.eye.hear(ProbeResult(2.2, PRODUCE, 1, 1000, 2.0))
+def test_what_is_read_before_its_acks_are_heard_of_is_read(played: Played) -> None:
+    played.number = 1000
+    played.answers(1, FETCH)
+    played.answers(1, PRODUCE)
     played.now = 60.0
     played.look()
     assert played.told == []
 
 
-def test_all_brokers_down_is_told_when_they_are() -> None:
-    played = Played()
-    played.fine(10)
+def test_all_brokers_down_is_told_when_they_are(played: Played) -> None:
     played.fails(None, "_ALL_BROKERS_DOWN")
     played.fails(2, "_TRANSPORT")
     played.fine(2, without=2)
-    assert [text for _, text in played.told] == ["broker 2: transport failure"]
+    assert played.texts == ["broker 2: transport failure"]
     played.fails(1, "_TRANSPORT")
     played.look()
-    assert [text for _, text in played.told][1:] == [
-        "all brokers down",
-        "broker 1: transport failure",
-    ]
+    assert played.texts[1:] == ["all brokers down", "broker 1: transport failure"]
     played.fine(3)
-    assert "brokers answer again after 4.0 s" in [text for _, text in played.told]
+    assert "brokers answer again after 4.0 s" in played.texts
 
 
-def test_all_brokers_down_is_not_told_while_one_answers() -> None:
-    played = Played()
-    played.fine(10)
+def test_all_brokers_down_is_not_told_while_one_answers(played: Played) -> None:
     played.fails(None, "_ALL_BROKERS_DOWN")
     played.fine(20)
     played.fails(1, "_TRANSPORT")
     played.fails(2, "_TRANSPORT")
     played.look()
-    assert "all brokers down" not in [text for _, text in played.told]
+    assert "all brokers down" not in played.texts
 
 
-def test_a_slow_broker_is_told_once_and_so_is_its_end() -> None:
-    played = Played()
-    played.fine(60)
+def test_a_slow_broker_is_told_once_and_so_is_its_end(played: Played) -> None:
+    played.fine(50)
     played.brokers = (2,)
     played.fine(20, ms=250.0)
-    assert [text for _, text in played.told] == [
+    assert played.texts == [
         "broker 2: slow, produce p99 250 ms (usually 2.0 ms), fetch p99 251 ms (usually 3.0 ms)"
     ]
     assert played.health(2) is Health.SLOW
-    assert worst_broker(played.eye.seen()) is not None
     played.fine(60)
     assert played.told[1:] == [(110.0, "broker 2: as fast as usual after 49 s")]
-    assert worst_broker(played.eye.seen()) is None
 
 
-def test_what_waited_for_a_dead_broker_is_not_told_as_slow() -> None:
-    played = Played()
-    played.fine(60)
+def test_what_waited_for_a_dead_broker_is_not_told_as_slow(played: Played) -> None:
+    played.fine(50)
     played.fails(2, "_TRANSPORT")
     played.fine(4, without=2)
     for _ in range(30):  # what was queued meanwhile comes through at once
         played.number += 1
-        played.eye.hear(ProbeResult(played.now, PRODUCE, 2, played.number, 3900.0))
-        played.eye.hear(ProbeResult(played.now, FETCH, 2, played.number, 3900.0))
+        played.answers(2, PRODUCE, 3900.0)
+        played.answers(2, FETCH, 3900.0)
     played.fine(60)
-    assert [text for _, text in played.told] == [
-        "broker 2: transport failure",
-        "broker 2: answers again after 4.0 s",
-    ]
+    assert played.texts == ["broker 2: transport failure", "broker 2: answers again after 4.0 s"]
 
 
-def test_brokers_come_and_go() -> None:
-    played = Played()
-    played.fine(10)
-    played.eye.follow((1, 2, 3), (1, 3))
+def test_brokers_come_and_go(played: Played) -> None:
+    played.detector.follow((1, 2, 3), (1, 3))
     assert played.health(3) is Health.WAITING
     played.fails(2, "_TRANSPORT")
     assert played.health(2) is Health.DOWN
-    played.eye.follow((1, 3), (1, 3))
-    assert [one.broker for one in played.eye.seen()] == [1, 3]
+    played.detector.follow((1, 3), (1, 3))
+    assert [one.broker for one in played.detector.health()] == [1, 3]
     played.fails(2, "_TRANSPORT")
     played.look()
-    assert [text for _, text in played.told] == ["broker 2: transport failure"]
+    assert played.texts == ["broker 2: transport failure"]
 
 
-def test_a_right_that_is_missing_is_no_broker_s_trouble() -> None:
-    played = Played()
+def test_a_right_that_is_missing_is_no_broker_s_trouble(played: Played) -> None:
     played.fails(1, "TOPIC_AUTHORIZATION_FAILED")
     played.look()
-    assert played.eye.denied == "produce"
+    assert played.detector.denied == "produce"
     assert played.told == []
 
 

@@ -11,7 +11,16 @@ from run_help import Faulty, cluster
 from core.cluster.groups import Group, Member
 from core.cluster.simulation.spec import GroupSpec
 from core.errors import AccessDeniedError
-from core.watch.groups.lag import GroupSample, Pace, Rates, build_views, fetch_group_sample
+from core.watch.groups.lag import (
+    MIN_RATE_SECONDS,
+    RATE_SECONDS,
+    GroupSample,
+    GroupSamples,
+    Pace,
+    Rates,
+    build_views,
+    fetch_group_sample,
+)
 
 
 def member(id: str, *read: str) -> Member:
@@ -104,27 +113,36 @@ def test_a_group_has_caught_up_with_its_last_partition(
     assert (view.catch_up_seconds, [str(p.tp) for p in view.never]) == (seconds, never)
 
 
-def test_a_message_that_is_not_committed_yet_stops_no_group() -> None:
-    before = looked(0, {"t-0": 10, "t-1": 500}, group({"t-0": 10, "t-1": 400}))
-    now = looked(10, {"t-0": 11, "t-1": 600}, group({"t-0": 10, "t-1": 590}))
+@pytest.mark.parametrize(
+    ("before", "now", "pace"),
+    [
+        pytest.param(
+            looked(0, {"t-0": 10, "t-1": 500}, group({"t-0": 10, "t-1": 400})),
+            looked(10, {"t-0": 11, "t-1": 600}, group({"t-0": 10, "t-1": 590})),
+            (Pace.KEEPS_UP, [Pace.FALLS_BEHIND, Pace.KEEPS_UP]),
+            id="a message that is not committed yet stops no group",
+        ),
+        pytest.param(
+            looked(0, {"t-0": 1000, "t-1": 1000}, group({"t-0": 900, "t-1": 500})),
+            looked(10, {"t-0": 1000, "t-1": 1000}, group({"t-0": 0, "t-1": 700})),
+            (Pace.UNKNOWN, [Pace.UNKNOWN, Pace.CATCHES_UP]),
+            id="a partition that was reset leaves the time unknown",
+        ),
+        pytest.param(
+            looked(0, {"t-0": 1000}, group({"t-0": 900, "t-1": 500})),
+            looked(10, {"t-0": 1100}, group({"t-0": 1090, "t-1": 500})),
+            (Pace.UNKNOWN, [Pace.KEEPS_UP, Pace.UNKNOWN]),
+            id="nobody tells the end of one",
+        ),
+    ],
+)
+def test_a_groups_pace_is_not_better_than_what_is_known(
+    before: GroupSample, now: GroupSample, pace: tuple[Pace, list[Pace]]
+) -> None:
     (view,) = build_views(now, before)
-    assert view.partitions[0].pace is Pace.FALLS_BEHIND
-    assert (view.pace, view.never) == (Pace.KEEPS_UP, ())
-
-
-def test_a_partition_that_was_reset_leaves_the_time_unknown() -> None:
-    before = looked(0, {"t-0": 1000, "t-1": 1000}, group({"t-0": 900, "t-1": 500}))
-    now = looked(10, {"t-0": 1000, "t-1": 1000}, group({"t-0": 0, "t-1": 700}))
-    (view,) = build_views(now, before)
-    assert (view.pace, view.catch_up_seconds) == (Pace.UNKNOWN, None)
-
-
-def test_a_group_does_not_keep_up_with_what_nobody_tells_the_end_of() -> None:
-    before = looked(0, {"t-0": 1000}, group({"t-0": 900, "t-1": 500}))
-    now = looked(10, {"t-0": 1100}, group({"t-0": 1090, "t-1": 500}))
-    (view,) = build_views(now, before)
-    assert (view.lag, view.partitions[1].lag) == (10, None)
-    assert (view.pace, view.catch_up_seconds) == (Pace.UNKNOWN, None)
+    assert (view.pace, [p.pace for p in view.partitions]) == pace
+    assert (view.catch_up_seconds is None) is (view.pace is Pace.UNKNOWN)
+    assert view.never == ()
 
 
 def test_groups_come_and_go_between_looks() -> None:
@@ -146,3 +164,50 @@ def test_ends_that_may_not_be_asked_for_are_unknown() -> None:
     assert seen.ends_fault == "The cluster says no."
     (view,) = build_views(seen)
     assert (view.lag, len(view.group.members)) == (None, 1)
+
+
+# -- rates over several looks ----------------------------------------------------------------------
+
+
+def committed(at: float, offset: int | None) -> GroupSample:
+    """Look at a group that reads t-0; produced are 10 a second."""
+    groups = () if offset is None else (group({"t-0": offset}),)
+    return GroupSample(at, groups, {tp("t-0"): 1000 + int(at * 10)})
+
+
+def followed(*looks: GroupSample) -> GroupSamples:
+    found = GroupSamples(looks[0])
+    for look in looks[1:]:
+        found = found.then(look)
+    return found
+
+
+def test_one_look_and_looks_close_together_tell_no_rate() -> None:
+    assert followed(committed(0, 0)).views[0].rates is None
+    soon = followed(*(committed(at, 0) for at in (0, 1, 2, MIN_RATE_SECONDS - 1)))
+    assert (soon.views[0].rates, soon.over_seconds) == (None, None)
+
+
+def test_commits_every_five_seconds_tell_a_steady_rate() -> None:
+    # 20 a second are read, and committed each 5 s: from one look to the next it is 0 or 100.
+    looks = [committed(at, at // 5 * 100) for at in range(61)]
+    found = followed(*looks)
+    assert found.over_seconds == RATE_SECONDS
+    assert found.views[0].rates == Rates(20.0, 10.0)
+
+
+def test_few_looks_are_kept_however_long_it_goes_on() -> None:
+    found = followed(*(committed(at, 0) for at in range(200)))
+    assert len(found.earlier) <= RATE_SECONDS / MIN_RATE_SECONDS + 1
+
+
+def test_looks_that_are_far_apart_tell_a_rate_between_the_last_two() -> None:
+    found = followed(committed(0, 0), committed(100, 1000), committed(200, 3000))
+    assert (found.over_seconds, found.views[0].rates) == (100.0, Rates(20.0, 10.0))
+
+
+def test_a_group_that_vanished_is_gone_and_one_that_comes_has_no_rate_yet() -> None:
+    gone = followed(committed(0, 0), committed(10, None))
+    assert gone.views == ()
+    assert gone.then(committed(11, 100)).views[0].rates == Rates(100 / 11, 10.0)
+    assert followed(committed(0, None), committed(10, 100)).views[0].rates is None

@@ -46,69 +46,70 @@ THREE = group(a=("t-0",), b=("t-1",), c=("t-2",))
 FOUR = group(a=("t-0",), b=("t-1",), c=("t-2",), d=())
 
 
-def test_members_that_join_one_after_another() -> None:
-    assert told([], [ONE], [ONE], [TWO], [THREE], [FOUR]) == [
-        "g was assigned: 1 member, 3 partitions",
-        "g rebalanced: 2 members, 2+1 partitions; b joined",
-        "g rebalanced: 3 members, 1+1+1 partitions; c joined",
-        "g rebalanced: 4 members, 1+1+1 partitions, 1 idle; d joined",
-    ]
+HALF = group(state="preparing_rebalancing", a=(), b=())
+ON = group(state="reconciling", a=ALL, b=())
+MORE = group(state="reconciling", a=ALL, b=(), c=())
+LOCKED = Group("g", "unknown", "", None, (), {}, fault=Fault("GROUP_AUTHORIZATION_FAILED"))
+TWO_AGAIN = "g rebalanced: 2 members, 2+1 partitions"
+
+TOLD: dict[str, tuple[list[Sequence[Group] | None], list[str]]] = {
+    "members join one after another": (
+        [[], [ONE], [ONE], [TWO], [THREE], [FOUR]],
+        [
+            "g was assigned: 1 member, 3 partitions",
+            f"{TWO_AGAIN}; b joined",
+            "g rebalanced: 3 members, 1+1+1 partitions; c joined",
+            "g rebalanced: 4 members, 1+1+1 partitions, 1 idle; d joined",
+        ],
+    ),
+    "members leave to the last": (
+        [[FOUR], [THREE], [TWO], [group(state="empty")], []],
+        [
+            "g rebalanced: 3 members, 1+1+1 partitions; d left",
+            f"{TWO_AGAIN}; c left",
+            "g lost its last member",
+        ],
+    ),
+    "the first look tells nothing": (
+        [[ONE, group("h", "preparing_rebalancing", x=())], [ONE]],
+        ["h lost its last member"],
+    ),
+    "seen half way, compared with what was stable": (
+        [[ONE], [HALF], [group(state="completing_rebalancing", a=(), b=())], [TWO]],
+        ["g began to rebalance: b joined", f"{TWO_AGAIN}; b joined"],
+    ),
+    "as before in the end": (
+        [[ONE], [group(state="preparing_rebalancing", a=())], [ONE]],
+        [
+            "g began to rebalance",
+            "g rebalanced, and is as before: 1 member, 3 partitions",
+        ],
+    ),
+    "members come while it goes on": (
+        [[ONE], [ON], [MORE], [MORE], [ON], [TWO]],
+        [
+            "g began to rebalance: b joined",
+            "g went on rebalancing: c joined",
+            "g went on rebalancing: c left",
+            f"{TWO_AGAIN}; b joined",
+        ],
+    ),
+    "a client that starts anew is not two": (
+        [[TWO], [group(a_=("t-0", "t-1"), b=("t-2",))]],
+        [f"{TWO_AGAIN}; a started anew"],
+    ),
+    "partitions change hands": ([[TWO], [group(a=("t-0",), b=("t-1", "t-2"))]], [TWO_AGAIN]),
+    "what may not be known is not gone": ([[TWO], [LOCKED], None, [TWO]], []),
+    "many that come are counted": (
+        [[ONE], [group(a=ALL, **{f"c{n}": (f"t-{n}",) for n in range(5)})]],
+        ["g rebalanced: 6 members, 3+1+1+1+1+1 partitions; 5 members joined"],
+    ),
+}
 
 
-def test_members_that_leave_to_the_last() -> None:
-    assert told([FOUR], [THREE], [TWO], [group(state="empty")], []) == [
-        "g rebalanced: 3 members, 1+1+1 partitions; d left",
-        "g rebalanced: 2 members, 2+1 partitions; c left",
-        "g lost its last member",
-    ]
-
-
-def test_the_first_look_tells_nothing() -> None:
-    assert told([ONE, group("h", "preparing_rebalancing", x=())], [ONE]) == [
-        "h lost its last member"
-    ]
-
-
-def test_a_rebalance_that_is_seen_half_way_is_compared_with_what_was_stable() -> None:
-    half = group(state="preparing_rebalancing", a=(), b=())
-    on = group(state="completing_rebalancing", a=(), b=())
-    assert told([ONE], [half], [on], [TWO]) == [
-        "g began to rebalance: b joined",
-        "g rebalanced: 2 members, 2+1 partitions; b joined",
-    ]
-    again = group(state="preparing_rebalancing", a=())
-    assert told([ONE], [again], [ONE]) == [
-        "g began to rebalance",
-        "g rebalanced, and is as before: 1 member, 3 partitions",
-    ]
-
-
-def test_members_that_come_while_it_goes_on_are_told_as_they_come() -> None:
-    half = group(state="reconciling", a=ALL, b=())
-    more = group(state="reconciling", a=ALL, b=(), c=())
-    assert told([ONE], [half], [more], [more], [half], [TWO]) == [
-        "g began to rebalance: b joined",
-        "g went on rebalancing: c joined",
-        "g went on rebalancing: c left",
-        "g rebalanced: 2 members, 2+1 partitions; b joined",
-    ]
-
-
-def test_a_client_that_starts_anew_is_not_two() -> None:
-    assert told([TWO], [group(a_=("t-0", "t-1"), b=("t-2",))]) == [
-        "g rebalanced: 2 members, 2+1 partitions; a started anew"
-    ]
-
-
-def test_partitions_that_change_hands_alone_are_told() -> None:
-    assert told([TWO], [group(a=("t-0",), b=("t-1", "t-2"))]) == [
-        "g rebalanced: 2 members, 2+1 partitions"
-    ]
-
-
-def test_what_may_not_be_known_is_not_taken_for_gone() -> None:
-    locked = Group("g", "unknown", "", None, (), {}, fault=Fault("GROUP_AUTHORIZATION_FAILED"))
-    assert told([TWO], [locked], None, [TWO]) == []
+@pytest.mark.parametrize(("looks", "expected"), TOLD.values(), ids=list(TOLD))
+def test_what_is_told_of_groups(looks: list[Sequence[Group] | None], expected: list[str]) -> None:
+    assert told(*looks) == expected
 
 
 def test_a_group_that_is_seen_empty_has_lost_its_members_whatever_else_is_not_seen() -> None:
@@ -139,13 +140,6 @@ def test_however_many_groups_come_and_go_no_more_are_kept_than_are_looked_at() -
 def test_shares(counts: Sequence[int], words: str) -> None:
     read = {f"m{n}": [f"t-{i}" for i in range(count)] for n, count in enumerate(counts)}
     assert format_shares(group(**read)) == words
-
-
-def test_many_that_come_are_counted() -> None:
-    many = {f"c{n}": (f"t-{n}",) for n in range(5)}
-    assert told([ONE], [group(a=ALL, **many)]) == [
-        "g rebalanced: 6 members, 3+1+1+1+1+1 partitions; 5 members joined"
-    ]
 
 
 def test_the_topic_is_named_where_there_is_one() -> None:

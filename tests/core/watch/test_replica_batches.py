@@ -34,9 +34,7 @@ def test_what_is_no_batch_has_no_records() -> None:
     assert read_records(batch(0, ["a", "b"])[:70]) is None
 
 
-def test_no_memory_is_asked_for_a_size_that_snappy_does_not_have(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_memory_is_asked_for_a_size_beyond_snappy(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def decompress(body: bytes, *, decompressed_size: int, **_: Any) -> bytes:
@@ -51,9 +49,7 @@ def test_no_memory_is_asked_for_a_size_that_snappy_does_not_have(
     assert asked == [(1 << 32) - 1], "the largest that there is"
 
 
-def test_records_that_take_more_memory_than_there_is_cannot_be_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_records_larger_than_memory_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def decompress(*_: Any, **__: Any) -> bytes:
         raise pa.ArrowMemoryError("malloc of size 4294967295 failed")
 

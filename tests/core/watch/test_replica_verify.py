@@ -22,6 +22,7 @@ FIRST = batch(0, ["a", "b", "c"])
 SECOND = batch(3, ["d", "e"])
 THIRD = batch(5, ["f"])
 WHOLE = (FIRST, SECOND, THIRD)
+OTHER_SECOND = (FIRST, batch(3, ["d", "E"]), THIRD)
 PLENTY = VerifyLimits(60.0, 1 << 30)
 
 
@@ -72,7 +73,7 @@ FOUND: Mapping[str, tuple[Mapping[int, Sequence[bytes]], Difference]] = {
         Difference(DifferenceKind.CORRUPT, 0, 2, (1, 2), (), None),
     ),
     "another record": (
-        {1: WHOLE, 2: WHOLE, 3: (FIRST, batch(3, ["d", "E"]), THIRD)},
+        {1: WHOLE, 2: WHOLE, 3: OTHER_SECOND},
         Difference(DifferenceKind.OTHER, 3, 4, (3,), (1, 2), 4),
     ),
     "another record, of two": (
@@ -170,9 +171,6 @@ def test_only_what_all_still_have_is_compared() -> None:
     assert (found.status, found.start, found.until) == (ReplicaStatus.SAME, 3, 6)
 
 
-OTHER_SECOND = (FIRST, batch(3, ["d", "E"]), THIRD)
-
-
 def retained(replicas: Replicas, start: int, brokers: Sequence[int]) -> Replicas:
     """Let retention take what is below an offset, once a first piece is asked for."""
     real = replicas.replaced["fetch_records"]
@@ -256,28 +254,13 @@ def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None
     assert "Whether orders is compacted is not known" in found.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("fault", "why"),
-    [
-        (Fault("TOPIC_AUTHORIZATION_FAILED"), "TOPIC_AUTHORIZATION_FAILED"),
-        (Fault("KAFKA_STORAGE_ERROR"), "KAFKA_STORAGE_ERROR"),
-    ],
-)
-def test_a_replica_that_may_not_be_read_is_told_and_the_others_compared(
-    fault: Fault, why: str
-) -> None:
-    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
-    replicas.faults[3] = fault
+@pytest.mark.parametrize("name", ["TOPIC_AUTHORIZATION_FAILED", "KAFKA_STORAGE_ERROR"])
+def test_a_replica_that_may_not_be_read_is_told_and_the_others_compared(name: str) -> None:
+    replicas = Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE})
+    replicas.faults[3] = Fault(name)
     found = verdict(replicas)
-    assert dict(found.left_out) == {3: why}
+    assert dict(found.left_out) == {3: name}
     assert found.differences == (Difference(DifferenceKind.OTHER, 3, 4, (1, 2), (), 4),)
-
-
-def test_a_broker_that_calls_its_own_records_corrupt_is_named() -> None:
-    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
-    replicas.faults[2] = Fault("CORRUPT_MESSAGE")
-    found = verdict(replicas)
-    assert found.differences == (Difference(DifferenceKind.UNREADABLE, 0, 0, (2,), (1, 3), 0),)
 
 
 def test_replicas_that_cannot_be_read_from_the_same_offset_on_are_named_together() -> None:
@@ -287,10 +270,14 @@ def test_replicas_that_cannot_be_read_from_the_same_offset_on_are_named_together
     assert verdict(replicas).differences == (
         Difference(DifferenceKind.UNREADABLE, 3, 3, (1, 3), (2,), 3),
     )
+
+
+@pytest.mark.parametrize(("corrupt", "others"), [((2,), (1, 3)), ((2, 3), (1,))])
+def test_brokers_with_corrupt_records(corrupt: tuple[int, ...], others: tuple[int, ...]) -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
-    replicas.faults |= {2: Fault("CORRUPT_MESSAGE"), 3: Fault("CORRUPT_MESSAGE")}
+    replicas.faults |= dict.fromkeys(corrupt, Fault("CORRUPT_MESSAGE"))
     assert verdict(replicas).differences == (
-        Difference(DifferenceKind.UNREADABLE, 0, 0, (2, 3), (1,), 0),
+        Difference(DifferenceKind.UNREADABLE, 0, 0, corrupt, others, 0),
     )
 
 
@@ -358,7 +345,7 @@ def once_found(replicas: Replicas, happens: Callable[[], Any]) -> Replicas:
 
 
 def test_what_differed_only_for_a_moment_is_no_difference() -> None:
-    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
+    replicas = Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE})
     once_found(replicas, lambda: replicas.logs.update({2: list(WHOLE)}))
     found = verdict(replicas)
     assert (found.status, found.differences) == (ReplicaStatus.INCOMPLETE, ())
@@ -392,38 +379,35 @@ def test_differences_that_are_only_counted_are_not_taken_back() -> None:
     assert f"the first {MAX_DIFFERENCES} are the same now" in found.notes[0]
 
 
-@pytest.mark.parametrize("name", ["BROKER_NOT_AVAILABLE", "OFFSET_OUT_OF_RANGE"])
-def test_what_differed_stays_so_when_it_cannot_be_read_again(name: str) -> None:
+@pytest.mark.parametrize(
+    ("fails", "why"),
+    [
+        (Fault("BROKER_NOT_AVAILABLE"), "broker 1: BROKER_NOT_AVAILABLE"),
+        (Fault("OFFSET_OUT_OF_RANGE"), "broker 1: OFFSET_OUT_OF_RANGE"),
+        (UnreachableError("The cluster is gone."), "The cluster is gone"),
+        (AccessDeniedError("The cluster is gone."), "The cluster is gone"),
+    ],
+)
+def test_what_cannot_be_read_again_differs_still(fails: Fault | TrimtabError, why: str) -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: OTHER_SECOND})
-    once_found(replicas, lambda: replicas.faults.update({1: Fault(name)}))
-    found = verification(replicas)
-    assert found.verdicts[0].differences == (
-        Difference(DifferenceKind.OTHER, 3, 4, (3,), (1, 2), 4),
-    )
-    assert dict(found.verdicts[0].left_out) == {}
+
+    def fail() -> None:
+        if isinstance(fails, TrimtabError):
+            raise fails
+        replicas.faults[1] = fails
+
+    found = verification(once_found(replicas, fail))
+    (one,) = found.verdicts
+    assert one.differences == (Difference(DifferenceKind.OTHER, 3, 4, (3,), (1, 2), 4),)
+    assert dict(one.left_out) == {}
     assert found.notes == (
-        f"What differs in orders-0 was not read a second time (broker 1: {name}): verify again to "
-        "see whether it still does.",
+        f"What differs in orders-0 was not read a second time ({why}): verify again to see whether "
+        "it still does.",
     )
-
-
-@pytest.mark.parametrize("error", [UnreachableError, AccessDeniedError])
-def test_what_differed_stays_so_when_the_cluster_answers_no_more(
-    error: type[TrimtabError],
-) -> None:
-    def gone() -> None:
-        raise error("The cluster is gone.")
-
-    replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: OTHER_SECOND})
-    found = verification(once_found(replicas, gone))
-    assert found.verdicts[0].differences == (
-        Difference(DifferenceKind.OTHER, 3, 4, (3,), (1, 2), 4),
-    )
-    assert "orders-0 was not read a second time (The cluster is gone)" in found.notes[0]
 
 
 def test_a_topic_that_is_made_anew_meanwhile_is_not_judged() -> None:
-    replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"]), THIRD), 3: WHOLE})
+    replicas = Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE})
 
     def deleted() -> None:
         replicas.client.delete_topic("orders")

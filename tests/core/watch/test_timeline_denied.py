@@ -20,37 +20,37 @@ def seen(*min_insync: int | None) -> ClusterState:
     return cluster({f"t{n}-0": [1, 2] for n in range(len(min_insync))}, topics=topics)
 
 
-class Looked:
-    def __init__(self) -> None:
-        self.time = simulated(TWO)
-        self.news = ConfigAccess(self.time.clock)
-
-    def look(self, state: ClusterState) -> list[str]:
-        self.time.advance(1)
-        found = self.news.news(replace(state, fetched_at=NOON))
+def looked_at(*looks: ClusterState, pause: float = 1.0) -> list[list[str]]:
+    """Return what is told at each of these looks, so many seconds apart."""
+    time = simulated(TWO)
+    source = ConfigAccess(time.clock)
+    told = []
+    for state in looks:
+        time.advance(pause)
+        found = source.news(replace(state, fetched_at=NOON))
         assert {event.kind for event in found} <= {Kind.CONFIG}
-        return [format_event(event) for event in found]
+        told.append([format_event(event) for event in found])
+    return told
+
+
+NOT = "recorder: could not read configs of topics: changes of"
+WHY = "do not show (DESCRIBE_CONFIGS is missing?)"
+AGAIN = "recorder: could read configs of topics again"
 
 
 def test_configs_of_no_topic_are_told_at_once_and_that_they_can_be_read() -> None:
-    looked = Looked()
-    assert looked.look(seen(None, None)) == [
-        "recorder: could not read configs of topics: changes of 2 topics of 2 do not show "
-        "(DESCRIBE_CONFIGS is missing?)"
-    ]
-    assert looked.look(seen(None, None)) == []
-    assert looked.look(seen(1, 2)) == ["recorder: could read configs of topics again"]
-    assert looked.look(seen(1, 2)) == []
+    none, both = seen(None, None), seen(1, 2)
+    assert looked_at(none, none, both, both) == [[f"{NOT} 2 topics of 2 {WHY}"], [], [AGAIN], []]
 
 
 def test_configs_of_some_topics_may_be_late_and_are_told_when_they_do_not_come() -> None:
-    looked = Looked()
-    assert looked.look(seen(1, None)) == []
-    assert looked.look(seen(1, 1)) == []
-    assert looked.look(seen(1, 1, None)) == []
-    looked.time.advance(SETTLE_SECONDS)
-    (said,) = looked.look(seen(1, 1, None))
-    assert "changes of 1 topic of 3 do not show" in said
+    late = seen(1, 1, None)
+    assert looked_at(seen(1, None), seen(1, 1), late, late) == [[], [], [], []]
+    assert looked_at(late, late, pause=SETTLE_SECONDS) == [[], [f"{NOT} 1 topic of 3 {WHY}"]]
+
+
+def test_a_cluster_without_topics_hides_nothing() -> None:
+    assert looked_at(cluster({}, brokers=[1])) == [[]]
 
 
 def test_moves_that_may_not_be_seen_are_told_once() -> None:
@@ -67,7 +67,3 @@ def test_moves_that_may_not_be_seen_are_told_once() -> None:
     assert [format_event(e) for e in news.news(state)] == [
         "recorder: could read what is in flight again"
     ]
-
-
-def test_a_cluster_without_topics_hides_nothing() -> None:
-    assert Looked().look(cluster({}, brokers=[1])) == []

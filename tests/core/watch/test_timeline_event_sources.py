@@ -38,8 +38,7 @@ from core.watch.timeline.text import format_event
 
 
 @pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def client() -> SimulatedCluster:
     return cluster(TWO)
 
 
@@ -99,9 +98,7 @@ def test_a_damaged_journal_is_said_and_the_other_runs_are_told(run: Run) -> None
         news.news(state)
 
 
-def test_a_journal_that_could_not_be_read_for_a_moment_is_told_in_the_next(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_journal_is_told_later(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     state, began = run.client.describe_cluster(), run.client.now - timedelta(seconds=1)
     news, real = run_news(run, began), run_news_module.read_journal
 
@@ -120,9 +117,7 @@ def test_a_journal_that_could_not_be_read_for_a_moment_is_told_in_the_next(
     assert news.news(state) == []
 
 
-def test_what_onlookers_tell_is_on_the_timeline_and_their_trouble_stops_nothing(
-    tmp_path: Path,
-) -> None:
+def test_a_source_that_fails_stops_no_other(tmp_path: Path) -> None:
     simulated = cluster({"t": [(1, 2)]})
     event = Event(simulated.now, Kind.FAULT, None, Note("sandbox", "killed broker 2"))
 
@@ -201,10 +196,7 @@ class Loads:
         return [((event.at - AT).total_seconds(), format_event(event)) for event in found]
 
 
-def test_the_recorder_looks_at_throttles_and_at_the_load_where_it_is_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_throttles_and_load_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
 
     def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
@@ -212,8 +204,7 @@ def test_the_recorder_looks_at_throttles_and_at_the_load_where_it_is_published(
         return Process(os.getpid(), "ends at once")
 
     monkeypatch.setattr(serving, "spawn", spawn)
-    recording = start_recording(Address("h:9092"), "c", "/mnt/load", root=tmp_path)
-    assert recording is not None
+    recording = start_recording(Address("h:9092"), "c", "/mnt/load")
     recording.close()
     assert started[0][-1] == "--snapshots=/mnt/load"
 

@@ -111,11 +111,8 @@ def test_rebalances_are_told(path: Path) -> None:
     ]
 
 
-def test_the_watch_ends_whoever_keeps_it_when_it_fails(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watch_that_fails_ends_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the reader of what `tell` prints has gone."""
-    monkeypatch.setenv("TRIMTAB_HOME", str(path.parent))
     monkeypatch.setattr(group_watch, "POLL_SECONDS", 0.01)
     asked = Asked(Time(), iter([seen(), seen(group("a"))]))
 

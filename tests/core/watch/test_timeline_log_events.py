@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from watch_help import at
 
 from core.watch.statelog.event import to_milliseconds
 from core.watch.statelog.files import SLACK_MS, find_log_files, read_records, select_time_range
 from core.watch.statelog.timestamps import TimeZones
 from core.watch.timeline.events import Kind, LogNote
 from core.watch.timeline.log_events import LogEvents
-
-BEGAN = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
-
-
-def at(seconds: float) -> datetime:
-    return BEGAN + timedelta(seconds=seconds)
 
 
 def line(seconds: float, broker: int, message: str) -> str:

@@ -1,4 +1,4 @@
-"""What is told to a timeline by others than its recorder, among what was seen."""
+"""What is told to a timeline by others than its recorder, drills too, among what was seen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,9 +16,13 @@ import pytest
 from test_timeline_store import recorded, restless
 from watch_help import at
 
+from core import paths
+from core.cluster.drills.drill import Drill, DrillKind, Offer, broker_drill
+from core.cluster.state import ClusterState
+from core.errors import TrimtabError
 from core.watch.timeline.database_file import TimelineError
 from core.watch.timeline.events import KIND_FILTERS, Event, Kind, LogNote, Note
-from core.watch.timeline.publisher import Publisher
+from core.watch.timeline.publisher import Publisher, run_drill
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import format_event, group_events
 
@@ -52,20 +58,7 @@ def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
     timeline.close()
 
 
-def test_a_jump_is_not_disturbed_by_what_was_told(tmp_path: Path) -> None:
-    timeline = Timeline.write(tmp_path / "a.timeline")
-    pictures = restless(20)
-    recorded(timeline, pictures)
-    before = timeline.state_at(at(100))
-    timeline.report([Event(at(50), Kind.RUN, None, Note("run 1", "began"))])
-    after = timeline.state_at(at(100))
-    assert before is not None
-    assert after is not None
-    assert before.leader.tolist() == after.leader.tolist()
-    timeline.close()
-
-
-def test_the_same_told_again_is_one_happening(tmp_path: Path) -> None:
+def test_the_same_told_again_is_one_happening() -> None:
     events = [Event(at(n), Kind.CLIENT, None, Note("probe", "timed out", (1,))) for n in range(3)]
     assert [one.text for one in group_events(events)] == ["probe: timed out, 3 times, over 2 s"]
 
@@ -177,24 +170,84 @@ def test_a_file_of_the_format_before_is_read_and_brought_up_to_this_one(tmp_path
     reader.close()
 
 
-def test_what_was_told_long_ago_is_let_go(tmp_path: Path) -> None:
-    timeline = Timeline.write(tmp_path / "a.timeline")
-    timeline.report([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
-    timeline.forget(at(6))
-    assert [format_event(event) for event in timeline.told()] == [
-        "run: 6",
-        "run: 7",
-        "run: 8",
-        "run: 9",
-    ]
-    timeline.close()
+@pytest.fixture
+def ten_notes(tmp_path: Path) -> Iterator[Timeline]:
+    with closing(Timeline.write(tmp_path / "a.timeline")) as timeline:
+        timeline.report([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
+        yield timeline
+
+
+def test_what_was_told_long_ago_is_let_go(ten_notes: Timeline) -> None:
+    ten_notes.forget(at(6))
+    left = [format_event(event) for event in ten_notes.told()]
+    assert left == ["run: 6", "run: 7", "run: 8", "run: 9"]
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, 1), (4, 4), (10, 10), (11, 10)])
-def test_the_newest_of_what_was_told(tmp_path: Path, count: int, found: int) -> None:
-    timeline = Timeline.write(tmp_path / "a.timeline")
-    timeline.report([Event(at(n), Kind.RUN, None, Note("run", str(n))) for n in range(10)])
-    since = timeline.since_newest_notes(count)
-    assert len(list(timeline.told(since))) == found
+def test_the_newest_of_what_was_told(ten_notes: Timeline, count: int, found: int) -> None:
+    since = ten_notes.since_newest_notes(count)
+    assert len(list(ten_notes.told(since))) == found
     assert (since is None) is (count >= 10)
-    timeline.close()
+
+
+KEPT = timedelta(milliseconds=1)
+"""How exactly a timeline keeps times."""
+
+
+class Ground:
+    """A cluster that lets everything be done to it that `answer` says."""
+
+    name = "sandbox demo"
+
+    def __init__(self, timeline: str | None, answer: bool | TrimtabError = True) -> None:
+        self.timeline_id, self._answer = timeline, answer
+        self.begun_at: datetime | None = None
+
+    def offers(self, state: ClusterState) -> tuple[Offer, ...]:
+        return ()
+
+    def run(self, drill: Drill) -> bool:
+        self.begun_at = datetime.now(UTC)
+        while datetime.now(UTC) - self.begun_at < 5 * KEPT:  # so that before and after differ
+            pass
+        if isinstance(self._answer, TrimtabError):
+            raise self._answer
+        return self._answer
+
+    def close(self) -> None:
+        pass
+
+
+def told_of(cluster_id: str) -> list[Event]:
+    path = paths.timeline_file(cluster_id)
+    if not path.exists():
+        return []
+    timeline = Timeline.read(path)
+    try:
+        return list(timeline.events())
+    finally:
+        timeline.close()
+
+
+def test_a_fault_is_told_by_the_sandbox_with_its_broker() -> None:
+    ground = Ground("c")
+    assert run_drill(ground, broker_drill(DrillKind.KILL, 2)) == "killed broker 2"
+    (event,) = told_of("c")
+    assert (event.kind, event.brokers) == (Kind.FAULT, {2})
+    assert format_event(event) == "sandbox: killed broker 2"
+    assert ground.begun_at is not None
+    assert event.at <= ground.begun_at + KEPT
+
+
+@pytest.mark.parametrize("ground", [Ground("c", False), Ground(None)])
+def test_what_was_not_done_or_has_no_timeline_is_not_told(ground: Ground) -> None:
+    run_drill(ground, broker_drill(DrillKind.START, 2))
+    assert told_of("c") == []
+
+
+def test_what_failed_is_raised_and_not_told() -> None:
+    with pytest.raises(TrimtabError, match="not come up"):
+        run_drill(
+            Ground("c", TrimtabError("It did not come up.")), broker_drill(DrillKind.START, 2)
+        )
+    assert told_of("c") == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_timeline_store import assert_same, recorded, restless
+from test_timeline_store import assert_was, recorded, restless
 from watch_help import at
 
 from core.watch.timeline import store
@@ -26,48 +26,36 @@ def said(seconds: int, text: str = "said") -> Event:
     return Event(at(seconds), Kind.CLIENT, None, Note("probe", text))
 
 
-def test_what_is_old_is_let_go_and_the_rest_is_as_before(
-    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_is_old_goes(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 20)
     pictures = restless(60)
     recorded(timeline, pictures)
     timeline.forget(at(300))
-    assert timeline.span is not None
     assert at(0) < timeline.span[0] <= at(300)
     for picture in pictures[30:]:
-        found = timeline.state_at(picture.fetched_at)
-        assert found is not None
-        assert_same(found, picture)
+        assert_was(timeline, picture)
     assert timeline.state_at(at(0)) is None
 
 
 def test_of_a_quiet_cluster_too_what_is_old_is_let_go(timeline: Timeline) -> None:
     day = 86_400
-    first, *others = restless(60)
-    daily = [replace(p, fetched_at=at(day * n)) for n, p in enumerate([first, *others])]
+    daily = [replace(p, fetched_at=at(day * n)) for n, p in enumerate(restless(60))]
     recorded(timeline, daily)
     timeline.forget(at(day * 30))
-    assert timeline.span is not None
     assert at(day * 28) <= timeline.span[0] <= at(day * 30)
-    found = timeline.state_at(at(day * 40))
-    assert found is not None
-    assert_same(found, daily[40])
+    assert_was(timeline, daily[40])
 
 
-def test_a_file_that_grows_too_large_loses_the_oldest(
-    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_file_loses_the_oldest(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(400))
     whole = timeline.bytes
     timeline.forget(at(-1), max_bytes=whole // 2)
     assert timeline.bytes <= whole // 2
-    assert timeline.span is not None
     assert timeline.span[1] == at(3990)
 
 
-def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
+def test_notes_and_changes_lose_the_oldest(
     timeline: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
@@ -77,27 +65,19 @@ def test_a_file_that_much_is_told_to_loses_the_oldest_of_both(
     timeline.report([said(n, "x" * 100) for n in range(20_000)])  # ten times as long as it was seen
     timeline.forget(at(-1), max_bytes=2 * seen_alone)
     assert timeline.bytes <= 2 * seen_alone
-    assert timeline.note_span is not None
     assert timeline.note_span[1] == at(19_999)
     assert timeline.note_span[0] > at(1_990)
     timeline.forget(at(-1), max_bytes=seen_alone // 2)
     assert timeline.bytes <= seen_alone // 2
-    assert timeline.span is not None
     assert timeline.span[1] == at(1_990)
-    last = timeline.state_at(at(1_990))
-    assert last is not None
-    assert_same(last, pictures[-1])
+    assert_was(timeline, pictures[-1])
 
 
-def test_what_was_told_while_it_was_seen_goes_with_what_was_seen_then(
-    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notes_go_with_their_changes(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(200))
     timeline.report([said(n // 10, "x" * 100) for n in range(19_900)])
     timeline.forget(at(-1), max_bytes=timeline.bytes // 2)
-    assert timeline.span is not None
-    assert timeline.note_span is not None
     assert at(500) < timeline.span[0] < at(1_500)
     assert abs((timeline.span[0] - timeline.note_span[0]).total_seconds()) < 200
     assert (timeline.span[1], timeline.note_span[1]) == (at(1_990), at(1_989))

@@ -20,7 +20,7 @@ from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline import store
 from core.watch.timeline.changes import find_changes
-from core.watch.timeline.codec import decode_topic, encode
+from core.watch.timeline.codec import decode, encode
 from core.watch.timeline.database_file import TimelineError
 from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.store import Timeline
@@ -61,6 +61,13 @@ def recorded(timeline: Timeline, pictures: list[ClusterState]) -> list[Event]:
     return found
 
 
+def assert_was(timeline: Timeline, picture: ClusterState, *, late: float = 0.0) -> None:
+    """Check that at a picture's time, or so many seconds later, the cluster is as in it."""
+    found = timeline.state_at(picture.fetched_at + timedelta(seconds=late))
+    assert found is not None
+    assert_same(found, picture)
+
+
 @pytest.mark.parametrize("every", [1, 7, 50, 10**9])
 def test_the_cluster_is_as_it_was_at_each_moment(
     timeline: Timeline, every: int, monkeypatch: pytest.MonkeyPatch
@@ -69,10 +76,8 @@ def test_the_cluster_is_as_it_was_at_each_moment(
     pictures = restless(40)
     recorded(timeline, pictures)
     for picture in pictures:
-        for late in (0.0, 4.0):
-            found = timeline.state_at(picture.fetched_at + timedelta(seconds=late))
-            assert found is not None
-            assert_same(found, picture)
+        assert_was(timeline, picture)
+        assert_was(timeline, picture, late=4.0)
     assert timeline.state_at(at(-1)) is None
 
 
@@ -112,9 +117,7 @@ def test_the_next_recorder_goes_on_where_the_last_one_was(tmp_path: Path) -> Non
     for before, after in pairwise(pictures[14:]):
         second.append(find_changes(before, after), after)
     for picture in pictures:
-        found = second.state_at(picture.fetched_at)
-        assert found is not None
-        assert_same(found, picture)
+        assert_was(second, picture)
     second.close()
 
 
@@ -167,9 +170,7 @@ def test_a_disk_that_is_full_only_at_the_end_of_a_change_is_told(timeline: Timel
     assert list(timeline.events()) == []
 
 
-def test_what_could_not_be_kept_leaves_no_traces_in_what_is_kept_next(
-    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_failed_leaves_no_traces(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 2)
     topics = [
         cluster([row(name, 0, (1, 2)) for name in names], seconds=10 * n)
@@ -184,9 +185,7 @@ def test_what_could_not_be_kept_leaves_no_traces_in_what_is_kept_next(
     timeline.append(seen[1], topics[3])
     assert list(timeline.events()) == [*seen[0], *seen[1]]
     for picture in topics[2:]:
-        found = timeline.state_at(picture.fetched_at)
-        assert found is not None
-        assert_same(found, picture)
+        assert_was(timeline, picture)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +204,7 @@ def test_what_could_not_be_kept_leaves_no_traces_in_what_is_kept_next(
         lambda timeline: Timeline.write(timeline.path),
     ],
 )
-def test_a_damaged_timeline_is_told_in_a_sentence(
-    tmp_path: Path, look: Callable[[Timeline], object]
-) -> None:
+def test_a_damaged_timeline(tmp_path: Path, look: Callable[[Timeline], object]) -> None:
     path = tmp_path / "a.timeline"
     timeline = Timeline.write(path)
     recorded(timeline, restless(20))
@@ -227,9 +224,7 @@ def test_a_damaged_timeline_is_told_in_a_sentence(
         (None, "newer trimtab"),
     ],
 )
-def test_another_file_is_refused_in_a_sentence(
-    tmp_path: Path, content: bytes | None, title: str
-) -> None:
+def test_a_file_that_is_no_timeline(tmp_path: Path, content: bytes | None, title: str) -> None:
     path = tmp_path / "a.timeline"
     if content is None:
         Timeline.write(path).close()
@@ -262,17 +257,15 @@ def test_what_is_seen_after_a_clock_was_set_back_is_known(timeline: Timeline) ->
         event.after for event in seen[1:]
     ]
     span = timeline.span
-    assert span is not None
     newest = timeline.state_at(span[1])
-    assert newest is not None
     assert newest.row(0).leader == 1
     timeline.begin(pictures[-2])
     newest = timeline.state_at(span[1])
-    assert newest is not None
     assert newest.row(0).leader == 2
 
 
 def test_a_topic_that_was_kept_before_a_config_was_watched_has_it_unknown() -> None:
-    assert decode_topic(b'["t","id",2,1000,"delete"]') == Topic("t", "id", 2, 1000, "delete")
+    earlier = decode(b'["t","id",2,1000,"delete"]', Kind.CONFIG, None)
+    assert earlier == Topic("t", "id", 2, 1000, "delete")
     whole = Topic("t", "id", 2, 1000, "delete", 10**9)
-    assert decode_topic(encode(whole) or b"") == whole
+    assert decode(encode(whole), Kind.CONFIG, None) == whole

@@ -1,4 +1,4 @@
-"""A timeline's SQLite file: its tables, what leaves them in time, and what goes wrong with it.
+"""A timeline's SQLite file: its tables, their retention and its errors.
 
 Anybody may add a note: what no poll of the cluster shows. It stands in a table of its own.
 """

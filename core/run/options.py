@@ -14,8 +14,9 @@ from core.plan.plan import Plan
 from core.run.audit import requester
 from core.run.journal.journal import Journal, JournalError, journal_path, remove_journal
 from core.run.journal.move_state import move_to_json
-from core.run.journal.rates import Key, RateBounds, rates_to_json
+from core.run.journal.rates import RateBounds, rates_to_json
 from core.run.journal.records import Kind, Record
+from core.run.journal.throttle_values import Key
 from core.settings import load_settings
 from core.units import format_time
 

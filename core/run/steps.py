@@ -10,11 +10,11 @@ from typing import Any
 from core.cluster.balancers import Balancer
 from core.cluster.configs import ConfigSource, Resource
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
+from core.plan.copies import Side
 from core.plan.plan import Move
-from core.run.journal.held_throttles import Key
 from core.run.journal.move_state import Outcome, Phase, Role, move_to_json
 from core.run.journal.produce_latency import BaselineMeasurement, SideObservation
-from core.run.journal.throttle_values import Configs, Side
+from core.run.journal.throttle_values import Configs, Key
 
 SETTLE_SECONDS = 3.0
 """How long a strange sight must last before it is believed: brokers lag behind the controller."""

@@ -34,7 +34,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.topics import create_topics
 from core.cluster.sandbox.workload import fill
-from core.run.throttles.rate_bounds import MIN_BYTES_PER_S
+from core.run.throttles.adaptive_rate import MIN_BYTES_PER_S
 from tests.bench.leaving import end_runs
 from tests.bench.report import leave
 from tests.waiting import eventually

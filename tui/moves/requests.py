@@ -14,7 +14,7 @@ from textual.message import Message
 from core.errors import TrimtabError
 from core.run.control import request
 from core.run.journal.rates import RateBounds
-from core.run.recovery import recover
+from core.run.launch import recover
 from core.run.reporting.views import DUE, MoveStatus, RunStatus, RunView
 from core.units import format_rate
 from tui.moves.drawing.status import accepts_requests, is_paused

@@ -14,7 +14,7 @@ from textual.widgets import Button, Input, Label, Static
 from core.errors import TrimtabError
 from core.run.launch import launch
 from core.run.options import RunOptions
-from core.run.throttles.rate_bounds import side_rates
+from core.run.throttles.adaptive_rate import side_rates
 from tui.dialogs.base import Words, body, button
 from tui.dialogs.checkboxes import Tick
 from tui.plan.assessment_diff import ReviewedPlan, alive, describe_worse, is_similar

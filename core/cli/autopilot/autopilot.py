@@ -238,7 +238,7 @@ def _on(
     from core.clock import SystemClock
     from core.errors import DocumentError
     from core.run.audit import user
-    from core.run.logout_survival import look
+    from core.run.run_process import logout_policy
 
     parse_limits(
         AutopilotSettings(), wanted
@@ -260,7 +260,7 @@ def _on(
     name = context.target.called(cluster_id)
     for sentence in unmatched_patterns(settings, (topic.name for topic in state.topics)):
         say(sentence)
-    if detach and (warning := look().warning("this autopilot")):
+    if detach and (warning := logout_policy().warning("this autopilot")):
         say(warning)
     if mode is Mode.ACT and not yes:
         say("It acts without asking again, within these limits:")

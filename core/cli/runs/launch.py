@@ -134,10 +134,10 @@ def launch(
     from core.plan.impact.precautions import find_precautions
     from core.plan.impact.retention import check_retention
     from core.run.launch import launch as launch_run
-    from core.run.logout_survival import look
     from core.run.options import RunOptions
     from core.run.reporting.runs import calibration
-    from core.run.throttles.rate_bounds import side_rates
+    from core.run.run_process import logout_policy
+    from core.run.throttles.adaptive_rate import side_rates
 
     state = picture.state
     context.require_writable(state)
@@ -184,7 +184,7 @@ def launch(
     if chosen.start_at is not None:
         left = format_duration((chosen.start_at - picture.now).total_seconds())
         say(f"It starts at {format_local(chosen.start_at)}, in {left}, after another check.")
-    if warning := look().warning("this run"):
+    if warning := logout_policy().warning("this run"):
         say(warning)
     if not chosen.yes:
         confirm(name, verb, doing, "nothing was changed")
@@ -234,7 +234,7 @@ def _expected_rate(
 ) -> tuple[int | None, RateBounds | None]:
     """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
     from core.run.journal.rates import RateBounds
-    from core.run.throttles.rate_bounds import expected_rate, usual_bounds
+    from core.run.throttles.adaptive_rate import expected_rate, usual_bounds
 
     if asked is None or isinstance(asked, int):
         return asked, None

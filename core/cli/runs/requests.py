@@ -188,7 +188,7 @@ def send_request(
 ) -> int:
     """Write one request to a run's journal and say so; return an exit code."""
     from core.run.control import request
-    from core.run.reporting.request_words import request_words
+    from core.run.reporting.event_text import request_words
     from core.run.reporting.runs import read_journal
 
     history = read_journal(cluster_id, run).state

@@ -164,8 +164,8 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
 
 def _bring_back(context: Context, reading: RunReading, *, yes: bool) -> None:
     """Bring a dead run back, if that is wanted; what it left is told by whoever follows it."""
+    from core.run.launch import recover
     from core.run.options import address_of
-    from core.run.recovery import recover
     from core.run.reporting.report import headline
 
     history = reading.state

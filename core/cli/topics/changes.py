@@ -221,7 +221,7 @@ def alter(
     from core.cluster.configs import FOLLOWER_LIST, LEADER_LIST, Resource
     from core.cluster.kafka_errors import Fault
     from core.run.audited_client import audited
-    from core.run.external.conflicts import ALLOW, refuse_if_moving
+    from core.run.external.leftovers import ALLOW, refuse_if_moving
 
     changes = _changes(topic, _settings(sets), unsets)
     if partitions is None and not changes:

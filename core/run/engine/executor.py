@@ -16,8 +16,7 @@ from core.clock import Clock, SteadyClock
 from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
 from core.plan.estimate.calibration import NOTHING_LEARNED
-from core.run.engine.log_dir_mover import LogDirMover
-from core.run.engine.mover import Mover, elect
+from core.run.engine.mover import LogDirMover, Mover, elect
 from core.run.engine.next_step import next_step
 from core.run.engine.observer import (
     BUSY_MAX_SECONDS,

@@ -17,8 +17,13 @@ from core.run.journal.move_state import Phase
 from core.run.journal.produce_latency import BaselineMeasurement
 from core.run.journal.replay import RunState
 from core.run.steps import NoteBaseline, NoteEnded, Observation, Poll, Preflight, Step
-from core.run.throttles.drift import adjust_pairs, change_rates, note_drift, set_missing_throttles
-from core.run.throttles.restore_changes import release_throttles
+from core.run.throttles.rules import (
+    adjust_pairs,
+    change_rates,
+    note_drift,
+    release_throttles,
+    set_missing_throttles,
+)
 
 MEASURING = "measuring what producers wait, to compare with"
 BEGUN = "what producers waited before the run is not known: it has begun"

@@ -19,7 +19,7 @@ from core.run.journal.move_state import RunMove
 from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import LISTS, RATES
 from core.run.steps import SETTLE_SECONDS, Observation
-from core.run.throttles.drift import required_lists
+from core.run.throttles.rules import required_lists
 
 DESCRIBE_SECONDS = 1.0
 DUTY = 10

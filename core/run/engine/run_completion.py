@@ -24,7 +24,7 @@ from core.run.steps import (
     Poll,
     RestoreRetention,
 )
-from core.run.throttles.restore_changes import still_held
+from core.run.throttles.rules import still_held
 
 MAX_ELECTED_AT_ONCE = 200
 """Leaders that change in one call: clients of them all look for new ones at once."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from core.cluster.metadata import PartitionRow, TopicPartition
 from core.plan.batch_schedule import WINDOW_SECONDS, InFlightMove, may_start, select_fitting
+from core.plan.copies import Side
 from core.run.engine import log_dir_moves as log_dirs
 from core.run.engine.cancellation import not_clean
 from core.run.engine.move_outcome import GONE, OFF, never_ends
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
 from core.run.steps import (
     Ending,
     IntendRates,
@@ -25,7 +25,7 @@ from core.run.steps import (
     Submit,
 )
 from core.run.throttles import external_removal as guard
-from core.run.throttles.desired import sides
+from core.run.throttles.changes import sides
 from core.units import UNLIMITED
 
 LONGEST_SECONDS = 30.0

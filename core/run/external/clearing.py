@@ -22,13 +22,13 @@ from core.cluster.configs import (
 )
 from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
-from core.plan.throttle_lists import ALL, entries, joined
+from core.plan.copies import Side
 from core.run.external.throttles import Throttle, fetch_throttles
 from core.run.journal import throttle_values as throttle
-from core.run.journal.throttle_values import Configs, ListKey, Side
+from core.run.journal.throttle_values import ALL, Configs, ListKey, entries, joined
 from core.run.reporting.runs import KnownRun
-from core.run.throttles import restore_changes as putting_back
-from core.run.throttles.lists import fetch_lists
+from core.run.throttles import changes as putting_back
+from core.run.throttles.verified_writes import fetch_lists
 
 
 @dataclass(frozen=True, slots=True)

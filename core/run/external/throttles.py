@@ -12,8 +12,17 @@ from core.cluster.configs import LOG_DIRS_RATE, ConfigSource, ConfigValue, Resou
 from core.cluster.kafka_errors import Fault, is_missing
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState
-from core.plan.throttle_lists import ALL, entries, joined
-from core.run.journal.throttle_values import LISTED, LISTS, RATES, Side, is_ours, own_list
+from core.plan.copies import Side
+from core.run.journal.throttle_values import (
+    ALL,
+    LISTED,
+    LISTS,
+    RATES,
+    entries,
+    is_ours,
+    joined,
+    own_list,
+)
 from core.run.reporting.runs import KnownRun
 from core.units import NO_LIMIT, format_rate
 

@@ -12,10 +12,9 @@ from enum import Enum
 from typing import Any
 
 from core.cluster.configs import ConfigSource
-from core.run.journal.throttle_values import ListIntent, ListKey, RateIntent, Side
+from core.plan.copies import Side
+from core.run.journal.throttle_values import Key, ListIntent, ListKey, RateIntent
 
-Key = tuple[int, Side]
-"""A broker and side."""
 Pair = tuple[str, Side, str]
 """One `partition:broker` entry of ours in a topic's list."""
 

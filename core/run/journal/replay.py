@@ -13,15 +13,16 @@ from typing import Any
 
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
+from core.plan.copies import Side
 from core.run.journal import requests as asked
-from core.run.journal.held_throttles import Key, PairState
+from core.run.journal.held_throttles import PairState
 from core.run.journal.move_state import NOT_STARTED, Outcome, Phase, Role, RunMove, move_from_json
 from core.run.journal.produce_latency import BaselineMeasurement
 from core.run.journal.rates import RateBounds, RateControl, rates_from_json
 from core.run.journal.records import Kind, Record
 from core.run.journal.retention import Retention
 from core.run.journal.run_state import Known
-from core.run.journal.throttle_values import Side
+from core.run.journal.throttle_values import Key
 from core.units import parse_time
 
 ONE_REMOVAL = timedelta(seconds=10)

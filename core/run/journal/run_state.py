@@ -13,12 +13,12 @@ from typing import Any
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
 from core.plan.plan import Plan
-from core.run.journal.backlog import Backlog
-from core.run.journal.held_throttles import HeldThrottles, Key
+from core.run.journal.held_throttles import HeldThrottles
 from core.run.journal.move_state import Outcome, Phase, RunMove
 from core.run.journal.produce_latency import BaselineMeasurement
-from core.run.journal.rates import RateControl
+from core.run.journal.rates import Backlog, RateControl
 from core.run.journal.retention import Retention
+from core.run.journal.throttle_values import Key
 from core.units import UNLIMITED
 
 

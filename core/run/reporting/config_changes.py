@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.cluster.configs import ConfigSource
+from core.plan.copies import Side
 from core.run.journal.records import Kind, Record
 from core.run.journal.replay import RunState
 from core.run.journal.retention import RETENTION
-from core.run.journal.throttle_values import LISTED, LISTS, RATES, Side
+from core.run.journal.throttle_values import LISTED, LISTS, RATES
 from core.units import NO_LIMIT, format_duration, format_rate
 
 SHOWN_PAIRS = 4

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from core.plan.copies import Side
 from core.plan.estimate.uncertainty import START_SECONDS
 from core.run.journal.move_state import Outcome, Phase, RunMove
 from core.run.journal.records import Kind, Record, Request, Sample
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
-from core.run.reporting.event_text import story
+from core.run.reporting.event_text import run_requests, story
 from core.run.reporting.rates import (
     RecentRate,
     SamplePoint,
@@ -29,7 +29,6 @@ from core.run.reporting.rates import (
     slowest_seconds,
     tracks,
 )
-from core.run.reporting.request_words import run_requests
 from core.run.reporting.stuck_moves import QuotaTurns, is_held, never_sides, slowed, stuck
 from core.run.reporting.time_left import TimeLeft, time_left
 from core.run.reporting.views import (

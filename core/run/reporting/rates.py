@@ -9,13 +9,12 @@ from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
+from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.records import Kind, Record, Sample
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
-from core.run.reporting.event_text import side_word
-from core.run.reporting.request_words import ends_a_pause
+from core.run.reporting.event_text import ends_a_pause, side_word
 from core.run.reporting.views import DUE, IN_FLIGHT, BrokerProgress, MoveProgress, MoveStatus
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import format_rate

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from core.plan.copies import PARTITION_FETCH_BYTES
+from core.plan.copies import PARTITION_FETCH_BYTES, Side
 from core.run.journal.move_state import RunMove
 from core.run.journal.records import Sample
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
+from core.run.journal.throttle_values import Key
 from core.run.reporting.rates import (
     RATE_SECONDS,
     Passed,
@@ -21,7 +21,7 @@ from core.run.reporting.rates import (
     size_changes,
     tracks,
 )
-from core.run.throttles.inflow import FLOOR_BYTES_PER_S, Key, growing_sides, never
+from core.run.throttles.inflow import FLOOR_BYTES_PER_S, growing_sides, never
 from core.units import format_rate
 
 STUCK_SECONDS = 30.0

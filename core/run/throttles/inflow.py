@@ -12,9 +12,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from core.plan.copies import Side
 from core.run.journal.move_state import MoveRequest, RunMove
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
+from core.run.journal.throttle_values import Key
 from core.units import format_rate
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ CREDIT_SECONDS = 11.5
 FLOOR_BYTES_PER_S = 1
 """One fetch (10 MiB from each leader at most) passes in 11 s, as also at a rate of 0: a quota that
 has counted nothing lets the next one through."""
-
-Key = tuple[int, Side]
 
 
 @dataclass(frozen=True, slots=True)

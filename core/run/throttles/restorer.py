@@ -12,18 +12,18 @@ from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import ConfigChange, ConfigOp, Resource
 from core.cluster.kafka_errors import Fault, is_missing
-from core.plan.throttle_lists import ALL, joined
+from core.plan.copies import Side
 from core.run.backoff import Backoff, with_denials_as_faults
 from core.run.journal import throttle_values as throttle
 from core.run.journal.held_throttles import PairState
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import ListKey
-from core.run.throttles import restore_changes as putting_back
-from core.run.throttles.lists import fetch_lists
+from core.run.journal.throttle_values import ALL, Key, ListKey, joined
+from core.run.throttles import changes as putting_back
+from core.run.throttles.verified_writes import fetch_lists
 
-ListEntry = tuple[str, throttle.Side, tuple[str, ...]]
+ListEntry = tuple[str, Side, tuple[str, ...]]
 """A topic and side, and pairs of ours there."""
 Lists = tuple[ListEntry, ...]
 
@@ -37,7 +37,7 @@ class ThrottleRestorer:
         """Asked for what is put back: where one topic is denied, the others are put back."""
         self._intended: dict[Kind, object] = {}
         self.backoff = Backoff[Resource](clock)
-        self._last_bytes: set[tuple[int, throttle.Side]] = set()
+        self._last_bytes: set[Key] = set()
 
     @property
     def _state(self) -> RunState:
@@ -118,7 +118,7 @@ class ThrottleRestorer:
         unset = [k for k, of_one in changes.items() if of_one and Resource.topic(k[0]) not in left]
         return unset, left
 
-    def _not_described(self, topic: str, side: throttle.Side, pairs: Collection[str]) -> bool:
+    def _not_described(self, topic: str, side: Side, pairs: Collection[str]) -> bool:
         """Return whether pairs may be in their list although they do not show."""
         putting = any(
             self._state.away.get((topic, side, pair)) in (PairState.PUTTING, PairState.TAKING)
@@ -143,7 +143,7 @@ class ThrottleRestorer:
         said = {r: f"{why}, but cannot be taken out: {fault}" for r, fault in failed.items()}
         self.backoff.tried([change.resource for change in changes], said)
 
-    def restore_rates(self, rates: tuple[tuple[int, throttle.Side], ...]) -> None:
+    def restore_rates(self, rates: tuple[Key, ...]) -> None:
         """Put rates back, each read right before: one that somebody has changed stays theirs."""
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
         intents = [self._state.rates[key] for key in rates]
@@ -175,7 +175,7 @@ class ThrottleRestorer:
 
     def _once_more(
         self, intents: Iterable[throttle.RateIntent], found: throttle.Configs
-    ) -> dict[tuple[int, throttle.Side], str]:
+    ) -> dict[Key, str]:
         """Return which rates somebody else has changed and may be about to put back, in words.
 
         Another run on the same brokers that ends when ours does puts back what it found: our rate.

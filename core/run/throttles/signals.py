@@ -17,14 +17,14 @@ import numpy as np
 from core.clock import Clock
 from core.cluster.probe.produce_latency import LatencyWindow
 from core.cluster.state import ClusterState
-from core.plan.copies import alive_ids
+from core.plan.copies import Side, alive_ids
 from core.run.journal.produce_latency import (
     BaselineMeasurement,
     LatencyBaseline,
     SideObservation,
     before,
 )
-from core.run.journal.throttle_values import Side
+from core.run.journal.throttle_values import Key
 from core.run.throttles.inflow import growing_sides, inflow_bytes_per_s, remaining_bytes
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ KEPT_SIZES = 8
 BEFORE_WINDOWS = 7
 """So many windows of a probe are awaited before a run begins. The median one counts: the first may
 still feel how the run itself was started, and of three, two such have been seen."""
-
-Key = tuple[int, Side]
 
 
 class Probe(Protocol):

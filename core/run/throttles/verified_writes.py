@@ -21,19 +21,80 @@ from core.cluster.kafka_errors import (
     is_unanswered,
 )
 from core.plan.plan import Move
-from core.plan.throttle_lists import ALL
 from core.run.journal import throttle_values as throttle
-from core.run.journal.held_throttles import Key
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import ListIntent, ListKey, RateIntent
+from core.run.journal.throttle_values import (
+    ALL,
+    LISTS,
+    Key,
+    ListIntent,
+    ListKey,
+    RateIntent,
+    entries,
+    own_list,
+)
 from core.run.steps import LostPairs, LostRate
-from core.run.throttles import desired as intents
-from core.run.throttles.drift import is_freed, lost_rate
-from core.run.throttles.lists import fetch_lists
-from core.run.throttles.restore_changes import READ_BACK_SECONDS
+from core.run.throttles import changes as intents
+from core.run.throttles.changes import READ_BACK_SECONDS
 from core.run.throttles.restorer import ThrottleRestorer, faults_of
+from core.run.throttles.rules import is_freed, lost_rate
+
+LAG_SECONDS = 1.0
+"""For how long one broker may show what another does not any more."""
+UNSUPPORTED = "UNSUPPORTED_VERSION"
+
+
+def fetch_lists(
+    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
+) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
+    """Return what lists hold now, and why some cannot be asked; those that are gone neither."""
+    answers = fetch_list_answers(client, clock, keys)
+    faults = {Resource.topic(t): a for (t, _), a in answers.items() if isinstance(a, Fault)}
+    told = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
+    return told, {r: fault for r, fault in faults.items() if not is_missing(fault)}
+
+
+def fetch_list_answers(
+    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
+) -> dict[ListKey, frozenset[str] | Fault]:
+    """Return the entries of these lists as the controller holds them.
+
+    Of a cluster that does not tell, what two looks some time apart have shown alike.
+    """
+    named = {(Resource.topic(topic), side.list_config): (topic, side) for topic, side in keys}
+    answers = client.fetch_list_entries(list(named)) if named else {}
+    found = {named[asked]: answer for asked, answer in answers.items()}
+    silent_broker = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
+    return found | _shown_twice(client, clock, silent_broker)
+
+
+def _shown_twice(
+    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
+) -> dict[ListKey, frozenset[str] | Fault]:
+    if not keys:
+        return {}
+    first = _shown(client, keys)
+    clock.sleep(LAG_SECONDS)
+    then = _shown(client, keys)
+    unsettled = Fault("REQUEST_TIMED_OUT", "brokers do not show the same list yet")
+    return {key: now if now == first[key] else unsettled for key, now in then.items()}
+
+
+def _shown(
+    client: ClusterClient, keys: Collection[ListKey]
+) -> dict[ListKey, frozenset[str] | Fault]:
+    found = client.describe_configs(
+        [Resource.topic(t) for t in sorted({t for t, _ in keys})], LISTS
+    )
+    return {
+        (topic, side): answer
+        if isinstance(answer := found[Resource.topic(topic)], Fault)
+        else entries(own_list(answer, side))
+        for topic, side in keys
+    }
+
 
 RETURNED_SECONDS = 1.0
 """How soon a broker that has just come back, and has no rate yet, is asked again."""

@@ -14,20 +14,20 @@ from core.clock import Clock
 from core.cluster.configs import ConfigChange, Resource, ResourceKind
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.errors import AccessDeniedError
-from core.plan.throttle_lists import ALL, entries
+from core.plan.copies import Side
 from core.run.journal import throttle_values as throttle
-from core.run.journal.held_throttles import BatchThrottles, Key
+from core.run.journal.held_throttles import BatchThrottles
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import ListIntent
+from core.run.journal.throttle_values import ALL, Key, ListIntent, entries
 from core.run.steps import IntendThrottles, Observation, SetThrottles
-from core.run.throttles import desired as intents
-from core.run.throttles import restore_changes as putting_back
-from core.run.throttles.drift import lost_rate, note_drift, required_lists
-from core.run.throttles.lists import LAG_SECONDS
+from core.run.throttles import changes as intents
+from core.run.throttles import changes as putting_back
 from core.run.throttles.restorer import Lists, ThrottleRestorer
+from core.run.throttles.rules import lost_rate, note_drift, required_lists
 from core.run.throttles.verified_writes import (
+    LAG_SECONDS,
     RETURNED_SECONDS,
     UNANSWERED_SECONDS,
     Refusal,
@@ -163,7 +163,7 @@ class ThrottleWriter:
         if faults:
             self._later(batch, self._state.batch(batch), first_fault("reading", faults))
 
-    def set_rates(self, batch: int, keys: tuple[tuple[int, throttle.Side], ...]) -> None:
+    def set_rates(self, batch: int, keys: tuple[Key, ...]) -> None:
         """Set rates that were journalled for brokers that are back; where refused, wait."""
         moves = [self._state.moves[i].move for i in self._state.in_flight]
         moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
@@ -213,7 +213,7 @@ class ThrottleWriter:
         ]
         refused = first_fault("reading", faults) if faults else ""
         if rates:
-            keys = [(rate["broker"], throttle.Side(rate["side"])) for rate in rates]
+            keys = [(rate["broker"], Side(rate["side"])) for rate in rates]
             held = {key: ours[key] for key in keys}
             back = {"held": True} if held_back else {}
             self._recorder.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
@@ -290,6 +290,6 @@ class ThrottleWriter:
         return [m for m in moves if not m.phase.ended]
 
 
-def _holds_all(answer: Any, side: throttle.Side) -> bool:
+def _holds_all(answer: Any, side: Side) -> bool:
     """Return whether a topic's list is `*`; one that was not read is not."""
     return not isinstance(answer, Fault) and ALL in entries(throttle.own_list(answer, side))

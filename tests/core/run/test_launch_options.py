@@ -5,9 +5,9 @@ from __future__ import annotations
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.metadata import Broker
+from core.plan.copies import Side
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
-from core.run.journal.throttle_values import Side
 from core.run.launch import with_batches
 from core.run.options import RunOptions
 

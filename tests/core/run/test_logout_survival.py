@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.run.logout_survival import look
+from core.run.run_process import logout_policy
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +40,11 @@ def configure(root: Path, name: str, text: str) -> None:
 def test_the_last_word_of_logind_counts(tmp_path: Path, files: dict[str, str], kills: bool) -> None:
     for name, text in files.items():
         configure(tmp_path, name, text)
-    assert look(tmp_path).kills is kills
+    assert logout_policy(tmp_path).kills is kills
 
 
 def test_where_nothing_is_killed_a_run_starts_as_it_is(tmp_path: Path) -> None:
-    found = look(tmp_path)
+    found = logout_policy(tmp_path)
     assert not found.ends_runs
     assert found.warning("this run") == ""
     assert found.prefix() == ()
@@ -52,7 +52,7 @@ def test_where_nothing_is_killed_a_run_starts_as_it_is(tmp_path: Path) -> None:
 
 def test_without_lingering_a_run_would_end_and_the_remedy_is_said(tmp_path: Path) -> None:
     configure(tmp_path, "logind.conf", "KillUserProcesses=yes")
-    found = look(tmp_path)
+    found = logout_policy(tmp_path)
     assert found.ends_runs
     assert found.remedy == "loginctl enable-linger sre"
     assert found.warning("this run").endswith("this run too: first loginctl enable-linger sre")
@@ -69,8 +69,8 @@ def test_with_lingering_a_run_starts_under_the_users_own_manager(
     runner = tmp_path / "systemd-run"
     runner.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = look(tmp_path)
+    found = logout_policy(tmp_path)
     assert not found.ends_runs
     assert found.prefix()[:3] == (str(runner), "--user", "--scope")
     runner.unlink()
-    assert look(tmp_path).ends_runs
+    assert logout_policy(tmp_path).ends_runs

@@ -20,12 +20,13 @@ from core.cli.common import prompts as confirming
 from core.cluster.connect import Address, Connection
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
-from core.run import audit, recovery, service
+from core.run import audit, service
+from core.run import launch as recovery
 from core.run import run_process as spawning
 from core.run.journal.journal import Journal, JournalError
 from core.run.journal.records import Kind
+from core.run.launch import recover
 from core.run.options import address_of
-from core.run.recovery import recover
 from core.run.reporting.runs import read_journal
 from core.run.run_process import BusyError, take_lock
 from core.run.steps import Poll

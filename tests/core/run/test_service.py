@@ -16,14 +16,15 @@ from core.cluster.connect import Address, Connection
 from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import IncompleteError, RefusedError, UnreachableError
+from core.plan.copies import Side
 from core.run import launch, service
 from core.run.audit import AuditError
-from core.run.external import conflicts as beside
+from core.run.external import leftovers as beside
 from core.run.external.clearing import clear, plan_clearing
 from core.run.journal.journal import Journal
 from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
-from core.run.journal.throttle_values import RateIntent, Side
+from core.run.journal.throttle_values import RateIntent
 from core.run.launch import start_run
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.documents import end

@@ -13,8 +13,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.load import Load
 from core.plan.batches import plan_batches
 from core.plan.plan import Move, Plan
-from core.plan.throttle_lists import batch_lists, joined
-from core.run.journal.throttle_values import Side
+from core.run.journal.throttle_values import joined
+from core.run.throttles.changes import batch_lists
 
 SECONDS = 3
 
@@ -32,11 +32,10 @@ def all_to_3(client: SimulatedCluster) -> Plan:
 
 def arrived_bytes(client: SimulatedCluster, moves: Sequence[Move], rate: int) -> int:
     """Submit these moves, throttled; return what is on broker 3 a little later."""
-    lists = batch_lists(moves)
-    for side, entries in ((Side.LEADER, lists.leader), (Side.FOLLOWER, lists.follower)):
+    for (topic, side), entries in batch_lists(moves).items():
         for broker in {b for move in moves for b in (*move.before, *move.after)}:
             set_config(client, Resource.broker(broker), side.rate_config, str(rate))
-        set_config(client, Resource.topic("t"), side.list_config, joined(entries["t"]))
+        set_config(client, Resource.topic(topic), side.list_config, joined(entries))
     client.alter_reassignments({move.tp: move.after for move in moves})
     client.advance(SECONDS)
     (logs,) = client.describe_log_dirs([3])

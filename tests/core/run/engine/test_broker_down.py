@@ -21,9 +21,9 @@ from run_help import (
 from core.cluster.configs import LEADER_RATE, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
+from core.plan.copies import Side
 from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
-from core.run.journal.throttle_values import Side
 from core.run.reporting.views import MoveStatus, RunStatus
 from core.run.steps import IntendRates, NoteEnded, Poll
 

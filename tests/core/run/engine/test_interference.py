@@ -28,12 +28,12 @@ from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.plan.throttle_lists import entries
 from core.run.engine import run_completion as finishing
 from core.run.engine.executor import Executor
 from core.run.engine.next_step import next_step
 from core.run.journal.held_throttles import PairState
 from core.run.journal.move_state import MoveRequest, Outcome, Phase
+from core.run.journal.throttle_values import entries
 from core.run.reporting.views import MoveStatus
 from core.run.steps import (
     Cancel,

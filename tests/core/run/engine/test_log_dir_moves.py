@@ -11,14 +11,14 @@ from run_help import MB, Faulty, Start, ask, cluster, set_config, spend
 from core.cluster.configs import LOG_DIRS_RATE, ConfigValue, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.plan.copies import Side
 from core.plan.plan import ANY, Move
-from core.run.engine.log_dir_mover import NOT_YET
 from core.run.engine.move_outcome import CHANGED_ELSEWHERE
+from core.run.engine.mover import NOT_YET
 from core.run.external.leftovers import fetch_leftovers
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
-from core.run.journal.throttle_values import Side
 from core.run.reporting.report import report
 from core.run.reporting.views import MoveStatus
 from core.run.retry_rollback import FollowUp, plan_followup

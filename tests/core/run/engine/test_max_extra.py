@@ -13,8 +13,8 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.observer import fetch_cluster_state
 from core.errors import UsageError
 from core.load.load import Load
-from core.plan.throttle_lists import entries
 from core.run.journal.move_state import Outcome, Phase
+from core.run.journal.throttle_values import entries
 from core.run.launch import with_batches
 from core.run.options import RunOptions
 from core.run.steps import Submit

@@ -12,6 +12,7 @@ from run_help import move
 
 from core.cluster.configs import ConfigSource
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
+from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.engine import run_completion as finishing
 from core.run.engine.move_outcome import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
@@ -19,7 +20,7 @@ from core.run.engine.next_step import next_step
 from core.run.journal.held_throttles import BatchThrottles
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record
-from core.run.journal.throttle_values import ListIntent, RateIntent, Side
+from core.run.journal.throttle_values import ListIntent, RateIntent
 from core.run.steps import (
     Cancel,
     ElectLeaders,
@@ -40,7 +41,7 @@ from core.run.steps import (
     Step,
     Submit,
 )
-from core.run.throttles.desired import sides
+from core.run.throttles.changes import sides
 from core.run.throttles.signals import out_of_step
 
 LISTED = Reassignment((0, 2, 1, 3), (0,), (3,))

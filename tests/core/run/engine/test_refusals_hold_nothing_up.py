@@ -25,8 +25,8 @@ from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.plan.throttle_lists import entries
 from core.run.journal.move_state import Outcome, Phase
+from core.run.journal.throttle_values import entries
 from core.run.reporting.config_changes import changes
 from core.run.reporting.views import MoveStatus, RunStatus
 

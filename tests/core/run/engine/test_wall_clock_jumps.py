@@ -9,9 +9,9 @@ import pytest
 from run_help import MB, Run, Start, cluster, plan_of
 
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.plan.copies import Side
 from core.run.engine.executor import Executor
 from core.run.journal.move_state import Outcome
-from core.run.journal.throttle_values import Side
 from core.run.steps import Submit
 
 HOUR = timedelta(hours=1)

@@ -38,11 +38,12 @@ from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
+from core.plan.copies import Side
 from core.run import audit
 from core.run.external.clearing import Clearing, clear, plan_clearing
 from core.run.external.leftovers import fetch_leftovers
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side, own_list
+from core.run.journal.throttle_values import own_list
 from core.run.reporting.runs import KnownRun
 from core.run.steps import Poll
 

@@ -11,7 +11,7 @@ from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
 from core.run.journal.replay import RunState
 from core.run.reporting.documents import of_record
-from core.run.reporting.request_words import run_requests
+from core.run.reporting.event_text import run_requests
 
 
 @pytest.mark.parametrize(

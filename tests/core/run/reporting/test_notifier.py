@@ -24,11 +24,11 @@ from core.cluster.connect import Address, Connection
 from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, UsageError
+from core.plan.copies import Side
 from core.run import service
 from core.run.journal.journal import Journal
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.throttle_values import Side
 from core.run.reporting import notifier as notify
 from core.run.reporting.notifier import STALLED_SECONDS, Notifier, idle, post, run_command
 from core.run.steps import Poll

@@ -13,13 +13,13 @@ from run_help import MB, Start, ask, cluster, plan_of, set_config, spend, submit
 from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
+from core.plan.copies import Side
 from core.run.journal.records import Kind, Record, Request, Sample
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
 from core.run.reporting import documents as events
+from core.run.reporting.event_text import request_words
 from core.run.reporting.progress import run_view
 from core.run.reporting.rates import left_seconds
-from core.run.reporting.request_words import request_words
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import Level, MoveStatus, RunStatus, RunView, summary
 from core.run.steps import NoteEnded, Poll

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from core.cluster.metadata import Broker
 from core.cluster.probe.produce_latency import LatencyWindow
+from core.plan.copies import Side
 from core.plan.plan import Plan
 from core.run.journal.produce_latency import LatencyBaseline, SideObservation, before
 from core.run.journal.rates import RateBounds, RateControl
-from core.run.journal.throttle_values import Side
-from core.run.throttles.adaptive_rate import RateChange, next_rates
+from core.run.throttles.adaptive_rate import RateChange, next_rates, spare_rates, usual_bounds
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
-from core.run.throttles.rate_bounds import spare, usual_bounds
 
 SENDS, ALSO_SENDS = (1, Side.LEADER), (2, Side.LEADER)
 RECEIVES = (3, Side.FOLLOWER)
@@ -265,11 +264,11 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideObserva
         "no probe: only half of what is to spare",
     ],
 )
-def test_an_adaptive_rate_follows_what_is_seen(seen, expected, spare):
+def test_an_adaptive_rate_follows_what_is_seen(seen, expected, spare_rates):
     rate_control = adaptive()
-    if spare is not None:
+    if spare_rates is not None:
         rate_control = replace(
-            rate_control, bounds=replace(BOUNDS, spare_bytes_per_s={SENDS: spare})
+            rate_control, bounds=replace(BOUNDS, spare_bytes_per_s={SENDS: spare_rates})
         )
 
     change = next_rates(rate_control, {SENDS: seen}, after(60))
@@ -325,8 +324,8 @@ def test_a_side_of_which_nothing_is_known_keeps_to_the_least_and_says_so():
 
 
 @pytest.mark.parametrize("spare", [{}, {SENDS: 4.0 * MB}])
-def test_what_would_never_end_is_no_ceiling_whatever_is_not_known(spare):
-    rate_control = replace(adaptive(), bounds=replace(BOUNDS, spare_bytes_per_s=spare))
+def test_what_would_never_end_is_no_ceiling_whatever_is_not_known(spare_rates):
+    rate_control = replace(adaptive(), bounds=replace(BOUNDS, spare_bytes_per_s=spare_rates))
     change = next_rates(
         rate_control, {SENDS: SideObservation(inflow_bytes_per_s=10 * MB)}, after(60)
     )
@@ -384,13 +383,13 @@ def test_spare_is_what_capacity_leaves_and_unknown_without_one():
     state = cluster({"t-0": [1, 2]}, size_bytes=MB)
     capable = Broker(1, in_capacity_bytes_per_s=50e6, out_capacity_bytes_per_s=100e6)
     state = state.with_brokers([capable, Broker(2, in_capacity_bytes_per_s=20e6)])
-    found = spare(state, load_of(state, 5e6))
+    found = spare_rates(state, load_of(state, 5e6))
     assert found == {
         (1, Side.LEADER): 90e6,
         (1, Side.FOLLOWER): 45e6,
         (2, Side.FOLLOWER): 15e6,
     }
-    assert spare(state, load_of(state, {})) == {}
+    assert spare_rates(state, load_of(state, {})) == {}
 
 
 def test_bounds_that_nobody_has_said_let_the_busiest_partition_end():

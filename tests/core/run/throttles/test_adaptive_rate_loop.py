@@ -15,10 +15,10 @@ from core.cluster.configs import Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.probe.produce_latency import WINDOW_SECONDS, LatencyWindow
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.plan.throttle_lists import joined
+from core.plan.copies import Side
 from core.run.journal.produce_latency import SideObservation, before
 from core.run.journal.rates import RateBounds, RateControl
-from core.run.journal.throttle_values import Side
+from core.run.journal.throttle_values import joined
 from core.run.throttles.adaptive_rate import next_rates
 from core.run.throttles.signals import BEFORE_WINDOWS
 

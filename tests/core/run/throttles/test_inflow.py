@@ -9,7 +9,7 @@ import pytest
 from clusters import MB, NOON
 from run_help import Start, cluster, plan_of
 
-from core.run.journal.throttle_values import Side
+from core.plan.copies import Side
 from core.run.reporting.views import MoveStatus
 from core.run.steps import Submit
 from core.run.throttles.inflow import Growing, growth_bytes_per_s, inflow_bytes_per_s, never

@@ -8,9 +8,9 @@ from run_help import MB, cluster, set_config
 from core.cluster.configs import Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.plan.throttle_lists import joined
+from core.plan.copies import Side
 from core.run.journal.rates import RateControl
-from core.run.journal.throttle_values import Side
+from core.run.journal.throttle_values import joined
 from core.run.throttles.adaptive_rate import next_rates
 
 RATE = 20 * MB

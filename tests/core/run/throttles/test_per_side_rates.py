@@ -8,8 +8,8 @@ import pytest
 from run_help import MB, Run, Start, ask, cluster, own, plan_of, set_config, submitted, throttles
 
 from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
+from core.plan.copies import Side
 from core.run.journal.move_state import Outcome
-from core.run.journal.throttle_values import Side
 from core.run.reporting.report import report
 
 B2, B3, B4 = (Resource.broker(broker) for broker in (2, 3, 4))

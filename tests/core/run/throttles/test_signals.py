@@ -12,10 +12,10 @@ import pytest
 from clusters import MB, NOON, cluster, tp
 
 from core.cluster.probe.produce_latency import LatencyWindow
+from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.produce_latency import LatencyBaseline
-from core.run.journal.throttle_values import Side
 from core.run.throttles.signals import BEFORE_WINDOWS, Signals, out_of_step, probed_broker
 
 SENDS, RECEIVES = (1, Side.LEADER), (3, Side.FOLLOWER)

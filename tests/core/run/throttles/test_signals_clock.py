@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from run_help import MB, Start, cluster, plan_of
 
-from core.run.journal.throttle_values import Side
+from core.plan.copies import Side
 from core.run.throttles.signals import Signals
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

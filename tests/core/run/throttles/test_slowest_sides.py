@@ -7,9 +7,9 @@ from clusters import MB, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.plan.copies import Side
 from core.plan.plan import ANY, Move
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
-from core.run.journal.throttle_values import Side
 from core.run.throttles.adaptive_rate import NEAR_SHARE, holding_up
 from core.run.throttles.inflow import remaining_bytes
 

@@ -11,8 +11,9 @@ from run_help import Run, Start, cluster, delete, plan_of, set_config, throttles
 
 from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource, ResourceKind
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.plan.copies import Side
 from core.run.journal.move_state import Outcome
-from core.run.journal.throttle_values import Side, own_list
+from core.run.journal.throttle_values import own_list
 from core.run.steps import IntendThrottles, RemovePairs
 
 T = Resource.topic("t")

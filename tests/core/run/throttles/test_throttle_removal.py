@@ -13,15 +13,16 @@ from run_help import MB, begun_history, move
 
 from core.cluster.configs import ConfigSource
 from core.cluster.metadata import PartitionRow
+from core.plan.copies import Side
 from core.run.engine.next_step import next_step
 from core.run.journal.held_throttles import BatchThrottles
 from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.rates import RateBounds, RateControl, SideRate
 from core.run.journal.records import Kind, Record
 from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import RateIntent, Side
+from core.run.journal.throttle_values import RateIntent
 from core.run.steps import Observation, Poll, Submit
-from core.run.throttles.desired import sides
+from core.run.throttles.changes import sides
 from core.run.throttles.external_removal import AHEAD_SECONDS, begins_within
 from core.units import UNLIMITED
 

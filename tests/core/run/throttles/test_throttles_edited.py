@@ -21,9 +21,9 @@ from run_help import (
 )
 
 from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE, Resource
-from core.plan.throttle_lists import entries
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
+from core.run.journal.throttle_values import entries
 from core.run.reporting.config_changes import changes
 from core.run.steps import ChangeRates, NoteDrift, ReinstatePairs, SetThrottles, Step
 

@@ -1,4 +1,4 @@
-"""Throttles kept as they should be while moves are in flight: rates as wanted, pairs in place."""
+"""Rules of `next_step` about throttles: what lacks, what drifted, what no move needs. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from dataclasses import replace
 from core.cluster.configs import ConfigSource, ConfigValue, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
-from core.plan.throttle_lists import batch_lists, missing
-from core.run.journal.held_throttles import Key, Pair, PairState
+from core.plan.copies import Side
+from core.run.journal.held_throttles import Pair, PairState
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
 from core.run.journal.replay import RunState
 from core.run.journal.throttle_values import (
+    Key,
     ListKey,
     RateIntent,
-    Side,
     as_it_stands,
     is_as_found,
+    missing,
     own_list,
     own_rate,
 )
@@ -31,13 +32,15 @@ from core.run.steps import (
     NoteDrift,
     Observation,
     ReinstatePairs,
+    RemovePairs,
+    RestoreRates,
     SetRates,
     SetThrottles,
     SuspendPairs,
 )
 from core.run.throttles import external_removal as guard
 from core.run.throttles.adaptive_rate import next_rates
-from core.run.throttles.desired import sides
+from core.run.throttles.changes import batch_lists, copying_sides, sides
 
 
 def note_drift(run: RunState, observed: Observation) -> NoteDrift | None:
@@ -104,10 +107,7 @@ def _lost_pairs(run: RunState, observed: Observation) -> Iterator[LostPairs]:
 
 def required_lists(run: RunState) -> dict[ListKey, frozenset[str]]:
     """Return the entries that moves need which are limited, whoever has set these entries."""
-    limited = (m.move for m in moves_under_way(run) if m.limited)
-    lists = batch_lists(limited)
-    found = {(topic, Side.LEADER): pairs for topic, pairs in lists.leader.items()}
-    return found | {(topic, Side.FOLLOWER): pairs for topic, pairs in lists.follower.items()}
+    return batch_lists(m.move for m in moves_under_way(run) if m.limited)
 
 
 def moves_under_way(run: RunState) -> Iterator[RunMove]:
@@ -263,3 +263,78 @@ def _by_list(pairs: Iterable[Pair]) -> tuple[tuple[str, Side, tuple[str, ...]], 
     for topic, side, pair in pairs:
         found[topic, side].append(pair)
     return tuple((topic, side, tuple(of)) for (topic, side), of in found.items())
+
+
+def release_throttles(run: RunState, observed: Observation) -> RemovePairs | RestoreRates | None:
+    """Throttles stand that no move needs any more."""
+    pairs = tuple(_idle_pairs(run, observed))
+    if pairs:
+        return RemovePairs(pairs)
+    rates = tuple(
+        key
+        for key, holder in _idle_rates(run, observed).items()
+        if not holder
+        and (key[0] in observed.alive or run.rates[key].rate_bytes_per_s is None)
+        and Resource.broker(key[0]) not in observed.left_alone
+    )
+    return RestoreRates(rates) if rates else None
+
+
+def _idle_pairs(
+    run: RunState, observed: Observation
+) -> Iterator[tuple[str, Side, tuple[str, ...]]]:
+    """Yield the pairs of partitions that are neither in flight nor about to be.
+
+    One that somebody else moves on may need the same pairs: they stay until it is there.
+    """
+    busy = {(tp.topic, str(tp.partition)) for tp in observed.reassignments}
+    busy |= {(m.move.tp.topic, str(m.move.tp.partition)) for m in moves_under_way(run)}
+    for (topic, side), intent in run.lists.items():
+        idle = tuple(p for p in intent.pairs if (topic, p.split(":")[0]) not in busy)
+        if idle and Resource.topic(topic) not in observed.left_alone:
+            yield topic, side, idle
+
+
+def _idle_rates(run: RunState, observed: Observation) -> dict[tuple[int, Side], str]:
+    """Return the rates that no move of ours needs, with what else still holds them ("" nothing).
+
+    Queued moves need theirs: a rate goes as a broker's last involvement ends. Moves of others
+    that began after we set a rate would run unthrottled without it.
+    """
+    busy = {
+        key
+        for m in run.moves
+        if m.phase.in_flight or (m.phase is Phase.QUEUED and not run.stopped)
+        for key in sides(m.move)
+    }
+    ours = {run.moves[i].move.tp for i in run.in_flight}
+    holders: dict[tuple[int, Side], str] = {}
+    for tp, r in observed.reassignments.items():
+        if tp in ours or tp in run.foreign_before:
+            continue
+        for key in copying_sides([b for b in r.replicas if b not in r.adding], r.adding):
+            holders[key] = str(tp)
+    return {key: holders.get(key, "") for key in run.rates if key not in busy}
+
+
+def still_held(run: RunState, observed: Observation) -> Iterator[tuple[str, str, int | None]]:
+    """Yield why a throttle cannot be given back yet, and the same for a run that leaves it.
+
+    The third is the broker whose return is waited for, if it is that.
+    """
+    for why in (*observed.left_alone.values(), *observed.retention_left.values()):
+        yield why, f"{why}; it is left", None
+    for tp in observed.reassignments:
+        ours = (i.pairs for (topic, _), i in run.lists.items() if topic == tp.topic)
+        if any(pair.startswith(f"{tp.partition}:") for pairs in ours for pair in pairs):
+            held = f"{tp}, not ours, still uses the throttle list of {tp.topic}"
+            yield held, f"{held}, which is left", None
+    for (broker, _), holder in _idle_rates(run, observed).items():
+        if Resource.broker(broker) in observed.left_alone:
+            continue
+        if holder:
+            held = f"{holder}, not ours, still uses the throttle of broker {broker}"
+            yield held, f"{held}, which is left", None
+        else:
+            down = f"broker {broker} is down: its throttle is"
+            yield f"{down} put back when it returns", f"{down} left", broker

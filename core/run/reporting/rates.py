@@ -14,13 +14,14 @@ from core.plan.plan import Move
 from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.records import Kind, Record, Sample
 from core.run.journal.replay import RunState
-from core.run.reporting.event_text import ends_a_pause, side_word
+from core.run.reporting.event_text import ends_a_pause
 from core.run.reporting.views import DUE, IN_FLIGHT, BrokerProgress, MoveProgress, MoveStatus
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import format_rate
 
 RATE_SECONDS = 12.0
 """Rates *now* are over one quota window: within it a throttled copy stalls and bursts."""
+_SIDE_WORDS = {Side.LEADER: "sends", Side.FOLLOWER: "receives", Side.LOG_DIRS: "log dirs"}
 ARRIVING = (Side.FOLLOWER, Side.LOG_DIRS)
 """The sides on which copies arrive."""
 
@@ -312,7 +313,7 @@ def _broker(
         why = f"foreign quota {format_rate(limit)}, kept"
     elif limit is not None and limit > FLOOR_BYTES_PER_S and (rate or 0.0) >= 0.95 * limit:
         why = "at its limit"
-    return BrokerProgress(broker, side_word(side), rate, limit, why)
+    return BrokerProgress(broker, _SIDE_WORDS[side], rate, limit, why)
 
 
 MIN_SECONDS = 5.0

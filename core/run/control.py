@@ -20,7 +20,7 @@ from core.run.journal.journal import Journal, journal_path
 from core.run.journal.move_state import Phase, Role, RunMove
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunStatus
 from core.run.throttles import external_removal as guard

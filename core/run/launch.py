@@ -23,7 +23,8 @@ from core.plan.plan import Plan
 from core.run import audit
 from core.run.external.leftovers import refuse_conflicts
 from core.run.journal.journal import SUFFIX, Journal, journal_path, remove_journal
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
+from core.run.journal.run_state import RunState
 from core.run.options import (
     RunOptions,
     address_of,
@@ -187,7 +188,7 @@ def recover(
             journal.check()
             journal.prove_writable()
             records = journal.records()
-        state = RunState.fold(records)
+        state = fold(records)
         _refuse_ended(state)
         where, moved = address_of(records), address is not None or timeout_seconds is not None
         if address is not None:

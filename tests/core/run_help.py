@@ -30,7 +30,7 @@ from core.run.engine.executor import Executor
 from core.run.journal.journal import Journal
 from core.run.journal.move_state import Outcome
 from core.run.journal.rates import RateControl
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.progress import run_view
 from core.run.reporting.runs import RunReading

@@ -8,6 +8,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from core.run.journal.replay import fold
+
 if TYPE_CHECKING:
     from core.cluster.simulation.cluster import SimulatedCluster
     from core.plan.plan import Plan
@@ -38,7 +40,6 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> RunReading:
     from core.cluster.configs import FOLLOWER_RATE, ConfigChange, ConfigOp, Resource
     from core.cluster.connect import Address
     from core.run.engine.executor import Executor
-    from core.run.journal.replay import RunState
     from core.run.options import RunOptions, create_journal
     from core.run.reporting.progress import run_view
     from core.run.reporting.runs import RunReading
@@ -74,7 +75,7 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> RunReading:
                 until(float("inf"))
         first, *others = journal.records()
         records = (replace(first, payload={**first.payload, **ASKER}), *others)
-        history = RunState.fold(records)
+        history = fold(records)
         pending = journal.requests(history.last_request)
         view = run_view(records, journal.samples(), living=True, pending=pending)
         journal.close()

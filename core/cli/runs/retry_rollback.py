@@ -29,7 +29,7 @@ from core.units import counted
 
 if TYPE_CHECKING:
     from core.cli.runs.launch import LaunchOptions, LiveCluster
-    from core.run.journal.replay import RunState
+    from core.run.journal.run_state import RunState
     from core.run.reporting.runs import RunReading
     from core.run.retry_rollback import FollowUp
 

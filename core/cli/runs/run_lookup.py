@@ -11,7 +11,7 @@ from core.cli.common.context import Context
 from core.errors import RefusedError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from core.run.journal.replay import RunState
+    from core.run.journal.run_state import RunState
 
 
 def resolve_clusters(context: Context) -> tuple[str, ...]:

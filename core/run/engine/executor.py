@@ -40,7 +40,7 @@ from core.run.journal.journal import Journal, JournalError
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.move_state import MoveRequest, Outcome, Role
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import (
     AddMoves,
     Cancel,

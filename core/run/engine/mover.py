@@ -20,7 +20,7 @@ from core.run.engine.submission import MAX_JOURNALLED_TRIES
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.move_state import Phase
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import SETTLE_SECONDS, Ending, Place, ReplicaLocation
 
 LOOK_SECONDS = 1.0

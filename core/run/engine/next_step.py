@@ -15,7 +15,7 @@ from core.run.engine.run_completion import elect, finish, restore_retention, sho
 from core.run.engine.submission import begin_next_batch, retry_submission
 from core.run.journal.move_state import Phase
 from core.run.journal.produce_latency import BaselineMeasurement
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import NoteBaseline, NoteEnded, Observation, Poll, Preflight, Step
 from core.run.throttles.rules import (
     adjust_pairs,

@@ -31,7 +31,7 @@ from core.plan.estimate.uncertainty import Task
 from core.plan.impact.retention import check_retention
 from core.plan.plan import Move, Plan
 from core.run.backoff import with_denials_as_faults
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 
 Look = Callable[[], ClusterState]
 

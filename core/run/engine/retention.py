@@ -20,8 +20,8 @@ from core.cluster.metadata import TopicPartition
 from core.run.backoff import RETRY_SECONDS, Backoff, with_denials_as_faults
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
 from core.run.journal.retention import RETENTION, Retention, RetentionIntent
+from core.run.journal.run_state import RunState
 
 CLEANUP = "cleanup.policy"
 NEEDED = (RETENTION, CLEANUP, *REMOTE_STORAGE)

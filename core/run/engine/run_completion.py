@@ -14,7 +14,7 @@ from core.run.journal.move_state import (
     Role,
     RunMove,
 )
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import (
     ElectLeaders,
     End,

@@ -11,7 +11,7 @@ from core.run.engine import log_dir_moves as log_dirs
 from core.run.engine.cancellation import not_clean
 from core.run.engine.move_outcome import GONE, OFF, never_ends
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import (
     Ending,
     IntendRates,
@@ -125,7 +125,7 @@ def _throttle(
     run: RunState, observed: Observation, moves: tuple[int, ...]
 ) -> IntendThrottles | SetThrottles | IntendRates | SetRates | None:
     batch = run.moves[moves[0]].batch
-    throttle = run.throttles.get(batch)
+    throttle = run.throttles.batches.get(batch)
     if throttle is not None and not throttle.set:
         return SetThrottles(batch)
     begin = (i for i in moves if run.moves[i].move.receiving)
@@ -135,10 +135,12 @@ def _throttle(
     if throttle is None:
         return None
     needed = {key for i in moves for key in sides(run.moves[i].move)}
-    alive = sorted(key[0] for key in needed if key[0] in observed.alive and key not in run.rates)
+    alive = sorted(
+        key[0] for key in needed if key[0] in observed.alive and key not in run.throttles.rates
+    )
     if alive:  # somebody has freed a lower rate that was kept, or a broker is back
         return IntendRates(batch, tuple(dict.fromkeys(alive)))
-    due = tuple(k for k in run.rates_due if k in needed and k[0] in observed.alive)
+    due = tuple(k for k in run.throttles.rates_due if k in needed and k[0] in observed.alive)
     return SetRates(batch, due) if due else None
 
 

@@ -171,7 +171,7 @@ def _rate_change(t: Throttle, configs: Configs, runs: Collection[KnownRun]) -> C
     """Return what clears a rate: as it was found before a run of ours that died, else no rate."""
     for run in runs:
         if run.state.run_id == t.run:
-            for intent in run.state.rates.values():
+            for intent in run.state.throttles.rates.values():
                 if (str(intent.broker), intent.side.rate_config) == (t.resource.name, t.config):
                     back = putting_back.restore_changes(intent, configs)
                     if back:

@@ -167,7 +167,7 @@ def _rates(
             (
                 run
                 for run in runs
-                for rate in run.state.rates.values()
+                for rate in run.state.throttles.rates.values()
                 if rate.broker == broker and rate.side.rate_config == name and is_ours(rate, answer)
             ),
             None,
@@ -229,7 +229,7 @@ def _lists(
             yield throttle(ALL, None, moving, "not ours; every replica of the topic")
             continue
         for run in runs:
-            intent = run.state.lists.get((resource.name, side))
+            intent = run.state.throttles.lists.get((resource.name, side))
             mine = there & set(intent.pairs) if intent else frozenset[str]()
             if mine:
                 there -= mine

@@ -46,7 +46,7 @@ class BatchThrottles:
 class HeldThrottles:
     """The throttles of a run that it has not given back."""
 
-    throttles: dict[int, BatchThrottles] = field(default_factory=dict)
+    batches: dict[int, BatchThrottles] = field(default_factory=dict)
     lists: dict[ListKey, ListIntent] = field(default_factory=dict)
     """What of the topic lists is ours, and not given back yet."""
     rates: dict[Key, RateIntent] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class HeldThrottles:
 
         Those that wait are not listed: a follower of theirs that returns would be held back.
         """
-        before = self.throttles.get(p["batch"])
+        before = self.batches.get(p["batch"])
         batch = BatchThrottles(
             tuple(ListIntent.from_json(entry) for entry in p["lists"]),
             tuple(RateIntent.from_json(entry) for entry in p["rates"]),
@@ -75,7 +75,7 @@ class HeldThrottles:
             earlier=(*before.earlier, *before.rates) if before else (),
             moves=tuple(p.get("moves", whole)),
         )
-        self.throttles[p["batch"]] = batch
+        self.batches[p["batch"]] = batch
         for intent in batch.lists:
             key = intent.topic, intent.side
             known = self.lists.get(key)
@@ -86,7 +86,7 @@ class HeldThrottles:
 
     def still_needed(self, batch: int) -> BatchThrottles:
         """Return a batch's throttles but for what was given back since they were intended."""
-        intended = self.throttles[batch]
+        intended = self.batches[batch]
         held = {key: frozenset(intent.pairs) for key, intent in self.lists.items()}
         return replace(
             intended,
@@ -107,7 +107,7 @@ class HeldThrottles:
 
         `late` are those of brokers that died meanwhile: they are due when these return.
         """
-        throttle = self.throttles[p["batch"]]
+        throttle = self.batches[p["batch"]]
         late = {(broker, Side(side)) for broker, side in p.get("late", ())}
         throttle.set = True
         self.lists_due -= {(i.topic, i.side) for i in throttle.lists}
@@ -125,7 +125,7 @@ class HeldThrottles:
 
     def intend_rates(self, p: Mapping[str, Any]) -> None:
         late = tuple(RateIntent.from_json(entry) for entry in p["rates"])
-        self.throttles[p["batch"]].late += late
+        self.batches[p["batch"]].late += late
         self._due(late)
 
     def change_rates(self, wanted: Iterable[tuple[Key, int]]) -> None:

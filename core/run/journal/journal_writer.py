@@ -10,7 +10,7 @@ from typing import Any
 from core.clock import Clock
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold, fold_record
 from core.run.journal.requests import refusal
 
 FREE = 3
@@ -35,7 +35,7 @@ class RunRecorder:
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self.journal, self._clock = journal, clock
-        self.state = RunState.fold(journal.records())
+        self.state = fold(journal.records())
         self.newest_sample: dict[str, Any] | None = None
         self._reasons: dict[str, _Reason] = {}
         self._present = "", 0.0
@@ -45,7 +45,7 @@ class RunRecorder:
 
     def write(self, what: Kind, /, **payload: Any) -> None:
         """Write a record, on disk as this returns, and fold it in."""
-        self.state.apply(self.journal.write(self._clock.now(), what, payload))
+        fold_record(self.state, self.journal.write(self._clock.now(), what, payload))
 
     def note_waiting(self, why: str) -> None:
         """Write for what the run waits, "" for nothing, unless the last such record says so.

@@ -8,14 +8,12 @@ meanwhile changes nothing. What a journal holds as taken up is taken in as it wa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from core.run.journal.move_state import MoveRequest, Phase, Role, RunMove
 from core.run.journal.rates import RateBounds
+from core.run.journal.run_state import RunState
 from core.units import UNLIMITED
-
-if TYPE_CHECKING:
-    from core.run.journal.replay import RunState
 
 KINDS = frozenset(
     ("cancel", "pause", "resume", "throttle", "skip", "retry", "retarget", "rollback")
@@ -116,7 +114,7 @@ def take(run: RunState, kind: str, p: Mapping[str, Any]) -> None:
             run.paused = True
         case "resume":
             run.paused, run.removals = False, 0
-            run.mends.clear()
+            run.throttles.mends.clear()
         case "throttle":
             run.limit_late |= run.rate_bytes_per_s == UNLIMITED
             run.rate_bytes_per_s = run.rate_control.rate_bytes_per_s

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.run.journal.records import Kind, Record
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.reporting.config_changes import changes
 from core.run.reporting.runs import RunReading, read_journal
 from core.run.reporting.views import Leftovers, RunStatus, RunSummary, RunView
@@ -203,7 +203,7 @@ def of_record(record: Record, run: RunState) -> Iterator[Event]:
                 estimated_seconds=_estimated(run.estimate),
             )
         case Kind.THROTTLE_SET:
-            batch = run.throttles[p["batch"]]
+            batch = run.throttles.batches[p["batch"]]
             yield _event(
                 record,
                 run,
@@ -213,7 +213,7 @@ def of_record(record: Record, run: RunState) -> Iterator[Event]:
                 rates=[r.to_json() for r in batch.rates],
             )
         case Kind.RATE_SET:
-            late = run.throttles[p["batch"]].late
+            late = run.throttles.batches[p["batch"]].late
             yield _event(
                 record,
                 run,

@@ -10,8 +10,8 @@ from core.cluster.balancers import editor_in_words, editor_remedy
 from core.cluster.probe.produce_latency import TOPIC_PREFIX
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record, Request
-from core.run.journal.replay import RunState
 from core.run.journal.requests import unreadable
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import RateIntent
 from core.run.reporting.views import Level, RunEvent, RunRequest
 from core.units import counted, format_bytes, format_duration, format_rate
@@ -239,7 +239,7 @@ def _moved(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
 
 def _throttled(run: RunState, batch: int) -> str:
     """Return what throttles a batch set, and what was there before."""
-    rates = run.throttles[batch].rates
+    rates = run.throttles.batches[batch].rates
     if not rates:
         return "throttles as set before"
     found = [_found(r) for r in rates if r.prior is not None]

@@ -13,7 +13,8 @@ from core.plan.copies import Side
 from core.plan.estimate.uncertainty import START_SECONDS
 from core.run.journal.move_state import Outcome, Phase, RunMove
 from core.run.journal.records import Kind, Record, Request, Sample
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
+from core.run.journal.run_state import RunState
 from core.run.reporting.event_text import run_requests, story
 from core.run.reporting.rates import (
     RecentRate,
@@ -60,7 +61,7 @@ def run_view(
 
     `pending` are requests that it has not taken up yet.
     """
-    run = run or RunState.fold(records)
+    run = run or fold(records)
     tracked = tracks(samples)
     working = at_work(records, samples)
     recent_rate = recent(working, _counted(run, tracked))
@@ -245,8 +246,8 @@ def leftovers(run: RunState) -> Leftovers:
             for i in run.in_flight
             for broker in run.moves[i].move.target_log_dirs
         ),
-        lists=tuple((i.topic, i.side.value, i.pairs) for i in run.lists.values()),
-        rates=tuple(r for r in run.rates.values() if r.rate_bytes_per_s is not None),
+        lists=tuple((i.topic, i.side.value, i.pairs) for i in run.throttles.lists.values()),
+        rates=tuple(r for r in run.throttles.rates.values() if r.rate_bytes_per_s is not None),
         retention=tuple(_lowered(run)),
     )
 

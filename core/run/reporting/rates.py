@@ -13,7 +13,7 @@ from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.records import Kind, Record, Sample
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.reporting.event_text import ends_a_pause
 from core.run.reporting.views import DUE, IN_FLIGHT, BrokerProgress, MoveProgress, MoveStatus
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
@@ -192,7 +192,7 @@ def slowest_seconds(
 
 def heading_for(run: RunState, key: tuple[int, Side]) -> int | None:
     """Return the limit of a side once it is as asked: a pause ends, a raised rate has risen."""
-    held = run.rates.get(key)
+    held = run.throttles.rates.get(key)
     if held is None or held.rate_bytes_per_s is None:
         return held.limit_bytes_per_s if held else None
     rate_control, most = run.rate_control, run.max_rate_of(key)
@@ -304,7 +304,7 @@ def _averages(
 def _broker(
     run: RunState, broker: int, side: Side, rate: float | None, down: frozenset[int]
 ) -> BrokerProgress:
-    intent = run.rates.get((broker, side))
+    intent = run.throttles.rates.get((broker, side))
     limit = intent.limit_bytes_per_s if intent else None
     why = ""
     if broker in down:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from core.plan.copies import PARTITION_FETCH_BYTES, Side
 from core.run.journal.move_state import RunMove
 from core.run.journal.records import Sample
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import Key
 from core.run.reporting.rates import (
     RATE_SECONDS,
@@ -64,7 +64,7 @@ class QuotaTurns:
             for key, growing in growing_sides(self._state, sizes, self._leaders()).items()
             if key[1] is Side.LEADER
         }
-        limits = {key: self._state.rates.get(key) for key in self._passed}
+        limits = {key: self._state.throttles.rates.get(key) for key in self._passed}
         self._busy = frozenset(
             key
             for key, rows in self._passed.items()
@@ -198,7 +198,7 @@ def slowed(run: RunState, m: RunMove) -> str:
     """Return which lower quota of somebody else's slows a move; "" for none."""
     for broker in m.move.receiving:
         key = broker, arriving_side(m.move, broker)
-        limit = run.rates.get(key)
+        limit = run.throttles.rates.get(key)
         if limit is not None and limit.is_theirs:
             rate = limit.limit_bytes_per_s
             if rate is not None and rate < run.requested_rate(key):
@@ -211,7 +211,7 @@ def is_held(run: RunState, m: RunMove) -> bool:
     sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
     if sides and all(side in run.held_back for side in sides):
         return True
-    held = [run.rates.get(side) for side in sides]
+    held = [run.throttles.rates.get(side) for side in sides]
     return (
         run.rate_control.floored
         and bool(held)
@@ -233,7 +233,7 @@ def never_sides(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]) -> d
             left[leaders.get(index, -1), Side.LEADER] += due
     found = {}
     for key, growing in growing_sides(run, sizes, leaders).items():
-        held = run.rates.get(key)
+        held = run.throttles.rates.get(key)
         rate = held.limit_bytes_per_s if held is not None else None
         if rate is not None and rate > FLOOR_BYTES_PER_S:
             asked = heading_for(run, key) or rate  # one that rises yet is not judged as it is

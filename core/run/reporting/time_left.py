@@ -22,7 +22,7 @@ from core.plan.estimate.fetch_simulation import Conditions, RunningCopies, simul
 from core.plan.estimate.fluid_model import share_fairly
 from core.plan.estimate.uncertainty import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
 from core.run.journal.move_state import MoveRequest, RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import Key
 from core.run.reporting.rates import SamplePoint, heading_for, passed, size_changes
 from core.run.throttles.inflow import growth_bytes_per_s
@@ -158,9 +158,9 @@ def _limits(run: RunState, copies: Sequence[Copy]) -> dict[BrokerSide, float] | 
 
 def _limit(run: RunState, key: Key) -> float | None:
     """Return the limit of a side once it is as asked, also of one that has no move yet."""
-    if key in run.rates:
+    if key in run.throttles.rates:
         return heading_for(run, key)
-    if not run.rates:
+    if not run.throttles.rates:
         return None
     return float(run.rate_control.per_side_rates.get(key, run.rate_control.first_bytes_per_s))
 

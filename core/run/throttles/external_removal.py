@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from core.cluster.balancers import editor_in_words, editor_remedy
 from core.plan.copies import Side
 from core.run.journal.rates import copied_sides
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import Key
 from core.run.steps import ChangeRates, Observation
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
@@ -83,7 +83,7 @@ def hold_back(run: RunState, observed: Observation) -> ChangeRates | None:
     So the mean rate of one that takes longer than somebody's rhythm is kept too. The allowance
     grows with the time that it has gone on, so that rates are changed ever more seldom.
     """
-    if run.guarded_since is None or run.rate_control.floored or run.away:
+    if run.guarded_since is None or run.rate_control.floored or run.throttles.away:
         return None  # what was taken away is put back first
     ahead, allowed = _ahead_bytes(run, observed), _allowed_seconds(run, observed.now)
     moves = [run.moves[index] for index in run.in_flight]
@@ -132,7 +132,7 @@ def _allowed_seconds(run: RunState, now: datetime) -> float:
 def _may(run: RunState, key: Key) -> bool:
     """Return whether a side of ours can be held back."""
     rate = run.rate_control.rates.get(key)
-    if rate is None or rate.theirs or key in run.held_back or key in run.rates_due:
+    if rate is None or rate.theirs or key in run.held_back or key in run.throttles.rates_due:
         return False
     return not rate.is_refused(FLOOR_BYTES_PER_S)
 

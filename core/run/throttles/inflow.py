@@ -10,17 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from core.plan.copies import Side
 from core.run.journal.move_state import MoveRequest, RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import Key
 from core.units import format_rate
-
-if TYPE_CHECKING:
-    from core.run.journal.replay import RunState
-
 
 GROWTH_SECONDS = 2.0
 """For how long a log is watched before its growth is believed."""

@@ -18,7 +18,7 @@ from core.run.journal import throttle_values as throttle
 from core.run.journal.held_throttles import PairState
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import ALL, Key, ListKey, joined
 from core.run.throttles import changes as putting_back
 from core.run.throttles.verified_writes import fetch_lists
@@ -88,14 +88,14 @@ class ThrottleRestorer:
         missing: list[list[str]] = []
         for topic, side, pairs in lists:
             intent, unverified = (
-                self._state.lists[topic, side],
+                self._state.throttles.lists[topic, side],
                 self._not_described(topic, side, pairs),
             )
             there = held.get((topic, side))
             if there is None:
                 continue
             changes += putting_back.subtract_changes(intent, pairs, there, unverified=unverified)
-            ours = {p for p in pairs if (topic, side, p) not in self._state.away}
+            ours = {p for p in pairs if (topic, side, p) not in self._state.throttles.away}
             again = Resource.topic(topic) in self.backoff
             if not (unverified or again or ALL in there or ours <= there):
                 missing.append([topic, side.value])
@@ -106,7 +106,7 @@ class ThrottleRestorer:
 
         What they hold is asked right before, and of the controller: see `putting_back.deletion`.
         """
-        known = self._state.lists
+        known = self._state.throttles.lists
         last = [(t, s) for t, s, pairs in lists if not known[t, s].without(pairs).pairs]
         filled = [key for key in last if known[key].prior != ""]
         held, failed = fetch_lists(self._back, self._clock, filled)
@@ -121,10 +121,11 @@ class ThrottleRestorer:
     def _not_described(self, topic: str, side: Side, pairs: Collection[str]) -> bool:
         """Return whether pairs may be in their list although they do not show."""
         putting = any(
-            self._state.away.get((topic, side, pair)) in (PairState.PUTTING, PairState.TAKING)
+            self._state.throttles.away.get((topic, side, pair))
+            in (PairState.PUTTING, PairState.TAKING)
             for pair in pairs
         )
-        return putting or (topic, side) in self._state.lists_due
+        return putting or (topic, side) in self._state.throttles.lists_due
 
     def suspend_pairs(self, lists: Lists, why: str) -> None:
         """Take pairs out of lists for a while; they stay ours."""
@@ -146,12 +147,12 @@ class ThrottleRestorer:
     def restore_rates(self, rates: tuple[Key, ...]) -> None:
         """Put rates back, each read right before: one that somebody has changed stays theirs."""
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
-        intents = [self._state.rates[key] for key in rates]
+        intents = [self._state.throttles.rates[key] for key in rates]
         self.intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
         found = self._shown_back(brokers, throttle.RATES)
         once_more = self._once_more(intents, found)
         intents = [i for i in intents if (i.broker, i.side) not in once_more]
-        due = self._state.rates_due  # set perhaps, though not seen: brokers lag
+        due = self._state.throttles.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
             i: putting_back.restore_changes(i, found, unverified=(i.broker, i.side) in due)
             for i in intents

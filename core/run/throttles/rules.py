@@ -12,7 +12,7 @@ from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.copies import Side
 from core.run.journal.held_throttles import Pair, PairState
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import (
     Key,
     ListKey,
@@ -58,9 +58,9 @@ def note_drift(run: RunState, observed: Observation) -> NoteDrift | None:
 
 
 def _lost_rates(run: RunState, observed: Observation) -> Iterator[LostRate]:
-    for (broker, side), intent in run.rates.items():
+    for (broker, side), intent in run.throttles.rates.items():
         answer = observed.throttles.get(Resource.broker(broker))
-        if answer is None or isinstance(answer, Fault) or (broker, side) in run.rates_due:
+        if answer is None or isinstance(answer, Fault) or (broker, side) in run.throttles.rates_due:
             continue
         if intent.rate_bytes_per_s is None:
             again = as_it_stands(intent, answer) is not intent
@@ -85,7 +85,7 @@ def is_freed(run: RunState, intent: RateIntent, answer: Mapping[str, ConfigValue
 def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
     """Return what holds now instead of a rate of ours, or of one that was kept, and whose it is."""
     broker, side = key
-    intent = run.rates[key]
+    intent = run.throttles.rates[key]
     kept, again = intent.rate_bytes_per_s is None, as_it_stands(intent, answer) is not intent
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
     cleared = own_rate(answer, side) is None or is_as_found(intent, answer)
@@ -97,10 +97,10 @@ def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> Los
 def _lost_pairs(run: RunState, observed: Observation) -> Iterator[LostPairs]:
     for key, wanted in required_lists(run).items():
         answer = observed.throttles.get(Resource.topic(key[0]))
-        if answer is None or isinstance(answer, Fault) or key in run.lists_due:
+        if answer is None or isinstance(answer, Fault) or key in run.throttles.lists_due:
             continue
         value = own_list(answer, key[1])
-        gone = tuple(p for p in missing(wanted, value) if (*key, p) not in run.away)
+        gone = tuple(p for p in missing(wanted, value) if (*key, p) not in run.throttles.away)
         if gone:
             yield LostPairs(*key, value, gone)
 
@@ -130,7 +130,7 @@ def set_missing_throttles(
         m = run.moves[index]
         if not (run.limit_late and m.move.receiving and m.request is MoveRequest.CONTINUE):
             continue
-        throttle = run.throttles.get(m.batch)
+        throttle = run.throttles.batches.get(m.batch)
         if throttle is not None and not throttle.set:
             return SetThrottles(m.batch)
         if not m.limited:
@@ -140,10 +140,10 @@ def set_missing_throttles(
         if not m.limited:
             continue
         needed = [key for key in sides(m.move) if key[0] in observed.alive]
-        due = tuple(key for key in needed if key in run.rates_due)
+        due = tuple(key for key in needed if key in run.throttles.rates_due)
         if due:
             return SetRates(m.batch, due)
-        brokers = tuple(dict.fromkeys(key[0] for key in needed if key not in run.rates))
+        brokers = tuple(dict.fromkeys(key[0] for key in needed if key not in run.throttles.rates))
         if brokers:
             return IntendRates(m.batch, brokers)
     return None
@@ -180,7 +180,7 @@ def change_rates(run: RunState, observed: Observation) -> ChangeRates | None:
     rates = tuple(
         (key, rate)
         for key, rate in change.rates.items()
-        if key not in run.rates_due or rate < held[key].rate_bytes_per_s
+        if key not in run.throttles.rates_due or rate < held[key].rate_bytes_per_s
     )
     return ChangeRates(rates, change.why) if rates else None
 
@@ -211,13 +211,14 @@ def adjust_pairs(run: RunState, observed: Observation) -> SuspendPairs | Reinsta
     taking = [
         pair
         for pair in wanted
-        if run.away.get(pair, PairState.TAKING) is PairState.TAKING and not _rests(observed, pair)
+        if run.throttles.away.get(pair, PairState.TAKING) is PairState.TAKING
+        and not _rests(observed, pair)
     ]
     if taking:
         return SuspendPairs(_by_list(taking), wanted[taking[0]])
     back = [
         pair
-        for pair in run.away
+        for pair in run.throttles.away
         if pair not in wanted and _goes_on(run, pair) and not _rests(observed, pair)
     ]
     return ReinstatePairs(_by_list(back)) if back else None
@@ -233,7 +234,7 @@ def _pairs_to_suspend(run: RunState, observed: Observation) -> Iterator[tuple[Pa
         if row is None or listed is None:
             continue
         pair = f"{tp.partition}:{row.leader}"
-        intent = run.lists.get((tp.topic, Side.LEADER))
+        intent = run.throttles.lists.get((tp.topic, Side.LEADER))
         sick = [b for b in _out_of_step(row, listed) if b in observed.alive]
         if sick and intent is not None and pair in intent.pairs:
             why = f"broker {sick[0]} is out of {tp}'s ISR: its leader's limit is off meanwhile"
@@ -274,7 +275,7 @@ def release_throttles(run: RunState, observed: Observation) -> RemovePairs | Res
         key
         for key, holder in _idle_rates(run, observed).items()
         if not holder
-        and (key[0] in observed.alive or run.rates[key].rate_bytes_per_s is None)
+        and (key[0] in observed.alive or run.throttles.rates[key].rate_bytes_per_s is None)
         and Resource.broker(key[0]) not in observed.left_alone
     )
     return RestoreRates(rates) if rates else None
@@ -289,7 +290,7 @@ def _idle_pairs(
     """
     busy = {(tp.topic, str(tp.partition)) for tp in observed.reassignments}
     busy |= {(m.move.tp.topic, str(m.move.tp.partition)) for m in moves_under_way(run)}
-    for (topic, side), intent in run.lists.items():
+    for (topic, side), intent in run.throttles.lists.items():
         idle = tuple(p for p in intent.pairs if (topic, p.split(":")[0]) not in busy)
         if idle and Resource.topic(topic) not in observed.left_alone:
             yield topic, side, idle
@@ -314,7 +315,7 @@ def _idle_rates(run: RunState, observed: Observation) -> dict[tuple[int, Side], 
             continue
         for key in copying_sides([b for b in r.replicas if b not in r.adding], r.adding):
             holders[key] = str(tp)
-    return {key: holders.get(key, "") for key in run.rates if key not in busy}
+    return {key: holders.get(key, "") for key in run.throttles.rates if key not in busy}
 
 
 def still_held(run: RunState, observed: Observation) -> Iterator[tuple[str, str, int | None]]:
@@ -325,7 +326,7 @@ def still_held(run: RunState, observed: Observation) -> Iterator[tuple[str, str,
     for why in (*observed.left_alone.values(), *observed.retention_left.values()):
         yield why, f"{why}; it is left", None
     for tp in observed.reassignments:
-        ours = (i.pairs for (topic, _), i in run.lists.items() if topic == tp.topic)
+        ours = (i.pairs for (topic, _), i in run.throttles.lists.items() if topic == tp.topic)
         if any(pair.startswith(f"{tp.partition}:") for pairs in ours for pair in pairs):
             held = f"{tp}, not ours, still uses the throttle list of {tp.topic}"
             yield held, f"{held}, which is left", None

@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,13 +24,10 @@ from core.run.journal.produce_latency import (
     SideObservation,
     before,
 )
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import Key
+from core.run.steps import Observation
 from core.run.throttles.inflow import growing_sides, inflow_bytes_per_s, remaining_bytes
-
-if TYPE_CHECKING:
-    from core.run.journal.replay import RunState
-    from core.run.steps import Observation
-
 
 FLOW_SECONDS = 12.0
 """Copies under a quota stall and burst: what they get is told by a whole window."""

@@ -24,7 +24,7 @@ from core.plan.plan import Move
 from core.run.journal import throttle_values as throttle
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import (
     ALL,
     LISTS,
@@ -207,21 +207,21 @@ class VerifiedThrottles:
 
     def _times(self, key: Key | ListKey) -> int:
         """Return how often somebody has deleted this, since the run was last resumed."""
-        written = self._state.mends.get(key, 0)
+        written = self._state.throttles.mends.get(key, 0)
         return written + 1 + (self._unwritten[key] if written else 0)
 
     def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[LostPairs]) -> bool:
         """Put back what was deleted, if the journal tells all of it already; return whether so."""
         for lost in rates:
-            known = self._state.rates[lost.broker, lost.side]
+            known = self._state.throttles.rates[lost.broker, lost.side]
             if not lost.mend or (known.prior, known.source) != (lost.prior, lost.source):
                 return False
         for gone in lists:
-            ours = self._state.lists.get((gone.topic, gone.side))
+            ours = self._state.throttles.lists.get((gone.topic, gone.side))
             if ours is None or ours.prior != gone.prior or not set(gone.pairs) <= set(ours.pairs):
                 return False
         pairs = [ListIntent(gone.topic, gone.side, gone.prior, gone.pairs) for gone in lists]
-        whole = [self._state.rates[lost.broker, lost.side] for lost in rates]
+        whole = [self._state.throttles.rates[lost.broker, lost.side] for lost in rates]
         return self.apply_and_verify(pairs, whole) is None
 
     def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
@@ -253,7 +253,7 @@ class VerifiedThrottles:
             if stale:
                 changed.add((rate.broker, rate.side))
         answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
-        known = self._state.rates.keys() - changed
+        known = self._state.throttles.rates.keys() - changed
         if changed:
             anew = [
                 r
@@ -280,7 +280,7 @@ class VerifiedThrottles:
 
         Asked again, it would refuse them again, and all else would wait for that.
         """
-        rates = self._state.rates
+        rates = self._state.throttles.rates
         keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
         found = self.fetch_current((), [rates[key] for key in keys])
         kept: dict[Key, int | None] = {}

@@ -19,7 +19,7 @@ from core.run.journal import throttle_values as throttle
 from core.run.journal.held_throttles import BatchThrottles
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import ALL, Key, ListIntent, entries
 from core.run.steps import IntendThrottles, Observation, SetThrottles
 from core.run.throttles import changes as intents
@@ -96,9 +96,9 @@ class ThrottleWriter:
         if faults:  # one that died is not shown so yet
             self._later(batch, indices, first_fault("reading", faults))
             return
-        ours, left = self._state.lists, self._state.lists_left
+        ours, left = self._state.throttles.lists, self._state.throttles.lists_left
         lists = intents.intend_lists(beginning, found, ours, held, left)
-        rates = self._verified.desired_rates(moves, found, self._state.rates)
+        rates = self._verified.desired_rates(moves, found, self._state.throttles.rates)
         self._recorder.write(
             Kind.THROTTLE_INTENT,
             batch=batch,
@@ -110,9 +110,9 @@ class ThrottleWriter:
 
     def _set_throttles(self, batch: int, observed: Observation) -> None:
         moves = [m.move for m in self._left_of(batch)]
-        wanted = self._state.still_needed(batch).rates
+        wanted = self._state.throttles.still_needed(batch).rates
         self._verified.reread_rates(batch, moves, [r for r in wanted if r.broker in observed.alive])
-        intent = self._state.still_needed(batch)
+        intent = self._state.throttles.still_needed(batch)
         down = [r for r in intent.rates if r.broker not in observed.alive]
         refusal = self._verified.apply_and_verify(
             intent.lists, [r for r in intent.rates if r not in down]
@@ -155,7 +155,7 @@ class ThrottleWriter:
         found = self._verified.fetch_configs([Resource.broker(b) for b in brokers], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         answered = {r: a for r, a in found.items() if r not in faults}
-        rates = self._verified.desired_rates(moves, answered, self._state.rates)
+        rates = self._verified.desired_rates(moves, answered, self._state.throttles.rates)
         if rates:
             self._recorder.write(
                 Kind.RATE_INTENT, batch=batch, rates=[rate.to_json() for rate in rates]
@@ -167,8 +167,10 @@ class ThrottleWriter:
         """Set rates that were journalled for brokers that are back; where refused, wait."""
         moves = [self._state.moves[i].move for i in self._state.in_flight]
         moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
-        self._verified.reread_rates(batch, moves, [self._state.rates_due[key] for key in keys])
-        due = self._state.rates_due
+        self._verified.reread_rates(
+            batch, moves, [self._state.throttles.rates_due[key] for key in keys]
+        )
+        due = self._state.throttles.rates_due
         keys = tuple(key for key in keys if key in due)
         refusal = self._verified.apply_and_verify((), [due[key] for key in keys])
         if refusal is not None and self._verified.keep_refused(keys, refusal) != set(keys):
@@ -194,7 +196,7 @@ class ThrottleWriter:
         up, and what was there before it stays. Each is read first: one that
         somebody else has changed meanwhile is theirs.
         """
-        ours = self._state.rates
+        ours = self._state.throttles.rates
         brokers = sorted({broker for (broker, _), _ in wanted})
         found = self._verified.fetch_configs([Resource.broker(b) for b in brokers], throttle.RATES)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
@@ -218,7 +220,9 @@ class ThrottleWriter:
             back = {"held": True} if held_back else {}
             self._recorder.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
             keys = self._verified.unchanged_rates(held)
-            unset = self._verified.apply_and_verify((), [self._state.rates[key] for key in keys])
+            unset = self._verified.apply_and_verify(
+                (), [self._state.throttles.rates[key] for key in keys]
+            )
             if unset is None:
                 changed = [[broker, side.value] for broker, side in keys]
                 self._recorder.write(Kind.RATES_CHANGED, rates=changed)
@@ -233,7 +237,7 @@ class ThrottleWriter:
         Asked before moves begin, as looks are seconds apart; what is odd is read twice.
         """
         topics = [Resource.topic(t) for t in sorted({t for t, _ in required_lists(self._state)})]
-        alive = sorted({broker for broker, _ in self._state.rates} & observed.alive)
+        alive = sorted({broker for broker, _ in self._state.throttles.rates} & observed.alive)
         brokers = [Resource.broker(broker) for broker in alive]
         found = self._verified.fetch_shown(topics, brokers)
         if note_drift(self._state, replace(observed, throttles=found)) is None:

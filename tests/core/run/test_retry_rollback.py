@@ -17,7 +17,7 @@ from core.errors import UsageError
 from core.plan.plan import Plan
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.options import RunOptions, create_journal
 from core.run.retry_rollback import FollowUp, FollowUpPlan, plan_followup
 
@@ -74,7 +74,7 @@ def now(**replicas: tuple[int, ...]) -> ClusterState:
 def again(
     journal: Journal, way: FollowUp, state: ClusterState | None = None, only: tuple[str, ...] = ()
 ) -> FollowUpPlan:
-    history = RunState.fold(journal.records())
+    history = fold(journal.records())
     return plan_followup(history, way, state or now(), [tp(name) for name in only])
 
 

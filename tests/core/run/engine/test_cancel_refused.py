@@ -62,7 +62,9 @@ def test_what_is_not_taken_back_yet_holds_no_other_throttle(start: Start, call: 
     faulty.replaced[call] = busy
     ask(run, "cancel", moves=[0])
     run.until(lambda _: run.runner.state.moves[1].phase is Phase.DONE, seconds=120)
-    run.until(lambda _: "u" not in {topic for topic, _ in run.runner.state.lists}, seconds=20)
+    run.until(
+        lambda _: "u" not in {topic for topic, _ in run.runner.state.throttles.lists}, seconds=20
+    )
     asked, written = faulty.calls.count(call), len(run.journal.records())
     spend(run, 60)
     assert "(REQUEST_TIMED_OUT): it is asked again" in run.runner.state.waiting

@@ -249,7 +249,7 @@ def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start
     run.until(lambda step: isinstance(step, Poll))
     faulty.replaced["alter_configs"] = _refusing_changes_of(T)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2)
-    run.until(lambda _: len(run.runner.state.rates) == 0)
+    run.until(lambda _: len(run.runner.state.throttles.rates) == 0)
     assert run.view().state is RunStatus.WAITING
     assert "topic t cannot be put back: POLICY_VIOLATION" in run.view().why
     assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
@@ -350,7 +350,7 @@ def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
     for call in denied:
         faulty.replaced[call] = _denying(T)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2, 600)
-    run.until(lambda _: len(run.runner.state.rates) == 0, 60)
+    run.until(lambda _: len(run.runner.state.throttles.rates) == 0, 60)
     assert "topic t cannot be put back: TOPIC_AUTHORIZATION_FAILED" in run.view().why
     assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
     run.cancel()

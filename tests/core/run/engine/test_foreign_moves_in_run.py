@@ -18,7 +18,7 @@ from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.plan.plan import current_target
 from core.run.journal.move_state import Outcome, Phase
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.reporting.views import MoveStatus, RunStatus
 from core.run.steps import NoteEnded, Poll, Submit
 
@@ -70,7 +70,7 @@ def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(star
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3)}
     assert throttles(client) == before
-    assert RunState.fold(run.journal.records()) == run.runner.state
+    assert fold(run.journal.records()) == run.runner.state
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "elsewhere"])

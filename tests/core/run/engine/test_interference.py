@@ -69,7 +69,7 @@ def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
     assert entries(own(client, T, LEADER_LIST)) == {"0:2", "0:3"}
     if dies:
         run.again()
-    assert set(run.runner.state.away.values()) == {PairState.TAKEN}
+    assert set(run.runner.state.throttles.away.values()) == {PairState.TAKEN}
     run.until(lambda step: isinstance(step, ReinstatePairs))
     assert entries(own(client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}
     state = client.describe_cluster()

@@ -9,7 +9,7 @@ from run_help import MB, Run, Start, ask, cluster, plan_of, spend, submitted
 
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 
 TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", p): (3, 2) for p in range(2)}
 
@@ -97,5 +97,5 @@ def test_a_journal_that_took_such_a_request_up_tells_what_was_done(start: Start)
     run.journal.write(run.client.now, Kind.REQUEST, {**who, "kind": "cancel", "seq": 2})
     again = {**who, "kind": "retry", "seq": 3, "moves": [1]}
     run.journal.write(run.client.now, Kind.REQUEST, again)
-    history = RunState.fold(run.journal.records())
+    history = fold(run.journal.records())
     assert (history.cancel_requested, history.moves[1].batch) == (False, 2)

@@ -14,7 +14,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Move, Plan
 from core.run.journal.move_state import Outcome, Phase
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.options import RunOptions
 
 POINTS = 3

@@ -21,7 +21,7 @@ from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEAD
 from core.plan.plan import Plan
 from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.reporting.views import RunStatus
 from core.run.steps import Poll
 from core.units import UNLIMITED
@@ -116,7 +116,7 @@ def test_folding_the_journal_again_gives_the_same_history_after_every_step(
         steps += 1
         if cancelled and steps == 6:
             run.cancel()
-        assert RunState.fold(run.journal.records()) == run.runner.state
+        assert fold(run.journal.records()) == run.runner.state
 
 
 def test_an_empty_plan_ends_at_once(start: Start) -> None:

@@ -42,7 +42,7 @@ from core.plan.copies import Side
 from core.run import audit
 from core.run.external.clearing import Clearing, clear, plan_clearing
 from core.run.external.leftovers import fetch_leftovers
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.journal.throttle_values import own_list
 from core.run.reporting.runs import KnownRun
 from core.run.steps import Poll
@@ -177,7 +177,7 @@ def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it
         *((broker, Side.LEADER, 5 * MB) for broker in (1, 2, 4)),
         (4, Side.FOLLOWER, 5 * MB),
     }
-    known = KnownRun(RunState.fold(run.journal.records()), living=False)
+    known = KnownRun(fold(run.journal.records()), living=False)
     clear(client, client.clock, look(client, runs=[known]))
     assert throttles(client)[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
     assert 4 not in {rate.broker for rate in fetch_leftovers(client, left).rates}

@@ -10,8 +10,8 @@ from run_help import move
 
 from core.run.journal.move_state import MoveRequest, Phase
 from core.run.journal.rates import RateBounds
-from core.run.journal.replay import RunState
 from core.run.journal.requests import refusal, take
+from core.run.journal.run_state import RunState
 
 MOVES = [move("foo", p, (3, 2, 1), (0, 2, 1)) for p in range(4)]
 

@@ -9,7 +9,7 @@ from run_help import MB, Start, cluster, plan_of
 
 from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.reporting.documents import of_record
 from core.run.reporting.event_text import run_requests
 
@@ -59,7 +59,7 @@ def test_a_request_that_cannot_be_read_is_refused_and_the_run_goes_on(
     assert run.to_the_end() is Outcome.DONE
     (taken,) = [r for r in run.journal.records() if r.kind is Kind.REQUEST]
     assert taken.payload["refused"]
-    assert RunState.fold(run.journal.records()) == run.runner.state
+    assert fold(run.journal.records()) == run.runner.state
     assert [r.refused for r in run.view().requests] == [taken.payload["refused"]]
     (event,) = of_record(taken, run.runner.state)
     assert (event["request"], event["who"]) == (kind, "?")

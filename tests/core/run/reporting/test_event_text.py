@@ -13,7 +13,7 @@ from core.cluster.connect import Address
 from core.plan.plan import Plan
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.event_text import restored, story
 
@@ -28,7 +28,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def told(journal: Journal) -> list[str]:
     records = journal.records()
-    return [event.text for event in story(records, RunState.fold(records), 0)][1:]
+    return [event.text for event in story(records, fold(records), 0)][1:]
 
 
 def waits(journal: Journal, *reasons: str) -> None:

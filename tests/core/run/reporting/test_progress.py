@@ -15,7 +15,7 @@ from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
 from core.plan.copies import Side
 from core.run.journal.records import Kind, Record, Request, Sample
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.reporting import documents as events
 from core.run.reporting.event_text import request_words
 from core.run.reporting.progress import run_view
@@ -357,7 +357,7 @@ def test_what_was_asked_is_told_with_what_became_of_it() -> None:
     ],
 )
 def test_a_request_in_words(kind: str, payload: dict[str, Any], words: str) -> None:
-    assert request_words(kind, payload, RunState.fold(records())) == words
+    assert request_words(kind, payload, fold(records())) == words
 
 
 def test_a_log_that_grows_may_make_progress_go_backwards() -> None:

@@ -8,7 +8,7 @@ import pytest
 from run_help import MB, Start, cluster, plan_of, spend, submitted
 from told_help import LIMIT, Course, records, samples
 
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.reporting.alerts import NoticeTracker
 from core.run.reporting.progress import run_view
 from core.run.reporting.stuck_moves import waiting_their_turn
@@ -67,7 +67,7 @@ def test_what_waits_its_turn_and_what_is_stuck(
     view = run_view(told, seen, living=True)
     last = view.moves[-1]
     waits = "its turn" in why
-    assert ((len(to) - 1) in waiting_their_turn(RunState.fold(told), seen)) == waits
+    assert ((len(to) - 1) in waiting_their_turn(fold(told), seen)) == waits
     assert (last.state, last.why) == (MoveStatus.MOVING if waits else MoveStatus.STUCK, why)
     assert (last.left_seconds is not None) == waits, "it is told when its turn will have come"
 

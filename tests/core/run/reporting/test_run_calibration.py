@@ -22,7 +22,6 @@ from core.run.engine import preflight
 from core.run.engine.executor import Executor
 from core.run.engine.preflight import estimate_of_start
 from core.run.journal.move_state import Outcome
-from core.run.journal.replay import RunState
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.run_calibration import lesson_of
 from core.run.reporting.runs import calibration
@@ -208,6 +207,6 @@ def test_journals_are_folded_once_for_it(
     for _ in range(2):
         carried_out(client)
     first = calibration(cluster_id)
-    monkeypatch.setattr(RunState, "fold", None)
+    monkeypatch.setattr("core.run.reporting.runs.fold", None)
     assert calibration(cluster_id) == first
     assert first.sides

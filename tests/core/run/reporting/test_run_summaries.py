@@ -17,7 +17,8 @@ from core.daemons.process import Process
 from core.plan.plan import Plan
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
+from core.run.journal.run_state import RunState
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.runs import (
     NAME,
@@ -41,14 +42,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def folded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record which runs are folded."""
     seen: list[str] = []
-    fold = RunState.fold
 
     def count(records: Any) -> RunState:
         history = fold(records)
         seen.append(history.run_id)
         return history
 
-    monkeypatch.setattr(RunState, "fold", count)
+    monkeypatch.setattr("core.run.reporting.runs.fold", count)
     return seen
 
 

@@ -299,7 +299,7 @@ def test_a_list_set_to_all_while_our_pairs_are_put_back_holds_them(start: Start)
     run.until(lambda step: isinstance(step, NoteDrift))
     set_config(client, T, LEADER_LIST, "*")
     spend(run, 20)
-    assert not run.runner.state.away
+    assert not run.runner.state.throttles.away
     assert count(run, Kind.PAIRS_PUTTING) == 0
     assert run.runner.state.waiting == ""
     assert run.to_the_end() is Outcome.DONE

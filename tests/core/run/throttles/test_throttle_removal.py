@@ -19,7 +19,8 @@ from core.run.journal.held_throttles import BatchThrottles
 from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.rates import RateBounds, RateControl, SideRate
 from core.run.journal.records import Kind, Record
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold_record
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import RateIntent
 from core.run.steps import Observation, Poll, Submit
 from core.run.throttles.changes import sides
@@ -41,7 +42,7 @@ def guarded(*sizes: int, **more: Any) -> RunState:
 
 
 def record(history: RunState, at: float, what: Kind, /, **payload: Any) -> None:
-    history.apply(Record(0, NOON + timedelta(seconds=at), what, payload))
+    fold_record(history, Record(0, NOON + timedelta(seconds=at), what, payload))
 
 
 def submit(history: RunState, at: float, *moves: int) -> None:
@@ -125,7 +126,9 @@ def test_a_side_is_held_to_the_rate_that_is_in_force(
     if in_force is not None:
         sides = ((1, Side.LEADER), (3, Side.FOLLOWER))
         for key in sides if kept else ():
-            history.rates[key] = RateIntent(*key, str(in_force), ConfigSource.BROKER, None)
+            history.throttles.rates[key] = RateIntent(
+                *key, str(in_force), ConfigSource.BROKER, None
+            )
         rates = {key: SideRate(in_force, NOON) for key in sides}
         history.rate_control = replace(history.rate_control, rates=rates)
     begun = len(may_begin(history, 0)) * MB
@@ -149,10 +152,10 @@ def test_a_rate_that_an_older_journal_gave_up_is_put_back(value: str | None, due
     """One that was taken away, not one that somebody has set."""
     key = (3, Side.FOLLOWER)
     history = guarded(MB)
-    history.rates[key] = RateIntent(*key, None, ConfigSource.DEFAULT, RATE)
+    history.throttles.rates[key] = RateIntent(*key, None, ConfigSource.DEFAULT, RATE)
     lost = {"broker": 3, "side": "follower", "prior": value, "source": "BROKER", "mend": False}
     record(history, 5, Kind.DISTURBED, rates=[lost], lists=[])
-    assert (key in history.rates_due) is due
+    assert (key in history.throttles.rates_due) is due
 
 
 @pytest.mark.parametrize(
@@ -169,11 +172,11 @@ def test_batches_that_were_asked_for_follow_one_another_under_guard_too(
     history.moves[3].phase = Phase.DONE
     for m in history.moves:
         m.limited = True
-    history.throttles = {b: BatchThrottles((), (), set=True) for b in range(4)}
+    history.throttles.batches = {b: BatchThrottles((), (), set=True) for b in range(4)}
     kept = (
         RateIntent(b, s, "50", ConfigSource.BROKER, None) for b, s in sides(history.moves[0].move)
     )
-    history.rates = {(rate.broker, rate.side): rate for rate in kept}
+    history.throttles.rates = {(rate.broker, rate.side): rate for rate in kept}
     rows = {
         m.move.tp: PartitionRow("t", m.move.tp.partition, 1, (1, 2), (1, 2)) for m in history.moves
     }

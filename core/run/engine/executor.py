@@ -108,7 +108,7 @@ class Executor:
         self._recorder = RunRecorder(journal, clock)
         self._moving = Mover(client, clock, self._recorder)
         self._restorer = ThrottleRestorer(client, clock, self._recorder)
-        self._verified = VerifiedThrottles(client, clock, self._recorder, self._restorer)
+        self._verified = VerifiedThrottles(client, clock, self._recorder)
         self._writer = ThrottleWriter(clock, self._recorder, self._verified, self._restorer)
         self._log_dirs = LogDirMover(client, clock, self._recorder)
         self._retention = LoweredRetention(client, clock, self._recorder)

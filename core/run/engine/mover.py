@@ -47,7 +47,7 @@ class LogDirMover:
         self._locations: dict[Place, ReplicaLocation] = {}
         self._unplaced: dict[Place, tuple[str, float]] = {}
         self._due = 0.0
-        self._rests: dict[Place, tuple[str, float, float]] = {}
+        self._alone = Backoff[Place](clock)
         self._intended: dict[Place, str] = {}
         """What this process has journalled as intended, and brokers were asked for last."""
         self._taken: dict[Place, str] = {}
@@ -55,8 +55,7 @@ class LogDirMover:
     @property
     def left_alone(self) -> dict[Place, str]:
         """Return which replicas' moves were not taken and are left alone for now, and why."""
-        now = self._clock.monotonic()
-        return {place: why for place, (why, until, _) in self._rests.items() if now < until}
+        return self._alone.now
 
     @property
     def unplaced(self) -> dict[Place, str]:
@@ -126,7 +125,7 @@ class LogDirMover:
             elif fault is None:
                 done.append([index, broker, path])
                 self._taken[place] = path
-                self._rests.pop(place, None)
+                self._alone.taken(place)
             elif may_pass(fault):
                 self._rest(place, f"{tp}: {why}")
             else:
@@ -137,9 +136,7 @@ class LogDirMover:
     def _rest(self, place: Place, why: str, longest: float = MAX_DIR_RETRY_SECONDS) -> None:
         why = f"{why}: asked again"
         self._recorder.note_waiting(why)
-        _, _, last = self._rests.get(place, ("", 0.0, 0.0))
-        seconds = min(longest, 2 * last or MIN_DIR_RETRY_SECONDS)
-        self._rests[place] = why, self._clock.monotonic() + seconds, seconds
+        self._alone.refused(place, why, MIN_DIR_RETRY_SECONDS, longest)
 
 
 def _place(run: RunState, index: int, broker: int) -> Place:

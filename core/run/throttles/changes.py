@@ -35,15 +35,12 @@ from core.run.journal.throttle_values import (
 )
 
 
-def resources(moves: Iterable[Move], alive: Collection[int]) -> tuple[list[Resource], set[int]]:
-    """Return the topics and alive brokers whose configs the throttles of `moves` touch."""
-    moves = list(moves)
+def limited(moves: Collection[Move], alive: Collection[int]) -> tuple[set[str], set[int]]:
+    """Return the topics and alive brokers that the throttles of `moves` are set on."""
     copying = [move for move in moves if move.moves_data]
     brokers = {b for move in copying for b in (*move.before, *move.after)}
     brokers |= {b for move in moves for b in move.target_log_dirs}
-    brokers &= set(alive)
-    topics = sorted({move.tp.topic for move in copying})
-    return [Resource.topic(topic) for topic in topics], brokers
+    return {move.tp.topic for move in copying}, brokers.intersection(alive)
 
 
 def sides(move: Move) -> Iterator[Key]:

@@ -21,11 +21,16 @@ from core.run.journal.records import Kind
 from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import ALL, Key, ListKey, joined
 from core.run.throttles import changes as putting_back
-from core.run.throttles.verified_writes import fetch_lists
+from core.run.throttles.verified_writes import faults_of, fetch_lists
 
 ListEntry = tuple[str, Side, tuple[str, ...]]
 """A topic and side, and pairs of ours there."""
 Lists = tuple[ListEntry, ...]
+
+
+def lists_to_json(lists: Iterable[ListEntry]) -> list[list[Any]]:
+    """Return pairs of topics' lists as journals keep them."""
+    return [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
 
 
 class ThrottleRestorer:
@@ -35,7 +40,6 @@ class ThrottleRestorer:
         self._client, self._clock, self._recorder = client, clock, recorder
         self._back = with_denials_as_faults(client)
         """Asked for what is put back: where one topic is denied, the others are put back."""
-        self._intended: dict[Kind, object] = {}
         self.backoff = Backoff[Resource](clock)
         self._last_bytes: set[Key] = set()
 
@@ -48,24 +52,13 @@ class ThrottleRestorer:
         """Return what could not be changed as it should and is left alone for now, and why."""
         return self.backoff.now
 
-    def intend_once(self, kind: Kind, **payload: Any) -> None:
-        """Journal an intent, unless it is the last of its kind over again and came to nothing."""
-        if self._intended.get(kind) != payload:
-            self._recorder.write(kind, **payload)
-        self._intended[kind] = payload
-
-    def record_outcome(self, kind: Kind, **payload: Any) -> None:
-        """Journal what came of an intent, or what makes a new one of it."""
-        self._recorder.write(kind, **payload)
-        self._intended.clear()
-
     def remove_pairs(self, lists: Lists) -> None:
         """Take pairs out of their lists, and unset those that were unset before.
 
         Nothing is decided by what was read before the intent: others edit lists meanwhile.
         """
-        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self.intend_once(Kind.PAIRS_REMOVING, lists=payload)
+        payload = lists_to_json(lists)
+        self._recorder.intend_once(Kind.PAIRS_REMOVING, lists=payload)
         failed, missing = self._subtract(lists)
         last = [entry for entry in lists if Resource.topic(entry[0]) not in failed]
         unset, left = self._unset(last)
@@ -74,7 +67,7 @@ class ThrottleRestorer:
         if done:
             gone = [[topic, side.value] for topic, side in unset]
             more = {"missing": missing} if missing else {}
-            self.record_outcome(Kind.PAIRS_REMOVED, lists=done, unset=gone, **more)
+            self._recorder.record_outcome(Kind.PAIRS_REMOVED, lists=done, unset=gone, **more)
         self._leave_alone([Resource.topic(topic) for topic, _, _ in lists], failed)
 
     def _subtract(self, lists: Lists) -> tuple[dict[Resource, str], list[list[str]]]:
@@ -129,8 +122,8 @@ class ThrottleRestorer:
 
     def suspend_pairs(self, lists: Lists, why: str) -> None:
         """Take pairs out of lists for a while; they stay ours."""
-        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self.intend_once(Kind.PAIRS_TAKING, lists=payload, why=why)
+        payload = lists_to_json(lists)
+        self._recorder.intend_once(Kind.PAIRS_TAKING, lists=payload, why=why)
         changes = [
             ConfigChange(
                 Resource.topic(topic), side.list_config, ConfigOp.SUBTRACT, joined(set(pairs))
@@ -140,7 +133,7 @@ class ThrottleRestorer:
         failed = self.apply_restoring(changes, throttle.LISTS, {})
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
-            self.record_outcome(Kind.PAIRS_TAKEN, lists=done)
+            self._recorder.record_outcome(Kind.PAIRS_TAKEN, lists=done)
         said = {r: f"{why}, but cannot be taken out: {fault}" for r, fault in failed.items()}
         self.backoff.tried([change.resource for change in changes], said)
 
@@ -148,7 +141,9 @@ class ThrottleRestorer:
         """Put rates back, each read right before: one that somebody has changed stays theirs."""
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
         intents = [self._state.throttles.rates[key] for key in rates]
-        self.intend_once(Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates])
+        self._recorder.intend_once(
+            Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates]
+        )
         found = self._shown_back(brokers, throttle.RATES)
         once_more = self._once_more(intents, found)
         intents = [i for i in intents if (i.broker, i.side) not in once_more]
@@ -170,7 +165,7 @@ class ThrottleRestorer:
             if Resource.broker(i.broker) not in failed
         ]
         if done:
-            self.record_outcome(Kind.RATE_RESTORED, rates=done)
+            self._recorder.record_outcome(Kind.RATE_RESTORED, rates=done)
         self._leave_alone(brokers, failed)
         self.backoff.tried((), {Resource.broker(key[0]): why for key, why in once_more.items()})
 
@@ -225,10 +220,6 @@ class ThrottleRestorer:
 
     def _shown_back(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
         return dict(self._back.describe_configs(resources, names)) if resources else {}
-
-
-def faults_of(answers: Mapping[Resource, Fault | None]) -> dict[Resource, Fault]:
-    return {r: fault for r, fault in answers.items() if fault is not None}
 
 
 def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:

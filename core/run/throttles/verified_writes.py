@@ -21,6 +21,7 @@ from core.cluster.kafka_errors import (
     is_unanswered,
 )
 from core.plan.plan import Move
+from core.run.backoff import Backoff
 from core.run.journal import throttle_values as throttle
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
@@ -38,7 +39,6 @@ from core.run.journal.throttle_values import (
 from core.run.steps import LostPairs, LostRate
 from core.run.throttles import changes as intents
 from core.run.throttles.changes import READ_BACK_SECONDS
-from core.run.throttles.restorer import ThrottleRestorer, faults_of
 from core.run.throttles.rules import is_freed, lost_rate
 
 LAG_SECONDS = 1.0
@@ -100,7 +100,7 @@ RETURNED_SECONDS = 1.0
 """How soon a broker that has just come back, and has no rate yet, is asked again."""
 UNANSWERED_SECONDS = 12.0
 """How long what was not answered may act yet: one that hangs for longer is fenced, and down."""
-LONGEST_REST_SECONDS = 5.0
+MAX_REST_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +119,12 @@ class Refusal:
     """What was refused for the value that it was to have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """How long a batch's limits are left alone, and why."""
-
-    why: str
-    until: float
-    seconds: float
-
-
 class VerifiedThrottles:
     """Fetches and sets the throttles of one run, and reads back what was set."""
 
-    def __init__(
-        self,
-        client: ClusterClient,
-        clock: Clock,
-        recorder: RunRecorder,
-        restorer: ThrottleRestorer,
-    ) -> None:
+    def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
-        self._restorer = restorer
-        self._rests: dict[int, Rest] = {}
+        self._batches = Backoff[int](clock)
         self.unread: set[int] = set()
         self._unwritten: Counter[Key | ListKey] = Counter()
         """How often what somebody deletes has been put back since that was last journalled."""
@@ -152,18 +136,15 @@ class VerifiedThrottles:
     @property
     def backing_off(self) -> dict[int, str]:
         """Return which batches' limits were refused and are left alone for now, and why."""
-        now = self._clock.monotonic()
-        return {batch: rest.why for batch, rest in self._rests.items() if now < rest.until}
+        return self._batches.now
 
     def back_off(self, batch: int, why: str) -> None:
         """Say what moves in flight lack, and let all else go on before it is asked again."""
         self._recorder.note_waiting(why)
-        last = self._rests.get(batch)
-        seconds = min(LONGEST_REST_SECONDS, 2 * last.seconds) if last else RETURNED_SECONDS
-        self._rests[batch] = Rest(why, self._clock.monotonic() + seconds, seconds)
+        self._batches.refused(batch, why, RETURNED_SECONDS, MAX_REST_SECONDS)
 
     def clear_backoff(self, batch: int) -> None:
-        self._rests.pop(batch, None)
+        self._batches.taken(batch)
 
     def is_worth_retry(self, batch: int, refusal: Refusal) -> bool:
         """Return whether a batch's limits are to be set again: once more where they were taken.
@@ -197,7 +178,7 @@ class VerifiedThrottles:
             return True
         for key in times:
             self._unwritten.pop(key, None)
-        self._restorer.record_outcome(
+        self._recorder.record_outcome(
             Kind.DISTURBED,
             rates=[lost.to_json() | {"times": times[lost.broker, lost.side]} for lost in rates],
             lists=[lost.to_json() | {"times": times[lost.topic, lost.side]} for lost in lists],
@@ -240,7 +221,7 @@ class VerifiedThrottles:
 
     def reread_rates(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:
         """Journal rates anew that somebody has set, changed or freed since they were intended."""
-        found = self.fetch_current((), rates)
+        found = self.fetch_configs(brokers=(rate.broker for rate in rates))
         changed = set()
         for rate in rates:
             answer = found[Resource.broker(rate.broker)]
@@ -265,7 +246,7 @@ class VerifiedThrottles:
 
     def unchanged_rates(self, held: Mapping[Key, RateIntent]) -> list[Key]:
         """Return which rates nobody has changed up to now; journal the others as lost."""
-        found = self.fetch_current((), held.values())
+        found = self.fetch_configs(brokers=(broker for broker, _ in held))
         lost: dict[Key, LostRate] = {}
         for key, intent in held.items():
             answer = found[Resource.broker(key[0])]
@@ -282,7 +263,7 @@ class VerifiedThrottles:
         """
         rates = self._state.throttles.rates
         keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
-        found = self.fetch_current((), [rates[key] for key in keys])
+        found = self.fetch_configs(brokers=(broker for broker, _ in keys))
         kept: dict[Key, int | None] = {}
         for key in keys:
             answer, intent = found[Resource.broker(key[0])], rates[key]
@@ -329,8 +310,9 @@ class VerifiedThrottles:
                 why = first_fault("setting", faults)
                 return Refusal(why, unknown, passing, unanswered, values=values)
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
+        topics, brokers = [i.topic for i in lists], [r.broker for r in rates]
         while True:
-            off = intents.not_in_force(lists, rates, self.fetch_current(lists, rates))
+            off = intents.not_in_force(lists, rates, self.fetch_configs(topics, brokers))
             if not off:
                 return None
             if self._clock.monotonic() >= deadline:
@@ -338,31 +320,31 @@ class VerifiedThrottles:
                 return Refusal(why, unread=True)
             self._clock.sleep(0.05)
 
-    def fetch_current(
-        self, lists: Collection[ListIntent], rates: Collection[RateIntent]
-    ) -> dict[Resource, Any]:
-        """Return the configs that these throttles are in, as they are now."""
-        topics = [Resource.topic(t) for t in sorted({i.topic for i in lists})]
-        brokers = [Resource.broker(b) for b in sorted({r.broker for r in rates})]
-        return self.fetch_shown(topics, brokers)
-
     def fetch_lists(
         self, keys: Iterable[ListKey]
     ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
         return fetch_lists(self._client, self._clock, list(keys))
 
     def fetch_configs(
-        self, resources: list[Resource], names: Collection[str]
+        self, topics: Iterable[str] = (), brokers: Iterable[int] = ()
     ) -> dict[Resource, Any]:
-        return dict(self._client.describe_configs(resources, names)) if resources else {}
+        """Return the lists of topics and the rates of brokers as they are shown now."""
+        asked = (
+            ([Resource.topic(topic) for topic in sorted(set(topics))], LISTS),
+            ([Resource.broker(broker) for broker in sorted(set(brokers))], throttle.RATES),
+        )
+        found: dict[Resource, Any] = {}
+        for resources, names in asked:
+            if resources:
+                found |= self._client.describe_configs(resources, names)
+        return found
 
     def alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
         return faults_of(self._client.alter_configs(changes)) if changes else {}
 
-    def fetch_shown(self, topics: list[Resource], brokers: list[Resource]) -> dict[Resource, Any]:
-        return self.fetch_configs(topics, throttle.LISTS) | self.fetch_configs(
-            brokers, throttle.RATES
-        )
+
+def faults_of(answers: Mapping[Resource, Fault | None]) -> dict[Resource, Fault]:
+    return {r: fault for r, fault in answers.items() if fault is not None}
 
 
 def _keys(rates: Iterable[LostRate], lists: Iterable[LostPairs]) -> Iterator[Key | ListKey]:

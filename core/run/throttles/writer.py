@@ -24,7 +24,7 @@ from core.run.journal.throttle_values import ALL, Key, ListIntent, entries
 from core.run.steps import IntendThrottles, Observation, SetThrottles
 from core.run.throttles import changes as intents
 from core.run.throttles import changes as putting_back
-from core.run.throttles.restorer import Lists, ThrottleRestorer
+from core.run.throttles.restorer import Lists, ThrottleRestorer, lists_to_json
 from core.run.throttles.rules import lost_rate, note_drift, required_lists
 from core.run.throttles.verified_writes import (
     LAG_SECONDS,
@@ -74,11 +74,7 @@ class ThrottleWriter:
         """Journal the lists of these moves, and the rates of all that is left of the batch."""
         beginning = [self._state.moves[index].move for index in indices]
         moves = [m.move for m in self._left_of(batch)]
-        topics, brokers = intents.resources(moves, observed.alive)
-        found = self._verified.fetch_configs(topics, throttle.LISTS)
-        found |= self._verified.fetch_configs(
-            [Resource.broker(b) for b in sorted(brokers)], throttle.RATES
-        )
+        found = self._verified.fetch_configs(*intents.limited(moves, observed.alive))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
         copying = sorted({move.tp.topic for move in beginning if move.moves_data})
         held, silent_broker = self._verified.fetch_lists(
@@ -152,7 +148,7 @@ class ThrottleWriter:
         """Journal the rates of brokers that are back; one that does not answer is waited for."""
         moves = [self._state.moves[i].move for i in self._state.in_flight]
         moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
-        found = self._verified.fetch_configs([Resource.broker(b) for b in brokers], throttle.RATES)
+        found = self._verified.fetch_configs(brokers=brokers)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         answered = {r: a for r, a in found.items() if r not in faults}
         rates = self._verified.desired_rates(moves, answered, self._state.throttles.rates)
@@ -197,8 +193,7 @@ class ThrottleWriter:
         somebody else has changed meanwhile is theirs.
         """
         ours = self._state.throttles.rates
-        brokers = sorted({broker for (broker, _), _ in wanted})
-        found = self._verified.fetch_configs([Resource.broker(b) for b in brokers], throttle.RATES)
+        found = self._verified.fetch_configs(brokers=(broker for (broker, _), _ in wanted))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         wanted = tuple(w for w in wanted if Resource.broker(w[0][0]) not in faults)
         lost = {
@@ -236,14 +231,13 @@ class ThrottleWriter:
 
         Asked before moves begin, as looks are seconds apart; what is odd is read twice.
         """
-        topics = [Resource.topic(t) for t in sorted({t for t, _ in required_lists(self._state)})]
-        alive = sorted({broker for broker, _ in self._state.throttles.rates} & observed.alive)
-        brokers = [Resource.broker(broker) for broker in alive]
-        found = self._verified.fetch_shown(topics, brokers)
+        topics = [topic for topic, _ in required_lists(self._state)]
+        brokers = {broker for broker, _ in self._state.throttles.rates} & observed.alive
+        found = self._verified.fetch_configs(topics, brokers)
         if note_drift(self._state, replace(observed, throttles=found)) is None:
             return True
         self._clock.sleep(LAG_SECONDS)
-        again = self._verified.fetch_shown(topics, brokers)
+        again = self._verified.fetch_configs(topics, brokers)
         alike = {resource: a for resource, a in again.items() if found.get(resource) == a}
         lost = note_drift(self._state, replace(observed, throttles=alike))
         return lost is None or not self._verified.note_lost(lost.rates, lost.lists, lost.editor)
@@ -253,23 +247,20 @@ class ThrottleWriter:
 
         A list that somebody has set to `*` meanwhile holds them already, and takes no more.
         """
-        found = self._verified.fetch_configs(
-            [Resource.topic(t) for t in sorted({e[0] for e in lists})], throttle.LISTS
-        )
+        found = self._verified.fetch_configs(topic for topic, _, _ in lists)
         whole = [entry for entry in lists if _holds_all(found[Resource.topic(entry[0])], entry[1])]
         if whole:
-            done = [[topic, side.value, list(pairs)] for topic, side, pairs in whole]
-            self._restorer.record_outcome(Kind.PAIRS_PUT, lists=done)
+            self._recorder.record_outcome(Kind.PAIRS_PUT, lists=lists_to_json(whole))
         lists = tuple(entry for entry in lists if entry not in whole)
         if not lists:
             return
-        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self._restorer.intend_once(Kind.PAIRS_PUTTING, lists=payload)
+        payload = lists_to_json(lists)
+        self._recorder.intend_once(Kind.PAIRS_PUTTING, lists=payload)
         wanted = [ListIntent(topic, side, None, pairs) for topic, side, pairs in lists]
         refusal = self._verified.apply_and_verify(wanted, ())
         topics = [Resource.topic(topic) for topic, _, _ in lists]
         if refusal is None:
-            self._restorer.record_outcome(Kind.PAIRS_PUT, lists=payload)
+            self._recorder.record_outcome(Kind.PAIRS_PUT, lists=payload)
         self._restorer.backoff.tried(topics, dict.fromkeys(topics, refusal.why) if refusal else {})
 
     def _restore_unverified(self, intent: BatchThrottles) -> None:
@@ -278,7 +269,7 @@ class ThrottleWriter:
         What is refused here was refused before; what shows is given back step by step.
         """
         held, _ = self._verified.fetch_lists((i.topic, i.side) for i in intent.lists)
-        found = self._verified.fetch_current((), intent.rates)
+        found = self._verified.fetch_configs(brokers=(rate.broker for rate in intent.rates))
         changes: list[ConfigChange] = []
         for i in intent.lists:
             there = held.get((i.topic, i.side))

@@ -137,7 +137,7 @@ class SetRates:
     """Set those rates, though moves are in flight, and read them back."""
 
     batch: int
-    rates: tuple[tuple[int, Side], ...]
+    rates: tuple[Key, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +317,7 @@ class RemovePairs:
 class RestoreRates:
     """Put rates back as they were found, unless somebody else has changed them since."""
 
-    rates: tuple[tuple[int, Side], ...]
+    rates: tuple[Key, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from core.run.journal import throttle_values as throttle
 from core.run.journal.throttle_values import ALL, Configs, ListKey, entries, joined
 from core.run.reporting.runs import KnownRun
 from core.run.throttles import changes as putting_back
-from core.run.throttles.verified_writes import fetch_lists
+from core.run.throttles.verified_writes import await_shown, fetch_lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +83,9 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
     failed |= {resource: str(fault) for resource, fault in silent_broker.items()}
     empty = [change for key, change in asked.items() if held.get(key) == frozenset()]
     failed |= _altered(client, empty)
-    left = tuple(change for change in (*first, *empty) if change.resource not in failed)
-    deadline = clock.monotonic() + putting_back.READ_BACK_SECONDS
-    while left:
-        names = list({change.name for change in left})
-        resources = list(dict.fromkeys(change.resource for change in left))
-        left = putting_back.missing_changes(left, client.describe_configs(resources, names))
-        if not left or clock.monotonic() >= deadline:
-            break
-        clock.sleep(0.05)
-    return failed | {change.resource: "it is set still" for change in left}
+    left = (change for change in (*first, *empty) if change.resource not in failed)
+    unseen = await_shown(client, clock, left)
+    return failed | {change.resource: "it is set still" for change in unseen}
 
 
 def _altered(client: ClusterClient, changes: Sequence[ConfigChange]) -> dict[Resource, str]:

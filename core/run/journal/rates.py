@@ -14,7 +14,7 @@ from typing import Any
 from core.errors import UsageError
 from core.plan.copies import Side
 from core.run.journal.move_state import RunMove
-from core.run.journal.throttle_values import Key
+from core.run.journal.throttle_values import Key, arriving_sides
 from core.units import UNLIMITED, format_rate
 
 
@@ -232,7 +232,5 @@ def copied_sides(m: RunMove) -> Iterator[tuple[Key, int]]:
     if move.adding:
         leader = next(iter(move.before), -1) if m.leader is None else m.leader
         yield (leader, Side.LEADER), size * len(move.adding)
-    for broker in move.adding:
-        yield (broker, Side.FOLLOWER), size
-    for broker in move.dir_moves:
-        yield (broker, Side.LOG_DIRS), size
+    for key in arriving_sides(move):
+        yield key, size

@@ -22,6 +22,7 @@ from core.cluster.configs import (
 )
 from core.cluster.kafka_errors import Fault
 from core.plan.copies import Side
+from core.plan.plan import Move
 from core.units import NO_LIMIT
 
 ALL = "*"
@@ -61,6 +62,12 @@ LISTS = (LEADER_LIST, FOLLOWER_LIST)
 LISTED = (Side.LEADER, Side.FOLLOWER)
 """The sides that limit what topic lists name."""
 RATES = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)
+
+
+def arriving_sides(move: Move) -> tuple[Key, ...]:
+    """Return on which side each of `move.receiving` is limited."""
+    adding = [(broker, Side.FOLLOWER) for broker in move.adding]
+    return (*adding, *((broker, Side.LOG_DIRS) for broker in move.dir_moves))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from core.run.journal.move_state import Outcome, Phase, RunMove
 from core.run.journal.records import Kind, Record, Request, Sample
 from core.run.journal.replay import fold
 from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import Key
 from core.run.reporting.event_text import run_requests, story
 from core.run.reporting.rates import (
     RecentRate,
@@ -321,7 +322,7 @@ def _move(
     track: list[SamplePoint] | None,
     ailing: tuple[frozenset[int], Mapping[int, str]],
     recent_rate: RecentRate,
-    never: Mapping[tuple[int, Side], str],
+    never: Mapping[Key, str],
     turns: QuotaTurns,
     model: TimeLeft | None,
 ) -> MoveProgress:

@@ -10,12 +10,11 @@ from core.plan.copies import PARTITION_FETCH_BYTES, Side
 from core.run.journal.move_state import RunMove
 from core.run.journal.records import Sample
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import Key
+from core.run.journal.throttle_values import Key, arriving_sides
 from core.run.reporting.rates import (
     RATE_SECONDS,
     Passed,
     SamplePoint,
-    arriving_side,
     heading_for,
     passed,
     size_changes,
@@ -121,7 +120,7 @@ class QuotaTurns:
 
 def _sides(m: RunMove, newest: SamplePoint) -> list[Key]:
     """Return the sides whose limits hold for a move, its leader's first."""
-    sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+    sides = [*arriving_sides(m.move)]
     if newest.leader is not None and m.move.adding:
         sides.insert(0, (newest.leader, Side.LEADER))
     return sides
@@ -132,7 +131,7 @@ def stuck(
     track: list[SamplePoint] | None,
     down: frozenset[int],
     disks: Mapping[int, str],
-    never: Mapping[tuple[int, Side], str],
+    never: Mapping[Key, str],
     *,
     held: bool = False,
     turn: bool = False,
@@ -196,19 +195,18 @@ def waiting_their_turn(run: RunState, samples: Sequence[Sample]) -> frozenset[in
 
 def slowed(run: RunState, m: RunMove) -> str:
     """Return which lower quota of somebody else's slows a move; "" for none."""
-    for broker in m.move.receiving:
-        key = broker, arriving_side(m.move, broker)
+    for key in arriving_sides(m.move):
         limit = run.throttles.rates.get(key)
         if limit is not None and limit.is_theirs:
             rate = limit.limit_bytes_per_s
             if rate is not None and rate < run.requested_rate(key):
-                return f"b{broker} quota {format_rate(rate)}, not ours"
+                return f"b{key[0]} quota {format_rate(rate)}, not ours"
     return ""
 
 
 def is_held(run: RunState, m: RunMove) -> bool:
     """Return whether a move waits on the floor: as it was paused so, or is ahead of its rate."""
-    sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+    sides = arriving_sides(m.move)
     if sides and all(side in run.held_back for side in sides):
         return True
     held = [run.throttles.rates.get(side) for side in sides]

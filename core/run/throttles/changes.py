@@ -244,8 +244,8 @@ def restore_changes(
     return [ConfigChange(resource, name, ConfigOp.DELETE)]
 
 
-def missing_changes(changes: Iterable[ConfigChange], found: Configs) -> tuple[ConfigChange, ...]:
-    """Return those putting-back changes that `found` does not show yet (brokers lag a little)."""
+def missing_changes(changes: Iterable[ConfigChange], found: Configs) -> list[ConfigChange]:
+    """Return those restoring changes that `found` does not show yet (brokers lag a little)."""
 
     def shows(change: ConfigChange) -> bool:
         answer = found.get(change.resource, {})
@@ -263,4 +263,4 @@ def missing_changes(changes: Iterable[ConfigChange], found: Configs) -> tuple[Co
             case _:
                 return own == change.value
 
-    return tuple(change for change in changes if not shows(change))
+    return [change for change in changes if not shows(change)]

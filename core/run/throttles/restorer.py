@@ -21,7 +21,7 @@ from core.run.journal.records import Kind
 from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import ALL, Key, ListKey, joined
 from core.run.throttles import changes as putting_back
-from core.run.throttles.verified_writes import faults_of, fetch_lists
+from core.run.throttles.verified_writes import await_shown, faults_of, fetch_lists
 
 ListEntry = tuple[str, Side, tuple[str, ...]]
 """A topic and side, and pairs of ours there."""
@@ -92,7 +92,7 @@ class ThrottleRestorer:
             again = Resource.topic(topic) in self.backoff
             if not (unverified or again or ALL in there or ours <= there):
                 missing.append([topic, side.value])
-        return _in_words(failed) | self.apply_restoring(changes, throttle.LISTS, {}), missing
+        return _in_words(failed) | self.apply_restoring(changes), missing
 
     def _unset(self, lists: Collection[ListEntry]) -> tuple[list[ListKey], dict[Resource, str]]:
         """Delete lists that hold nothing any more; return which, and what failed.
@@ -107,7 +107,7 @@ class ThrottleRestorer:
             key: putting_back.delete_changes(known[key], there) for key, there in held.items()
         }
         flat = [change for of_one in changes.values() for change in of_one]
-        left = _in_words(failed) | self.apply_restoring(flat, throttle.LISTS, {})
+        left = _in_words(failed) | self.apply_restoring(flat)
         unset = [k for k, of_one in changes.items() if of_one and Resource.topic(k[0]) not in left]
         return unset, left
 
@@ -130,7 +130,7 @@ class ThrottleRestorer:
             )
             for topic, side, pairs in lists
         ]
-        failed = self.apply_restoring(changes, throttle.LISTS, {})
+        failed = self.apply_restoring(changes)
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
             self._recorder.record_outcome(Kind.PAIRS_TAKEN, lists=done)
@@ -144,7 +144,7 @@ class ThrottleRestorer:
         self._recorder.intend_once(
             Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates]
         )
-        found = self._shown_back(brokers, throttle.RATES)
+        found = dict(self._back.describe_configs(brokers, throttle.RATES))
         once_more = self._once_more(intents, found)
         intents = [i for i in intents if (i.broker, i.side) not in once_more]
         due = self._state.throttles.rates_due  # set perhaps, though not seen: brokers lag
@@ -153,7 +153,7 @@ class ThrottleRestorer:
             for i in intents
         }
         flat = [change for of_one in changes.values() for change in of_one]
-        failed = self.apply_restoring(flat, throttle.RATES, found)
+        failed = self.apply_restoring(flat, found)
         done = [
             {
                 "broker": i.broker,
@@ -186,24 +186,18 @@ class ThrottleRestorer:
         }
 
     def apply_restoring(
-        self, changes: list[ConfigChange], names: Collection[str], found: Mapping[Resource, Any]
+        self, changes: list[ConfigChange], found: Mapping[Resource, Any] | None = None
     ) -> dict[Resource, str]:
         """Apply `changes` and read them back; return in words why a resource is not as found.
 
         One of `found` that could not be read, though it may well be there, is among them.
         """
-        faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
+        faults = {r: a for r, a in (found or {}).items() if isinstance(a, Fault)}
         faults |= faults_of(self._back.alter_configs(changes) if changes else {})
         failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
-        left = [change for change in changes if change.resource not in failed]
-        deadline = self._clock.monotonic() + putting_back.READ_BACK_SECONDS
-        while left:
-            touched = sorted({change.resource for change in left}, key=lambda r: r.name)
-            left = list(putting_back.missing_changes(left, self._shown_back(touched, names)))
-            if not left or self._clock.monotonic() >= deadline:
-                break
-            self._clock.sleep(0.05)
-        return failed | {change.resource: "it does not show yet" for change in left}
+        left = (change for change in changes if change.resource not in failed)
+        unseen = await_shown(self._back, self._clock, left)
+        return failed | {change.resource: "it does not show yet" for change in unseen}
 
     @property
     def has_refusals(self) -> bool:
@@ -217,9 +211,6 @@ class ThrottleRestorer:
             for (kind, name), why in failed.items()
         }
         self.backoff.tried(tried, said)
-
-    def _shown_back(self, resources: list[Resource], names: Collection[str]) -> dict[Resource, Any]:
-        return dict(self._back.describe_configs(resources, names)) if resources else {}
 
 
 def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:

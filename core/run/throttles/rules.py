@@ -296,7 +296,7 @@ def _idle_pairs(
             yield topic, side, idle
 
 
-def _idle_rates(run: RunState, observed: Observation) -> dict[tuple[int, Side], str]:
+def _idle_rates(run: RunState, observed: Observation) -> dict[Key, str]:
     """Return the rates that no move of ours needs, with what else still holds them ("" nothing).
 
     Queued moves need theirs: a rate goes as a broker's last involvement ends. Moves of others
@@ -309,7 +309,7 @@ def _idle_rates(run: RunState, observed: Observation) -> dict[tuple[int, Side], 
         for key in sides(m.move)
     }
     ours = {run.moves[i].move.tp for i in run.in_flight}
-    holders: dict[tuple[int, Side], str] = {}
+    holders: dict[Key, str] = {}
     for tp, r in observed.reassignments.items():
         if tp in ours or tp in run.foreign_before:
             continue

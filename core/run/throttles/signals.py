@@ -25,7 +25,7 @@ from core.run.journal.produce_latency import (
     before,
 )
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import Key
+from core.run.journal.throttle_values import Key, arriving_sides
 from core.run.steps import Observation
 from core.run.throttles.inflow import growing_sides, inflow_bytes_per_s, remaining_bytes
 
@@ -155,13 +155,10 @@ class Signals:
         for index, arrived in last.items():
             earlier = first.get(index, (0,) * len(arrived))
             came = [max(0, b - a) / seconds for a, b in zip(earlier, arrived, strict=True)]
-            move = run.moves[index].move
-            for broker, rate in zip(move.receiving, came, strict=True):
-                if broker in move.adding:
-                    flows[broker, Side.FOLLOWER] += rate
+            for key, rate in zip(arriving_sides(run.moves[index].move), came, strict=True):
+                flows[key] += rate
+                if key[1] is Side.FOLLOWER:
                     flows[self._leaders[index], Side.LEADER] += rate
-                else:
-                    flows[broker, Side.LOG_DIRS] += rate
         return dict(flows)
 
 

@@ -38,7 +38,7 @@ from core.run.journal.throttle_values import (
 )
 from core.run.steps import LostPairs, LostRate
 from core.run.throttles import changes as intents
-from core.run.throttles.changes import READ_BACK_SECONDS
+from core.run.throttles.changes import READ_BACK_SECONDS, missing_changes
 from core.run.throttles.rules import is_freed, lost_rate
 
 LAG_SECONDS = 1.0
@@ -341,6 +341,22 @@ class VerifiedThrottles:
 
     def alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
         return faults_of(self._client.alter_configs(changes)) if changes else {}
+
+
+def await_shown(
+    client: ClusterClient, clock: Clock, changes: Iterable[ConfigChange]
+) -> list[ConfigChange]:
+    """Wait until brokers show changes that take throttles out; return what they do not show."""
+    left = list(changes)
+    deadline = clock.monotonic() + READ_BACK_SECONDS
+    while left:
+        resources = list(dict.fromkeys(change.resource for change in left))
+        names = {change.name for change in left}
+        left = missing_changes(left, client.describe_configs(resources, names))
+        if not left or clock.monotonic() >= deadline:
+            break
+        clock.sleep(0.05)
+    return left
 
 
 def faults_of(answers: Mapping[Resource, Fault | None]) -> dict[Resource, Fault]:

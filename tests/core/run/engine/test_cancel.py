@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from run_help import (
     MB,
+    Faulty,
+    Run,
     Start,
     ask,
     cluster,
     plan_of,
     set_config,
     spend,
+    submitted,
     throttles,
 )
 
 from core.cluster.configs import LEADER_LIST, Resource
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
+from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
-from core.run.steps import Poll, Submit
+from core.run.steps import Cancel, Poll, Submit
 
 
 @pytest.mark.parametrize("after", range(0, 40, 3))
@@ -123,3 +130,146 @@ def test_a_single_move_that_cannot_be_cancelled_says_that_it_is_held_on_the_floo
     ask(run, "cancel", moves=[0])
     spend(run, 10)
     assert "it is held on the floor, `resume` it" in run.runner.state.waiting
+
+
+TP = TopicPartition("t", 0)
+
+
+def overridden(start: Start) -> tuple[Run, Faulty]:
+    """Return a run whose move somebody has overridden twice, so that only a cancel ends it."""
+    client = cluster({"t": [(1, 2)]}, size_bytes=600 * MB)
+    through = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=through)
+    run.until(submitted)
+    spend(run, 3)
+    client.alter_reassignments({TP: (4, 2)})
+    client.alter_reassignments({TP: (3, 2)})
+    return run, through
+
+
+def test_the_replicas_of_before_are_put_back_though_the_cancels_answer_is_lost(
+    start: Start,
+) -> None:
+    run, through = overridden(start)
+
+    def lost(real: Any, tps: Any) -> dict[TopicPartition, Fault]:
+        real(tps)
+        return {tp: Fault("REQUEST_TIMED_OUT") for tp in tps}
+
+    through.replaced = {"cancel_reassignments": lost}
+    run.cancel()
+    assert run.to_the_end(600) is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (1, 2)}
+
+
+def test_the_replicas_of_before_are_put_back_by_the_process_after_one_that_died_cancelling(
+    start: Start,
+) -> None:
+    run, through = overridden(start)
+
+    def dies(real: Any, tps: Any) -> None:
+        real(tps)
+        raise KeyboardInterrupt
+
+    through.replaced = {"cancel_reassignments": dies}
+    run.cancel()
+    try:
+        run.to_the_end(600)
+    except KeyboardInterrupt:
+        through.replaced = {}
+    run.again()
+    assert Kind.CANCEL_SENT not in [record.kind for record in run.journal.records()]
+    assert run.to_the_end(600) is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (1, 2)}
+
+
+def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start: Start) -> None:
+    client = cluster({"t": [(2, 1)]}, size_bytes=600 * MB)
+    through = Faulty(client)
+    run = start(client, plan_of(client, {("t", 0): (3, 1)}), through=through)
+    old = client.describe_cluster()
+    run.until(submitted)
+    spend(run, 3)
+    run.cancel()
+    run.until(lambda step: isinstance(step, Cancel))
+    fresh_at = client.elapsed_seconds + 1
+
+    def lagging(real: Any) -> Any:
+        return old if client.elapsed_seconds < fresh_at else real()
+
+    through.replaced = {"describe_cluster": lagging}
+    assert run.to_the_end(600) is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (2, 1)}
+
+
+def test_a_cancelled_run_with_a_move_that_others_took_elsewhere_says_so(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=60 * MB)
+    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run.until(submitted)
+    client.alter_reassignments({TP: (5, 6)})
+    run.cancel()
+    assert run.to_the_end(600) is Outcome.INCOMPLETE
+    assert run.runner.state.ended_why == "t-0: was changed by somebody else"
+
+
+T = TopicPartition("t", 0)
+TARGETS = {("t", 0): (3, 4, 1), ("u", 0): (5, 3), ("v", 0): (6, 3)}
+
+
+def three() -> SimulatedCluster:
+    sizes = {T: 900 * MB, TopicPartition("u", 0): 40 * MB, TopicPartition("v", 0): 40 * MB}
+    return cluster({"t": [(1, 2, 3)], "u": [(1, 3)], "v": [(1, 3)]}, size_bytes=sizes)
+
+
+def of_three_moves(start: Start, client: SimulatedCluster) -> tuple[Run, Faulty]:
+    faulty = Faulty(client)
+    run = start(client, plan_of(client, TARGETS), through=faulty, batch_size=2)
+    run.until(submitted)
+    spend(run, 3)
+    return run, faulty
+
+
+def not_taken(real: Any, wanted: Any, fault: str) -> Any:
+    rest = {tp: target for tp, target in wanted.items() if target is not None and tp != T}
+    return (real(rest) if rest else {}) | {tp: Fault(fault) for tp in wanted if tp == T}
+
+
+def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> None:
+    client = three()
+    before = throttles(client)
+    run, faulty = of_three_moves(start, client)
+    name = "INVALID_REPLICA_ASSIGNMENT"
+    faulty.replaced["alter_reassignments"] = lambda real, wanted: not_taken(real, wanted, name)
+    ask(run, "cancel", moves=[0])
+    assert run.to_the_end(600) is Outcome.INCOMPLETE
+    phases = [m.phase for m in run.runner.state.moves]
+    assert phases == [Phase.FAILED, Phase.DONE, Phase.DONE]
+    why = "t-0: cancelled, but its order as before was refused: INVALID_REPLICA_ASSIGNMENT"
+    assert run.runner.state.ended_why == why
+    assert throttles(run.client) == before
+
+
+@pytest.mark.parametrize("call", ["alter_reassignments", "cancel_reassignments"])
+def test_what_is_not_taken_back_yet_holds_no_other_throttle(start: Start, call: str) -> None:
+    run, faulty = of_three_moves(start, three())
+
+    def busy(real: Any, wanted: Any) -> Any:
+        if call == "alter_reassignments":
+            return not_taken(real, wanted, "REQUEST_TIMED_OUT")
+        return {tp: Fault("REQUEST_TIMED_OUT") for tp in wanted}
+
+    faulty.replaced[call] = busy
+    ask(run, "cancel", moves=[0])
+    run.until(lambda _: run.runner.state.moves[1].phase is Phase.DONE, seconds=120)
+    run.until(
+        lambda _: "u" not in {topic for topic, _ in run.runner.state.throttles.lists}, seconds=20
+    )
+    asked, written = faulty.calls.count(call), len(run.journal.records())
+    spend(run, 60)
+    assert "(REQUEST_TIMED_OUT): it is asked again" in run.runner.state.waiting
+    assert faulty.calls.count(call) >= asked + 9
+    assert len(run.journal.records()) <= written + 4, "asked again without filling the journal"
+    faulty.replaced.clear()
+    assert run.to_the_end(600) is Outcome.INCOMPLETE
+    assert run.replicas()["t-0"] == (1, 2, 3)
+    assert Kind.REORDERED in [record.kind for record in run.journal.records()]

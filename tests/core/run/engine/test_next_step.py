@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from core.cluster.configs import ConfigSource
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.copies import Side
 from core.plan.plan import Move
+from core.run.engine import rules_document as rulebook
 from core.run.engine import run_completion as finishing
 from core.run.engine.move_outcome import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
-from core.run.engine.next_step import next_step
+from core.run.engine.next_step import RULES, next_step
 from core.run.journal.held_throttles import BatchThrottles, HeldThrottles
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record
@@ -531,3 +533,17 @@ def test_a_replica_out_of_sync_is_the_reason_where_only_its_move_was_cancelled()
     run.moves[0].why = "done, but broker 0 is not in its ISR"
     ended = End(Outcome.INCOMPLETE, f"{MOVE.tp}: done, but broker 0 is not in its ISR")
     assert next_step(run, observed((0, 2, 1), (2, 1))) == ended
+
+
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "run-states.md"
+
+
+def test_the_document_is_what_the_code_makes_of_it() -> None:
+    assert DOCS.read_text(encoding="utf-8") == rulebook.document(), "run: make docs"
+
+
+def test_every_rule_says_when_it_holds_and_which_steps_it_takes() -> None:
+    assert len(rulebook.rows()) == len(RULES)
+    for name, when, chosen in rulebook.rows():
+        assert when.endswith("."), name
+        assert chosen, name

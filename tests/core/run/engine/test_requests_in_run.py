@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from run_help import (
@@ -22,10 +23,12 @@ from run_help import (
 from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.errors import AccessDeniedError, UnreachableError
+from core.errors import AccessDeniedError, UnreachableError, UsageError
+from core.run.control import request
 from core.run.journal.move_state import Outcome, Phase, Role
 from core.run.journal.records import Kind
-from core.run.steps import Cancel, ChangeRates
+from core.run.journal.replay import fold
+from core.run.steps import Cancel, ChangeRates, NoteEnded, Step
 from core.units import UNLIMITED
 
 FOUR = {"t": [(1, 2)] * 4}
@@ -378,3 +381,180 @@ def test_requests_wait_for_the_process(start: Start) -> None:
     assert run.to_the_end() is Outcome.DONE
     assert phases(run)[3] is Phase.SKIPPED
     assert TopicPartition("t", 3) not in client.fetch_reassignments()
+
+
+TWO_TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", p): (3, 2) for p in range(2)}
+
+
+def begun_twice(start: Start) -> Run:
+    """Return a run of two batches, the first of which is in flight."""
+    client = cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB)
+    run = start(client, plan_of(client, TWO_TARGETS), batch_size=1)
+    run.until(submitted)
+    return run
+
+
+def refusals(run: Run) -> list[str]:
+    requests = [r.payload for r in run.journal.records() if r.kind is Kind.REQUEST]
+    return [p["refused"] for p in requests if p.get("refused")]
+
+
+@pytest.mark.parametrize(
+    ("index", "kind", "phase", "between"),
+    [
+        (0, "cancel", Phase.CANCELLED, 0),
+        (0, "cancel", Phase.CANCELLED, 1),
+        (1, "cancel", Phase.CANCELLED, 0),
+        (1, "skip", Phase.SKIPPED, 0),
+    ],
+    ids=["cancelled", "cancelled as it is taken back", "cancelled in the queue", "skipped"],
+)
+def test_a_move_that_was_to_go_elsewhere_does_not_when_it_is_taken_out(
+    start: Start, index: int, kind: str, phase: Phase, between: int
+) -> None:
+    run = begun_twice(start)
+    ask(run, "retarget", move=index, after=[4, 2])
+    for _ in range(between):
+        run.runner.advance()
+    ask(run, kind, moves=[index])
+    run.again()
+    run.to_the_end()
+    moves = run.runner.state.moves
+    assert [m.phase for m in moves] == [phase if i == index else Phase.DONE for i in (0, 1)]
+    assert run.replicas()[f"t-{index}"] == (1, 2)
+
+
+OF_A_MOVE = [
+    ("retarget", {"move": 0, "after": [4, 2]}),
+    ("skip", {"moves": [1]}),
+    ("retry", {"moves": [1]}),
+]
+OF_THE_RUN = [
+    ("throttle", {"rate_bytes_per_s": 50 * MB}),
+    ("pause", {"floor": True}),
+]
+
+
+@pytest.mark.parametrize(
+    ("taken_back_by", "kind", "payload", "why"),
+    [
+        ("cancel", *asked, "the run is being cancelled: it is asked for nothing else")
+        for asked in OF_A_MOVE + OF_THE_RUN
+    ]
+    + [
+        ("rollback", *asked, "the run is being rolled back: its moves stay as they are")
+        for asked in OF_A_MOVE
+    ],
+)
+def test_what_would_undo_a_cancel_or_a_rollback_is_refused(
+    start: Start, taken_back_by: str, kind: str, payload: dict[str, Any], why: str
+) -> None:
+    run = begun_twice(start)
+    ask(run, "skip", moves=[1])
+    spend(run, 2)
+    ask(run, taken_back_by)
+    ask(run, kind, **payload)
+    run.again()
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (1, 2), "t-1": (1, 2)}
+    assert refusals(run) == [why]
+
+
+def test_a_journal_that_took_such_a_request_up_tells_what_was_done(start: Start) -> None:
+    """Earlier versions carried a retry out after a cancel: the same records fold to the same."""
+    run = begun_twice(start)
+    ask(run, "skip", moves=[1])
+    spend(run, 2)
+    who = {"who": "ann", "host": "here"}
+    run.journal.write(run.client.now, Kind.REQUEST, {**who, "kind": "cancel", "seq": 2})
+    again = {**who, "kind": "retry", "seq": 3, "moves": [1]}
+    run.journal.write(run.client.now, Kind.REQUEST, again)
+    history = fold(run.journal.records())
+    assert (history.cancel_requested, history.moves[1].batch) == (False, 2)
+
+
+def has_ended(step: Step) -> bool:
+    return isinstance(step, NoteEnded)
+
+
+def request_of(run: Run, kind: str, **payload: Any) -> None:
+    history = run.runner.state
+    request(history.cluster_id, history.run_id, kind, payload)
+
+
+def rolled_back(start: Start) -> Run:
+    """Return a run of which a move back is in flight, and another is queued."""
+    client = cluster({"t": [(1, 2)] * 3}, size_bytes=60 * MB)
+    plan = plan_of(client, {("t", p): (1, 3) for p in range(3)})
+    run = start(client, plan, batch_size=1)
+    run.until(lambda step: run.runner.state.moves[1].phase is Phase.DONE)
+    request_of(run, "rollback")
+    run.until(lambda step: submitted(step) and run.runner.state.rolling_back)
+    return run
+
+
+def test_a_run_that_goes_back_is_paused_slowed_and_resumed(start: Start) -> None:
+    run = rolled_back(start)
+    request_of(run, "throttle", rate_bytes_per_s=1 * MB)
+    request_of(run, "pause")
+    spend(run, 300)
+    first, second = (m for m in run.runner.state.moves if m.role is Role.ROLLBACK)
+    assert (first.phase, second.phase) == (Phase.DONE, Phase.QUEUED)
+    assert run.runner.state.rate_bytes_per_s == 1 * MB
+    request_of(run, "resume")
+    assert run.to_the_end() is Outcome.CANCELLED
+    assert set(run.replicas().values()) == {(1, 2)}
+
+
+def test_a_move_back_that_failed_is_tried_again_and_no_other(start: Start) -> None:
+    run = rolled_back(start)
+    with pytest.raises(UsageError, match="being rolled back"):
+        request_of(run, "retry", moves=[2])
+    index = run.runner.state.in_flight[0]
+    run.client.cancel_reassignments([run.runner.state.moves[index].move.tp])
+    run.until(has_ended)
+    assert run.runner.state.stopped
+    request_of(run, "retry", moves=[index])
+    run.until(submitted)
+    run.to_the_end()
+    assert run.runner.state.moves[index].phase is Phase.DONE
+
+
+def test_a_move_that_stopped_the_run_goes_elsewhere_when_asked(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=600 * MB)
+    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run.until(submitted)
+    spend(run, 3)
+    client.cancel_reassignments([TopicPartition("t", 0)])
+    run.until(has_ended)
+    assert run.runner.state.stopped
+    request_of(run, "retarget", move=0, after=[1, 4])
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {"t-0": (1, 4)}
+
+
+def two_batches(start: Start, client: SimulatedCluster) -> Run:
+    plan = plan_of(client, {("t", p): (3, 2) for p in range(2)})
+    run = start(client, plan, batch_size=1)
+    run.until(submitted)
+    return run
+
+
+def test_a_move_that_another_stands_in_for_is_not_tried_again(start: Start) -> None:
+    run = two_batches(start, cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB))
+    request_of(run, "retarget", move=1, after=[4, 2])
+    run.until(lambda step: len(run.runner.state.moves) == 3)
+    with pytest.raises(UsageError, match="another move stands in for it"):
+        request_of(run, "retry", moves=[1])
+    assert run.to_the_end() is Outcome.DONE
+
+
+def test_a_queued_move_whose_retargeting_is_refused_goes_where_it_was_to_go(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB)
+    run = two_batches(start, client)
+    client.stop_broker(6)
+    client.advance(5)
+    request_of(run, "retarget", move=1, after=[6, 2])
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {"t-0": (3, 2), "t-1": (3, 2)}
+    assert any("t-1 does not go elsewhere" in event.text for event in run.view().events)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_help import FAST, Here
-from run_help import MB, Run, Start, cluster, plan_of, set_config
+from clusters import NOON
+from run_help import MB, Run, Start, ask, cluster, move, plan_of, set_config, spend, submitted
 
 from core.cluster.configs import (
     FOLLOWER_LIST,
@@ -18,15 +20,25 @@ from core.cluster.configs import (
     ConfigSource,
     Resource,
 )
+from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
+from core.plan.plan import Plan
+from core.run.journal.journal import Journal
+from core.run.journal.move_state import Outcome, Phase
+from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind, Record
+from core.run.journal.replay import fold
+from core.run.options import RunOptions, create_journal
+from core.run.reporting.alerts import NoticeTracker
 from core.run.reporting.config_changes import ChangedConfig, changes
-from core.run.reporting.event_text import story
-from core.run.reporting.report import markdown, report
+from core.run.reporting.documents import end
+from core.run.reporting.event_text import restored, story
+from core.run.reporting.notifier import notice
+from core.run.reporting.report import headline, markdown, report
+from core.run.reporting.runs import read_journal
+from core.run.reporting.views import RunStatus, summary
 from core.run.steps import Poll
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -207,3 +219,186 @@ def test_a_report_is_written_for_a_ticket(here: Here) -> None:
     assert "## Changed and restored" in path.read_text()
     assert here("runs", "report", run)[1] == path.read_text()
     assert "TOOK" in here("runs", "ls")[1]
+
+
+TWO_PARTITIONS = {"t": [(1, 2), (2, 3)]}
+TO_4 = {("t", 0): (4, 2), ("t", 1): (2, 4)}
+
+
+def test_the_report_of_a_run_that_is_done(start: Start) -> None:
+    client = cluster(TWO_PARTITIONS)
+    set_config(client, Resource.broker(4), FOLLOWER_RATE, str(9 * MB))
+    run = start(client, plan_of(client, TO_4), cluster_name="prod-eu")
+    assert run.to_the_end() is Outcome.DONE
+    text = markdown(read_journal(run.view().cluster_id, run.view().run))
+    for words in (
+        f"# Run {run.view().run} on prod-eu: done",
+        "- 2 moves, 2 with data",
+        "- 2 partitions, throttle 5.0 MB/s a broker and side, estimated not known",
+        "- 2 of 2 done (2 done)",
+        "| t-0 | 1,2 | 4,2 |",
+        "| follower rate of broker 4 | 9.0 MB/s | 5.0 MB/s | set as before |",
+        "| leader rate of broker 1 | unset | 5.0 MB/s | unset again |",
+        "| leader list of t | unset |",
+        "taken out again",
+        "throttles as found",
+    ):
+        assert words in text, text
+    assert "Left in the cluster" not in text
+
+
+def test_the_report_tells_all_that_was_asked_for(start: Start) -> None:
+    client = cluster(TWO_PARTITIONS)
+    bounds = RateBounds(5 * MB, 40 * MB)
+    run = start(
+        client,
+        plan_of(client, TO_4),
+        rate=40 * MB,
+        auto=bounds,
+        retention_ms=3_600_000,
+        elect=True,
+        max_extra_bytes=50 * MB,
+        override_rates=True,
+        allow=frozenset(("never",)),
+        start_at=client.now,
+    )
+    look = read_journal(run.view().cluster_id, run.view().run)
+    asked = markdown(look).partition("## Done")[0]
+    for words in (
+        "- asked for by ",
+        "- 2 partitions, throttle adapted between 5.0 MB/s and 40 MB/s a broker and side",
+        "- 2 moves, ",
+        "- to start at ",
+        "- with the retention of its topics lowered to 1 h 00 m meanwhile",
+        "- with preferred leaders elected at the end",
+        "- no broker to receive more than 50 MB at a time",
+        "- over lower rates that somebody else has set",
+        "- although these checks spoke against it: never",
+    ):
+        assert words in asked, asked
+
+
+def test_the_report_of_a_run_that_died_says_what_it_left(start: Start) -> None:
+    client = cluster(TWO_PARTITIONS)
+    run = start(client, plan_of(client, TO_4))
+    run.until(lambda step: isinstance(step, Poll))
+    look = read_journal(run.view().cluster_id, run.view().run)
+    assert "still set" in markdown(look)
+
+
+@pytest.fixture
+def own_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+    plan = Plan("c", (move("t", 0, (1, 2), (3, 2)),))
+    with create_journal(Address("b:9092"), "c", plan, RunOptions(5 * MB), None, at=NOON) as made:
+        yield made
+
+
+def story_of(own_journal: Journal) -> list[str]:
+    records = own_journal.records()
+    return [event.text for event in story(records, fold(records), 0)][1:]
+
+
+def waits(own_journal: Journal, *reasons: str) -> None:
+    for why in reasons:
+        own_journal.write(NOON, Kind.WAITING, {"why": why})
+
+
+def asked(own_journal: Journal, kind: str) -> None:
+    own_journal.write(NOON, Kind.REQUEST, {"seq": 1, "kind": kind, "who": "ann", "host": "here"})
+
+
+def test_a_pause_is_told_once_whatever_is_in_flight_by_then(own_journal: Journal) -> None:
+    asked(own_journal, "pause")
+    waits(own_journal, "paused, as asked: what is in flight goes on", "paused, as asked", "")
+    waits(own_journal, "paused, as asked", "broker 3 is down", "paused, as asked")
+    asked(own_journal, "resume")
+    waits(own_journal, "")
+    asked(own_journal, "pause")
+    waits(own_journal, "paused, as asked")
+    assert story_of(own_journal) == [
+        "pause asked for by ann on here",
+        "paused, as asked: what is in flight goes on",
+        "broker 3 is down",
+        "resume asked for by ann on here",
+        "goes on, no longer: paused, as asked",
+        "pause asked for by ann on here",
+        "paused, as asked",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "words"), [([6], "broker 6 unset again"), ([6, 2, 6], "brokers 2 6 unset again")]
+)
+def test_one_broker_is_one(brokers: list[int], words: str) -> None:
+    rates = [{"broker": broker, "side": "leader", "how": "unset"} for broker in brokers]
+    assert restored(iter(rates)) == f"throttle rates: {words}"
+
+
+def all_counts(run: Run) -> list[str]:
+    """Return each place that counts what a run has done."""
+    view, history = run.view(), run.runner.state
+    notices = NoticeTracker()
+    notices.seen(replace(view, state=RunStatus.RUNNING))
+    called_out = notices.seen(view)
+    assert called_out is not None
+    document = notice("ended", history, run.client.now, "")
+    listed = summary(view)
+    return [
+        headline(view),
+        view.events[-1].text,
+        markdown(run.look()),
+        called_out.text,
+        document["text"],
+        f"{document['done']} of {document['moves']} done",
+        f"{listed.done} of {listed.moves} done",
+    ]
+
+
+def test_a_partition_that_went_elsewhere_is_counted_once(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB)
+    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(2)}))
+    run.until(submitted)
+    ask(run, "retarget", move=0, after=[4, 2])
+    assert run.to_the_end() is Outcome.DONE
+    assert len(run.runner.state.moves) == 3
+    assert all("2 of 2" in words for words in all_counts(run)), all_counts(run)
+    view = run.view()
+    assert (view.undone, view.moved_away) == (0, 2)
+
+
+def test_a_run_that_is_rolled_back_says_so_to_its_end_and_leaves_nothing_to_roll_back(
+    start: Start,
+) -> None:
+    client = cluster({"t": [(1, 2)] * 4})
+    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(4)}), batch_size=1)
+    run.until(lambda _: sum(m.phase is Phase.DONE for m in run.runner.state.moves) == 2)
+    ask(run, "pause", floor=False)
+    spend(run, 20)
+    assert run.view().state is RunStatus.PAUSED
+    ask(run, "rollback")
+    states, away = set(), []
+    while run.runner.state.ended is None:
+        run.runner.advance()
+        states.add(run.view().state)
+        away.append(run.view().moved_away)
+        assert summary(run.view()).moved_away == away[-1]
+    assert states == {RunStatus.ROLLING_BACK, RunStatus.ROLLED_BACK}
+    assert len(run.runner.state.moves) == 6
+    assert all("2 of 4" in words for words in all_counts(run)), all_counts(run)
+    assert headline(run.view()).split(": ")[1].startswith("rolled-back, 2 of 4 done")
+    assert run.view().events[-1].text.startswith("rolled back: 2 of 4 partitions")
+    ended = end(run.view())
+    assert (ended["outcome"], ended["why"]) == ("cancelled", "rolled back")
+    assert sorted(set(away), reverse=True) == [2, 1, 0]
+
+
+def test_a_roll_back_that_is_paused_says_so(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 4})
+    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(4)}), batch_size=1)
+    run.until(lambda _: sum(m.phase is Phase.DONE for m in run.runner.state.moves) == 2)
+    ask(run, "rollback")
+    run.until(lambda step: submitted(step) and run.runner.state.rolling_back)
+    ask(run, "pause", floor=False)
+    spend(run, 5)
+    assert run.view().state is RunStatus.PAUSED

@@ -10,10 +10,12 @@ from run_help import MB, Start, cluster, plan_of, throttles
 
 from core.cluster.probe.produce_latency import WINDOW_SECONDS, LatencyWindow
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.run.control import request
 from core.run.engine.executor import Executor
 from core.run.journal.move_state import Outcome
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
+from core.run.steps import NoteBaseline, Submit
 
 BOUNDS = RateBounds(2 * MB, 20 * MB)
 TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", i): (3, 2) for i in range(4)}
@@ -173,3 +175,22 @@ def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
     assert probes == []
     run.cancel()
     run.to_the_end()
+
+
+def test_nothing_is_measured_under_its_own_load_and_no_batch_waits_for_that(start: Start) -> None:
+    client = cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB)
+    plan = plan_of(client, {("t", p): (3, 2) for p in range(2)})
+    run = start(client, plan, batch_size=1)
+    run.until(lambda step: isinstance(step, Submit))
+    history = run.runner.state
+    bounds = RateBounds(2 * MB, 20 * MB).to_json()
+    request(history.cluster_id, history.run_id, "throttle", {"auto": bounds})
+    asked_at = client.elapsed_seconds
+    run.until(lambda step: isinstance(step, NoteBaseline))
+    assert client.elapsed_seconds - asked_at < 5
+    (measured,) = (r.payload for r in run.journal.records() if r.kind is Kind.MEASURED)
+    assert measured == {
+        "before": [],
+        "trouble": "what producers waited before the run is not known: it has begun",
+    }
+    assert run.to_the_end() is Outcome.DONE

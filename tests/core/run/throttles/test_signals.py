@@ -107,6 +107,15 @@ def test_one_sample_says_nothing_of_a_rate():
     assert seen(senses)[SENDS].flow_bytes_per_s == 0
 
 
+@pytest.mark.parametrize("seconds", [0, -60])
+def test_no_flow_is_told_from_samples_without_time_between_them(seconds: int) -> None:
+    """A wall clock may stand still, or be set back."""
+    senses = Signals(None)
+    senses.take_sample(NOON, sample(20, 0.0))
+    senses.take_sample(after(seconds), sample(20, 5.0))
+    assert {side.flow_bytes_per_s for side in seen(senses).values()} == {0.0}
+
+
 def test_who_has_left_an_isr_is_named_on_both_sides():
     state = cluster(
         {"t-0": [1, 2], "t-1": [2, 4], "u-0": [2, 3]},

@@ -78,20 +78,48 @@ def set_config(client: SimulatedCluster, resource: Resource, name: str, value: s
     assert answers == {resource: None}
 
 
+class Faulty:
+    """A client that answers some calls wrongly: `answers` maps a call to what replaces it."""
+
+    def __init__(self, client: SimulatedCluster) -> None:
+        self.client = client
+        self.replaced: dict[str, Callable[..., Any]] = {}
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self.client, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append(name)
+            return (
+                self.replaced[name](real, *args, **kwargs)
+                if name in self.replaced
+                else (real(*args, **kwargs))
+            )
+
+        return call
+
+
 class Run:
-    """One run on a cluster, advanced by hand; its process dies by making another Run of it."""
+    """One run on a cluster, advanced by hand; its process dies with `again`.
+
+    It reaches the cluster through `faulty`, unless another way is given. `found` is every throttle
+    as it was found: so it must end.
+    """
 
     def __init__(
         self,
         client: SimulatedCluster,
-        plan: Plan,
+        plan: Plan | Mapping[tuple[str, int], tuple[int, ...]],
         *,
         rate: int = 5 * MB,
         through: Any = None,
         estimate: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.client = client
+        self.client, self.faulty = client, Faulty(client)
+        self.found = throttles(client)
+        plan = plan if isinstance(plan, Plan) else plan_of(client, plan)
         self.journal = create_journal(
             Address("sim:none"),
             client.describe_cluster().cluster_id,
@@ -100,7 +128,7 @@ class Run:
             estimate,
             at=client.now,
         )
-        self.through = through or client
+        self.through = through or self.faulty
         self.runner = Executor(self.journal, self.through, client.clock)
 
     @property
@@ -122,6 +150,11 @@ class Run:
             assert self.client.elapsed_seconds < deadline, [e.text for e in self.view().events]
             self.runner.advance()
         return self.runner.state.ended
+
+    def restores(self, outcome: Outcome, seconds: float = 3600) -> None:
+        """Go on to this outcome, with every throttle as it was found."""
+        assert self.to_the_end(seconds) is outcome
+        assert throttles(self.client) == self.found
 
     def cancel(self) -> None:
         self.journal.ask(self.client.now, "cancel", {"who": "ann", "host": "here"})
@@ -149,28 +182,6 @@ class Run:
 
 Start = Callable[..., Run]
 """Begins a Run that is closed at the end of the test: the fixture `start`."""
-
-
-class Faulty:
-    """A client that answers some calls wrongly: `answers` maps a call to what replaces it."""
-
-    def __init__(self, client: SimulatedCluster) -> None:
-        self.client = client
-        self.replaced: dict[str, Callable[..., Any]] = {}
-        self.calls: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        real = getattr(self.client, name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self.calls.append(name)
-            return (
-                self.replaced[name](real, *args, **kwargs)
-                if name in self.replaced
-                else (real(*args, **kwargs))
-            )
-
-        return call
 
 
 def unreachable(*_: Any, **__: Any) -> Any:

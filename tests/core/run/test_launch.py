@@ -14,7 +14,7 @@ import pytest
 from cli_help import SLOW, Here, validate
 from clusters import MB, load_of, tp
 from clusters import cluster as state_of
-from run_help import Faulty, Start, cluster, plan_of, throttles
+from run_help import Faulty, Start, cluster, throttles
 from waiting import eventually
 
 from core import paths
@@ -170,16 +170,15 @@ class Dead:
 
 @pytest.fixture
 def dead(start: Start, monkeypatch: pytest.MonkeyPatch) -> Dead:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
-    run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
+    run.journal.write(run.client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     run.until(lambda step: isinstance(step, Poll))
-    dead = Dead(run, client)
+    dead = Dead(run, run.client)
 
     def connect(address: Address) -> Connection:
         dead.reached.append(address)
-        through: Any = Faulty(client)
-        return Connection(through, client.clock, address)
+        through: Any = Faulty(run.client)
+        return Connection(through, run.client.clock, address)
 
     def spawn(path: Path, lock: int, address: Address, *, moved: bool) -> None:
         dead.spawned.append(address)

@@ -177,7 +177,7 @@ def test_no_run_starts_beside_one_that_died_in_the_middle(
     connected: Faulty, start: Start, begin: Callable[[], str]
 ) -> None:
     client = connected.client
-    dead = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    dead = start(client, {("t", 0): (1, 3)})
     dead.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     assert begin(), "it had not begun: it left nothing"
     dead.until(lambda _: dead.runner.state.preflight)
@@ -208,7 +208,7 @@ def test_no_run_starts_beside_one_whose_journal_cannot_be_read(
 def gave_up(connected: Faulty, start: Start) -> Run:
     """A run that was cancelled while broker 2 was down: that broker's rate is left."""
     client = connected.client
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(client, {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll))
     client.stop_broker(2)
     run.until(lambda step: isinstance(step, Poll) and "a cancel leaves it" in step.waiting)
@@ -258,7 +258,7 @@ def test_a_list_that_an_ended_run_left_counts_where_it_may_be_looked_at(
         allowed = [change for change in changes if change.resource != t]
         return {**real(allowed), **({t: refused} if len(allowed) < len(changes) else {})}
 
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=connected)
+    run = start(client, {("t", 0): (1, 3)}, through=connected)
     run.until(lambda step: isinstance(step, Poll))
     connected.replaced["alter_configs"] = refuse
     run.until(lambda _: "a cancel leaves it" in run.view().why)
@@ -288,9 +288,7 @@ def test_no_run_takes_a_retention_that_was_left_lowered_for_somebody_elses(
         kept = {t: Fault("POLICY_VIOLATION")} if len(rest) < len(changes) else {}
         return {**(real(rest) if rest else {}), **kept}
 
-    run = start(
-        client, plan_of(client, {("t", 0): (1, 3)}), through=connected, retention_ms=3_600_000
-    )
+    run = start(client, {("t", 0): (1, 3)}, through=connected, retention_ms=3_600_000)
     run.until(submitted)
     connected.replaced["alter_configs"] = keep_retention
     run.until(lambda _: "the retention of t cannot be put back" in run.view().why)
@@ -327,7 +325,7 @@ def test_where_no_ended_run_left_anything_nothing_is_asked(
     connected: Faulty, start: Start, begin: Callable[[], str]
 ) -> None:
     client = connected.client
-    assert start(client, plan_of(client, {("t", 0): (1, 3)})).to_the_end() is Outcome.DONE
+    assert start(client, {("t", 0): (1, 3)}).to_the_end() is Outcome.DONE
     connected.calls.clear()
     assert begin()
     assert set(connected.calls) <= {"close"}

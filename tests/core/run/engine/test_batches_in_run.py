@@ -50,8 +50,13 @@ def begun_apart(start: Start, sizes: dict[int, int] = SIZES, **options: Any) -> 
         {"t": [(1, 2), (2, 1), (1, 2)]},
         size_bytes={TopicPartition("t", p): size * MB for p, size in sizes.items()},
     )
-    plan = plan_of(client, {("t", 0): (1, 3), ("t", 1): (2, 4), ("t", 2): (1, 5)})
-    return start(client, plan, rate=2 * MB, batches=((0,), (1,), (2,)), **options)
+    return start(
+        client,
+        {("t", 0): (1, 3), ("t", 1): (2, 4), ("t", 2): (1, 5)},
+        rate=2 * MB,
+        batches=((0,), (1,), (2,)),
+        **options,
+    )
 
 
 def beginnings(run: Run) -> dict[int, tuple[float, frozenset[int]]]:
@@ -100,8 +105,9 @@ PARTITIONS = 6
 
 def begun_in_batches(start: Start, *batches: tuple[int, ...]) -> Run:
     client = cluster({"t": [(1, 2)] * PARTITIONS}, size_bytes=4 * MB)
-    plan = plan_of(client, {("t", p): (1, 3) for p in range(PARTITIONS)})
-    return start(client, plan, rate=1 * MB, batches=batches)
+    return start(
+        client, {("t", p): (1, 3) for p in range(PARTITIONS)}, rate=1 * MB, batches=batches
+    )
 
 
 def submissions(run: Run) -> list[set[int]]:
@@ -185,8 +191,13 @@ COUNT, SIZE, MOST = 6, 20 * MB, 50 * MB
 
 def begun_bounded(start: Start, *batches: tuple[int, ...]) -> Run:
     client = cluster({"t": [(1, 2)] * COUNT}, size_bytes=SIZE)
-    plan = plan_of(client, {("t", p): (1, 3) for p in range(COUNT)})
-    return start(client, plan, rate=2 * MB, batches=batches, max_extra_bytes=MOST)
+    return start(
+        client,
+        {("t", p): (1, 3) for p in range(COUNT)},
+        rate=2 * MB,
+        batches=batches,
+        max_extra_bytes=MOST,
+    )
 
 
 def most_at_a_time(run: Run) -> int:
@@ -225,9 +236,12 @@ def test_nor_on_the_way_back(start: Start) -> None:
 
 
 def test_a_larger_move_goes_alone(start: Start) -> None:
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=SIZE)
-    plan = plan_of(client, {("t", p): (1, 3) for p in range(2)})
-    run = start(client, plan, batches=((0, 1),), max_extra_bytes=SIZE // 2)
+    run = start(
+        cluster({"t": [(1, 2)] * 2}, size_bytes=SIZE),
+        {("t", p): (1, 3) for p in range(2)},
+        batches=((0, 1),),
+        max_extra_bytes=SIZE // 2,
+    )
     first = run.until(lambda step: isinstance(step, Submit))
     assert isinstance(first, Submit)
     assert len(first.moves) == 1
@@ -262,14 +276,18 @@ def test_only_what_is_submitted_is_listed(start: Start) -> None:
 
 
 def test_a_follower_of_a_partition_that_waits_comes_back_at_wire_speed(start: Start) -> None:
-    client = cluster({"t": [(1, 2)] * COUNT}, size_bytes=SIZE, in_bytes_per_s={LAST: MB / 4})
-    plan = plan_of(client, {("t", p): (1, 3) for p in range(COUNT)})
-    run = start(client, plan, rate=MB, batches=(tuple(range(COUNT)),), max_extra_bytes=MOST)
+    run = start(
+        cluster({"t": [(1, 2)] * COUNT}, size_bytes=SIZE, in_bytes_per_s={LAST: MB / 4}),
+        {("t", p): (1, 3) for p in range(COUNT)},
+        rate=MB,
+        batches=(tuple(range(COUNT)),),
+        max_extra_bytes=MOST,
+    )
     run.until(submitted)
-    client.stop_broker(2)
+    run.client.stop_broker(2)
     spend(run, 40)
     assert not in_sync(run)
-    client.start_broker(2)
+    run.client.start_broker(2)
     came = run.client.elapsed_seconds
     run.until(lambda _: in_sync(run))
     assert run.client.elapsed_seconds - came < 3

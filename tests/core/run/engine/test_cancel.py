@@ -12,7 +12,6 @@ from run_help import (
     Start,
     ask,
     cluster,
-    plan_of,
     set_config,
     spend,
     submitted,
@@ -36,7 +35,7 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
     set_config(client, Resource.topic("t"), LEADER_LIST, "9:1")
     before = throttles(client)
     wanted = {("t", 0): (4, 2, 1), ("t", 1): (5, 3, 2), ("u", 0): (3, 1, 2)}
-    run = start(client, plan_of(client, wanted), batch_size=2)
+    run = start(client, wanted, batch_size=2)
     for _ in range(after):
         if run.runner.state.ended is None:
             run.runner.advance()
@@ -56,8 +55,7 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
 
 def test_a_cancel_puts_the_original_order_back(start: Start) -> None:
     """Kafka leaves [2,1,3] of [3,2,1] → [4,2,1] cancelled; the journal knows better."""
-    client = cluster({"t": [(3, 2, 1)]})
-    run = start(client, plan_of(client, {("t", 0): (4, 2, 1)}))
+    run = start(cluster({"t": [(3, 2, 1)]}), {("t", 0): (4, 2, 1)})
     run.until(lambda step: isinstance(step, Poll))
     run.cancel()
     assert run.to_the_end() is Outcome.CANCELLED
@@ -71,7 +69,7 @@ def test_a_move_off_a_dead_broker_to_one_that_dies_too_can_be_cancelled(start: S
     )
     client.stop_broker(2)
     client.advance(30)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), allow=frozenset({"out-of-sync"}))
+    run = start(client, {("t", 0): (1, 3)}, allow=frozenset({"out-of-sync"}))
     run.until(lambda step: isinstance(step, Submit))
     client.stop_broker(3)
     client.advance(30)
@@ -84,16 +82,18 @@ def test_a_move_off_a_dead_broker_to_one_that_dies_too_can_be_cancelled(start: S
 
 
 def test_a_cancel_that_would_be_unclean_is_refused_and_the_move_goes_on(start: Start) -> None:
-    client = cluster(
-        {"t": [(1, 2)]}, topic_configs={"t": {"min.insync.replicas": "2"}}, size_bytes=30 * MB
+    run = start(
+        cluster(
+            {"t": [(1, 2)]}, topic_configs={"t": {"min.insync.replicas": "2"}}, size_bytes=30 * MB
+        ),
+        {("t", 0): (1, 3)},
     )
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
     run.until(lambda step: isinstance(step, Poll))
-    client.stop_broker(2)
+    run.client.stop_broker(2)
     run.cancel()
     run.until(lambda step: isinstance(step, Poll) and "cannot be cancelled" in step.waiting)
-    assert TopicPartition("t", 0) in client.fetch_reassignments()
-    client.start_broker(2)
+    assert TopicPartition("t", 0) in run.client.fetch_reassignments()
+    run.client.start_broker(2)
     run.to_the_end()
     assert run.replicas()["t-0"] in ((1, 2), (1, 3))
 
@@ -101,31 +101,36 @@ def test_a_cancel_that_would_be_unclean_is_refused_and_the_move_goes_on(start: S
 def test_a_cancel_that_is_not_clean_is_not_held_on_the_floor(start: Start) -> None:
     """Too few of the first replicas are in sync: it goes on, and at the run's rate."""
     configs = {"t": {"min.insync.replicas": "2"}}
-    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB, topic_configs=configs)
-    before = throttles(client)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), rate=5 * MB)
+    run = start(
+        cluster({"t": [(1, 2)]}, size_bytes=100 * MB, topic_configs=configs),
+        {("t", 0): (1, 3)},
+        rate=5 * MB,
+    )
     run.until(lambda step: isinstance(step, Poll))
     ask(run, "pause", floor=True)
     spend(run, 5)
-    client.stop_broker(2)
+    run.client.stop_broker(2)
     spend(run, 10)
     ask(run, "cancel")
     spend(run, 120)
     assert run.replicas() == {"t-0": (1, 3)}
-    client.start_broker(2)
+    run.client.start_broker(2)
     run.to_the_end()
-    assert throttles(client) == before
+    assert throttles(run.client) == run.found
 
 
 def test_a_single_move_that_cannot_be_cancelled_says_that_it_is_held_on_the_floor(
     start: Start,
 ) -> None:
     configs = {"t": {"min.insync.replicas": "2"}}
-    client = cluster({"t": [(1, 2), (1, 2)]}, size_bytes=100 * MB, topic_configs=configs)
-    run = start(client, plan_of(client, {("t", 0): (1, 3), ("t", 1): (1, 3)}), rate=5 * MB)
+    run = start(
+        cluster({"t": [(1, 2), (1, 2)]}, size_bytes=100 * MB, topic_configs=configs),
+        {("t", 0): (1, 3), ("t", 1): (1, 3)},
+        rate=5 * MB,
+    )
     run.until(lambda step: isinstance(step, Poll))
     ask(run, "pause", floor=True)
-    client.stop_broker(2)
+    run.client.stop_broker(2)
     spend(run, 10)
     ask(run, "cancel", moves=[0])
     spend(run, 10)
@@ -139,7 +144,7 @@ def overridden(start: Start) -> tuple[Run, Faulty]:
     """Return a run whose move somebody has overridden twice, so that only a cancel ends it."""
     client = cluster({"t": [(1, 2)]}, size_bytes=600 * MB)
     through = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=through)
+    run = start(client, {("t", 0): (3, 2)}, through=through)
     run.until(submitted)
     spend(run, 3)
     client.alter_reassignments({TP: (4, 2)})
@@ -186,7 +191,7 @@ def test_the_replicas_of_before_are_put_back_by_the_process_after_one_that_died_
 def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start: Start) -> None:
     client = cluster({"t": [(2, 1)]}, size_bytes=600 * MB)
     through = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (3, 1)}), through=through)
+    run = start(client, {("t", 0): (3, 1)}, through=through)
     old = client.describe_cluster()
     run.until(submitted)
     spend(run, 3)
@@ -203,10 +208,9 @@ def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start:
 
 
 def test_a_cancelled_run_with_a_move_that_others_took_elsewhere_says_so(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=60 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=60 * MB), {("t", 0): (3, 2)})
     run.until(submitted)
-    client.alter_reassignments({TP: (5, 6)})
+    run.client.alter_reassignments({TP: (5, 6)})
     run.cancel()
     assert run.to_the_end(600) is Outcome.INCOMPLETE
     assert run.runner.state.ended_why == "t-0: was changed by somebody else"
@@ -222,11 +226,10 @@ def three() -> SimulatedCluster:
 
 
 def of_three_moves(start: Start, client: SimulatedCluster) -> tuple[Run, Faulty]:
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, TARGETS), through=faulty, batch_size=2)
+    run = start(client, TARGETS, batch_size=2)
     run.until(submitted)
     spend(run, 3)
-    return run, faulty
+    return run, run.faulty
 
 
 def not_taken(real: Any, wanted: Any, fault: str) -> Any:

@@ -14,7 +14,6 @@ from run_help import (
     Start,
     ask,
     cluster,
-    plan_of,
     spend,
     submitted,
     throttles,
@@ -45,19 +44,18 @@ T = Resource.topic("t")
 
 
 def test_a_topic_deleted_meanwhile_is_no_error(start: Start) -> None:
-    client = cluster(TWO)
-    run = start(client, plan_of(client, TARGETS))
+    run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    client.delete_topic("t")
+    run.client.delete_topic("t")
     assert run.to_the_end(60) is Outcome.DONE
     assert [m.why for m in run.view().moves] == ["its topic was deleted"] * 2 + [""]
-    assert all(FOLLOWER_RATE not in a for r, a in throttles(client).items() if r.name == "4")
+    assert all(FOLLOWER_RATE not in a for r, a in throttles(run.client).items() if r.name == "4")
 
 
 def test_a_run_whose_topics_are_all_deleted_says_so_and_is_not_done(start: Start) -> None:
     client = cluster(TWO)
     before = throttles(client)
-    run = start(client, plan_of(client, {("t", 0): (4, 2), ("t", 1): (2, 3)}))
+    run = start(client, {("t", 0): (4, 2), ("t", 1): (2, 3)})
     run.until(lambda step: isinstance(step, Preflight))
     client.delete_topic("t")
     assert run.to_the_end(60) is Outcome.INCOMPLETE
@@ -79,12 +77,11 @@ def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
     start: Start, batch_size: int, answer: Fault | None, reason: str
 ) -> None:
     client, without_t = cluster(TWO), cluster({"u": TWO["u"]}).describe_cluster()
-    faulty = Faulty(client)
     targets = {("u", 0): (4, 1, 2), ("t", 0): (4, 2)}
-    run = start(client, plan_of(client, targets), through=faulty, batch_size=batch_size)
+    run = start(client, targets, batch_size=batch_size)
     run.until(lambda step: isinstance(step, Submit))
-    faulty.replaced["describe_cluster"] = lambda real: without_t
-    faulty.replaced["describe_configs"] = lambda real, resources, names=None: (
+    run.faulty.replaced["describe_cluster"] = lambda real: without_t
+    run.faulty.replaced["describe_configs"] = lambda real, resources, names=None: (
         real(resources, names) | ({T: answer} if answer and T in resources else {})
     )
     run.until(lambda step: isinstance(step, Poll) and reason in step.waiting, 600)
@@ -92,7 +89,7 @@ def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
     run.until(lambda _: client.elapsed_seconds > since + 60)
     assert run.view().state is RunStatus.WAITING
     assert reason in run.view().why
-    faulty.replaced = {}
+    run.faulty.replaced = {}
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "u-0": (4, 1, 2)}
 
@@ -108,7 +105,7 @@ def test_a_partition_that_is_refused_does_not_hold_up_the_others(start: Start) -
         return {**real(kept), **(refused if ("t", 0) in targets else {})}
 
     faulty.replaced["alter_reassignments"] = refuse
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(client, TARGETS, through=faulty)
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert [m.state for m in run.view().moves] == [
         MoveStatus.FAILED,
@@ -136,7 +133,7 @@ def test_a_submission_without_an_answer_is_compared_and_done_once_more_only_if_l
         return unreachable()
 
     faulty.replaced["alter_reassignments"] = lose
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(client, TARGETS, through=faulty)
     assert run.runner.run() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
     assert sent == ([3] if arrives else [3, 3])
@@ -152,7 +149,7 @@ def test_throttles_that_do_not_read_back_are_undone_and_nothing_is_submitted(sta
         return real(heard) if heard else {}
 
     faulty.replaced["alter_configs"] = deaf
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(client, TARGETS, through=faulty)
     assert run.to_the_end() is Outcome.FAILED
     assert "do not read back" in run.view().why
     assert "alter_reassignments" not in faulty.calls
@@ -179,7 +176,7 @@ def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
         return answer
 
     faulty.replaced["alter_configs"] = overtaken
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(client, TARGETS, through=faulty)
     assert run.to_the_end() is Outcome.DONE
     resource = changed[0].resource
     if theirs is not None:
@@ -199,7 +196,7 @@ def test_throttles_that_are_refused_are_undone_and_nothing_is_submitted(start: S
         return real(changes)
 
     faulty.replaced["alter_configs"] = refuse
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(client, TARGETS, through=faulty)
     assert run.to_the_end() is Outcome.FAILED
     assert "CLUSTER_AUTHORIZATION_FAILED" in run.view().why
     assert "alter_reassignments" not in faulty.calls
@@ -223,39 +220,31 @@ def _refusing_changes_of(resource: Resource) -> Callable[..., Any]:
 def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure(
     start: Start, call: str, resource: Resource
 ) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced[call] = _refusing_changes_of(resource)
+    run.faulty.replaced[call] = _refusing_changes_of(resource)
     run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting)
-    records, since = len(run.journal.records()), client.elapsed_seconds
-    run.until(lambda _: client.elapsed_seconds > since + 300)
+    records, since = len(run.journal.records()), run.client.elapsed_seconds
+    run.until(lambda _: run.client.elapsed_seconds > since + 300)
     assert "POLICY_VIOLATION" in run.view().why
     assert run.view().state is RunStatus.WAITING
     assert len(run.journal.records()) - records < 10
-    faulty.replaced = {}
-    assert run.to_the_end(60) is Outcome.DONE
-    assert throttles(client) == before
+    run.faulty.replaced = {}
+    run.restores(Outcome.DONE, 60)
 
 
 def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start) -> None:
-    client = cluster({"t": [(1, 2)], "u": [(2, 3)]})
-    before = throttles(client)
-    faulty = Faulty(client)
     targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
-    run = start(client, plan_of(client, targets), through=faulty, batches=((0,), (1,)))
+    run = start(cluster({"t": [(1, 2)], "u": [(2, 3)]}), targets, batches=((0,), (1,)))
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.faulty.replaced["alter_configs"] = _refusing_changes_of(T)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2)
     run.until(lambda _: len(run.runner.state.throttles.rates) == 0)
     assert run.view().state is RunStatus.WAITING
     assert "topic t cannot be put back: POLICY_VIOLATION" in run.view().why
-    assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
-    faulty.replaced = {}
-    assert run.to_the_end(60) is Outcome.DONE
-    assert throttles(client) == before
+    assert {r for r, found in throttles(run.client).items() if found != run.found[r]} == {T}
+    run.faulty.replaced = {}
+    run.restores(Outcome.DONE, 60)
 
 
 def _most(rate: int) -> Callable[..., Any]:
@@ -277,7 +266,7 @@ def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start
     client = cluster({"t": [(1, 2)] * 4}, size_bytes=2000 * MB)
     before, faulty = throttles(client), Faulty(client)
     targets = {("t", p): (4, 2) for p in range(4)}
-    run = start(client, plan_of(client, targets), through=faulty, batch_size=2)
+    run = start(client, targets, through=faulty, batch_size=2)
     run.until(submitted)
     faulty.replaced["alter_configs"] = _most(100 * MB)
 
@@ -309,7 +298,7 @@ def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start
 def test_a_rate_that_nobody_answers_for_is_lowered_before_it_is_raised(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
     before, faulty = throttles(client), Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run = start(client, {("t", 0): (4, 2)}, through=faulty)
     run.until(submitted)
     faulty.replaced["alter_configs"] = lambda real, changes: {
         c.resource: Fault("REQUEST_TIMED_OUT") for c in changes
@@ -342,7 +331,7 @@ def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
     client = cluster({"t": [(1, 2)], "u": [(2, 3)]})
     before, faulty = throttles(client), Faulty(client)
     targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
-    run = start(client, plan_of(client, targets), through=faulty, batches=((0,), (1,)))
+    run = start(client, targets, through=faulty, batches=((0,), (1,)))
     run.until(lambda step: isinstance(step, Poll))
     denied = {"alter_configs", "fetch_list_entries"} | (
         {"describe_configs"} if hidden == "all" else set()
@@ -380,20 +369,16 @@ def _touched(asked: Any) -> Resource:
 
 
 def test_a_re_order_needs_no_right_to_read_configs(start: Start) -> None:
-    client = cluster({"t": [(1, 2, 3)]})
-    faulty = Faulty(client)
-    faulty.replaced["describe_configs"] = _denying(T)
-    run = start(client, plan_of(client, {("t", 0): (3, 1, 2)}), through=faulty)
+    run = start(cluster({"t": [(1, 2, 3)]}), {("t", 0): (3, 1, 2)})
+    run.faulty.replaced["describe_configs"] = _denying(T)
     assert run.runner.run() is Outcome.DONE
     assert run.replicas() == {"t-0": (3, 1, 2)}
 
 
 def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (4, 2)})
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.faulty.replaced["alter_configs"] = _refusing_changes_of(T)
     run.until(lambda _: "a cancel leaves it" in run.view().why)
     run.cancel()
     assert run.to_the_end(60) is Outcome.INCOMPLETE
@@ -407,25 +392,21 @@ def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: S
 def test_a_cancel_asked_for_twice_waits_for_throttles_that_are_refused_for_a_moment(
     start: Start,
 ) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
-    before = throttles(client)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=2000 * MB), {("t", 0): (4, 2)})
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced["cancel_reassignments"] = lambda real, tps: dict.fromkeys(
+    run.faulty.replaced["cancel_reassignments"] = lambda real, tps: dict.fromkeys(
         tps, Fault("REQUEST_TIMED_OUT")
     )
     run.cancel()
     run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.state.waiting)
     run.cancel()
-    del faulty.replaced["cancel_reassignments"]
-    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    del run.faulty.replaced["cancel_reassignments"]
+    run.faulty.replaced["alter_configs"] = _refusing_changes_of(T)
     run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting)
     spend(run, 10)
     assert run.runner.state.ended is None
-    faulty.replaced.clear()
-    assert run.to_the_end(60) is Outcome.CANCELLED
-    assert throttles(client) == before
+    run.faulty.replaced.clear()
+    run.restores(Outcome.CANCELLED, 60)
 
 
 def _refusing(answers: list[Fault]) -> Callable[..., Any]:
@@ -442,7 +423,7 @@ def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often
     faulty = Faulty(client)
     answers = [Fault("NOT_CONTROLLER", "not now")]
     faulty.replaced["alter_reassignments"] = _refusing(answers)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=faulty)
+    run = start(client, {("t", 0): (1, 3)}, through=faulty)
     run.until(lambda step: isinstance(step, Poll) and bool(step.waiting))
     assert run.view().why == "t-0 is not taken yet (NOT_CONTROLLER: not now): it is asked again"
     assert run.view().state is RunStatus.WAITING
@@ -458,39 +439,35 @@ def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often
 def test_a_cancel_that_is_put_off_is_said_and_made_again_at_leisure(
     start: Start, call: str
 ) -> None:
-    client = cluster({"t": [(3, 2, 1)]}, size_bytes=5000 * MB)
-    faulty = Faulty(client)
     answers = [Fault("REQUEST_TIMED_OUT")]
-    run = start(client, plan_of(client, {("t", 0): (4, 2, 1)}), through=faulty)
+    run = start(cluster({"t": [(3, 2, 1)]}, size_bytes=5000 * MB), {("t", 0): (4, 2, 1)})
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced[call] = _refusing(answers)
+    run.faulty.replaced[call] = _refusing(answers)
     run.cancel()
     run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.state.waiting)
-    since, calls = client.elapsed_seconds, faulty.calls.count(call)
-    run.until(lambda _: client.elapsed_seconds > since + 100)
+    since, calls = run.client.elapsed_seconds, run.faulty.calls.count(call)
+    run.until(lambda _: run.client.elapsed_seconds > since + 100)
     assert "REQUEST_TIMED_OUT" in run.view().why
-    assert faulty.calls.count(call) - calls <= 25
+    assert run.faulty.calls.count(call) - calls <= 25
     answers.clear()
     assert run.to_the_end(60) is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (3, 2, 1)}
 
 
 def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
-    client = cluster(TWO)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced["fetch_reassignments"] = unreachable
-    run.runner = Executor(run.journal, run.through, client.clock, patience_seconds=0)
+    run.faulty.replaced["fetch_reassignments"] = unreachable
+    run.runner = Executor(run.journal, run.through, run.client.clock, patience_seconds=0)
     assert run.runner.run() is Outcome.INCOMPLETE
     left = run.view(living=False).leftovers
     assert left is not None
-    assert set(left.moves) == set(client.fetch_reassignments())
+    assert set(left.moves) == set(run.client.fetch_reassignments())
     assert {entry[0] for entry in left.lists} == {"t"}
     assert {rate.broker for rate in left.rates} == {1, 2, 3, 4}
     assert "It left in the cluster:" in report(run.look(living=False))
-    state = client.describe_cluster()
+    state = run.client.describe_cluster()
     (known,) = with_throttles(state.cluster_id)
-    ours = [t for t in fetch_throttles(client, state, [known]).found if t.whose is Whose.OURS]
+    ours = [t for t in fetch_throttles(run.client, state, [known]).found if t.whose is Whose.OURS]
     assert {t.run for t in ours} == {known.state.run_id}
     assert "which gave up" in ours[0].why

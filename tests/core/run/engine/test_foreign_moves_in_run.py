@@ -13,7 +13,6 @@ from run_help import (
     Run,
     Start,
     cluster,
-    plan_of,
     set_config,
     spend,
     submitted,
@@ -34,11 +33,9 @@ T = Resource.topic("t")
 
 
 def test_a_move_that_somebody_else_cancels_stops_the_run(start: Start) -> None:
-    client = cluster({"t": [(1, 2)] * 3})
-    before = throttles(client)
-    run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(3)}), batch_size=2)
+    run = start(cluster({"t": [(1, 2)] * 3}), {("t", p): (1, 3) for p in range(3)}, batch_size=2)
     run.until(lambda step: isinstance(step, Poll))
-    client.cancel_reassignments([TopicPartition("t", 0)])
+    run.client.cancel_reassignments([TopicPartition("t", 0)])
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert [m.state for m in run.view().moves] == [
         MoveStatus.FAILED,
@@ -46,19 +43,18 @@ def test_a_move_that_somebody_else_cancels_stops_the_run(start: Start) -> None:
         MoveStatus.CANCELLED,
     ]
     assert "t-0 was cancelled by somebody else" in run.view().why
-    assert throttles(client) == before
+    assert throttles(run.client) == run.found
 
 
 def test_a_move_that_somebody_else_overrides_is_left_to_them(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll))
-    client.alter_reassignments({TopicPartition("t", 0): (1, 5)})
+    run.client.alter_reassignments({TopicPartition("t", 0): (1, 5)})
     run.until(lambda step: isinstance(step, NoteEnded))
     assert run.runner.state.moves[0].phase is Phase.FAILED
     assert "changed by somebody else" in run.runner.state.moves[0].why
     run.to_the_end()
-    assert current_target(client.describe_cluster(), TopicPartition("t", 0)) == (1, 5)
+    assert current_target(run.client.describe_cluster(), TopicPartition("t", 0)) == (1, 5)
 
 
 def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(start: Start) -> None:
@@ -67,9 +63,12 @@ def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(star
     set_config(client, Resource.broker(5), FOLLOWER_RATE, "20000000")
     set_config(client, T, FOLLOWER_LIST, "0:5")
     client.alter_reassignments({TopicPartition("t", 0): (5, 2)})
-    before = throttles(client)
-    plan = plan_of(client, {("t", 0): (4, 2), ("t", 1): (2, 3)})
-    run = start(client, plan, allow=frozenset({"foreign-move"}), rate=50 * MB)
+    run = start(
+        client,
+        {("t", 0): (4, 2), ("t", 1): (2, 3)},
+        allow=frozenset({"foreign-move"}),
+        rate=50 * MB,
+    )
     run.until(lambda step: isinstance(step, Poll) and "by somebody else" in step.waiting)
     assert [m.state for m in run.view().moves] == [MoveStatus.QUEUED, MoveStatus.DONE]
     lists = throttles(client)[T]
@@ -77,7 +76,7 @@ def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(star
     assert run.view().state is RunStatus.WAITING
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3)}
-    assert throttles(client) == before
+    assert throttles(client) == run.found
     assert fold(run.journal.records()) == run.runner.state
 
 
@@ -85,38 +84,44 @@ def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(star
 def test_a_foreign_move_that_began_meanwhile_is_waited_for_and_never_overridden(
     start: Start, ends: str
 ) -> None:
-    client = cluster({"t": [(1, 2), (1, 2)]})
-    run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(2)}), batch_size=1)
+    run = start(
+        cluster({"t": [(1, 2), (1, 2)]}), {("t", p): (1, 3) for p in range(2)}, batch_size=1
+    )
     run.until(lambda step: isinstance(step, Submit))
     theirs = TopicPartition("t", 1)
-    client.stop_broker(6)
-    client.alter_reassignments({theirs: (1, 6)})
+    run.client.stop_broker(6)
+    run.client.alter_reassignments({theirs: (1, 6)})
     run.until(lambda step: isinstance(step, Poll) and "by somebody else" in step.waiting)
-    since = client.elapsed_seconds
-    run.until(lambda _: client.elapsed_seconds > since + 60)
-    assert client.fetch_reassignments()[theirs].target == (1, 6)
+    since = run.client.elapsed_seconds
+    run.until(lambda _: run.client.elapsed_seconds > since + 60)
+    assert run.client.fetch_reassignments()[theirs].target == (1, 6)
     if ends == "cancelled":
-        client.cancel_reassignments([theirs])
+        run.client.cancel_reassignments([theirs])
         assert run.to_the_end() is Outcome.DONE
         return
-    client.start_broker(6)
+    run.client.start_broker(6)
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert run.view().moves[1].why == "has other replicas than planned from"
     assert run.replicas()["t-1"] == (1, 6)
 
 
 def test_a_foreign_move_that_never_ends_does_not_hold_up_one_that_has(start: Start) -> None:
-    client = cluster({"t": [(1, 2)] * 3}, size_bytes=50 * MB)
     wanted = {("t", p): (3, 2) for p in range(3)}
-    run = start(client, plan_of(client, wanted), rate=5 * MB, batch_size=1, allow=("foreign-move",))
+    run = start(
+        cluster({"t": [(1, 2)] * 3}, size_bytes=50 * MB),
+        wanted,
+        rate=5 * MB,
+        batch_size=1,
+        allow=("foreign-move",),
+    )
     run.until(lambda step: isinstance(step, Submit))
     stuck, free = TopicPartition("t", 1), TopicPartition("t", 2)
     for broker, tp in ((6, stuck), (5, free)):
-        client.stop_broker(broker)
-        client.alter_reassignments({tp: (broker, 2)})
+        run.client.stop_broker(broker)
+        run.client.alter_reassignments({tp: (broker, 2)})
     spend(run, 60)
-    client.cancel_reassignments([free])
-    client.alter_reassignments({free: (1, 2)})
+    run.client.cancel_reassignments([free])
+    run.client.alter_reassignments({free: (1, 2)})
     spend(run, 120)
     assert run.replicas()["t-2"] == (3, 2)
     assert "t-1 is being moved by somebody else" in run.runner.state.waiting
@@ -144,9 +149,8 @@ def with_more(*more: PartitionRow) -> Callable[..., ClusterState]:
 
 
 def begun(start: Start, **options: Any) -> tuple[Run, Faulty]:
-    client = cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2)]})
-    faulty = Faulty(client)
-    return start(client, plan_of(client, OTHER_TARGETS), through=faulty, **options), faulty
+    run = start(cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2)]}), OTHER_TARGETS, **options)
+    return run, run.faulty
 
 
 @pytest.mark.parametrize("batch_size", [1, 200], ids=["between batches", "in flight"])
@@ -194,14 +198,16 @@ def test_who_may_have_cancelled_a_move_is_said(start: Start, topic: str | None) 
 def test_a_move_that_cruise_control_begins_on_a_queued_partition_is_waited_for(
     start: Start,
 ) -> None:
-    client = cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2)]}, size_bytes=40 * MB)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, OTHER_TARGETS), through=faulty, batch_size=1)
+    run = start(
+        cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2)]}, size_bytes=40 * MB),
+        OTHER_TARGETS,
+        batch_size=1,
+    )
     run.until(submitted)
-    faulty.replaced["describe_cluster"] = with_more(
+    run.faulty.replaced["describe_cluster"] = with_more(
         PartitionRow("__CruiseControlMetrics", 0, 1, (1,), (1,))
     )
-    client.alter_reassignments({TopicPartition("u", 0): (6, 2)})
+    run.client.alter_reassignments({TopicPartition("u", 0): (6, 2)})
     run.to_the_end()
     phases = {str(m.move.tp): m.phase for m in run.runner.state.moves}
     assert phases == {"t-0": Phase.DONE, "t-1": Phase.DONE, "u-0": Phase.FAILED}

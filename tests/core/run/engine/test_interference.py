@@ -58,24 +58,26 @@ TP = TopicPartition("t", 0)
 def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
     start: Start, dies: bool
 ) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s={TP: 2.0 * MB})
-    before = throttles(client)
-    run = start(client, plan_of(client, {("t", 0): (1, 2, 3)}), rate=8 * MB, allow={"rf-change"})
+    run = start(
+        cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s={TP: 2.0 * MB}),
+        {("t", 0): (1, 2, 3)},
+        rate=8 * MB,
+        allow={"rf-change"},
+    )
     run.until(submitted)
-    client.stop_broker(2)
+    run.client.stop_broker(2)
     spend(run, 20)
-    client.start_broker(2)
+    run.client.start_broker(2)
     run.until(lambda step: isinstance(step, SuspendPairs))
-    assert entries(own(client, T, LEADER_LIST)) == {"0:2", "0:3"}
+    assert entries(own(run.client, T, LEADER_LIST)) == {"0:2", "0:3"}
     if dies:
         run.again()
     assert set(run.runner.state.throttles.away.values()) == {PairState.TAKEN}
     run.until(lambda step: isinstance(step, ReinstatePairs))
-    assert entries(own(client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}
-    state = client.describe_cluster()
+    assert entries(own(run.client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}
+    state = run.client.describe_cluster()
     assert 2 in state.row(state.find(TP) or 0).isr
-    assert run.to_the_end() is Outcome.DONE
-    assert throttles(client) == before
+    run.restores(Outcome.DONE)
 
 
 # -- moves overridden in place --------------------------------------------------------------------
@@ -129,15 +131,13 @@ def _failing_on(broker: int) -> Callable[..., Any]:
 def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Start) -> None:
 
     client = cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB)
-    faulty = Faulty(client)
     run = start(
         client,
         plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}),
         batch_size=1,
-        through=faulty,
     )
     run.until(submitted)
-    faulty.replaced["describe_log_dirs"] = _failing_on(3)
+    run.faulty.replaced["describe_log_dirs"] = _failing_on(3)
     run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.state.waiting)
     spend(run, 60)
     assert [m.tries for m in run.runner.state.moves] == [1, 0]
@@ -149,18 +149,16 @@ def test_a_log_dir_that_was_mended_is_looked_at_again_though_nothing_flies_there
     start: Start,
 ) -> None:
 
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB)
-    faulty = Faulty(client)
     targets: dict[tuple[str, int], tuple[int, ...]] = {("t", 0): (3, 2), ("t", 1): (3, 2)}
-    run = start(client, plan_of(client, targets), batch_size=1, through=faulty)
+    run = start(cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB), targets, batch_size=1)
     run.until(submitted)
-    faulty.replaced["describe_log_dirs"] = _failing_on(3)
+    run.faulty.replaced["describe_log_dirs"] = _failing_on(3)
     run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.state.waiting)
     ask(run, "cancel", moves=[0])
     run.until(lambda step: run.runner.state.moves[0].phase is Phase.CANCELLED)
     spend(run, 30)
     assert run.runner.state.moves[1].phase is Phase.QUEUED
-    del faulty.replaced["describe_log_dirs"]
+    del run.faulty.replaced["describe_log_dirs"]
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert run.replicas() == {"t-0": (1, 2), "t-1": (3, 2)}
 
@@ -185,7 +183,7 @@ def test_a_clock_that_jumps_changes_nothing(start: Start) -> None:
         def sleep(self, seconds: float) -> None:
             client.clock.sleep(seconds)
 
-    run = start(client, plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}), batch_size=1)
+    run = start(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}, batch_size=1)
     clock = Jumping()
     run.runner = Executor(run.journal, client, clock)
     run.until(submitted)
@@ -212,7 +210,7 @@ def test_retention_is_lowered_before_and_put_back_exactly(
 ) -> None:
     client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
     before = client.describe_configs([T])
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
+    run = start(client, {("t", 0): (3, 2)}, retention_ms=3_600_000)
     while run.runner.state.ended is None:
         step = run.runner.advance()
         if submitted(step):
@@ -227,19 +225,24 @@ def test_retention_is_lowered_before_and_put_back_exactly(
 
 
 def test_a_retention_that_is_lower_already_is_left(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": "1000"}})
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
+    run = start(
+        cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": "1000"}}),
+        {("t", 0): (3, 2)},
+        retention_ms=3_600_000,
+    )
     assert run.to_the_end() is Outcome.DONE
-    assert own_retention(client) == "1000"
+    assert own_retention(run.client) == "1000"
 
 
 @pytest.mark.parametrize("copied", [{("t", 0): (3, 2)}, {}], ids=["beside one", "alone"])
 def test_the_retention_of_a_topic_of_which_nothing_is_copied_is_left(
     start: Start, copied: dict[tuple[str, int], tuple[int, ...]]
 ) -> None:
-    client = cluster({"t": [(1, 2)], "u": [(1, 2, 3)]})
-    plan = plan_of(client, {**copied, ("u", 0): (2, 1, 3)})
-    run = start(client, plan, retention_ms=3_600_000)
+    run = start(
+        cluster({"t": [(1, 2)], "u": [(1, 2, 3)]}),
+        {**copied, ("u", 0): (2, 1, 3)},
+        retention_ms=3_600_000,
+    )
     run.until(lambda step: isinstance(step, LowerRetention))
     assert run.runner.state.retention is not None
     assert set(run.runner.state.retention.topics) == {topic for topic, _ in copied}
@@ -250,14 +253,17 @@ def test_the_retention_of_a_topic_of_which_nothing_is_copied_is_left(
 def test_a_retention_that_somebody_sets_after_it_was_intended_is_put_back(
     start: Start, theirs: str | None
 ) -> None:
-    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": "172800000"}})
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
+    run = start(
+        cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": "172800000"}}),
+        {("t", 0): (3, 2)},
+        retention_ms=3_600_000,
+    )
     run.until(lambda step: isinstance(step, LowerRetention))
     op = ConfigOp.DELETE if theirs is None else ConfigOp.SET
-    client.alter_configs([ConfigChange(T, "retention.ms", op, theirs)])
-    left = client.describe_configs([T])
+    run.client.alter_configs([ConfigChange(T, "retention.ms", op, theirs)])
+    left = run.client.describe_configs([T])
     assert run.to_the_end() is Outcome.DONE
-    assert client.describe_configs([T]) == left
+    assert run.client.describe_configs([T]) == left
 
 
 def test_a_retention_that_was_lowered_without_an_answer_is_put_back_though_it_is_refused_later(
@@ -265,8 +271,7 @@ def test_a_retention_that_was_lowered_without_an_answer_is_put_back_though_it_is
 ) -> None:
     client = cluster({"t": [(1, 2)]})
     before = client.describe_configs([T])
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty, retention_ms=3_600_000)
+    run = start(client, {("t", 0): (3, 2)}, retention_ms=3_600_000)
     tried: list[str] = []
 
     def answers(real: Callable[..., Any], changes: Any) -> Any:
@@ -279,7 +284,7 @@ def test_a_retention_that_was_lowered_without_an_answer_is_put_back_though_it_is
             return {T: Fault("REQUEST_TIMED_OUT")}
         return {T: Fault("POLICY_VIOLATION", "not so low")}
 
-    faulty.replaced["alter_configs"] = answers
+    run.faulty.replaced["alter_configs"] = answers
     assert run.to_the_end() is Outcome.DONE
     assert len(tried) == 2
     assert client.describe_configs([T]) == before
@@ -291,14 +296,13 @@ def test_retention_is_put_back_though_a_broker_does_not_show_ours(
 ) -> None:
     client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
     before = client.describe_configs([T])
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty, retention_ms=3_600_000)
+    run = start(client, {("t", 0): (3, 2)}, retention_ms=3_600_000)
     run.until(submitted)
 
     def behind(real: Callable[..., Any], resources: Any, names: Any) -> Any:
         return before if list(names) == ["retention.ms"] else real(resources, names)
 
-    faulty.replaced["describe_configs"] = behind
+    run.faulty.replaced["describe_configs"] = behind
     assert run.to_the_end() is Outcome.DONE
     assert client.describe_configs([T]) == before
 
@@ -308,26 +312,23 @@ def own_retention(client: SimulatedCluster) -> Any:
 
 
 def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> None:
-    client = cluster({"t": [(1, 2), (2, 1)]})
-    plan = plan_of(client, {("t", 0): (2, 1), ("t", 1): (1, 3)})
-    run = start(client, plan, elect=True)
+    run = start(cluster({"t": [(1, 2), (2, 1)]}), {("t", 0): (2, 1), ("t", 1): (1, 3)}, elect=True)
     assert run.to_the_end() is Outcome.DONE
-    state = client.describe_cluster()
+    state = run.client.describe_cluster()
     assert [int(state.leader[state.find(TopicPartition("t", p)) or 0]) for p in (0, 1)] == [2, 1]
     assert run.runner.state.ended_why == ""
 
 
 def test_no_leader_is_elected_while_the_run_is_paused(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (2, 1)}), elect=True)
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (2, 1)}, elect=True)
     run.until(submitted)
     ask(run, "pause")
     spend(run, 30)
     assert run.runner.state.waiting == "paused, as asked: leaders are not elected yet"
-    assert client.describe_cluster().leader[0] == 1
+    assert run.client.describe_cluster().leader[0] == 1
     ask(run, "resume")
     assert run.to_the_end() is Outcome.DONE
-    assert client.describe_cluster().leader[0] == 2
+    assert run.client.describe_cluster().leader[0] == 2
 
 
 def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for(
@@ -344,8 +345,7 @@ def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for
         return {tp: Fault("PREFERRED_LEADER_NOT_AVAILABLE") for tp in tps}
 
     faulty.replaced["elect_leaders"] = refuse
-    plan = plan_of(client, {("t", p): (2, 1) for p in range(5)})
-    run = start(client, plan, through=faulty, elect=True)
+    run = start(client, {("t", p): (2, 1) for p in range(5)}, through=faulty, elect=True)
     assert run.to_the_end(300) is Outcome.DONE
     why = "the preferred leader of t-0 and 4 more was not elected"
     assert run.view().why == why
@@ -358,32 +358,27 @@ def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for
 
 def test_a_broker_that_died_but_is_not_shown_so_yet_does_not_end_the_run(start: Start) -> None:
     """Its configs time out until it is fenced: the next batch waits for that."""
-    client = cluster({"t": [(1, 2), (1, 2)]})
-    before = throttles(client)
-    faulty = Faulty(client)
     run = start(
-        client, plan_of(client, {("t", 0): (1, 3), ("t", 1): (1, 4)}), through=faulty, batch_size=1
+        cluster({"t": [(1, 2), (1, 2)]}), {("t", 0): (1, 3), ("t", 1): (1, 4)}, batch_size=1
     )
     run.until(lambda step: isinstance(step, Submit))
-    b2, since = Resource.broker(2), client.elapsed_seconds
-    faulty.replaced["describe_configs"] = lambda real, resources, names=None: (
+    b2, since = Resource.broker(2), run.client.elapsed_seconds
+    run.faulty.replaced["describe_configs"] = lambda real, resources, names=None: (
         real(resources, names) | ({b2: Fault("REQUEST_TIMED_OUT")} if b2 in resources else {})
-        if client.elapsed_seconds < since + 15
+        if run.client.elapsed_seconds < since + 15
         else real(resources, names)
     )
-    assert run.to_the_end() is Outcome.DONE
-    assert throttles(client) == before
+    run.restores(Outcome.DONE)
 
 
 def test_a_move_whose_log_dir_fails_says_so_at_once(start: Start) -> None:
     """Its replica vanishes from the broker's answer: its bytes are those last known."""
-    client = cluster({"t": [(1, 2)]}, size_bytes=300 * MB)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
-    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 10)
-    (log,) = client.describe_log_dirs([3])[0].replicas
-    client.fill_disk(3, log.log_dir)
-    since = client.elapsed_seconds
-    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > since + 10)
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=300 * MB), {("t", 0): (1, 3)})
+    run.until(lambda step: isinstance(step, Poll) and run.client.elapsed_seconds > 10)
+    (log,) = run.client.describe_log_dirs([3])[0].replicas
+    run.client.fill_disk(3, log.log_dir)
+    since = run.client.elapsed_seconds
+    run.until(lambda step: isinstance(step, Poll) and run.client.elapsed_seconds > since + 10)
     (move,) = run.view().moves
     assert move.state is MoveStatus.STUCK
     assert move.why == f"log dir {log.log_dir} of broker 3 fails (KAFKA_STORAGE_ERROR)"

@@ -36,25 +36,33 @@ def test_a_topic_that_is_only_compacted_keeps_its_retention_and_is_not_waited_fo
     start: Start,
 ) -> None:
     configs = {"t": {"cleanup.policy": "compact"}, "u": {"cleanup.policy": "compact,delete"}}
-    client = cluster({"t": [(1, 2)], "u": [(1, 2)]}, topic_configs=configs)
-    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
-    run = start(client, plan, retention_ms=HOUR_MS)
+    run = start(
+        cluster({"t": [(1, 2)], "u": [(1, 2)]}, topic_configs=configs),
+        {("t", 0): (3, 2), ("u", 0): (3, 2)},
+        retention_ms=HOUR_MS,
+    )
     assert run.to_the_end() is Outcome.DONE
     lowered = [r.payload for r in run.journal.records() if r.kind is Kind.RETENTION_LOWERED]
     assert [p["topics"] for p in lowered] == [["u"]]
 
 
 def test_a_run_of_nothing_but_compacted_topics_begins_at_once(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"cleanup.policy": "compact"}})
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS)
+    run = start(
+        cluster({"t": [(1, 2)]}, topic_configs={"t": {"cleanup.policy": "compact"}}),
+        {("t", 0): (3, 2)},
+        retention_ms=HOUR_MS,
+    )
     assert run.to_the_end() is Outcome.DONE
     assert not any("waits for leaders" in event.text for event in run.view().events)
 
 
 def test_what_is_told_was_copied_is_what_the_shorter_logs_held(start: Start) -> None:
     segments = {"t": {"segment.bytes": str(MB)}}
-    client = cluster({"t": [(1, 2)]}, size_bytes=200 * MB, topic_configs=segments)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS // 2)
+    run = start(
+        cluster({"t": [(1, 2)]}, size_bytes=200 * MB, topic_configs=segments),
+        {("t", 0): (3, 2)},
+        retention_ms=HOUR_MS // 2,
+    )
     assert run.to_the_end() is Outcome.DONE
     history, view = run.runner.state, run.view()
     left = history.moves[0].size_bytes
@@ -65,28 +73,27 @@ def test_what_is_told_was_copied_is_what_the_shorter_logs_held(start: Start) -> 
     said = f"logs of 1 of 1 partitions are shorter: {format_bytes(left)} to copy, not 200 MB"
     assert said in events
     assert events[-1].startswith(f"done: 1 of 1 partition, {format_bytes(view.moved_bytes)} in ")
-    assert notice("ended", history, client.now, "")["moved_bytes"] == left
+    assert notice("ended", history, run.client.now, "")["moved_bytes"] == left
 
 
 def test_a_log_of_which_nobody_tells_is_not_taken_for_shorter(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB)
-    faulty = Faulty(client)
-    plan = plan_of(client, {("t", 0): (4, 2)})
-    run = start(client, plan, retention_ms=60_000, through=faulty)
+    run = start(
+        cluster({"t": [(1, 2)]}, size_bytes=100 * MB), {("t", 0): (4, 2)}, retention_ms=60_000
+    )
     run.until(lambda step: isinstance(step, LowerRetention))
-    faulty.replaced["fetch_offsets"] = lambda real, partitions, at: {}
-    since = client.elapsed_seconds
+    run.faulty.replaced["fetch_offsets"] = lambda real, partitions, at: {}
+    since = run.client.elapsed_seconds
     run.until(lambda step: isinstance(step, NoteLogsShortened), 600)
-    assert client.elapsed_seconds - since > 300
+    assert run.client.elapsed_seconds - since > 300
     assert "logs of 0 of 1 partitions are shorter" in [e.text for e in run.view().events]
 
 
 def test_the_logs_of_a_topic_that_was_deleted_are_not_waited_for(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB)
-    plan = plan_of(client, {("t", 0): (4, 2)})
-    run = start(client, plan, retention_ms=60_000)
+    run = start(
+        cluster({"t": [(1, 2)]}, size_bytes=100 * MB), {("t", 0): (4, 2)}, retention_ms=60_000
+    )
     run.until(lambda step: isinstance(step, LowerRetention))
-    client.delete_topic("t")
+    run.client.delete_topic("t")
     assert run.to_the_end(60) is Outcome.INCOMPLETE
     assert "every topic was deleted" in run.view().why
 
@@ -97,8 +104,7 @@ def test_the_logs_of_a_topic_that_was_deleted_are_not_waited_for(start: Start) -
 def a_run(start: Start, own_ms: int | None) -> Run:
     configs = {"t": {"retention.ms": str(own_ms)}} if own_ms else {}
     client = cluster({"t": [(1, 2)]}, topic_configs=configs)
-    plan = plan_of(client, {("t", 0): (3, 2)})
-    return start(client, plan, retention_ms=HOUR_MS, through=Faulty(client))
+    return start(client, {("t", 0): (3, 2)}, retention_ms=HOUR_MS, through=Faulty(client))
 
 
 @pytest.mark.parametrize(("own_ms", "before"), [(WEEK_MS, "7 d 0 h"), (None, "unset")])
@@ -145,8 +151,11 @@ REMOTE = "remote.storage.enable"
 
 
 def test_what_remote_storage_keeps_is_refused_before_anything_is_changed(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {REMOTE: "true"}})
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS)
+    run = start(
+        cluster({"t": [(1, 2)]}, topic_configs={"t": {REMOTE: "true"}}),
+        {("t", 0): (3, 2)},
+        retention_ms=HOUR_MS,
+    )
     assert run.to_the_end() is Outcome.FAILED
     assert "remote-storage" in run.view().events[-1].text
     assert run.replicas() == {"t-0": (1, 2)}
@@ -154,11 +163,13 @@ def test_what_remote_storage_keeps_is_refused_before_anything_is_changed(start: 
 
 
 def test_what_has_come_to_remote_storage_since_is_left_as_it_is(start: Start) -> None:
-    client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
-    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
-    run = start(client, plan, retention_ms=HOUR_MS)
+    run = start(
+        cluster({"t": [(1, 2)], "u": [(1, 2)]}),
+        {("t", 0): (3, 2), ("u", 0): (3, 2)},
+        retention_ms=HOUR_MS,
+    )
     run.until(lambda step: isinstance(step, Preflight))
-    set_config(client, T, REMOTE, "true")
+    set_config(run.client, T, REMOTE, "true")
     assert run.to_the_end() is Outcome.DONE
     changed = [c.where for c in changes(run.journal.records(), run.runner.state)]
     assert "retention of u" in changed
@@ -184,8 +195,9 @@ def test_nothing_is_deleted_while_a_broker_does_not_list_its_groups(
         return real(matching, lost)
 
     faulty.replaced["describe_groups"] = groups
-    plan = plan_of(client, {("t", 0): (3, 2)})
-    run = start(client, plan, retention_ms=HOUR_MS, through=faulty, allow=frozenset(allow))
+    run = start(
+        client, {("t", 0): (3, 2)}, retention_ms=HOUR_MS, through=faulty, allow=frozenset(allow)
+    )
     assert run.to_the_end() is outcome
 
 
@@ -206,7 +218,6 @@ def test_what_a_group_has_not_read_as_a_later_start_comes_is_not_deleted(
         {"t": [(1, 2)]}, in_bytes_per_s=50_000.0, groups=(GroupSpec("g", ("t",), 1, 60.0),)
     )
     state, tp = client.describe_cluster(), TopicPartition("t", 0)
-    faulty = Faulty(client)
     ends = [client.fetch_offsets([tp], OffsetAt.LATEST)[tp]]
     client.clock.sleep(60)
     ends.append(client.fetch_offsets([tp], OffsetAt.LATEST)[tp])
@@ -215,12 +226,11 @@ def test_what_a_group_has_not_read_as_a_later_start_comes_is_not_deleted(
         plan_of(client, {("t", 0): (3, 2)}),
         retention_ms=HOUR_MS,
         start_at=client.now + timedelta(hours=3),
-        through=faulty,
         allow=frozenset(allow),
     )
     if stops:
         stopped = client.describe_groups()
-        faulty.replaced["describe_groups"] = lambda real, *args, **options: stopped
+        run.faulty.replaced["describe_groups"] = lambda real, *args, **options: stopped
     if rates_known:
         per_second = np.array([(ends[1] - ends[0]) / 60])
         load = replace(Load.unknown(state), messages_per_s=per_second)
@@ -228,7 +238,7 @@ def test_what_a_group_has_not_read_as_a_later_start_comes_is_not_deleted(
     assert run.to_the_end(5 * 3600) is outcome
     if outcome is Outcome.FAILED:
         assert "unread" in run.view().why
-        assert "alter_configs" not in faulty.calls
+        assert "alter_configs" not in run.faulty.calls
 
 
 # -- what cannot be read ---------------------------------------------------------------------------
@@ -262,8 +272,7 @@ def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start:
     client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
     faulty = Faulty(client)
     faulty.replaced["describe_configs"] = unread("TOPIC_AUTHORIZATION_FAILED", 1000)
-    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
-    run = start(client, plan, retention_ms=HOUR_MS, through=faulty)
+    run = start(client, {("t", 0): (3, 2), ("u", 0): (3, 2)}, retention_ms=HOUR_MS, through=faulty)
     assert run.to_the_end() is Outcome.DONE
     told = [event.text for event in run.view().events]
     assert "retention of t stays as it is: TOPIC_AUTHORIZATION_FAILED: no" in told
@@ -276,9 +285,11 @@ def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start:
 def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_changed(
     start: Start,
 ) -> None:
-    client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
-    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (3, 2)})
-    run = start(client, plan, retention_ms=HOUR_MS)
+    run = start(
+        cluster({"t": [(1, 2)], "u": [(1, 2)]}),
+        {("t", 0): (3, 2), ("u", 0): (3, 2)},
+        retention_ms=HOUR_MS,
+    )
     write = run.journal.write
 
     def dying(at: Any, kind: Kind, payload: Any) -> Any:
@@ -290,7 +301,7 @@ def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_c
     run.journal.write = dying  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         run.to_the_end()
-    set_config(client, T, "retention.ms", "600000")
+    set_config(run.client, T, "retention.ms", "600000")
     run.again()
     assert run.to_the_end() is Outcome.DONE
     found = changes(run.journal.records(), run.runner.state)
@@ -299,8 +310,11 @@ def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_c
 
 def test_a_retarget_keeps_logs_short_until_the_move_in_its_place_has_ended(start: Start) -> None:
     segments = {"t": {"segment.bytes": str(MB)}}
-    client = cluster({"t": [(1, 2)]}, size_bytes=200 * MB, topic_configs=segments)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=HOUR_MS // 2)
+    run = start(
+        cluster({"t": [(1, 2)]}, size_bytes=200 * MB, topic_configs=segments),
+        {("t", 0): (3, 2)},
+        retention_ms=HOUR_MS // 2,
+    )
     run.until(lambda step: isinstance(step, Poll) and "retention is lowered" in step.waiting)
     ask(run, "retarget", move=0, after=[4, 2])
     run.to_the_end()

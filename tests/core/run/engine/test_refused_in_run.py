@@ -116,13 +116,17 @@ def test_retention_that_cannot_be_put_back_holds_nothing_else_up(start: Start, l
     prior = {name: {RETENTION: "172800000"} for name in "tu"}
     faulty = Faulty(cluster({"t": [(1, 2)], "u": [(4, 5)]}, topic_configs=prior))
     client = faulty.client
-    before = throttles(client)
-    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (6, 5)})
-    run = start(client, plan, through=faulty, batches=((0,), (1,)), retention_ms=3_600_000)
+    run = start(
+        client,
+        {("t", 0): (3, 2), ("u", 0): (6, 5)},
+        through=faulty,
+        batches=((0,), (1,)),
+        retention_ms=3_600_000,
+    )
     run.until(submitted)
     faulty.replaced["alter_configs"] = refusing(T, RETENTION)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2, seconds=120)
-    run.until(lambda _: throttles(client) == before, seconds=30)
+    run.until(lambda _: throttles(client) == run.found, seconds=30)
     assert retention(client, U) == "172800000"
     assert retention(client, T) == "3600000"
     run.until(lambda _: "a cancel leaves it" in run.view().why, seconds=30)
@@ -160,7 +164,7 @@ def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Star
 def test_retention_that_cannot_be_lowered_yet_is_asked_again(start: Start) -> None:
     faulty = Faulty(cluster({"t": [(1, 2)]}))
     client = faulty.client
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty, retention_ms=3_600_000)
+    run = start(client, {("t", 0): (3, 2)}, through=faulty, retention_ms=3_600_000)
     asked = []
 
     def busy(real: Callable[..., Any], changes: Any) -> Any:
@@ -176,9 +180,7 @@ def test_retention_that_cannot_be_lowered_yet_is_asked_again(start: Start) -> No
 
 @pytest.mark.parametrize("call", ["alter_configs", "alter_reassignments"])
 def test_a_cluster_that_says_no_ends_the_run_and_nothing_is_left(start: Start, call: str) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
+    run = start(cluster(TWO), TARGETS)
     said: list[str] = []
 
     def deny(real: Callable[..., Any], *args: Any) -> Any:
@@ -187,12 +189,11 @@ def test_a_cluster_that_says_no_ends_the_run_and_nothing_is_left(start: Start, c
             raise AccessDeniedError("The cluster says no: CLUSTER_AUTHORIZATION_FAILED.")
         return real(*args)
 
-    faulty.replaced[call] = deny
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.faulty.replaced[call] = deny
     assert run.runner.run() is Outcome.FAILED
     assert "The cluster says no" in run.view().why
     assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 1), "u-0": (1, 2, 3)}
-    assert throttles(client) == before
+    assert throttles(run.client) == run.found
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,7 @@ def test_a_run_that_may_not_see_whether_topics_are_throttled_moves_nothing(
         return {r: fault if r == hidden else a for r, a in real(asked, *names).items()}
 
     faulty.replaced["describe_configs"] = deny
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(client, TARGETS, through=faulty)
     assert run.runner.run() is Outcome.FAILED
     assert run.view().why == why
     assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 1), "u-0": (1, 2, 3)}
@@ -234,15 +235,12 @@ def denying_until(client: SimulatedCluster, until: float) -> Callable[..., Any]:
 @pytest.mark.parametrize("call", ["fetch_reassignments", "describe_cluster", "alter_configs"])
 def test_a_run_whose_rights_went_waits_for_them(start: Start, call: str) -> None:
     """Ended, it would leave moves in flight under throttles that nobody puts back."""
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced[call] = denying_until(client, client.elapsed_seconds + 3600)
+    run.faulty.replaced[call] = denying_until(run.client, run.client.elapsed_seconds + 3600)
     assert run.runner.run() is Outcome.DONE
-    assert client.elapsed_seconds > 3600
-    assert throttles(client) == before
+    assert run.client.elapsed_seconds > 3600
+    assert throttles(run.client) == run.found
     (said,) = {e.text for e in run.view().events if e.text.startswith("The cluster says no")}
     assert said == (
         "The cluster says no: CLUSTER_AUTHORIZATION_FAILED: give the run's user its rights "
@@ -252,35 +250,30 @@ def test_a_run_whose_rights_went_waits_for_them(start: Start, call: str) -> None
 
 @pytest.mark.parametrize("call", ["alter_reassignments", "alter_configs"])
 def test_a_batch_waits_for_rights_that_went_after_the_first_one(start: Start, call: str) -> None:
-    client = cluster({"t": [(1, 2)] * 3})
-    before = throttles(client)
-    faulty = Faulty(client)
     targets = {("t", p): (3, 2) for p in range(3)}
-    run = start(client, plan_of(client, targets), through=faulty, batch_size=1)
+    run = start(cluster({"t": [(1, 2)] * 3}), targets, batch_size=1)
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced[call] = denying_until(client, client.elapsed_seconds + 600)
+    run.faulty.replaced[call] = denying_until(run.client, run.client.elapsed_seconds + 600)
     assert run.runner.run() is Outcome.DONE
-    assert client.elapsed_seconds > 600
-    assert throttles(client) == before
+    assert run.client.elapsed_seconds > 600
+    assert throttles(run.client) == run.found
     assert any("rights back" in event.text for event in run.view().events)
     assert len(run.journal.records()) < 100, "what is waited for is said once"
 
 
 def test_a_run_whose_rights_went_for_good_ends_when_it_is_cancelled(start: Start) -> None:
-    client = cluster(TWO)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    denied = denying_until(client, 10**9)
+    denied = denying_until(run.client, 10**9)
 
     def asked(real: Callable[..., Any], *args: Any) -> Any:
-        if client.elapsed_seconds > 600 and not run.journal.requests():
+        if run.client.elapsed_seconds > 600 and not run.journal.requests():
             run.cancel()
         return denied(real, *args)
 
-    faulty.replaced["fetch_reassignments"] = asked
+    run.faulty.replaced["fetch_reassignments"] = asked
     assert run.runner.run() is Outcome.INCOMPLETE
-    assert client.elapsed_seconds > 600
+    assert run.client.elapsed_seconds > 600
     assert "may be left" in run.view().why
     assert run.view().leftovers
 
@@ -288,17 +281,16 @@ def test_a_run_whose_rights_went_for_good_ends_when_it_is_cancelled(start: Start
 def test_a_run_that_is_being_cancelled_waits_for_rights_that_are_gone_for_a_moment(
     start: Start,
 ) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
     run.cancel()
     run.until(lambda step: run.runner.state.cancel_requested)
-    faulty.replaced["fetch_reassignments"] = denying_until(client, client.elapsed_seconds + 60)
+    run.faulty.replaced["fetch_reassignments"] = denying_until(
+        run.client, run.client.elapsed_seconds + 60
+    )
     assert run.runner.run() is Outcome.CANCELLED
-    assert client.elapsed_seconds > 60
-    assert throttles(client) == before
+    assert run.client.elapsed_seconds > 60
+    assert throttles(run.client) == run.found
     assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 1), "u-0": (3, 1, 2)}
 
 
@@ -335,7 +327,7 @@ def until_lost(start: Start, count: int = 1, **options: Any) -> tuple[Run, Fault
     client = cluster({"t": [(1, 2)] * count}, size_bytes=60 * MB)
     through = Faulty(client)
     targets = {("t", p): (3, 2) for p in range(count)}
-    run = start(client, plan_of(client, targets), through=through, **options)
+    run = start(client, targets, through=through, **options)
     put_off = dict.fromkeys((TopicPartition("t", p) for p in range(count)), Fault("TIMED_OUT"))
     through.replaced["alter_reassignments"] = lambda real, targets: put_off
     run.until(submitted)
@@ -346,7 +338,7 @@ def until_lost(start: Start, count: int = 1, **options: Any) -> tuple[Run, Fault
 def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Start) -> None:
     client = cluster({"t": [(1, 2)] * 2}, size_bytes=600 * MB)
     through = Faulty(client)
-    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(2)}), through=through)
+    run = start(client, {("t", p): (3, 2) for p in range(2)}, through=through)
 
     def half(real: Callable[..., Any], targets: Any) -> Any:
         other = TopicPartition("t", 1)

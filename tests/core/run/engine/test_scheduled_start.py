@@ -32,11 +32,9 @@ HOUR = timedelta(hours=1)
 def later(start: Start, **options: Any) -> tuple[SimulatedCluster, Faulty, Run]:
     """Return a run of t-0 to broker 3 and t-1 to broker 4 that begins in an hour."""
     client = cluster({"t": [(1, 2)] * 2})
-    faulty = Faulty(client)
-    plan = plan_of(client, {("t", 0): (3, 2), ("t", 1): (4, 2)})
-    run = start(client, plan, start_at=client.now + HOUR, through=faulty, **options)
+    run = start(client, {("t", 0): (3, 2), ("t", 1): (4, 2)}, start_at=client.now + HOUR, **options)
     spend(run, 60)
-    return client, faulty, run
+    return client, run.faulty, run
 
 
 def kinds(run: Run) -> list[Kind]:
@@ -46,13 +44,13 @@ def kinds(run: Run) -> list[Kind]:
 def test_a_later_start_is_waited_for_and_can_be_cancelled(start: Start) -> None:
     client = cluster(FOUR)
     at = client.now + timedelta(hours=2)
-    run = start(client, plan_of(client, TARGETS), start_at=at)
+    run = start(client, TARGETS, start_at=at)
     spend(run, 3600)
     assert kinds(run) == [Kind.CREATED, Kind.WAITING]
     assert run.to_the_end(seconds=7200) is Outcome.DONE
     assert client.now > at
     assert run.view().elapsed_seconds < 120, "an estimate knows nothing of the wait"
-    other = start(client, plan_of(client, {("t", 0): (1, 2)}), start_at=client.now + timedelta(1))
+    other = start(client, {("t", 0): (1, 2)}, start_at=client.now + timedelta(1))
     assert isinstance(other.runner.advance(), Poll)
     other.cancel()
     assert other.to_the_end(seconds=10) is Outcome.CANCELLED

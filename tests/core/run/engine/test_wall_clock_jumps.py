@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from run_help import MB, Run, Start, cluster, plan_of
+from run_help import MB, Run, Start, cluster
 
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.copies import Side
@@ -34,10 +34,9 @@ class Jumping:
 
 
 def begun(start: Start, **options: object) -> tuple[Run, Jumping]:
-    client = cluster({"t": [(1, 2)]}, size_bytes=3000 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), **options)
-    clock = Jumping(client)
-    run.runner = Executor(run.journal, client, clock)
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=3000 * MB), {("t", 0): (3, 2)}, **options)
+    clock = Jumping(run.client)
+    run.runner = Executor(run.journal, run.client, clock)
     return run, clock
 
 

@@ -17,7 +17,6 @@ from run_help import (
     Start,
     ask,
     cluster,
-    plan_of,
     set_config,
     spend,
     throttles,
@@ -118,7 +117,7 @@ def test_what_is_named_is_cleared_all_the_same_and_nothing_else(
 
 @pytest.fixture
 def run(client: SimulatedCluster, start: Start) -> Run:
-    run = start(client, plan_of(client, {("u", 0): (4, 2)}))
+    run = start(client, {("u", 0): (4, 2)})
     set_config(client, Resource.broker(4), FOLLOWER_RATE, "900000000")
     run.until(lambda step: isinstance(step, Poll))
     return run
@@ -157,7 +156,7 @@ def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it
 ) -> None:
     """The journal tells the new rate, the broker holds the one before."""
     through = Faulty(client)
-    run = start(client, plan_of(client, {("u", 0): (4, 2)}), through=through)
+    run = start(client, {("u", 0): (4, 2)}, through=through)
     set_config(client, Resource.broker(4), FOLLOWER_RATE, "900000000")
     run.until(lambda step: isinstance(step, Poll))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Start, cluster, plan_of, submitted, unreachable
+from run_help import MB, Faulty, Start, cluster, submitted, unreachable
 
 from core.run.journal.journal import (
     FORMAT,
@@ -232,7 +232,7 @@ def test_a_cluster_that_does_not_answer_and_a_full_disk_are_waited_for_together(
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=60 * MB)
     through = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=through)
+    run = start(client, {("t", 0): (3, 2)}, through=through)
     run.until(submitted)
     refused: list[Kind] = []
     write = Journal.write

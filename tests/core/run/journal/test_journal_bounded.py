@@ -148,8 +148,7 @@ def test_what_is_refused_over_and_over_is_audited_ever_more_seldom() -> None:
 
 
 def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
     recorder = run.runner._recorder
 
     def waits() -> int:
@@ -158,10 +157,10 @@ def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -
     for _ in range(1800):
         for why in ("one", "another"):
             recorder.note_waiting(why)
-            client.advance(1)
+            run.client.advance(1)
     assert waits() < 30
     before = waits()
-    client.advance(HOUR)
+    run.client.advance(HOUR)
     recorder.note_waiting("a third")
     recorder.note_waiting("one")
     assert waits() == before + 2
@@ -169,14 +168,13 @@ def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -
 
 
 def test_what_is_waited_for_is_known_however_often_it_came_before(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
     recorder = run.runner._recorder
 
     def look_on(why: str, seconds: int) -> None:
         for _ in range(seconds):
             recorder.note_waiting(why)
-            client.advance(1)
+            run.client.advance(1)
 
     for _ in range(15):
         look_on("broker 3 is down", 10)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_help import MB, Start, ask, cluster, plan_of, set_config, spend, submitted
+from run_help import MB, Start, ask, cluster, set_config, spend, submitted
 
 from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.cluster.metadata import TopicPartition
@@ -178,18 +178,21 @@ def test_a_pause_is_no_part_of_the_pace() -> None:
 
 
 def test_a_rate_that_rises_after_a_resume_is_not_judged_as_it_is(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s=2 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=9 * MB)
+    run = start(
+        cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s=2 * MB),
+        {("t", 0): (3, 2)},
+        rate=9 * MB,
+    )
     run.until(submitted)
     spend(run, 10)
     ask(run, "pause", floor=True)
     spend(run, 90)
     ask(run, "resume")
-    resumed = client.elapsed_seconds
-    while client.elapsed_seconds < resumed + 40:
+    resumed = run.client.elapsed_seconds
+    while run.client.elapsed_seconds < resumed + 40:
         run.runner.advance()
         (move,) = run.view().moves
-        assert move.state is MoveStatus.MOVING, (client.elapsed_seconds - resumed, move.why)
+        assert move.state is MoveStatus.MOVING, (run.client.elapsed_seconds - resumed, move.why)
     assert run.runner.state.in_flight
 
 
@@ -205,8 +208,7 @@ def test_what_a_pause_has_held_is_judged_from_its_resume_on(second: int, state: 
 
 
 def test_what_a_pause_holds_is_not_stuck(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=400 * MB), {("t", 0): (3, 2)})
     run.until(submitted)
     spend(run, 10)
     ask(run, "pause", floor=True)
@@ -214,7 +216,7 @@ def test_what_a_pause_holds_is_not_stuck(start: Start) -> None:
     (held,) = run.view().moves
     assert (held.state, held.why) == (MoveStatus.MOVING, "held, as asked")
     assert {row.why for row in run.view().brokers} == {""}
-    client.stop_broker(3)
+    run.client.stop_broker(3)
     spend(run, 10)
     assert run.view().moves[0].why == "b3 is down"
 
@@ -473,8 +475,11 @@ def test_whatever_samples_say_the_view_makes_sense(
 
 
 def test_progress_follows_the_bytes_and_the_limits(start: Start) -> None:
-    client = cluster({"t": [(1,), (2,)]}, size_bytes=60 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3,), ("t", 1): (3,)}), rate=5 * MB)
+    run = start(
+        cluster({"t": [(1,), (2,)]}, size_bytes=60 * MB),
+        {("t", 0): (3,), ("t", 1): (3,)},
+        rate=5 * MB,
+    )
     seen: list[RunView] = []
 
     def look(step: Any) -> bool:
@@ -486,7 +491,7 @@ def test_progress_follows_the_bytes_and_the_limits(start: Start) -> None:
     assert moved == sorted(moved)
     assert len(set(moved)) > 10
     halfway = next(view for view in seen if view.moved_bytes > 60 * MB)
-    left = client.elapsed_seconds - halfway.elapsed_seconds
+    left = run.client.elapsed_seconds - halfway.elapsed_seconds
     assert halfway.left_seconds == pytest.approx(left, rel=0.25)
     assert halfway.left_range is not None
     assert halfway.left_range[0] * 0.9 <= left <= halfway.left_range[1] * 1.1
@@ -499,13 +504,12 @@ def test_progress_follows_the_bytes_and_the_limits(start: Start) -> None:
 def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = cluster({"t": [(1,)]}, size_bytes=60 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3,)}), rate=5 * MB)
+    run = start(cluster({"t": [(1,)]}, size_bytes=60 * MB), {("t", 0): (3,)}, rate=5 * MB)
     ours = Process.this()
-    run.journal.write(client.now, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
+    run.journal.write(run.client.now, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
     run.again()
     monkeypatch.setattr(events.time, "sleep", lambda _: spend(run, 1))
-    cluster_id = client.describe_cluster().cluster_id
+    cluster_id = run.client.describe_cluster().cluster_id
     told = [event for _, more in events.follow(cluster_id, run.path.stem) for event in more]
     moved = [e["moved_bytes"] for e in told if e["event"] == "progress"]
     assert moved == sorted(set(moved))
@@ -516,15 +520,14 @@ def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
 def test_a_foreign_quota_that_slows_a_move_is_named(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=200 * MB)
     set_config(client, Resource.broker(3), FOLLOWER_RATE, "1000000")
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(client, {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 30)
     (slow,) = run.view().moves
     assert (slow.state, slow.why) == (MoveStatus.MOVING, "b3 quota 1.0 MB/s, not ours")
 
 
 def test_the_story_is_told_in_plain_words(start: Start) -> None:
-    client = cluster({"t": [(1, 2)], "u": [(1, 2, 3)]})
-    run = start(client, plan_of(client, {("t", 0): (4, 2), ("u", 0): (3, 1, 2)}))
+    run = start(cluster({"t": [(1, 2)], "u": [(1, 2, 3)]}), {("t", 0): (4, 2), ("u", 0): (3, 1, 2)})
     run.to_the_end()
     story = [event.text for event in run.view().events]
     assert story[:3] == [
@@ -539,7 +542,6 @@ def test_the_story_is_told_in_plain_words(start: Start) -> None:
 
 
 def test_reading_a_journal_gives_the_same_view_as_the_process_has(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
     run.to_the_end()
-    assert read_run(client.describe_cluster().cluster_id, run.view().run) == run.view()
+    assert read_run(run.client.describe_cluster().cluster_id, run.view().run) == run.view()

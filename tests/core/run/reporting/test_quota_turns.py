@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from run_help import MB, Start, cluster, plan_of, spend, submitted
+from run_help import MB, Start, cluster, spend, submitted
 from told_help import LIMIT, Course, records, samples
 
 from core.run.journal.replay import fold
@@ -80,8 +80,11 @@ def test_a_silence_within_a_window_says_nothing() -> None:
 
 def test_what_waits_for_minutes_goes_on_by_itself(start: Start) -> None:
     """Broker 3 follows a partition of 1 already: its fetcher there is back sooner each time."""
-    client = cluster({"t": [(1, 2), (2, 1)], "u": [(1, 3)]}, size_bytes=40 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 1)}), rate=MB // 2)
+    run = start(
+        cluster({"t": [(1, 2), (2, 1)], "u": [(1, 3)]}, size_bytes=40 * MB),
+        {("t", 0): (3, 2), ("t", 1): (3, 1)},
+        rate=MB // 2,
+    )
     seen: list[RunView] = []
     notices = NoticeTracker()
     run.until(submitted)

@@ -126,9 +126,11 @@ def test_batches_to_come_are_counted(start: Start) -> None:
 
 
 def test_a_limit_that_moves_share_is_no_limit_of_each(start: Start) -> None:
-    client = cluster({"t": [(1, 2), (2, 1), (6, 1)]}, size_bytes=40 * MB)
-    plan = plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 1), ("t", 2): (3, 1)})
-    run = start(client, plan, rate=2 * MB)
+    run = start(
+        cluster({"t": [(1, 2), (2, 1), (6, 1)]}, size_bytes=40 * MB),
+        {("t", 0): (3, 2), ("t", 1): (3, 1), ("t", 2): (3, 1)},
+        rate=2 * MB,
+    )
     run.until(submitted)
     spend(run, 5)
     view = run.view()
@@ -277,8 +279,7 @@ AUTO = {"least_bytes_per_s": 10 * MB, "most_bytes_per_s": 40 * MB}
 
 
 def a_run(start: Start, rate: int = 5 * MB, megabytes: int = 800) -> Run:
-    client = cluster({"t": [(1, 2)]}, size_bytes=megabytes * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=rate)
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=megabytes * MB), {("t", 0): (3, 2)}, rate=rate)
     run.until(submitted)
     spend(run, 15)
     return run

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from run_help import MB, Start, cluster, plan_of, throttles
+from run_help import MB, Start, cluster, throttles
 
 from core.cluster.probe.produce_latency import WINDOW_SECONDS, LatencyWindow
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -51,7 +51,7 @@ def adaptive(
     """Return a run that adapts its rate, and the probes that it opens."""
     client = cluster({"t": [(1, 2)] * 4}, size_bytes=200 * MB)
     client.advance(20)
-    run = start(client, plan_of(client, targets), rate=5 * MB, auto=BOUNDS)
+    run = start(client, targets, rate=5 * MB, auto=BOUNDS)
     probes: list[Probe] = []
 
     def open_probe(brokers: Sequence[int]) -> Probe:
@@ -167,7 +167,7 @@ def test_a_run_that_is_given_a_fixed_rate_opens_no_other_probe(start: Start) -> 
 def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
     run, probes = adaptive(start)
     client = cluster({"t": [(1, 2)] * 4})
-    other = start(client, plan_of(client, TARGETS), rate=5 * MB)
+    other = start(client, TARGETS, rate=5 * MB)
     other.runner = Executor(
         other.journal, client, client.clock, open_probe=lambda _: probes.append(None)
     )
@@ -178,16 +178,18 @@ def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
 
 
 def test_nothing_is_measured_under_its_own_load_and_no_batch_waits_for_that(start: Start) -> None:
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB)
-    plan = plan_of(client, {("t", p): (3, 2) for p in range(2)})
-    run = start(client, plan, batch_size=1)
+    run = start(
+        cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB),
+        {("t", p): (3, 2) for p in range(2)},
+        batch_size=1,
+    )
     run.until(lambda step: isinstance(step, Submit))
     history = run.runner.state
     bounds = RateBounds(2 * MB, 20 * MB).to_json()
     request(history.cluster_id, history.run_id, "throttle", {"auto": bounds})
-    asked_at = client.elapsed_seconds
+    asked_at = run.client.elapsed_seconds
     run.until(lambda step: isinstance(step, NoteBaseline))
-    assert client.elapsed_seconds - asked_at < 5
+    assert run.client.elapsed_seconds - asked_at < 5
     (measured,) = (r.payload for r in run.journal.records() if r.kind is Kind.MEASURED)
     assert measured == {
         "before": [],

@@ -177,8 +177,7 @@ def between_batches(start: Start, prior: str | None) -> tuple[Run, Late]:
     if prior is not None:
         set_config(client, T, LEADER_LIST, prior)
     late = Late(client)
-    plan = plan_of(client, {("t", p): (3, 2) for p in range(2)})
-    run = start(client, plan, batch_size=1, through=late)
+    run = start(client, {("t", p): (3, 2) for p in range(2)}, batch_size=1, through=late)
     run.until(lambda step: isinstance(step, RemovePairs))
     return run, late
 

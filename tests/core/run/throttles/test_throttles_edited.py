@@ -13,7 +13,6 @@ from run_help import (
     cluster,
     delete,
     own,
-    plan_of,
     set_config,
     spend,
     submitted,
@@ -35,8 +34,11 @@ def disturbed(step: Step) -> bool:
 
 
 def a_long_run(start: Start, megabytes: int = 200) -> Run:
-    client = cluster({"t": [(1, 2)] * 3}, size_bytes=megabytes * MB)
-    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(3)}), rate=5 * MB)
+    run = start(
+        cluster({"t": [(1, 2)] * 3}, size_bytes=megabytes * MB),
+        {("t", p): (3, 2) for p in range(3)},
+        rate=5 * MB,
+    )
     run.until(submitted)
     return run
 
@@ -117,12 +119,12 @@ def test_two_runs_on_the_same_brokers_leave_nothing(
     """The second one belongs to another user: it knows nothing of the first."""
     client = cluster({"t": [(1, 2)] * 5}, size_bytes=50 * MB)
     before = throttles(client)
-    one = start(client, plan_of(client, {("t", p): (3, 2) for p in (0, 1)}), rate=5 * MB)
+    one = start(client, {("t", p): (3, 2) for p in (0, 1)}, rate=5 * MB)
     one.until(submitted)
     spend(one, 4)
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "other"))
     targets = {("t", 2 + p): (3, 2) for p in range(partitions)}
-    two = start(client, plan_of(client, targets), rate=rate)
+    two = start(client, targets, rate=rate)
     runs = [one, two]
     while going := [run for run in runs if run.runner.state.ended is None]:
         assert client.elapsed_seconds < 2000
@@ -139,9 +141,9 @@ def test_a_rate_of_a_run_that_began_after_our_last_look_is_waited_for(
     """Nothing of it is in our journal when our last move ends: it is seen as rates go back."""
     client = cluster({"t": [(1, 2)], "v": [(1, 2)]}, size_bytes=20 * MB)
     before = throttles(client)
-    ours = start(client, plan_of(client, {("t", 0): (4, 2)}), rate=5 * MB)
+    ours = start(client, {("t", 0): (4, 2)}, rate=5 * MB)
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "another"))
-    theirs = start(client, plan_of(client, {("v", 0): (4, 2)}), rate=2 * MB)
+    theirs = start(client, {("v", 0): (4, 2)}, rate=2 * MB)
     ours.until(submitted)
     spend(ours, later_seconds)
     theirs.until(submitted)
@@ -171,8 +173,7 @@ def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: 
     for broker in (1, 2, 3):
         for name in (FOLLOWER_RATE, LEADER_RATE):
             set_config(client, Resource.broker(broker), name, "80000000")
-    before = throttles(client)
-    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(3)}), batch_size=1)
+    run = start(client, {("t", p): (3, 2) for p in range(3)}, batch_size=1)
     run.until(submitted)
     ask(run, "pause")
     run.until(lambda _: run.runner.state.moves[0].phase is Phase.DONE)
@@ -185,7 +186,7 @@ def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: 
     began = client.elapsed_seconds
     assert run.to_the_end() is Outcome.DONE
     assert client.elapsed_seconds - began > 30, "200 MB at 5 MB/s"
-    assert throttles(client) == before
+    assert throttles(client) == run.found
 
 
 def test_every_throttle_that_somebody_deletes_is_put_back(start: Start) -> None:
@@ -215,20 +216,21 @@ def test_every_throttle_that_somebody_deletes_is_put_back(start: Start) -> None:
 def test_a_throttle_that_is_deleted_between_two_batches_is_back_before_the_next(
     start: Start,
 ) -> None:
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=20 * MB)
     targets = {("t", p): (3, 2) for p in range(2)}
-    run = start(client, plan_of(client, targets), rate=5 * MB, batch_size=1)
+    run = start(
+        cluster({"t": [(1, 2)] * 2}, size_bytes=20 * MB), targets, rate=5 * MB, batch_size=1
+    )
     run.until(submitted)
-    run.journal.ask(client.now, "pause", {"floor": False, "who": "ann", "host": "here"})
+    run.journal.ask(run.client.now, "pause", {"floor": False, "who": "ann", "host": "here"})
     run.until(lambda step: run.runner.state.moves[0].phase is Phase.DONE)
     spend(run, 3)
-    delete(client, B3, FOLLOWER_RATE)
+    delete(run.client, B3, FOLLOWER_RATE)
     spend(run, 6)
-    run.journal.ask(client.now, "resume", {"who": "ann", "host": "here"})
+    run.journal.ask(run.client.now, "resume", {"who": "ann", "host": "here"})
     run.until(submitted)
-    assert own(client, B3, FOLLOWER_RATE) == "5000000"
+    assert own(run.client, B3, FOLLOWER_RATE) == "5000000"
     assert run.to_the_end() is Outcome.DONE
-    assert own(client, B3, FOLLOWER_RATE) is None
+    assert own(run.client, B3, FOLLOWER_RATE) is None
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
@@ -257,8 +259,7 @@ def test_entries_of_others_that_a_run_relies_on_are_put_back_and_go_in_the_end(
     ours = {LEADER_LIST: "0:1,0:2,0:3,1:1,1:2,1:3,2:1,2:2,2:3", FOLLOWER_LIST: "0:3,1:3,2:3"}
     for name, pairs in ours.items():
         set_config(client, T, name, "*" if all_ else pairs)
-    plan = plan_of(client, {("t", p): (3, 2) for p in range(3)})
-    run = start(client, plan, rate=5 * MB)
+    run = start(client, {("t", p): (3, 2) for p in range(3)}, rate=5 * MB)
     run.until(submitted if deleted != "before the batch" else is_set)
     began = client.elapsed_seconds
     delete(client, T, *ours)

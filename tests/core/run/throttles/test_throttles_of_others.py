@@ -17,7 +17,6 @@ from run_help import (
     cluster,
     delete,
     own,
-    plan_of,
     set_config,
     spend,
     submitted,
@@ -73,19 +72,18 @@ def test_throttles_of_others_end_as_they_were_found(
     client = cluster(TWO, static_configs={2: {LEADER_RATE: "90000000"}})
     for setting in FOUND[found]:
         setting(client)
-    before = throttles(client)
-    run = start(client, plan_of(client, TARGETS))
+    run = start(client, TARGETS)
     if cancelled:
         run.until(lambda step: isinstance(step, Submit))
         run.cancel()
     assert run.to_the_end() is (Outcome.CANCELLED if cancelled else Outcome.DONE)
-    assert throttles(client) == before
+    assert throttles(client) == run.found
 
 
 def test_a_lower_rate_of_others_is_kept_and_said(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(3), FOLLOWER_RATE, "2000000")
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(client, {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 2)
     receiving = next(b for b in run.view().brokers if b.side == "receives")
     assert (receiving.limit_bytes_per_s, receiving.why) == (
@@ -98,32 +96,30 @@ def test_a_lower_rate_of_others_is_kept_and_said(start: Start) -> None:
 def test_a_lower_rate_is_overridden_when_asked_and_put_back(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(3), FOLLOWER_RATE, "2000000")
-    before = throttles(client)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), override_rates=True)
+    run = start(client, {("t", 0): (1, 3)}, override_rates=True)
     run.until(lambda step: isinstance(step, Poll))
     assert throttles(client)[Resource.broker(3)][FOLLOWER_RATE].value == "5000000"
-    assert run.to_the_end() is Outcome.DONE
-    assert throttles(client) == before
+    run.restores(Outcome.DONE)
 
 
 def test_a_rate_that_somebody_changes_meanwhile_is_left_to_them(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll))
-    set_config(client, Resource.broker(3), FOLLOWER_RATE, "9000000")
+    set_config(run.client, Resource.broker(3), FOLLOWER_RATE, "9000000")
     assert run.to_the_end() is Outcome.DONE
-    assert throttles(client)[Resource.broker(3)][FOLLOWER_RATE].value == "9000000"
-    assert LEADER_RATE not in throttles(client)[Resource.broker(3)]
+    assert throttles(run.client)[Resource.broker(3)][FOLLOWER_RATE].value == "9000000"
+    assert LEADER_RATE not in throttles(run.client)[Resource.broker(3)]
 
 
 def test_as_one_move_ends_only_the_brokers_that_it_alone_needed_are_cleared(start: Start) -> None:
     """Cruise Control's case: two moves share brokers 1 and 3, one ends: only 2's is cleared."""
     sizes = {TopicPartition("t", 0): 100 * MB, TopicPartition("t", 1): 1 * MB}
-    client = cluster({"t": [(1,), (1, 2)]}, size_bytes=sizes)
-    run = start(client, plan_of(client, {("t", 0): (3,), ("t", 1): (1, 3)}))
+    run = start(
+        cluster({"t": [(1,), (1, 2)]}, size_bytes=sizes), {("t", 0): (3,), ("t", 1): (1, 3)}
+    )
     run.until(lambda step: isinstance(step, NoteEnded))
     run.until(lambda step: isinstance(step, Poll))
-    rates = throttles(client)
+    rates = throttles(run.client)
     assert {b for b in (1, 2, 3) if LEADER_RATE in rates[Resource.broker(b)]} == {1, 3}
     lists = rates[Resource.topic("t")]
     assert set((lists[LEADER_LIST].value or "").split(",")) == {"0:1", "0:3"}
@@ -139,15 +135,14 @@ def test_throttles_that_brokers_do_not_show_yet_are_undone_all_the_same(
         setting(client)
     before = throttles(client)
     everything = client.describe_configs(list(before))
-    faulty = Faulty(client)
 
     def late(real: Callable[..., Any], resources: Any, names: Any) -> Any:
         answers = {r: everything[r] for r in resources}
         return {r: {n: v for n, v in a.items() if n in names} for r, a in answers.items()}
 
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(client, TARGETS)
     run.until(lambda step: isinstance(step, Preflight))
-    faulty.replaced["describe_configs"] = late
+    run.faulty.replaced["describe_configs"] = late
     assert run.to_the_end() is Outcome.FAILED
     assert throttles(client) == before
 
@@ -160,8 +155,7 @@ def a_run(start: Start, on: Resource = B3, through: Any = None, **more: Any) -> 
     """Return a run at 20 MB/s in mid-run; somebody else's 4 MB/s limits what broker 3 receives."""
     client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB, **more)
     set_config(client, on, FOLLOWER_RATE, str(THEIRS))
-    plan = plan_of(client, {("t", 0): (3, 2)})
-    run = start(client, plan, rate=20 * MB, through=through and through(client))
+    run = start(client, {("t", 0): (3, 2)}, rate=20 * MB, through=through and through(client))
     run.until(submitted)
     return run
 
@@ -315,8 +309,7 @@ def test_one_that_somebody_set_in_mid_run_is_kept_until_a_slower_one_is_asked_fo
 def test_an_adaptive_run_slows_a_side_below_a_kept_rate(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
     set_config(client, B3, FOLLOWER_RATE, str(THEIRS))
-    plan = plan_of(client, {("t", 0): (3, 2)})
-    run = start(client, plan, rate=20 * MB, auto=None)
+    run = start(client, {("t", 0): (3, 2)}, rate=20 * MB, auto=None)
     run.until(submitted)
     ask(run, "throttle", auto={"least_bytes_per_s": MB, "most_bytes_per_s": 20 * MB})
     run.until(lambda step: isinstance(step, Poll) and own(client, B3, FOLLOWER_RATE) == str(MB))

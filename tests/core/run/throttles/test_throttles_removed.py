@@ -19,7 +19,6 @@ from run_help import (
     cluster,
     delete,
     move,
-    plan_of,
     set_config,
     spend,
     submitted,
@@ -81,7 +80,7 @@ def begun(start: Start, *topics: str, **options: object) -> Run:
     targets = {("t", p): (3, 2) for p in range(PARTITIONS)}
     batches = tuple(tuple(range(at, at + 6)) for at in range(0, PARTITIONS, 6))
     batches = (*batches[:-1], tuple(range(len(batches) * 6 - 6, PARTITIONS)))
-    return start(client, plan_of(client, targets), rate=RATE, batches=batches, **options)
+    return start(client, targets, rate=RATE, batches=batches, **options)
 
 
 def play(run: Run, every: float, removes: Removes, *, until: float = 3600) -> float:
@@ -120,9 +119,7 @@ def test_nothing_is_held_back_where_nobody_takes_anything(start: Start) -> None:
 @pytest.mark.parametrize("removes", [lists, rates])
 def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes) -> None:
     """What came faster is waited out, and it is said why for as long as it lasts."""
-    client = cluster({"t": [(1, 2)]}, size_bytes=500 * MB)
-    before = throttles(client)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE)
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=500 * MB), {("t", 0): (3, 2)}, rate=RATE)
     took = play(run, 20, removes, until=60)
     assert run.runner.state.held_back
     run.again()
@@ -133,7 +130,7 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
     took += play(run, 20, removes)
     assert run.runner.state.ended is Outcome.DONE
     assert took == pytest.approx(500 * MB / RATE, rel=0.2)
-    assert throttles(client) == before
+    assert throttles(run.client) == run.found
 
 
 @pytest.mark.parametrize(
@@ -149,8 +146,7 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
 def test_what_is_asked_of_a_run_while_it_waits_does_not_hold_it_for_good(
     start: Start, requests: tuple[tuple[str, dict[str, Any]], ...], seconds: float
 ) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=500 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE)
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=500 * MB), {("t", 0): (3, 2)}, rate=RATE)
     took = play(run, 20, lists, until=60)
     assert run.runner.state.held_back
     for kind, options in requests:
@@ -177,13 +173,12 @@ def test_a_rate_that_its_operator_changes_is_none_that_is_taken_away(start: Star
 @pytest.mark.parametrize("every", [4, 12])
 def test_it_is_said_from_the_second_time_on(start: Start, every: float) -> None:
     """However soon that comes: what is taken away again was put back in between."""
-    client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE)
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=2000 * MB), {("t", 0): (3, 2)}, rate=RATE)
     run.until(submitted)
-    lists(client)
+    lists(run.client)
     spend(run, every)
     assert (run.runner.state.removals, run.view().why) == (1, "")
-    lists(client)
+    lists(run.client)
     spend(run, every)
     assert run.view().why.startswith("somebody takes this run's throttles away")
 
@@ -194,7 +189,7 @@ def test_mends_have_no_end_but_their_records_grow_ever_more_seldom(
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=400_000 * MB)
     trail = audited(client, client.describe_cluster().cluster_id, "r")
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=RATE, through=trail)
+    run = start(client, {("t", 0): (3, 2)}, rate=RATE, through=trail)
     lines = []
     for _ in range(2):
         play(run, 15, removes, until=900)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,9 +33,8 @@ def rate() -> int:
 
 
 @pytest.fixture
-def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: int) -> Any:
+def journal(rate: int) -> Any:
     """Three moves of a living run: t-0 is done, t-1 in flight, t-2 queued."""
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     moves = tuple(move("t", n, (1, 2), (3, 2)) for n in range(3))
     options = RunOptions(rate, batch_size=1, produced=PRODUCED)
     made = create_journal(Address("b:9092"), CLUSTER, Plan(CLUSTER, moves), options, None, at=NOON)

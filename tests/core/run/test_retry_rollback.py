@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,8 +26,7 @@ ENDS = ("done", "failed", "cancelled", "skipped", None)
 
 
 @pytest.fixture
-def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def journal() -> Any:
     plan = Plan("test-cluster", MOVES)
     made = create_journal(
         Address("b:9092"), "test-cluster", plan, RunOptions(5 * MB), None, at=NOON
@@ -167,10 +165,7 @@ def test_what_does_not_hold_any_more_is_left_and_said(
         ("/c", "would go to log dir /c of broker 3, which it does not have"),
     ],
 )
-def test_what_would_go_into_a_log_dir_that_is_gone_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, why: str
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_what_would_go_into_a_log_dir_that_is_gone_is_left(path: str, why: str) -> None:
     named = replace(MOVES[0], log_dirs=(path, "any"))
     plan = Plan("test-cluster", (named, *MOVES[1:]))
     state = now(t_0=(1, 2))
@@ -184,10 +179,7 @@ def test_what_would_go_into_a_log_dir_that_is_gone_is_left(
     assert list(changes(found)) == [f"t-{n}" for n in range(1, 5)]
 
 
-def test_a_topic_that_was_made_anew_is_another_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_a_topic_that_was_made_anew_is_another_one() -> None:
     state = cluster({"t-0": (1, 2)}, brokers=(1, 2, 3), topics=(Topic("t", "new"),))
     with create_journal(
         Address("b:9092"),

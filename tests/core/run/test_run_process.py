@@ -12,11 +12,6 @@ from core.run import run_process as lock
 from core.run.run_process import BusyError, logout_policy, take_lock
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-
-
 class Named:
     """A run as `list_runs` gives it, as far as the lock looks at it."""
 

@@ -52,10 +52,9 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Faulty:
 
 
 def test_a_run_is_created_by_the_clock_that_it_lives_by(
-    connected: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    connected: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A demo may live faster than the wall clock: elapsed times would be off."""
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     client = connected.client
     client.clock.sleep(1000)
     journals: list[Path] = []
@@ -127,11 +126,8 @@ def test_a_run_that_could_not_begin_has_failed(
     assert view.elapsed_seconds == 0
 
 
-def test_no_run_starts_unaudited(
-    connected: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    (tmp_path / "data" / "audit.jsonl").mkdir(parents=True)  # which cannot be written to
+def test_no_run_starts_unaudited(connected: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths.audit_file().mkdir(parents=True)  # which cannot be written to
     spawned: list[Path] = []
     monkeypatch.setattr(launch, "spawn", lambda path, lock, address: spawned.append(path))
     client = connected.client
@@ -144,9 +140,8 @@ def test_no_run_starts_unaudited(
 
 
 def test_a_run_whose_process_cannot_be_started_leaves_no_journal(
-    connected: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    connected: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
     def spawn(*_: Any) -> None:
         raise OSError(errno.EAGAIN, "no more processes")
@@ -346,11 +341,9 @@ def test_a_run_knows_what_a_flag_and_config_toml_say_of_its_cluster(
     flag: float | None,
     elsewhere: Address | None,
     timeout: float,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A flag's timeout goes before config.toml's, also of a process that takes the run up again."""
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     paths.config_file().parent.mkdir(parents=True, exist_ok=True)
     paths.config_file().write_text(
         'balancer_topics = ["ours"]\n[clusters.a]\nbootstrap = "sim:none,sim:moved"\n'

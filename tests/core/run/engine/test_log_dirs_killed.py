@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from chaos.dying import Ask, Doom, Lives, Stuck, Watch, Where, begin
@@ -21,11 +20,6 @@ POINTS = 3
 """About how many places of each kind are played; all of them were, once."""
 DIRS = ("/var/lib/kafka/0", "/var/lib/kafka/1")
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
 
 def replica_locations(

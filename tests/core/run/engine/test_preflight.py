@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,10 +94,7 @@ def test_another_cluster_at_the_time_of_a_later_start_is_waited_out(start: Start
     assert any("another-cluster-000000" in event.text for event in run.view().events)
 
 
-def test_a_damaged_snapshot_fails_no_run(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_a_damaged_snapshot_fails_no_run(start: Start) -> None:
     client = cluster(TWO)
     state, plan = fetch_cluster_state(client), plan_of(client, TARGETS)
     limited = with_capacity(client, Capacity(100 * MB, 100 * MB))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,11 +76,6 @@ OF_A_CANCEL = ("cancel_reassignments", "fetch_list_entries", "describe_log_dirs"
 """Those that are asked for, or missed, once a run is taken back."""
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-
-
 def advance(run: Run) -> None:
     try:
         run.runner.advance()
@@ -94,7 +88,6 @@ def audit_lines() -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("call", "answers"),
     [(call, answers) for call, _, answers in ERRORS],
@@ -126,7 +119,6 @@ def test_an_hour_of_one_error_writes_little(start: Start, call: str, answers: An
     assert audit_lines() - lines < MOST_LINES
 
 
-@pytest.mark.usefixtures("home")
 def test_what_is_refused_over_and_over_is_audited_ever_more_seldom() -> None:
     client = cluster({"t": [(1, 2)]})
     faulty = Faulty(client)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -287,8 +286,7 @@ def test_the_report_of_a_run_that_died_says_what_it_left(start: Start) -> None:
 
 
 @pytest.fixture
-def own_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def own_journal() -> Any:
     plan = Plan("c", (move("t", 0, (1, 2), (3, 2)),))
     with create_journal(Address("b:9092"), "c", plan, RunOptions(5 * MB), None, at=NOON) as made:
         yield made

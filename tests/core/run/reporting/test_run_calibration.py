@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,11 +28,6 @@ from core.units import UNLIMITED
 
 RATE = 2 * MB
 HOMES = [(3, 2), (1, 2)]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
 
 @pytest.fixture

@@ -33,11 +33,6 @@ from core.run.reporting.views import RunStatus
 CLUSTER = "c"
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-
-
 @pytest.fixture
 def folded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record which runs are folded."""

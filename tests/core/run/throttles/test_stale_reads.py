@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -30,11 +29,6 @@ TOPICS = ("t", "u", "v")
 PRIOR: Mapping[str, Mapping[str, str]] = {"u": {LEADER_LIST: ""}, "v": {LEADER_LIST: "7:1,8:2"}}
 RATE = 3 * MB
 T = Resource.topic("t")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
 
 def the_cluster() -> SimulatedCluster:

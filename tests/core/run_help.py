@@ -28,8 +28,9 @@ from core.errors import UnreachableError
 from core.plan.plan import Move, Plan
 from core.run.engine.executor import Executor
 from core.run.journal.journal import Journal
-from core.run.journal.move_state import Outcome
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.rates import RateControl
+from core.run.journal.records import Kind
 from core.run.journal.run_state import RunState
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.progress import run_view
@@ -130,6 +131,21 @@ class Run:
         )
         self.through = through or self.faulty
         self.runner = Executor(self.journal, self.through, client.clock)
+
+    @property
+    def state(self) -> RunState:
+        return self.runner.state
+
+    @property
+    def phases(self) -> list[Phase]:
+        return [m.phase for m in self.state.moves]
+
+    @property
+    def kinds(self) -> list[Kind]:
+        return [record.kind for record in self.journal.records()]
+
+    def payloads(self, kind: Kind) -> list[Mapping[str, Any]]:
+        return [r.payload for r in self.journal.records() if r.kind is kind]
 
     @property
     def path(self) -> Path:

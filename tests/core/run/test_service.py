@@ -99,7 +99,7 @@ def test_an_error_that_no_step_expects_is_in_the_journal_too(
     connected: Faulty, start: Start
 ) -> None:
     run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
-    run.until(lambda _: run.runner.state.preflight)
+    run.until(lambda _: run.state.preflight)
 
     def dies(real: Any) -> Any:
         raise service.TrimtabError("Something else is wrong.")

@@ -62,8 +62,8 @@ def begun_apart(start: Start, sizes: dict[int, int] = SIZES, **options: Any) -> 
 def beginnings(run: Run) -> dict[int, tuple[float, frozenset[int]]]:
     """Carry the run to its end; return when each move began, and what was in flight then."""
     found = {}
-    while run.runner.state.ended is None:
-        flying = frozenset(run.runner.state.in_flight)
+    while run.state.ended is None:
+        flying = frozenset(run.state.in_flight)
         step = run.runner.advance()
         if isinstance(step, Submit):
             found |= dict.fromkeys(step.moves, (run.client.elapsed_seconds, flying))
@@ -73,7 +73,7 @@ def beginnings(run: Run) -> dict[int, tuple[float, frozenset[int]]]:
 def test_one_batch_may_fly_beside_another_once_that_has_flown_for_a_window(start: Start) -> None:
     run = begun_apart(start)
     began = beginnings(run)
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     assert {index: flying for index, (_, flying) in began.items()} == {0: set(), 1: {0}, 2: {0}}
     assert WINDOW_SECONDS <= began[1][0] - began[0][0] < WINDOW_SECONDS + 5
     assert began[2][0] - began[1][0] >= WINDOW_SECONDS
@@ -85,7 +85,7 @@ def test_a_third_batch_flies_only_beside_what_is_long(
 ) -> None:
     run = begun_apart(start, {0: 60, 1: 300, 2: 20}, long=frozenset(long))
     assert beginnings(run)[2][1] == beside
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
 
 
 @pytest.mark.parametrize("paused", [True, False])
@@ -97,7 +97,7 @@ def test_a_pause_lets_no_further_batch_begin(start: Start, paused: bool) -> None
     end = run.client.elapsed_seconds + WINDOW_SECONDS + 10
     while run.client.elapsed_seconds < end:
         run.runner.advance()
-    assert run.runner.state.moves[1].phase.in_flight is not paused
+    assert run.state.moves[1].phase.in_flight is not paused
 
 
 PARTITIONS = 6
@@ -116,9 +116,9 @@ def submissions(run: Run) -> list[set[int]]:
 
     def seen(step: Step) -> bool:
         if isinstance(step, Submit):
-            moves = run.runner.state.moves
+            moves = run.state.moves
             found.append({moves[index].move.tp.partition for index in step.moves})
-        return run.runner.state.ended is not None
+        return run.state.ended is not None
 
     run.until(seen)
     return found
@@ -126,10 +126,10 @@ def submissions(run: Run) -> list[set[int]]:
 
 def test_a_roll_back_goes_batch_by_batch_as_the_run_did(start: Start) -> None:
     run = begun_in_batches(start, (0,), (1, 2), (3, 4), (5,))
-    run.until(lambda step: run.runner.state.moves[4].phase is Phase.DONE)
+    run.until(lambda step: run.state.moves[4].phase is Phase.DONE)
     ask(run, "rollback")
     assert submissions(run) in ([{0}, {1, 2}, {3, 4}], [{0}, {1, 2}, {3, 4}, {5}])
-    assert run.runner.state.ended is Outcome.CANCELLED
+    assert run.state.ended is Outcome.CANCELLED
     assert set(run.replicas().values()) == {(1, 2)}
 
 
@@ -139,7 +139,7 @@ def test_what_is_tried_again_goes_batch_by_batch_as_it_was_to_go(start: Start) -
     run.until(lambda step: isinstance(step, Submit))
     ask(run, "retry", moves=[5, 1, 3, 2])
     again = submissions(run)
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     assert again == [{4}, {1, 2}, {3}, {5}]
 
 
@@ -208,7 +208,7 @@ def most_at_a_time(run: Run) -> int:
         nonlocal most
         arriving = Counter(b for r in run.client.fetch_reassignments().values() for b in r.adding)
         most = max(most, *(count * SIZE for count in arriving.values()), 0)
-        return run.runner.state.ended is not None
+        return run.state.ended is not None
 
     run.until(look)
     return most
@@ -222,17 +222,17 @@ def test_no_broker_receives_more_than_that_at_a_time(
 ) -> None:
     run = begun_bounded(start, *map(tuple, batches))
     assert most_at_a_time(run) == 2 * SIZE <= MOST
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     assert run.view().done == COUNT
 
 
 def test_nor_on_the_way_back(start: Start) -> None:
     run = begun_bounded(start, tuple(range(COUNT)))
-    done = lambda: sum(m.phase is Phase.DONE for m in run.runner.state.moves)  # noqa: E731
+    done = lambda: sum(m.phase is Phase.DONE for m in run.state.moves)  # noqa: E731
     run.until(lambda _: done() >= 5)
     run.journal.ask(run.client.now, "rollback", {"who": "ann", "host": "here"})
     assert most_at_a_time(run) <= MOST
-    assert run.runner.state.ended is Outcome.CANCELLED
+    assert run.state.ended is Outcome.CANCELLED
 
 
 def test_a_larger_move_goes_alone(start: Start) -> None:
@@ -246,7 +246,7 @@ def test_a_larger_move_goes_alone(start: Start) -> None:
     assert isinstance(first, Submit)
     assert len(first.moves) == 1
     assert most_at_a_time(run) == SIZE
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
 
 
 TOPIC = Resource.topic("t")
@@ -263,7 +263,7 @@ def test_only_what_is_submitted_is_listed(start: Start) -> None:
     """From its first byte on, though its process dies at any time."""
     run = begun_bounded(start, tuple(range(COUNT)))
     before = throttles(run.client)
-    while run.runner.state.ended is None:
+    while run.state.ended is None:
         step = run.runner.advance()
         flying = {tp.partition for tp in run.client.fetch_reassignments()}
         if submitted(step):
@@ -271,7 +271,7 @@ def test_only_what_is_submitted_is_listed(start: Start) -> None:
         assert flying <= listed(run)
         assert len(listed(run)) <= 4, "those that end, and those that are about to begin"
         run.again()
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     assert throttles(run.client) == before
 
 
@@ -291,7 +291,7 @@ def test_a_follower_of_a_partition_that_waits_comes_back_at_wire_speed(start: St
     came = run.client.elapsed_seconds
     run.until(lambda _: in_sync(run))
     assert run.client.elapsed_seconds - came < 3
-    assert LAST in {run.runner.state.moves[i].move.tp for i in run.runner.state.queued}
+    assert LAST in {run.state.moves[i].move.tp for i in run.state.queued}
     assert run.to_the_end() is Outcome.DONE
 
 

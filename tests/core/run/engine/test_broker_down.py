@@ -74,12 +74,12 @@ def test_a_broker_that_was_down_gets_its_rate_when_it_returns_and_it_is_put_back
         )
 
     def intended(real: Callable[..., Any], changes: Any) -> Any:
-        assert Kind.RATE_INTENT in {record.kind for record in run.journal.records()}
+        assert Kind.RATE_INTENT in run.kinds
         return real(changes)
 
     run.faulty.replaced = {"describe_configs": late, "alter_configs": intended}
     if answers == "late":
-        run.until(lambda _: "broker 2" in run.runner.state.waiting)
+        run.until(lambda _: "broker 2" in run.state.waiting)
         assert run.view().state is RunStatus.WAITING
     run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > since + 16)
     assert throttles(client)[Resource.broker(2)][LEADER_RATE].value == (
@@ -123,7 +123,7 @@ def test_a_broker_that_never_returns_does_not_hold_the_run_for_ever(start: Start
     (rate,) = left.rates
     assert (rate.broker, rate.side, rate.rate_bytes_per_s) == (2, Side.LEADER, 5 * MB)
     run.again()
-    assert run.runner.state.ended is Outcome.INCOMPLETE
+    assert run.state.ended is Outcome.INCOMPLETE
 
 
 def test_a_cluster_that_does_not_answer_is_waited_for(start: Start) -> None:

@@ -37,12 +37,12 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
     wanted = {("t", 0): (4, 2, 1), ("t", 1): (5, 3, 2), ("u", 0): (3, 1, 2)}
     run = start(client, wanted, batch_size=2)
     for _ in range(after):
-        if run.runner.state.ended is None:
+        if run.state.ended is None:
             run.runner.advance()
-    done_before = sum(m.phase is Phase.DONE for m in run.runner.state.moves)
+    done_before = sum(m.phase is Phase.DONE for m in run.state.moves)
     run.cancel()
     outcome = run.to_the_end()
-    moves = run.runner.state.moves
+    moves = run.state.moves
     for m in moves:
         expected = m.move.after if m.phase is Phase.DONE else m.move.before
         assert run.replicas()[str(m.move.tp)] == expected
@@ -60,7 +60,7 @@ def test_a_cancel_puts_the_original_order_back(start: Start) -> None:
     run.cancel()
     assert run.to_the_end() is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (3, 2, 1)}
-    assert Kind.REORDERED in {record.kind for record in run.journal.records()}
+    assert Kind.REORDERED in run.kinds
 
 
 def test_a_move_off_a_dead_broker_to_one_that_dies_too_can_be_cancelled(start: Start) -> None:
@@ -74,7 +74,7 @@ def test_a_move_off_a_dead_broker_to_one_that_dies_too_can_be_cancelled(start: S
     client.stop_broker(3)
     client.advance(30)
     run.cancel()
-    run.until(lambda step: run.runner.state.moves[0].phase is Phase.CANCELLED)
+    run.until(lambda step: run.state.moves[0].phase is Phase.CANCELLED)
     assert run.replicas() == {"t-0": (1, 2)}
     client.start_broker(2)
     client.start_broker(3)
@@ -134,7 +134,7 @@ def test_a_single_move_that_cannot_be_cancelled_says_that_it_is_held_on_the_floo
     spend(run, 10)
     ask(run, "cancel", moves=[0])
     spend(run, 10)
-    assert "it is held on the floor, `resume` it" in run.runner.state.waiting
+    assert "it is held on the floor, `resume` it" in run.state.waiting
 
 
 TP = TopicPartition("t", 0)
@@ -183,7 +183,7 @@ def test_the_replicas_of_before_are_put_back_by_the_process_after_one_that_died_
     except KeyboardInterrupt:
         through.replaced = {}
     run.again()
-    assert Kind.CANCEL_SENT not in [record.kind for record in run.journal.records()]
+    assert Kind.CANCEL_SENT not in run.kinds
     assert run.to_the_end(600) is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (1, 2)}
 
@@ -213,7 +213,7 @@ def test_a_cancelled_run_with_a_move_that_others_took_elsewhere_says_so(start: S
     run.client.alter_reassignments({TP: (5, 6)})
     run.cancel()
     assert run.to_the_end(600) is Outcome.INCOMPLETE
-    assert run.runner.state.ended_why == "t-0: was changed by somebody else"
+    assert run.state.ended_why == "t-0: was changed by somebody else"
 
 
 T = TopicPartition("t", 0)
@@ -245,10 +245,10 @@ def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> 
     faulty.replaced["alter_reassignments"] = lambda real, wanted: not_taken(real, wanted, name)
     ask(run, "cancel", moves=[0])
     assert run.to_the_end(600) is Outcome.INCOMPLETE
-    phases = [m.phase for m in run.runner.state.moves]
+    phases = run.phases
     assert phases == [Phase.FAILED, Phase.DONE, Phase.DONE]
     why = "t-0: cancelled, but its order as before was refused: INVALID_REPLICA_ASSIGNMENT"
-    assert run.runner.state.ended_why == why
+    assert run.state.ended_why == why
     assert throttles(run.client) == before
 
 
@@ -263,16 +263,14 @@ def test_what_is_not_taken_back_yet_holds_no_other_throttle(start: Start, call: 
 
     faulty.replaced[call] = busy
     ask(run, "cancel", moves=[0])
-    run.until(lambda _: run.runner.state.moves[1].phase is Phase.DONE, seconds=120)
-    run.until(
-        lambda _: "u" not in {topic for topic, _ in run.runner.state.throttles.lists}, seconds=20
-    )
+    run.until(lambda _: run.state.moves[1].phase is Phase.DONE, seconds=120)
+    run.until(lambda _: "u" not in {topic for topic, _ in run.state.throttles.lists}, seconds=20)
     asked, written = faulty.calls.count(call), len(run.journal.records())
     spend(run, 60)
-    assert "(REQUEST_TIMED_OUT): it is asked again" in run.runner.state.waiting
+    assert "(REQUEST_TIMED_OUT): it is asked again" in run.state.waiting
     assert faulty.calls.count(call) >= asked + 9
     assert len(run.journal.records()) <= written + 4, "asked again without filling the journal"
     faulty.replaced.clear()
     assert run.to_the_end(600) is Outcome.INCOMPLETE
     assert run.replicas()["t-0"] == (1, 2, 3)
-    assert Kind.REORDERED in [record.kind for record in run.journal.records()]
+    assert Kind.REORDERED in run.kinds

@@ -223,7 +223,7 @@ def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure
     run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
     run.faulty.replaced[call] = _refusing_changes_of(resource)
-    run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting)
+    run.until(lambda _: "POLICY_VIOLATION" in run.state.waiting)
     records, since = len(run.journal.records()), run.client.elapsed_seconds
     run.until(lambda _: run.client.elapsed_seconds > since + 300)
     assert "POLICY_VIOLATION" in run.view().why
@@ -239,7 +239,7 @@ def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start
     run.until(lambda step: isinstance(step, Poll))
     run.faulty.replaced["alter_configs"] = _refusing_changes_of(T)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2)
-    run.until(lambda _: len(run.runner.state.throttles.rates) == 0)
+    run.until(lambda _: len(run.state.throttles.rates) == 0)
     assert run.view().state is RunStatus.WAITING
     assert "topic t cannot be put back: POLICY_VIOLATION" in run.view().why
     assert {r for r, found in throttles(run.client).items() if found != run.found[r]} == {T}
@@ -290,7 +290,7 @@ def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start
     ask(run, "throttle", rate_bytes_per_s=90 * MB)
     assert run.to_the_end() is Outcome.DONE
     assert throttles(client) == before
-    told = changes(run.journal.records(), run.runner.state)
+    told = changes(run.journal.records(), run.state)
     during = [int(v) for c in told if c.config == FOLLOWER_RATE for v in c.during]
     assert max(during) <= 100 * MB
 
@@ -339,7 +339,7 @@ def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
     for call in denied:
         faulty.replaced[call] = _denying(T)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2, 600)
-    run.until(lambda _: len(run.runner.state.throttles.rates) == 0, 60)
+    run.until(lambda _: len(run.state.throttles.rates) == 0, 60)
     assert "topic t cannot be put back: TOPIC_AUTHORIZATION_FAILED" in run.view().why
     assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
     run.cancel()
@@ -398,13 +398,13 @@ def test_a_cancel_asked_for_twice_waits_for_throttles_that_are_refused_for_a_mom
         tps, Fault("REQUEST_TIMED_OUT")
     )
     run.cancel()
-    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.state.waiting)
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.state.waiting)
     run.cancel()
     del run.faulty.replaced["cancel_reassignments"]
     run.faulty.replaced["alter_configs"] = _refusing_changes_of(T)
-    run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting)
+    run.until(lambda _: "POLICY_VIOLATION" in run.state.waiting)
     spend(run, 10)
-    assert run.runner.state.ended is None
+    assert run.state.ended is None
     run.faulty.replaced.clear()
     run.restores(Outcome.CANCELLED, 60)
 
@@ -444,7 +444,7 @@ def test_a_cancel_that_is_put_off_is_said_and_made_again_at_leisure(
     run.until(lambda step: isinstance(step, Poll))
     run.faulty.replaced[call] = _refusing(answers)
     run.cancel()
-    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.state.waiting)
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.state.waiting)
     since, calls = run.client.elapsed_seconds, run.faulty.calls.count(call)
     run.until(lambda _: run.client.elapsed_seconds > since + 100)
     assert "REQUEST_TIMED_OUT" in run.view().why

@@ -51,8 +51,8 @@ def test_a_move_that_somebody_else_overrides_is_left_to_them(start: Start) -> No
     run.until(lambda step: isinstance(step, Poll))
     run.client.alter_reassignments({TopicPartition("t", 0): (1, 5)})
     run.until(lambda step: isinstance(step, NoteEnded))
-    assert run.runner.state.moves[0].phase is Phase.FAILED
-    assert "changed by somebody else" in run.runner.state.moves[0].why
+    assert run.state.moves[0].phase is Phase.FAILED
+    assert "changed by somebody else" in run.state.moves[0].why
     run.to_the_end()
     assert current_target(run.client.describe_cluster(), TopicPartition("t", 0)) == (1, 5)
 
@@ -77,7 +77,7 @@ def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(star
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3)}
     assert throttles(client) == run.found
-    assert fold(run.journal.records()) == run.runner.state
+    assert fold(run.journal.records()) == run.state
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "elsewhere"])
@@ -124,7 +124,7 @@ def test_a_foreign_move_that_never_ends_does_not_hold_up_one_that_has(start: Sta
     run.client.alter_reassignments({free: (1, 2)})
     spend(run, 120)
     assert run.replicas()["t-2"] == (3, 2)
-    assert "t-1 is being moved by somebody else" in run.runner.state.waiting
+    assert "t-1 is being moved by somebody else" in run.state.waiting
 
 
 OTHER_TARGETS = {("t", 0): (3, 2), ("t", 1): (2, 3), ("u", 0): (1, 4)}
@@ -209,6 +209,6 @@ def test_a_move_that_cruise_control_begins_on_a_queued_partition_is_waited_for(
     )
     run.client.alter_reassignments({TopicPartition("u", 0): (6, 2)})
     run.to_the_end()
-    phases = {str(m.move.tp): m.phase for m in run.runner.state.moves}
+    phases = {str(m.move.tp): m.phase for m in run.state.moves}
     assert phases == {"t-0": Phase.DONE, "t-1": Phase.DONE, "u-0": Phase.FAILED}
     assert run.replicas()["u-0"] == (6, 2)

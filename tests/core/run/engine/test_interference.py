@@ -72,7 +72,7 @@ def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
     assert entries(own(run.client, T, LEADER_LIST)) == {"0:2", "0:3"}
     if dies:
         run.again()
-    assert set(run.runner.state.throttles.away.values()) == {PairState.TAKEN}
+    assert set(run.state.throttles.away.values()) == {PairState.TAKEN}
     run.until(lambda step: isinstance(step, ReinstatePairs))
     assert entries(own(run.client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}
     state = run.client.describe_cluster()
@@ -138,9 +138,9 @@ def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Sta
     )
     run.until(submitted)
     run.faulty.replaced["describe_log_dirs"] = _failing_on(3)
-    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.state.waiting)
+    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.state.waiting)
     spend(run, 60)
-    assert [m.tries for m in run.runner.state.moves] == [1, 0]
+    assert [m.tries for m in run.state.moves] == [1, 0]
     run.cancel()
     assert run.to_the_end() is not Outcome.DONE
 
@@ -153,11 +153,11 @@ def test_a_log_dir_that_was_mended_is_looked_at_again_though_nothing_flies_there
     run = start(cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB), targets, batch_size=1)
     run.until(submitted)
     run.faulty.replaced["describe_log_dirs"] = _failing_on(3)
-    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.state.waiting)
+    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.state.waiting)
     ask(run, "cancel", moves=[0])
-    run.until(lambda step: run.runner.state.moves[0].phase is Phase.CANCELLED)
+    run.until(lambda step: run.state.moves[0].phase is Phase.CANCELLED)
     spend(run, 30)
-    assert run.runner.state.moves[1].phase is Phase.QUEUED
+    assert run.state.moves[1].phase is Phase.QUEUED
     del run.faulty.replaced["describe_log_dirs"]
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert run.replicas() == {"t-0": (1, 2), "t-1": (3, 2)}
@@ -211,7 +211,7 @@ def test_retention_is_lowered_before_and_put_back_exactly(
     client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
     before = client.describe_configs([T])
     run = start(client, {("t", 0): (3, 2)}, retention_ms=3_600_000)
-    while run.runner.state.ended is None:
+    while run.state.ended is None:
         step = run.runner.advance()
         if submitted(step):
             assert (client.describe_configs([T])[T]["retention.ms"]).value == "3600000"  # type: ignore[index]
@@ -219,7 +219,7 @@ def test_retention_is_lowered_before_and_put_back_exactly(
                 run.cancel()
         if dies and not isinstance(step, Poll):
             run.again()
-    assert run.runner.state.ended is (Outcome.CANCELLED if cancelled else Outcome.DONE)
+    assert run.state.ended is (Outcome.CANCELLED if cancelled else Outcome.DONE)
     assert client.describe_configs([T]) == before
     assert client.fetch_offsets([TP], OffsetAt.EARLIEST)
 
@@ -244,8 +244,8 @@ def test_the_retention_of_a_topic_of_which_nothing_is_copied_is_left(
         retention_ms=3_600_000,
     )
     run.until(lambda step: isinstance(step, LowerRetention))
-    assert run.runner.state.retention is not None
-    assert set(run.runner.state.retention.topics) == {topic for topic, _ in copied}
+    assert run.state.retention is not None
+    assert set(run.state.retention.topics) == {topic for topic, _ in copied}
     assert run.to_the_end() is Outcome.DONE
 
 
@@ -316,7 +316,7 @@ def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> No
     assert run.to_the_end() is Outcome.DONE
     state = run.client.describe_cluster()
     assert [int(state.leader[state.find(TopicPartition("t", p)) or 0]) for p in (0, 1)] == [2, 1]
-    assert run.runner.state.ended_why == ""
+    assert run.state.ended_why == ""
 
 
 def test_no_leader_is_elected_while_the_run_is_paused(start: Start) -> None:
@@ -324,7 +324,7 @@ def test_no_leader_is_elected_while_the_run_is_paused(start: Start) -> None:
     run.until(submitted)
     ask(run, "pause")
     spend(run, 30)
-    assert run.runner.state.waiting == "paused, as asked: leaders are not elected yet"
+    assert run.state.waiting == "paused, as asked: leaders are not elected yet"
     assert run.client.describe_cluster().leader[0] == 1
     ask(run, "resume")
     assert run.to_the_end() is Outcome.DONE

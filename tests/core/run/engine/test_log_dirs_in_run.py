@@ -61,7 +61,7 @@ def test_a_new_replica_is_made_in_the_log_dir_asked_for_and_copied_once(start: S
         run = start(client, plan(client, named))
         assert run.to_the_end() is Outcome.DONE
         assert replica_locations(client, T0)[3] == (path,)
-        kinds = {record.kind for record in run.journal.records()}
+        kinds = run.kinds
         assert Kind.DIRS_MOVING not in kinds
         assert start(client, plan(client, back)).to_the_end() is Outcome.DONE
         assert replica_locations(client, T0)[2] == (back.log_dirs or ())[1:]
@@ -132,7 +132,7 @@ def test_what_a_broker_refuses_fails_by_itself(start: Start) -> None:
     dirs = replica_locations(client, T0)
     run = start(client, both, through=faulty)
     assert run.to_the_end() is Outcome.INCOMPLETE
-    first, second = run.runner.state.moves
+    first, second = run.state.moves
     assert (first.phase, second.phase) == (Phase.FAILED, Phase.DONE)
     assert "KAFKA_STORAGE_ERROR" in first.why
     assert replica_locations(client, T0) == {1: dirs[1], 2: (OTHER[dirs[2][0]],)}
@@ -163,11 +163,11 @@ def test_a_cancel_at_any_step_leaves_replicas_where_they_were_or_are_to_be(
     moves = (across(client, T0, [1, 2]), across(client, T1, [2]))
     run = start(client, plan(client, *moves), batch_size=1)
     for _ in range(after):
-        if run.runner.state.ended is None:
+        if run.state.ended is None:
             run.runner.advance()
     run.cancel()
     run.to_the_end()
-    for m in run.runner.state.moves:
+    for m in run.state.moves:
         wanted = m.move.target_log_dirs if m.phase is Phase.DONE else m.move.base_log_dirs
         now = replica_locations(client, m.move.tp)
         assert {b: now[b] for b in wanted} == {b: (path,) for b, path in wanted.items()}
@@ -181,7 +181,7 @@ def test_a_run_that_dies_at_any_step_goes_on(start: Start, after: int) -> None:
     arrives = Move(T1, (2, 1), (2, 3), None, (ANY, TWO), (ANY, ANY))
     run = start(client, plan(client, across(client, T0, [1]), arrives))
     for _ in range(after):
-        if run.runner.state.ended is None:
+        if run.state.ended is None:
             run.runner.advance()
     run.again()
     assert run.to_the_end() is Outcome.DONE
@@ -233,7 +233,7 @@ def test_no_copy_outlives_a_move_that_somebody_changes(
     assert replica_locations(client, T0)[1] == (path, OTHER[path])
     client.alter_reassignments({T0: target})
     assert run.to_the_end(60) is Outcome.FAILED
-    assert run.runner.state.moves[0].why == CHANGED_ELSEWHERE
+    assert run.state.moves[0].why == CHANGED_ELSEWHERE
     assert replica_locations(client, T0)[1] == (path,)
     assert rates(client) == before
 
@@ -271,7 +271,7 @@ def test_progress_is_told_in_bytes(start: Start) -> None:
     assert m.state is MoveStatus.MOVING
     assert view.total_bytes == 40 * MB
     assert 0 < m.moved_bytes < 40 * MB
-    assert dict(m.dir_moves) == dict(run.runner.state.moves[0].move.dir_moves)
+    assert dict(m.dir_moves) == dict(run.state.moves[0].move.dir_moves)
     sides = {(b.broker, b.side) for b in view.brokers}
     assert sides == {(1, "log dirs"), (2, "log dirs")}
     run.to_the_end()
@@ -286,7 +286,7 @@ def test_a_rollback_in_mid_run_and_one_afterwards_lead_to_the_log_dirs_from_befo
     run = start(
         client, plan(client, across(client, T0, [1]), across(client, T1, [2])), batch_size=1
     )
-    run.until(lambda _: run.runner.state.moves[0].phase is Phase.DONE)
+    run.until(lambda _: run.state.moves[0].phase is Phase.DONE)
     ask(run, "rollback")
     assert run.to_the_end() is Outcome.CANCELLED
     assert {tp: replica_locations(client, tp) for tp in (T0, T1)} == dirs
@@ -306,7 +306,7 @@ def test_a_log_dir_that_the_broker_does_not_have_is_refused_before_anything_is_w
     wrong = Move(T0, (1, 2), (1, 2), None, ("/nowhere", ANY), (ONE, ANY))
     run = start(client, plan(client, wrong))
     assert run.to_the_end() is Outcome.FAILED
-    assert "no-log-dir" in run.runner.state.ended_why
+    assert "no-log-dir" in run.state.ended_why
 
 
 def test_what_a_dead_run_left_under_way_is_told(start: Start) -> None:
@@ -319,7 +319,7 @@ def test_what_a_dead_run_left_under_way_is_told(start: Start) -> None:
     (rate,) = left.rates
     assert (rate.broker, rate.side, rate.rate_bytes_per_s) == (1, Side.LOG_DIRS, 5 * MB)
     assert left.moves == (T0,)
-    assert f"1:{run.runner.state.moves[0].move.dir_moves[1]},2" in report(run.look(living=False))
+    assert f"1:{run.state.moves[0].move.dir_moves[1]},2" in report(run.look(living=False))
     client.alter_log_dirs({(T0, 1): here(client, T0, 1)})
     assert fetch_leftovers(client, view.leftovers).moves == ()
 
@@ -408,7 +408,7 @@ def test_a_run_whose_log_dir_fails_ends_whatever_is_asked_of_it(
         elif kind != "nothing":
             ask(run, kind, **asked)
     run.to_the_end(SECONDS + (450 if kind == "retarget" else 0))
-    first = run.runner.state.moves[0]
+    first = run.state.moves[0]
     assert first.phase.ended
     if kind == "retarget" and first.replaced:
         assert run.replicas()["t-0"] == (3, 2)
@@ -430,7 +430,7 @@ def test_a_cancel_after_its_disk_failed_says_what_became_of_it(
     source(client)
     run.cancel()
     assert run.to_the_end(SECONDS) is Outcome.CANCELLED
-    (m,) = run.runner.state.moves
+    (m,) = run.state.moves
     assert (m.phase, m.why) == (Phase.CANCELLED, "cancelled; its log dir on broker 1 is offline")
     assert m.why in run.view().why
 
@@ -441,7 +441,7 @@ def test_a_run_that_nobody_asks_hears_that_the_disk_is_gone_and_fails(
     run = copying(start, client)
     source(client)
     assert run.to_the_end(SECONDS) is Outcome.FAILED
-    assert "KAFKA_STORAGE_ERROR" in run.runner.state.moves[0].why
+    assert "KAFKA_STORAGE_ERROR" in run.state.moves[0].why
 
 
 @pytest.mark.parametrize("kind", ["cancel", "nothing"])
@@ -480,7 +480,7 @@ def test_what_had_arrived_stays_where_its_way_back_is_gone(
         1: OTHER[was],
         2: both.base_log_dirs[2],
     }
-    assert "stays in" in run.runner.state.moves[0].why
+    assert "stays in" in run.state.moves[0].why
 
 
 def test_a_further_cancel_leaves_what_waits_for_a_broker_that_never_returns(
@@ -491,7 +491,7 @@ def test_a_further_cancel_leaves_what_waits_for_a_broker_that_never_returns(
     run.cancel()
     run.until(lambda step: isinstance(step, Poll) and "broker 1 is down" in step.waiting)
     spend(run, 60)
-    assert run.runner.state.ended is None
+    assert run.state.ended is None
     run.cancel()
     assert run.to_the_end(SECONDS) is Outcome.INCOMPLETE
     assert run.view().leftovers is not None
@@ -521,4 +521,4 @@ def test_other_moves_go_on_beside_one_whose_disk_is_gone(
     run = copying(start, client, across(client, T0, [1]), across(client, T1, [2]), rate=20 * MB)
     source(client)
     run.to_the_end(SECONDS)
-    assert run.runner.state.moves[1].phase is Phase.DONE
+    assert run.state.moves[1].phase is Phase.DONE

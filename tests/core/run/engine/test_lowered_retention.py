@@ -42,7 +42,7 @@ def test_a_topic_that_is_only_compacted_keeps_its_retention_and_is_not_waited_fo
         retention_ms=HOUR_MS,
     )
     assert run.to_the_end() is Outcome.DONE
-    lowered = [r.payload for r in run.journal.records() if r.kind is Kind.RETENTION_LOWERED]
+    lowered = run.payloads(Kind.RETENTION_LOWERED)
     assert [p["topics"] for p in lowered] == [["u"]]
 
 
@@ -64,7 +64,7 @@ def test_what_is_told_was_copied_is_what_the_shorter_logs_held(start: Start) -> 
         retention_ms=HOUR_MS // 2,
     )
     assert run.to_the_end() is Outcome.DONE
-    history, view = run.runner.state, run.view()
+    history, view = run.state, run.view()
     left = history.moves[0].size_bytes
     assert left is not None
     assert 80 * MB < left < 101 * MB
@@ -159,7 +159,7 @@ def test_what_remote_storage_keeps_is_refused_before_anything_is_changed(start: 
     assert run.to_the_end() is Outcome.FAILED
     assert "remote-storage" in run.view().events[-1].text
     assert run.replicas() == {"t-0": (1, 2)}
-    assert not changes(run.journal.records(), run.runner.state)
+    assert not changes(run.journal.records(), run.state)
 
 
 def test_what_has_come_to_remote_storage_since_is_left_as_it_is(start: Start) -> None:
@@ -171,7 +171,7 @@ def test_what_has_come_to_remote_storage_since_is_left_as_it_is(start: Start) ->
     run.until(lambda step: isinstance(step, Preflight))
     set_config(run.client, T, REMOTE, "true")
     assert run.to_the_end() is Outcome.DONE
-    changed = [c.where for c in changes(run.journal.records(), run.runner.state)]
+    changed = [c.where for c in changes(run.journal.records(), run.state)]
     assert "retention of u" in changed
     assert "retention of t" not in changed
 
@@ -262,9 +262,9 @@ def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) 
     faulty: Any = run.through
     faulty.replaced["describe_configs"] = unread("REQUEST_TIMED_OUT", 2)
     run.until(lambda step: isinstance(step, LowerRetention))
-    assert "the retention of t is not known yet (REQUEST_TIMED_OUT" in run.runner.state.waiting
+    assert "the retention of t is not known yet (REQUEST_TIMED_OUT" in run.state.waiting
     assert run.to_the_end() is Outcome.DONE
-    lowered = [r.payload for r in run.journal.records() if r.kind is Kind.RETENTION_LOWERED]
+    lowered = run.payloads(Kind.RETENTION_LOWERED)
     assert [p["topics"] for p in lowered] == [["t"]]
 
 
@@ -277,7 +277,7 @@ def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start:
     told = [event.text for event in run.view().events]
     assert "retention of t stays as it is: TOPIC_AUTHORIZATION_FAILED: no" in told
     assert "retention of u lowered to 1 h 00 m" in told
-    changed = [c.where for c in changes(run.journal.records(), run.runner.state)]
+    changed = [c.where for c in changes(run.journal.records(), run.state)]
     assert "retention of u" in changed
     assert "retention of t" not in changed
 
@@ -304,7 +304,7 @@ def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_c
     set_config(run.client, T, "retention.ms", "600000")
     run.again()
     assert run.to_the_end() is Outcome.DONE
-    found = changes(run.journal.records(), run.runner.state)
+    found = changes(run.journal.records(), run.state)
     assert [c.name for c in found if c.config == "retention.ms"] == ["u"]
 
 
@@ -319,7 +319,7 @@ def test_a_retarget_keeps_logs_short_until_the_move_in_its_place_has_ended(start
     ask(run, "retarget", move=0, after=[4, 2])
     run.to_the_end()
     assert run.replicas() == {"t-0": (4, 2)}
-    kinds = [record.kind for record in run.journal.records()]
+    kinds = run.kinds
     assert kinds.count(Kind.RETENTION_RESTORED) == 1
     assert kinds.index(Kind.RETENTION_RESTORED) > kinds.index(Kind.SUBMITTED)
-    assert (run.runner.state.moves[-1].size_bytes or 0) < 200 * MB
+    assert (run.state.moves[-1].size_bytes or 0) < 200 * MB

@@ -62,7 +62,7 @@ def test_where_nothing_is_copied_any_more_the_last_copy_says_nothing(start: Star
     while run.client.elapsed_seconds < until:
         run.runner.advance()
         looks.append(run.client.elapsed_seconds)
-    assert not run.runner.state.in_flight
+    assert not run.state.in_flight
     assert max(b - a for a, b in pairwise(looks)) <= 1.1, looks
     run.client.start_broker(4)
     assert run.to_the_end() is Outcome.DONE

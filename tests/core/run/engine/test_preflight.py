@@ -106,4 +106,4 @@ def test_a_damaged_snapshot_fails_no_run(start: Start) -> None:
         newest_load(state)
     run = start(client, plan, through=limited, estimate=asked)
     assert run.to_the_end() is Outcome.DONE
-    assert run.runner.state.estimate is not None
+    assert run.state.estimate is not None

@@ -68,9 +68,9 @@ def begun_apart(start: Start, faulty: Faulty) -> Run:
 def other_move_is_given_back(run: Run) -> None:
     """Cancel the move that nothing is refused of: it must be undone and its throttles taken."""
     ask(run, "cancel", moves=[1])
-    run.until(lambda _: run.runner.state.moves[1].phase is Phase.CANCELLED, seconds=60)
+    run.until(lambda _: run.state.moves[1].phase is Phase.CANCELLED, seconds=60)
     run.until(lambda _: own(run.client, U, LEADER_LIST) is None, seconds=30)
-    assert run.runner.state.moves[0].phase is Phase.SUBMITTED
+    assert run.state.moves[0].phase is Phase.SUBMITTED
     assert "POLICY_VIOLATION" in run.view().why
 
 
@@ -81,7 +81,7 @@ def test_pairs_that_cannot_be_put_back_hold_nothing_else_up(start: Start) -> Non
     spend(run, 4)
     delete(run.client, T, LEADER_LIST)
     faulty.replaced["alter_configs"] = refusing(T)
-    run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting, seconds=60)
+    run.until(lambda _: "POLICY_VIOLATION" in run.state.waiting, seconds=60)
     other_move_is_given_back(run)
     faulty.replaced.clear()
     spend(run, 10)
@@ -101,7 +101,7 @@ def test_a_pair_that_cannot_be_taken_out_holds_nothing_else_up(start: Start) -> 
     spend(run, 60)
     faulty.replaced["alter_configs"] = refusing(T)
     run.client.start_broker(2)
-    run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting, seconds=60)
+    run.until(lambda _: "POLICY_VIOLATION" in run.state.waiting, seconds=60)
     other_move_is_given_back(run)
     assert "0:1" in entries(own(run.client, T, LEADER_LIST))
     faulty.replaced.clear()
@@ -157,7 +157,7 @@ def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Star
     assert "retention of t stays as it is: POLICY_VIOLATION" in said
     assert run.to_the_end(120) is Outcome.DONE
     assert retention(client, T) == retention(client, U) == "172800000"
-    changed = changes(run.journal.records(), run.runner.state)
+    changed = changes(run.journal.records(), run.state)
     assert [one.name for one in changed if one.config == RETENTION] == ["u"]
 
 
@@ -284,7 +284,7 @@ def test_a_run_that_is_being_cancelled_waits_for_rights_that_are_gone_for_a_mome
     run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
     run.cancel()
-    run.until(lambda step: run.runner.state.cancel_requested)
+    run.until(lambda step: run.state.cancel_requested)
     run.faulty.replaced["fetch_reassignments"] = denying_until(
         run.client, run.client.elapsed_seconds + 60
     )
@@ -352,12 +352,12 @@ def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Sta
     client.cancel_reassignments([TP])
     client.alter_reassignments({TP: (5, 6)})
     run.until(lambda step: isinstance(step, NoteEnded))
-    assert run.runner.state.stopped
+    assert run.state.stopped
     through.replaced.clear()
     through.calls.clear()
     assert run.to_the_end() is Outcome.FAILED
     assert "alter_reassignments" not in through.calls
-    lost = run.runner.state.moves[1]
+    lost = run.state.moves[1]
     assert lost.phase is Phase.CANCELLED
     assert lost.why == "not started: t-0 was changed by somebody else"
 
@@ -368,7 +368,7 @@ def test_what_was_lost_is_not_submitted_again_while_its_destination_is_down(star
     through.calls.clear()
     spend(run, 60)
     assert "alter_reassignments" not in through.calls
-    assert run.runner.state.waiting == "broker 3 is down: no further batch starts"
+    assert run.state.waiting == "broker 3 is down: no further batch starts"
     run.client.start_broker(3)
     assert run.to_the_end() is Outcome.DONE
 
@@ -388,7 +388,7 @@ def test_a_second_try_that_is_refused_does_not_hide_a_first_that_acts_late(
     run, through = until_lost(start)
     through.replaced["alter_reassignments"] = answer
     run.until(submitted)
-    assert run.runner.state.moves[0].phase is Phase.SUBMITTING
+    assert run.state.moves[0].phase is Phase.SUBMITTING
     spend(run, 5)
     run.client.alter_reassignments({TP: (3, 2)})
     assert run.to_the_end() is Outcome.DONE
@@ -402,5 +402,5 @@ def test_a_second_try_that_is_refused_ends_a_move_that_the_cluster_does_not_show
     run, through = until_lost(start)
     through.replaced["alter_reassignments"] = answer
     assert run.to_the_end(120) is Outcome.FAILED
-    assert [r.kind for r in run.journal.records()].count(Kind.SUBMITTING) == 2
-    assert run.runner.state.moves[0].phase is Phase.FAILED
+    assert run.kinds.count(Kind.SUBMITTING) == 2
+    assert run.state.moves[0].phase is Phase.FAILED

@@ -39,14 +39,6 @@ def value(client: SimulatedCluster, broker: int, name: str) -> str | None:
     return found.value if found else None
 
 
-def phases(run: Run) -> list[Phase]:
-    return [m.phase for m in run.runner.state.moves]
-
-
-def kinds(run: Run) -> list[Kind]:
-    return [record.kind for record in run.journal.records()]
-
-
 # -- pause ----------------------------------------------------------------------------------------
 
 
@@ -55,11 +47,11 @@ def test_a_pause_ends_what_is_in_flight_and_begins_nothing(start: Start) -> None
     run.until(submitted)
     ask(run, "pause", floor=False)
     spend(run, 120)
-    assert phases(run) == [Phase.DONE, *[Phase.QUEUED] * 3]
-    assert run.runner.state.waiting == "paused, as asked"
+    assert run.phases == [Phase.DONE, *[Phase.QUEUED] * 3]
+    assert run.state.waiting == "paused, as asked"
     run.again()
     spend(run, 30)
-    assert phases(run).count(Phase.QUEUED) == 3
+    assert run.phases.count(Phase.QUEUED) == 3
     ask(run, "resume")
     run.restores(Outcome.DONE)
 
@@ -112,7 +104,7 @@ def test_a_lower_rate_holds_at_once_and_a_higher_one_little_by_little(
     run.until(
         lambda step: value(run.client, 1, LEADER_RATE) == value(run.client, *DEST) == str(rate)
     )
-    changes = [r.payload for r in run.journal.records() if r.kind is Kind.RATES_CHANGING]
+    changes = run.payloads(Kind.RATES_CHANGING)
     rates = [5 * MB, *(p["rates"][0]["rate_bytes_per_s"] for p in changes)]
     assert (len(changes) == 1) == (rate < 5 * MB)
     assert all(b - a <= rate / 10 + 1 for a, b in pairwise(rates))
@@ -139,7 +131,7 @@ def test_a_run_without_a_limit_can_be_given_one(start: Start) -> None:
     ask(run, "pause", floor=True)
     ask(run, "throttle", rate_bytes_per_s=50 * MB)
     spend(run, 3)
-    refused = [r.payload.get("refused") for r in run.journal.records() if r.kind is Kind.REQUEST]
+    refused = [p.get("refused") for p in run.payloads(Kind.REQUEST)]
     assert refused == ["an unlimited run has no throttle to lower: give it one first", None]
     assert value(run.client, *DEST) == "50000000"
     run.restores(Outcome.DONE)
@@ -154,7 +146,7 @@ def test_one_move_is_cancelled_and_the_others_go_on(start: Start) -> None:
     run.until(submitted)
     ask(run, "cancel", moves=[0])
     assert run.to_the_end() is Outcome.INCOMPLETE
-    assert run.runner.state.ended_why == "t-0 was cancelled, as asked"
+    assert run.state.ended_why == "t-0 was cancelled, as asked"
     assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 3), "t-2": (3, 2)}
     assert throttles(run.client) == run.found
 
@@ -164,8 +156,8 @@ def test_a_skipped_move_is_not_begun_and_the_run_is_done(start: Start) -> None:
     run.until(submitted)
     ask(run, "skip", moves=[0, 2])
     assert run.to_the_end() is Outcome.DONE
-    assert phases(run) == [Phase.DONE, Phase.DONE, Phase.SKIPPED, Phase.DONE]
-    assert run.runner.state.ended_why == "1 skipped, as asked"
+    assert run.phases == [Phase.DONE, Phase.DONE, Phase.SKIPPED, Phase.DONE]
+    assert run.state.ended_why == "1 skipped, as asked"
     assert throttles(run.client) == run.found
 
 
@@ -174,11 +166,11 @@ def test_what_was_cancelled_or_skipped_is_tried_again_at_the_end(start: Start) -
     run.until(submitted)
     ask(run, "cancel", moves=[0])
     ask(run, "skip", moves=[1])
-    run.until(lambda step: phases(run)[:2] == [Phase.CANCELLED, Phase.SKIPPED])
+    run.until(lambda step: run.phases[:2] == [Phase.CANCELLED, Phase.SKIPPED])
     ask(run, "retry", moves=[0, 1])
     assert run.to_the_end() is Outcome.DONE
     assert set(run.replicas().values()) == {(3, 2)}
-    assert [m.batch for m in run.runner.state.moves] == [4, 5, 2, 3]
+    assert [m.batch for m in run.state.moves] == [4, 5, 2, 3]
     assert throttles(run.client) == run.found
 
 
@@ -188,10 +180,10 @@ def test_a_move_is_retargeted_when_its_destination_has_died(start: Start) -> Non
     run.client.stop_broker(3)
     spend(run, 15)
     ask(run, "retarget", move=0, after=[5, 2])
-    run.until(lambda step: len(run.runner.state.moves) == 3)
-    added = run.runner.state.moves[2]
+    run.until(lambda step: len(run.state.moves) == 3)
+    added = run.state.moves[2]
     assert (added.role, added.instead_of, added.move.after) == (Role.RETARGET, 0, (5, 2))
-    run.until(lambda step: run.runner.state.moves[2].phase is Phase.DONE)
+    run.until(lambda step: run.state.moves[2].phase is Phase.DONE)
     run.client.start_broker(3)
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (5, 2), "t-1": (4, 2)}
@@ -212,11 +204,11 @@ def test_a_retargeting_that_would_be_refused_throws_no_copy_away(
     spend(run, 10)
     ask(run, "retarget", move=0, after=after)
     run.runner.advance()
-    (request,) = (r.payload for r in run.journal.records() if r.kind is Kind.REQUEST)
+    (request,) = run.payloads(Kind.REQUEST)
     assert why in request["refused"]
-    assert phases(run) == [Phase.SUBMITTED]
+    assert run.phases == [Phase.SUBMITTED]
     assert run.to_the_end() is Outcome.DONE
-    assert Kind.CANCELLING not in kinds(run)
+    assert Kind.CANCELLING not in run.kinds
     assert run.replicas() == {"t-0": (3, 2)}
 
 
@@ -226,7 +218,7 @@ def test_what_speaks_against_a_retargeting_may_be_allowed_with_it(start: Start) 
     run.client.stop_broker(6)
     spend(run, 10)
     ask(run, "retarget", move=0, after=[6, 2], allow=["dead-broker"])
-    run.until(lambda step: len(run.runner.state.moves) == 2)
+    run.until(lambda step: len(run.state.moves) == 2)
     assert "(despite dead-broker)" in run.view().requests[-1].what
     run.client.start_broker(6)
     assert run.to_the_end() is Outcome.DONE
@@ -250,7 +242,7 @@ def test_a_retargeting_that_cannot_be_checked_is_refused_and_a_cancel_behind_it_
     run.faulty.replaced["describe_cluster"] = fails
     with pytest.raises(type(error)):
         run.runner.advance()
-    requests = [r.payload for r in run.journal.records() if r.kind is Kind.REQUEST]
+    requests = run.payloads(Kind.REQUEST)
     assert [bool(p.get("refused")) for p in requests] == [True, False]
     assert str(error) in requests[0]["refused"]
     run.faulty.replaced.clear()
@@ -271,7 +263,7 @@ def test_a_destination_that_dies_as_a_move_is_taken_back_is_said_in_the_end(
     run.client.stop_broker(6)
     run.client.advance(10)
     assert run.to_the_end() is (Outcome.INCOMPLETE if others else Outcome.CANCELLED)
-    assert "t-0: Refused by a check: dead-broker" in run.runner.state.ended_why
+    assert "t-0: Refused by a check: dead-broker" in run.state.ended_why
 
 
 def test_a_move_that_ended_before_it_could_be_retargeted_is_done(start: Start) -> None:
@@ -283,7 +275,7 @@ def test_a_move_that_ended_before_it_could_be_retargeted_is_done(start: Start) -
     ask(run, "retarget", move=0, after=[5, 2])
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (3, 2), "t-1": (4, 2)}
-    (added,) = (r.payload for r in run.journal.records() if r.kind is Kind.MOVES_ADDED)
+    (added,) = run.payloads(Kind.MOVES_ADDED)
     assert added["refused"] == [[0, "it had moved before it could be taken elsewhere"]]
 
 
@@ -295,14 +287,14 @@ def test_a_roll_back_leaves_all_as_it_was(start: Start, after_moves: int) -> Non
     targets = {("t", 0): (3, 2), ("t", 1): (2, 4), ("t", 2): (2, 1), ("t", 3): (5, 6)}
     run = start(cluster({"t": [(1, 2), (2, 1), (1, 2), (2, 3)]}), targets, batch_size=1)
     original = run.replicas()
-    run.until(lambda step: submitted(step) and kinds(run).count(Kind.MOVED) >= min(after_moves, 3))
+    run.until(lambda step: submitted(step) and run.kinds.count(Kind.MOVED) >= min(after_moves, 3))
     if after_moves == 4:
-        run.until(lambda step: Phase.QUEUED not in phases(run) and not run.runner.state.in_flight)
+        run.until(lambda step: Phase.QUEUED not in run.phases and not run.state.in_flight)
     ask(run, "rollback")
     run.runner.advance()
     run.again()
     assert run.to_the_end() is Outcome.CANCELLED
-    assert run.runner.state.ended_why == "rolled back"
+    assert run.state.ended_why == "rolled back"
     assert run.replicas() == original
     assert throttles(run.client) == run.found
 
@@ -313,7 +305,7 @@ def test_a_roll_back_goes_behind_a_move_that_went_elsewhere(start: Start) -> Non
     )
     run.until(submitted)
     ask(run, "retarget", move=0, after=[5, 2])
-    run.until(lambda step: run.replicas()["t-0"] == (5, 2) and not run.runner.state.in_flight)
+    run.until(lambda step: run.replicas()["t-0"] == (5, 2) and not run.state.in_flight)
     ask(run, "rollback")
     assert run.to_the_end() is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (1, 2), "t-1": (1, 2)}
@@ -322,9 +314,9 @@ def test_a_roll_back_goes_behind_a_move_that_went_elsewhere(start: Start) -> Non
 
 def test_a_roll_back_can_be_cancelled(start: Start) -> None:
     run = start(cluster(FOUR), TARGETS, batch_size=2)
-    run.until(lambda step: phases(run).count(Phase.DONE) == 2)
+    run.until(lambda step: run.phases.count(Phase.DONE) == 2)
     ask(run, "rollback")
-    run.until(lambda step: submitted(step) and run.runner.state.rolling_back)
+    run.until(lambda step: submitted(step) and run.state.rolling_back)
     run.cancel()
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert set(run.replicas().values()) <= {(1, 2), (3, 2)}
@@ -336,7 +328,7 @@ def test_a_request_of_a_kind_that_is_not_known_is_refused_and_nothing_else(start
     ask(run, "dance")
     ask(run, "skip", moves=[17])
     assert run.to_the_end() is Outcome.DONE
-    refused = [r.payload["refused"] for r in run.journal.records() if r.kind is Kind.REQUEST]
+    refused = [p["refused"] for p in run.payloads(Kind.REQUEST)]
     assert refused == ["this trimtab does not know what it is to dance", "there is no move 17"]
 
 
@@ -348,7 +340,7 @@ def test_requests_wait_for_the_process(start: Start) -> None:
     ask(run, "pause", floor=False)
     ask(run, "resume")
     assert run.to_the_end() is Outcome.DONE
-    assert phases(run)[3] is Phase.SKIPPED
+    assert run.phases[3] is Phase.SKIPPED
     assert TopicPartition("t", 3) not in run.client.fetch_reassignments()
 
 
@@ -363,7 +355,7 @@ def begun_twice(start: Start) -> Run:
 
 
 def refusals(run: Run) -> list[str]:
-    requests = [r.payload for r in run.journal.records() if r.kind is Kind.REQUEST]
+    requests = run.payloads(Kind.REQUEST)
     return [p["refused"] for p in requests if p.get("refused")]
 
 
@@ -387,7 +379,7 @@ def test_a_move_that_was_to_go_elsewhere_does_not_when_it_is_taken_out(
     ask(run, kind, moves=[index])
     run.again()
     run.to_the_end()
-    moves = run.runner.state.moves
+    moves = run.state.moves
     assert [m.phase for m in moves] == [phase if i == index else Phase.DONE for i in (0, 1)]
     assert run.replicas()[f"t-{index}"] == (1, 2)
 
@@ -446,7 +438,7 @@ def has_ended(step: Step) -> bool:
 
 
 def request_of(run: Run, kind: str, **payload: Any) -> None:
-    history = run.runner.state
+    history = run.state
     request(history.cluster_id, history.run_id, kind, payload)
 
 
@@ -457,9 +449,9 @@ def rolled_back(start: Start) -> Run:
         {("t", p): (1, 3) for p in range(3)},
         batch_size=1,
     )
-    run.until(lambda step: run.runner.state.moves[1].phase is Phase.DONE)
+    run.until(lambda step: run.state.moves[1].phase is Phase.DONE)
     request_of(run, "rollback")
-    run.until(lambda step: submitted(step) and run.runner.state.rolling_back)
+    run.until(lambda step: submitted(step) and run.state.rolling_back)
     return run
 
 
@@ -468,9 +460,9 @@ def test_a_run_that_goes_back_is_paused_slowed_and_resumed(start: Start) -> None
     request_of(run, "throttle", rate_bytes_per_s=1 * MB)
     request_of(run, "pause")
     spend(run, 300)
-    first, second = (m for m in run.runner.state.moves if m.role is Role.ROLLBACK)
+    first, second = (m for m in run.state.moves if m.role is Role.ROLLBACK)
     assert (first.phase, second.phase) == (Phase.DONE, Phase.QUEUED)
-    assert run.runner.state.rate_bytes_per_s == 1 * MB
+    assert run.state.rate_bytes_per_s == 1 * MB
     request_of(run, "resume")
     assert run.to_the_end() is Outcome.CANCELLED
     assert set(run.replicas().values()) == {(1, 2)}
@@ -480,14 +472,14 @@ def test_a_move_back_that_failed_is_tried_again_and_no_other(start: Start) -> No
     run = rolled_back(start)
     with pytest.raises(UsageError, match="being rolled back"):
         request_of(run, "retry", moves=[2])
-    index = run.runner.state.in_flight[0]
-    run.client.cancel_reassignments([run.runner.state.moves[index].move.tp])
+    index = run.state.in_flight[0]
+    run.client.cancel_reassignments([run.state.moves[index].move.tp])
     run.until(has_ended)
-    assert run.runner.state.stopped
+    assert run.state.stopped
     request_of(run, "retry", moves=[index])
     run.until(submitted)
     run.to_the_end()
-    assert run.runner.state.moves[index].phase is Phase.DONE
+    assert run.state.moves[index].phase is Phase.DONE
 
 
 def test_a_move_that_stopped_the_run_goes_elsewhere_when_asked(start: Start) -> None:
@@ -496,7 +488,7 @@ def test_a_move_that_stopped_the_run_goes_elsewhere_when_asked(start: Start) -> 
     spend(run, 3)
     run.client.cancel_reassignments([TopicPartition("t", 0)])
     run.until(has_ended)
-    assert run.runner.state.stopped
+    assert run.state.stopped
     request_of(run, "retarget", move=0, after=[1, 4])
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (1, 4)}
@@ -511,7 +503,7 @@ def two_batches(start: Start, client: SimulatedCluster) -> Run:
 def test_a_move_that_another_stands_in_for_is_not_tried_again(start: Start) -> None:
     run = two_batches(start, cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB))
     request_of(run, "retarget", move=1, after=[4, 2])
-    run.until(lambda step: len(run.runner.state.moves) == 3)
+    run.until(lambda step: len(run.state.moves) == 3)
     with pytest.raises(UsageError, match="another move stands in for it"):
         request_of(run, "retry", moves=[1])
     assert run.to_the_end() is Outcome.DONE

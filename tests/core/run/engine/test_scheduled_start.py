@@ -37,16 +37,12 @@ def later(start: Start, **options: Any) -> tuple[SimulatedCluster, Faulty, Run]:
     return client, run.faulty, run
 
 
-def kinds(run: Run) -> list[Kind]:
-    return [record.kind for record in run.journal.records()]
-
-
 def test_a_later_start_is_waited_for_and_can_be_cancelled(start: Start) -> None:
     client = cluster(FOUR)
     at = client.now + timedelta(hours=2)
     run = start(client, TARGETS, start_at=at)
     spend(run, 3600)
-    assert kinds(run) == [Kind.CREATED, Kind.WAITING]
+    assert run.kinds == [Kind.CREATED, Kind.WAITING]
     assert run.to_the_end(seconds=7200) is Outcome.DONE
     assert client.now > at
     assert run.view().elapsed_seconds < 120, "an estimate knows nothing of the wait"
@@ -85,7 +81,7 @@ def test_a_run_is_estimated_by_the_sizes_of_its_start(start: Start, hours: int) 
     at = client.now + timedelta(hours=hours) if hours else None
     run = start(client, plan, start_at=at, estimate=asked, produced={0: 50_000.0})
     run.until(lambda step: isinstance(step, Preflight), 11 * 3600)
-    began, view, known = client.now, run.view(), run.runner.state.estimate
+    began, view, known = client.now, run.view(), run.state.estimate
     assert known is not None
     assert known["total_bytes"] == pytest.approx(300 * MB + hours * 3600 * 50_000, rel=0.01)
     assert known["rate_bytes_per_s"] == 5 * MB
@@ -100,7 +96,7 @@ def test_a_broker_that_is_down_at_the_start_fails_a_run_that_needs_it(start: Sta
     client, _, run = later(start)
     client.stop_broker(4)
     assert run.to_the_end(7200) is Outcome.FAILED
-    assert "Broker 4 is down" in run.runner.state.ended_why
+    assert "Broker 4 is down" in run.state.ended_why
 
 
 def test_all_of_it_retargeted_before_the_start_is_checked_before_it_begins(start: Start) -> None:
@@ -108,11 +104,11 @@ def test_all_of_it_retargeted_before_the_start_is_checked_before_it_begins(start
     ask(run, "retarget", move=0, after=[5, 2])
     ask(run, "retarget", move=1, after=[6, 2])
     begins = client.now
-    run.until(lambda step: len(run.runner.state.moves) == 4)
+    run.until(lambda step: len(run.state.moves) == 4)
     assert client.now - begins > timedelta(minutes=58)
-    assert not run.runner.state.preflight
+    assert not run.state.preflight
     assert run.to_the_end() is Outcome.DONE
-    assert run.runner.state.preflight
+    assert run.state.preflight
     assert run.replicas() == {"t-0": (5, 2), "t-1": (6, 2)}
 
 
@@ -122,7 +118,7 @@ def test_a_run_of_which_all_is_taken_out_ends_at_once(start: Start, kind: str) -
     for index in (0, 1):
         ask(run, kind, moves=[index])
     assert run.to_the_end(10) is (Outcome.DONE if kind == "skip" else Outcome.CANCELLED)
-    assert Kind.PREFLIGHT not in kinds(run)
+    assert Kind.PREFLIGHT not in run.kinds
     assert not {"alter_configs", "alter_reassignments"} & set(faulty.calls)
 
 
@@ -170,4 +166,4 @@ def test_a_right_that_is_missing_at_the_time_fails_it(start: Start) -> None:
 
     faulty.replaced["describe_cluster"] = denied
     assert run.runner.run() is Outcome.FAILED
-    assert [m.phase for m in run.runner.state.moves] == [Phase.QUEUED] * 2
+    assert run.phases == [Phase.QUEUED] * 2

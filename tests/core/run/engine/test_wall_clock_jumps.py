@@ -72,10 +72,10 @@ def test_a_rate_rises_no_faster_and_no_slower(start: Start, jump: timedelta) -> 
     while run.client.elapsed_seconds < end:
         clock.off += jump
         run.runner.advance()
-    rate = run.runner.state.rate_control.rates[3, Side.FOLLOWER].rate_bytes_per_s
+    rate = run.state.rate_control.rates[3, Side.FOLLOWER].rate_bytes_per_s
     assert 20 * MB < rate <= 35 * MB
     spend(run, 20)
-    assert run.runner.state.rate_control.rates[3, Side.FOLLOWER].rate_bytes_per_s == 50 * MB
+    assert run.state.rate_control.rates[3, Side.FOLLOWER].rate_bytes_per_s == 50 * MB
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])
@@ -102,7 +102,7 @@ def test_a_process_that_comes_after_the_clock_was_set_goes_on_after_the_last(
 def test_a_run_that_is_to_begin_later_begins_by_the_time_of_day(start: Start) -> None:
     run, clock = begun(start, start_at=cluster({"t": [(1, 2)]}).now + HOUR)
     spend(run, 10)
-    assert "begins at" in run.runner.state.waiting
+    assert "begins at" in run.state.waiting
     clock.off = HOUR
     run.until(lambda step: isinstance(step, Submit), seconds=60)
     assert run.to_the_end() is Outcome.DONE

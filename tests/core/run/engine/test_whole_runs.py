@@ -43,7 +43,7 @@ def test_the_journal_has_the_intent_before_the_cluster_is_changed(start: Start) 
 
     def recorded(call: str) -> Callable[..., Any]:
         def check(real: Callable[..., Any], *args: Any) -> Any:
-            assert intents[call] in {record.kind for record in run.journal.records()}
+            assert intents[call] in run.kinds
             return real(*args)
 
         return check
@@ -86,7 +86,7 @@ def test_a_reorder_or_no_limit_sets_no_throttle(
 def test_batches_go_one_after_another_and_keep_the_rates_between_them(start: Start) -> None:
     run = start(cluster({"t": [(1, 2)] * 3}), {("t", p): (1, 3) for p in range(3)}, batch_size=1)
     assert run.to_the_end() is Outcome.DONE
-    kinds = [record.kind for record in run.journal.records()]
+    kinds = run.kinds
     assert kinds.count(Kind.SUBMITTING) == 3
     moved, submitted = kinds.index(Kind.MOVED), kinds.index(Kind.SUBMITTED)
     assert submitted < moved < len(kinds) - 1 - kinds[::-1].index(Kind.SUBMITTING)
@@ -99,12 +99,12 @@ def test_folding_the_journal_again_gives_the_same_history_after_every_step(
 ) -> None:
     run = start(cluster(TWO, size_bytes=5 * MB), TARGETS, batch_size=2)
     steps = 0
-    while run.runner.state.ended is None:
+    while run.state.ended is None:
         run.runner.advance()
         steps += 1
         if cancelled and steps == 6:
             run.cancel()
-        assert fold(run.journal.records()) == run.runner.state
+        assert fold(run.journal.records()) == run.state
 
 
 def test_an_empty_plan_ends_at_once(start: Start) -> None:

@@ -128,10 +128,10 @@ def test_what_a_run_in_progress_works_with_is_never_touched(
 ) -> None:
     set_config(client, Resource.broker(4), LOG_DIRS_RATE, "5")
     named = (U, *(Resource.broker(b) for b in (1, 2, 4)))
-    found = look(client, *named, runs=[KnownRun(run.runner.state, living=True)])
+    found = look(client, *named, runs=[KnownRun(run.state, living=True)])
     assert not found.changes
     assert {why for _, why in found.kept} == {
-        f"run {run.runner.state.run_id} is in progress and works with it"
+        f"run {run.state.run_id} is in progress and works with it"
     }
 
 
@@ -140,7 +140,7 @@ def test_what_a_dead_run_left_goes_as_it_would_have_put_it_back(
 ) -> None:
     client.cancel_reassignments([TopicPartition("u", 0)])
     client.clock.sleep(1)
-    clear(client, client.clock, look(client, runs=[KnownRun(run.runner.state, living=False)]))
+    clear(client, client.clock, look(client, runs=[KnownRun(run.state, living=False)]))
     now = throttles(client)
     assert now[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
     assert not now[U][LEADER_LIST].value

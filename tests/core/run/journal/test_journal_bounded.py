@@ -101,7 +101,7 @@ def test_an_hour_of_one_error_writes_little(start: Start, call: str, answers: An
     through = audited(faulty, "c", "r")  # type: ignore[arg-type]
     options: dict[str, Any] = {"elect": True, "batches": ((2, 0), (1,))}
     run = start(client, plan(client, *moves), through=through, rate=MB, **options)
-    while not run.runner.state.in_flight:
+    while not run.state.in_flight:
         advance(run)
     if call in OF_A_CANCEL:
         for _ in range(10):
@@ -111,7 +111,7 @@ def test_an_hour_of_one_error_writes_little(start: Start, call: str, answers: An
     if call in OF_A_CANCEL:
         ask(run, "cancel")
     ends = client.elapsed_seconds + HOUR
-    while client.elapsed_seconds < ends and run.runner.state.ended is None:
+    while client.elapsed_seconds < ends and run.state.ended is None:
         advance(run)
         client.advance(20)
     written = [record.kind.value for record in run.journal.records()[records:]]
@@ -144,7 +144,7 @@ def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -
     recorder = run.runner._recorder
 
     def waits() -> int:
-        return sum(record.kind is Kind.WAITING for record in run.journal.records())
+        return run.kinds.count(Kind.WAITING)
 
     for _ in range(1800):
         for why in ("one", "another"):
@@ -156,7 +156,7 @@ def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -
     recorder.note_waiting("a third")
     recorder.note_waiting("one")
     assert waits() == before + 2
-    assert run.runner.state.waiting == "one"
+    assert run.state.waiting == "one"
 
 
 def test_what_is_waited_for_is_known_however_often_it_came_before(start: Start) -> None:
@@ -171,7 +171,7 @@ def test_what_is_waited_for_is_known_however_often_it_came_before(start: Start) 
     for _ in range(15):
         look_on("broker 3 is down", 10)
         look_on("", 1)
-        assert run.runner.state.waiting == ""
+        assert run.state.waiting == ""
         look_on("", 289)
     look_on("broker 3 is down", 61)
-    assert run.runner.state.waiting == "broker 3 is down"
+    assert run.state.waiting == "broker 3 is down"

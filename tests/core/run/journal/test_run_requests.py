@@ -198,14 +198,14 @@ def test_a_request_that_cannot_be_read_is_refused_and_the_run_goes_on(
 ) -> None:
     run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
     run.journal.ask(run.client.now, kind, payload)
-    waiting = run_requests((), run.journal.requests(), run.runner.state)
+    waiting = run_requests((), run.journal.requests(), run.state)
     assert [request.kind for request in waiting] == [kind]
     assert run.to_the_end() is Outcome.DONE
     (taken,) = [r for r in run.journal.records() if r.kind is Kind.REQUEST]
     assert taken.payload["refused"]
-    assert fold(run.journal.records()) == run.runner.state
+    assert fold(run.journal.records()) == run.state
     assert [r.refused for r in run.view().requests] == [taken.payload["refused"]]
-    (event,) = of_record(taken, run.runner.state)
+    (event,) = of_record(taken, run.state)
     assert (event["request"], event["who"]) == (kind, "?")
 
 

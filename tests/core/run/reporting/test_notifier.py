@@ -283,7 +283,7 @@ def test_a_run_that_is_paused_or_waits_for_its_time_has_not_stalled(
     run = start(client, {("t", 0): (1, 3)}, start_at=later)
     watched = Watched(run, hook)
     watched.advance(150)
-    assert run.runner.state.waiting
+    assert run.state.waiting
     run.journal.ask(client.now, "pause", {"floor": True, "who": "ann", "host": "here"})
     watched.advance(200)
     assert not hook.posted
@@ -317,7 +317,7 @@ def test_what_was_held_is_idle_from_when_it_goes_on(
     """Seconds since it went on; no byte has come for two minutes."""
     run = start(client, {("t", 0): (3, 2)})
     run.until(submitted)
-    history, now = run.runner.state, client.now
+    history, now = run.state, client.now
     if unheld is not None:
         history.unheld_at = now - timedelta(seconds=unheld)
     if held_back:

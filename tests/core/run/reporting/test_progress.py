@@ -193,7 +193,7 @@ def test_a_rate_that_rises_after_a_resume_is_not_judged_as_it_is(start: Start) -
         run.runner.advance()
         (move,) = run.view().moves
         assert move.state is MoveStatus.MOVING, (run.client.elapsed_seconds - resumed, move.why)
-    assert run.runner.state.in_flight
+    assert run.state.in_flight
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_what_waits_for_minutes_goes_on_by_itself(start: Start) -> None:
     seen: list[RunView] = []
     notices = NoticeTracker()
     run.until(submitted)
-    while run.runner.state.ended is None:
+    while run.state.ended is None:
         spend(run, 5)
         seen.append(run.view())
         notice = notices.seen(seen[-1])

@@ -55,7 +55,7 @@ def run(client: SimulatedCluster, start: Start) -> Run:
 
 
 def told(run: Run) -> dict[tuple[str, str], tuple[str, str, str]]:
-    found = changes(run.journal.records(), run.runner.state)
+    found = changes(run.journal.records(), run.state)
     return {
         (f"{c.resource} {c.name}", c.config): (c.before_words, c.during_words, c.after_words)
         for c in found
@@ -126,7 +126,7 @@ def test_what_others_said_cannot_break_a_table(run: Run) -> None:
 def lines(run: Run, *more: tuple[Kind, dict[str, Any]]) -> list[str]:
     """Return the story's lines of records that follow a run's own."""
     records = [*run.journal.records()]
-    history = run.runner.state
+    history = run.state
     new = [Record(1000 + n, NOON, kind, payload) for n, (kind, payload) in enumerate(more)]
     return [
         event.text
@@ -335,7 +335,7 @@ def test_one_broker_is_one(brokers: list[int], words: str) -> None:
 
 def all_counts(run: Run) -> list[str]:
     """Return each place that counts what a run has done."""
-    view, history = run.view(), run.runner.state
+    view, history = run.view(), run.state
     notices = NoticeTracker()
     notices.seen(replace(view, state=RunStatus.RUNNING))
     called_out = notices.seen(view)
@@ -360,7 +360,7 @@ def test_a_partition_that_went_elsewhere_is_counted_once(start: Start) -> None:
     run.until(submitted)
     ask(run, "retarget", move=0, after=[4, 2])
     assert run.to_the_end() is Outcome.DONE
-    assert len(run.runner.state.moves) == 3
+    assert len(run.state.moves) == 3
     assert all("2 of 2" in words for words in all_counts(run)), all_counts(run)
     view = run.view()
     assert (view.undone, view.moved_away) == (0, 2)
@@ -370,19 +370,19 @@ def test_a_run_that_is_rolled_back_says_so_to_its_end_and_leaves_nothing_to_roll
     start: Start,
 ) -> None:
     run = start(cluster({"t": [(1, 2)] * 4}), {("t", p): (3, 2) for p in range(4)}, batch_size=1)
-    run.until(lambda _: sum(m.phase is Phase.DONE for m in run.runner.state.moves) == 2)
+    run.until(lambda _: sum(m.phase is Phase.DONE for m in run.state.moves) == 2)
     ask(run, "pause", floor=False)
     spend(run, 20)
     assert run.view().state is RunStatus.PAUSED
     ask(run, "rollback")
     states, away = set(), []
-    while run.runner.state.ended is None:
+    while run.state.ended is None:
         run.runner.advance()
         states.add(run.view().state)
         away.append(run.view().moved_away)
         assert summary(run.view()).moved_away == away[-1]
     assert states == {RunStatus.ROLLING_BACK, RunStatus.ROLLED_BACK}
-    assert len(run.runner.state.moves) == 6
+    assert len(run.state.moves) == 6
     assert all("2 of 4" in words for words in all_counts(run)), all_counts(run)
     assert headline(run.view()).split(": ")[1].startswith("rolled-back, 2 of 4 done")
     assert run.view().events[-1].text.startswith("rolled back: 2 of 4 partitions")
@@ -393,9 +393,9 @@ def test_a_run_that_is_rolled_back_says_so_to_its_end_and_leaves_nothing_to_roll
 
 def test_a_roll_back_that_is_paused_says_so(start: Start) -> None:
     run = start(cluster({"t": [(1, 2)] * 4}), {("t", p): (3, 2) for p in range(4)}, batch_size=1)
-    run.until(lambda _: sum(m.phase is Phase.DONE for m in run.runner.state.moves) == 2)
+    run.until(lambda _: sum(m.phase is Phase.DONE for m in run.state.moves) == 2)
     ask(run, "rollback")
-    run.until(lambda step: submitted(step) and run.runner.state.rolling_back)
+    run.until(lambda step: submitted(step) and run.state.rolling_back)
     ask(run, "pause", floor=False)
     spend(run, 5)
     assert run.view().state is RunStatus.PAUSED

@@ -71,7 +71,7 @@ def carried_out(client: SimulatedCluster, rate: int = RATE, **more: Any) -> Run:
 
 def lesson(run: Run) -> Lesson | None:
     run.again()
-    found = lesson_of(run.journal.records(), run.runner.state)
+    found = lesson_of(run.journal.records(), run.state)
     run.journal.close()
     return found
 
@@ -128,14 +128,14 @@ def test_a_run_without_a_throttle_tells_how_fast_is_copied(client: SimulatedClus
     found = lesson(run)
     assert found is not None
     assert (found.side, found.estimated_seconds) == (None, None)
-    speed = calibration(run.runner.state.cluster_id).speed
+    speed = calibration(run.state.cluster_id).speed
     assert speed is not None
     assert speed.usual == pytest.approx(20_000 * MB / found.took_seconds)
-    estimate = run.runner.state.estimate
+    estimate = run.state.estimate
     assert estimate is not None
     for row in estimate["rows"]:
         row["bytes"] = None  # as of a replica of unknown size
-    assert lesson_of([], run.runner.state) is None
+    assert lesson_of([], run.state) is None
 
 
 # -- what teaches nothing --------------------------------------------------------------------------

@@ -81,21 +81,21 @@ def suggested(start: Start, seed: int) -> tuple[Run, float]:
 def course_of(run: Run) -> tuple[list[Said], float]:
     """Carry a run to its end; return what it said on its way, and how long it took."""
     began, course = run.client.elapsed_seconds, []
-    while run.runner.state.ended is None:
+    while run.state.ended is None:
         spend(run, LOOK_SECONDS)
-        if run.runner.state.ended is None:
+        if run.state.ended is None:
             view = run.view()
             singles = [m.left_seconds for m in view.moves if m.left_seconds is not None]
             at = run.client.elapsed_seconds - began
             course.append(Said(at, view.left_seconds, max(singles, default=None)))
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     return course, run.client.elapsed_seconds - began
 
 
 @pytest.mark.parametrize("seed", [0, 3, 5])
 def test_what_is_said_of_suggested_plans_under_load_is_true(start: Start, seed: int) -> None:
     run, _ = suggested(start, seed)
-    assert run.runner.state.batches > 2
+    assert run.state.batches > 2
     course, took = course_of(run)
     found = scored([tenths(course, took)])
     assert found["median"] <= 0.05, found

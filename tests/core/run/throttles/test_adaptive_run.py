@@ -69,11 +69,7 @@ def adaptive(
 
 
 def changes(run: Any) -> list[Mapping[str, Any]]:
-    return [r.payload for r in run.journal.records() if r.kind is Kind.RATES_CHANGING]
-
-
-def kinds(run: Any) -> list[Kind]:
-    return [record.kind for record in run.journal.records()]
+    return run.payloads(Kind.RATES_CHANGING)
 
 
 def test_where_nothing_is_copied_there_is_no_rate_to_adapt_and_nothing_is_measured(
@@ -83,17 +79,17 @@ def test_where_nothing_is_copied_there_is_no_rate_to_adapt_and_nothing_is_measur
     began = run.client.elapsed_seconds
     assert run.to_the_end() is Outcome.DONE
     assert probes == []
-    assert Kind.MEASURED not in kinds(run)
+    assert Kind.MEASURED not in run.kinds
     assert run.client.elapsed_seconds - began < 10
 
 
 def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None:
     run, probes = adaptive(start)
     run.to_the_end()
-    measured = [r.payload for r in run.journal.records() if r.kind is Kind.MEASURED]
+    measured = run.payloads(Kind.MEASURED)
     assert [p["trouble"] for p in measured] == [""]
     assert measured[0]["before"] == [[b, 3.333, 10.0] for b in (1, 2, 3)]
-    assert kinds(run).index(Kind.MEASURED) < kinds(run).index(Kind.THROTTLE_INTENT)
+    assert run.kinds.index(Kind.MEASURED) < run.kinds.index(Kind.THROTTLE_INTENT)
     assert [probe.closed for probe in probes] == [True]
     topic = f"__trimtab_probe-{run.view().run}"
     told = [event.text for event in run.view().events]
@@ -136,18 +132,18 @@ def test_without_a_probe_it_keeps_to_the_least_rate_and_says_why(start: Start) -
 
 def test_a_process_that_takes_over_does_not_measure_what_was_before_again(start: Start) -> None:
     run, probes = adaptive(start)
-    run.until(lambda _: Kind.SUBMITTED in kinds(run))
+    run.until(lambda _: Kind.SUBMITTED in run.kinds)
     run.new_process()
     assert run.to_the_end() is Outcome.DONE
     assert len(probes) == 2
-    assert kinds(run).count(Kind.MEASURED) == 1
+    assert run.kinds.count(Kind.MEASURED) == 1
 
 
 def test_a_probe_that_a_dead_process_left_is_taken_away_though_the_rate_is_fixed_now(
     start: Start,
 ) -> None:
     run, probes = adaptive(start)
-    run.until(lambda _: Kind.SUBMITTED in kinds(run))
+    run.until(lambda _: Kind.SUBMITTED in run.kinds)
     ask = {"rate_bytes_per_s": 50 * MB, "who": "ann", "host": "here"}
     run.journal.ask(run.client.now, "throttle", ask)
     run.new_process()
@@ -157,7 +153,7 @@ def test_a_probe_that_a_dead_process_left_is_taken_away_though_the_rate_is_fixed
 
 def test_a_run_that_is_given_a_fixed_rate_opens_no_other_probe(start: Start) -> None:
     run, probes = adaptive(start)
-    run.until(lambda _: Kind.SUBMITTED in kinds(run))
+    run.until(lambda _: Kind.SUBMITTED in run.kinds)
     ask = {"rate_bytes_per_s": 50 * MB, "who": "ann", "host": "here"}
     run.journal.ask(run.client.now, "throttle", ask)
     assert run.to_the_end() is Outcome.DONE
@@ -184,13 +180,13 @@ def test_nothing_is_measured_under_its_own_load_and_no_batch_waits_for_that(star
         batch_size=1,
     )
     run.until(lambda step: isinstance(step, Submit))
-    history = run.runner.state
+    history = run.state
     bounds = RateBounds(2 * MB, 20 * MB).to_json()
     request(history.cluster_id, history.run_id, "throttle", {"auto": bounds})
     asked_at = run.client.elapsed_seconds
     run.until(lambda step: isinstance(step, NoteBaseline))
     assert run.client.elapsed_seconds - asked_at < 5
-    (measured,) = (r.payload for r in run.journal.records() if r.kind is Kind.MEASURED)
+    (measured,) = run.payloads(Kind.MEASURED)
     assert measured == {
         "before": [],
         "trouble": "what producers waited before the run is not known: it has begun",

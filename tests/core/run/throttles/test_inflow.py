@@ -100,7 +100,7 @@ def test_what_was_produced_before_a_later_batch_is_not_what_is_produced_meanwhil
 
     def look(_: object) -> bool:
         stuck.update(m.why for m in run.view().moves if m.state is MoveStatus.STUCK)
-        return run.runner.state.ended is not None
+        return run.state.ended is not None
 
     run.until(look)
     assert not stuck

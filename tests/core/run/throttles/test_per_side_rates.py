@@ -56,7 +56,7 @@ def test_another_process_goes_on_with_them(start: Start) -> None:
     run.again()
     run.until(lambda _: True)
     assert rates(run)["4 receives"] == str(LESS)
-    assert run.runner.state.rate_control.per_side_rates == APART
+    assert run.state.rate_control.per_side_rates == APART
     assert run.to_the_end() is Outcome.DONE
 
 
@@ -98,7 +98,7 @@ def test_on_the_way_back_all_get_the_same(start: Start) -> None:
     before = throttles(cluster({"big": [(1,)], "little": [(2,)]}))
     ask(run, "rollback")
     assert run.to_the_end() is Outcome.CANCELLED
-    assert run.runner.state.rate_control.per_side_rates == {}
+    assert run.state.rate_control.per_side_rates == {}
     assert throttles(run.client) == before
 
 

@@ -37,10 +37,6 @@ from core.run.steps import IntendThrottles, NoteDrift, Poll, SetThrottles
 T, B3 = Resource.topic("t"), Resource.broker(3)
 
 
-def count(run: Run, kind: Kind) -> int:
-    return sum(record.kind is kind for record in run.journal.records())
-
-
 def refuse_to_set(real: Any, changes: Any) -> Any:
     """Answer as a cluster whose policy allows nothing but taking throttles away."""
     adding = {c.resource for c in changes if c.op in (ConfigOp.SET, ConfigOp.APPEND)}
@@ -86,10 +82,10 @@ def test_throttles_deleted_just_before_a_batch_begins_are_back_before_it(
     resource, name = (B3, FOLLOWER_RATE) if what == "rate" else (T, LEADER_LIST)
     held = own(run.client, resource, name)
     delete(run.client, resource, name)
-    run.until(lambda step: run.runner.state.moves[1].phase is not Phase.QUEUED)
+    run.until(lambda step: run.state.moves[1].phase is not Phase.QUEUED)
     assert held is not None
     assert own(run.client, resource, name) == held
-    assert count(run, Kind.DISTURBED) == 1
+    assert run.kinds.count(Kind.DISTURBED) == 1
     assert run.to_the_end() is Outcome.DONE
     assert own(run.client, resource, name) is None
 
@@ -100,7 +96,7 @@ def test_a_kept_rate_that_is_freed_before_a_batch_is_ours_before_it_begins(start
     run = start(client, {("t", p): (3, 2) for p in range(2)}, batch_size=1)
     run.until(lambda step: step == SetThrottles(1))
     delete(client, B3, FOLLOWER_RATE)
-    run.until(lambda step: run.runner.state.moves[1].phase is not Phase.QUEUED)
+    run.until(lambda step: run.state.moves[1].phase is not Phase.QUEUED)
     assert own(client, B3, FOLLOWER_RATE) == "5000000"
     assert run.to_the_end() is Outcome.DONE
     assert own(client, B3, FOLLOWER_RATE) is None
@@ -137,9 +133,9 @@ def test_a_throttle_that_is_put_off_is_waited_for_and_fails_nothing(
 
     run.faulty.replaced["alter_configs"] = put_off
     spend(run, 60)
-    assert fault in run.runner.state.waiting
+    assert fault in run.state.waiting
     assert run.view().state is RunStatus.WAITING
-    assert count(run, Kind.THROTTLE_FAILED) == count(run, Kind.SUBMITTING) == 0
+    assert run.kinds.count(Kind.THROTTLE_FAILED) == run.kinds.count(Kind.SUBMITTING) == 0
     run.faulty.replaced.clear()
     run.restores(Outcome.DONE)
 
@@ -154,8 +150,8 @@ def test_a_list_that_cannot_be_asked_for_good_ends_the_run_and_nothing_is_left(
     )
     passes = fault == "REQUEST_TIMED_OUT"
     spend(run, 30)
-    assert fault in (run.runner.state.waiting if passes else run.view().why)
-    assert run.runner.state.ended is (None if passes else Outcome.FAILED)
+    assert fault in (run.state.waiting if passes else run.view().why)
+    assert run.state.ended is (None if passes else Outcome.FAILED)
     run.faulty.replaced.clear()
     assert run.to_the_end() is (Outcome.DONE if passes else Outcome.FAILED)
     assert throttles(run.client) == run.found
@@ -188,7 +184,7 @@ def a_rising_run(start: Start) -> Run:
 def test_a_rate_that_somebody_changes_while_it_rises_is_theirs(start: Start) -> None:
     run = a_rising_run(start)
     set_config(run.client, B3, FOLLOWER_RATE, "1234567")
-    run.until(lambda step: count(run, Kind.DISTURBED) == 1, seconds=5)
+    run.until(lambda step: run.kinds.count(Kind.DISTURBED) == 1, seconds=5)
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == "1234567"
     assert int(own(run.client, Resource.broker(1), LEADER_RATE) or 0) > 10 * MB
@@ -252,8 +248,8 @@ def test_a_kept_rate_that_limits_no_longer_is_replaced_by_ours(
     for broker, name in KEPT:
         assert own(run.client, Resource.broker(broker), name) == "5000000"
     spend(run, 30)
-    assert run.runner.state.in_flight, "it is limited"
-    assert count(run, Kind.DISTURBED) == 1
+    assert run.state.in_flight, "it is limited"
+    assert run.kinds.count(Kind.DISTURBED) == 1
     run.cancel()
     assert run.to_the_end() is Outcome.CANCELLED
     for broker, name in KEPT:
@@ -267,7 +263,7 @@ def test_a_kept_rate_that_becomes_another_low_one_is_kept_still(start: Start) ->
     spend(run, 10)
     run.cancel()
     assert run.to_the_end() is Outcome.CANCELLED
-    assert count(run, Kind.DISTURBED) == 0
+    assert run.kinds.count(Kind.DISTURBED) == 0
     assert own(run.client, B3, FOLLOWER_RATE) == "3000000"
 
 
@@ -282,9 +278,9 @@ def test_a_list_set_to_all_while_our_pairs_are_put_back_holds_them(start: Start)
     run.until(lambda step: isinstance(step, NoteDrift))
     set_config(run.client, T, LEADER_LIST, "*")
     spend(run, 20)
-    assert not run.runner.state.throttles.away
-    assert count(run, Kind.PAIRS_PUTTING) == 0
-    assert run.runner.state.waiting == ""
+    assert not run.state.throttles.away
+    assert run.kinds.count(Kind.PAIRS_PUTTING) == 0
+    assert run.state.waiting == ""
     assert run.to_the_end() is Outcome.DONE
     assert own(run.client, T, LEADER_LIST) == "*"
 
@@ -301,11 +297,11 @@ def test_what_is_refused_over_and_over_is_journalled_once(
     }
     delete(run.client, T, LEADER_LIST)
     spend(run, 30)
-    assert count(run, Kind.PAIRS_PUTTING) == 1
+    assert run.kinds.count(Kind.PAIRS_PUTTING) == 1
     run.cancel()
     spend(run, 60)
-    assert count(run, Kind.PAIRS_REMOVING) == 1
-    assert "POLICY_VIOLATION" in run.runner.state.waiting
+    assert run.kinds.count(Kind.PAIRS_REMOVING) == 1
+    assert "POLICY_VIOLATION" in run.state.waiting
     if after_restart:
         run.again()
     run.faulty.replaced.clear()
@@ -332,11 +328,11 @@ def test_a_late_limit_that_is_refused_is_set_when_it_can_be(start: Start, call: 
     ask(run, "throttle", rate_bytes_per_s=MB)
     for _ in range(20):
         run.runner.advance()
-    assert run.runner.state.in_flight
-    assert run.runner.state.stopped == ""
-    assert count(run, Kind.THROTTLE_FAILED) == 0
-    assert count(run, Kind.THROTTLE_INTENT) == (call == "alter_configs")
-    assert "POLICY_VIOLATION" in run.runner.state.waiting
+    assert run.state.in_flight
+    assert run.state.stopped == ""
+    assert run.kinds.count(Kind.THROTTLE_FAILED) == 0
+    assert run.kinds.count(Kind.THROTTLE_INTENT) == (call == "alter_configs")
+    assert "POLICY_VIOLATION" in run.state.waiting
     run.faulty.replaced.clear()
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == "1000000"

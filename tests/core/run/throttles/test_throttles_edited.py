@@ -78,10 +78,10 @@ def test_what_is_held_no_more_because_somebody_set_a_rate_is_said_until_asked_ag
     spend(run, 2)
     held = "paused, as asked: what is in flight is held"
     theirs = f"{held}, but on broker 3, whose rate somebody else has set: ask once more"
-    assert run.runner.state.waiting == theirs
+    assert run.state.waiting == theirs
     ask(run, "pause", floor=True)
     spend(run, 5)
-    assert run.runner.state.waiting == held
+    assert run.state.waiting == held
     assert own(run.client, B3, FOLLOWER_RATE) == "1"
 
 
@@ -103,7 +103,7 @@ def test_a_rate_that_somebody_puts_back_is_ours_again(
     assert own(run.client, B3, FOLLOWER_RATE) == "4000000"
     assert run.to_the_end() is Outcome.DONE
     assert throttles(run.client) == before
-    found = {c.where: c.after for c in changes(run.journal.records(), run.runner.state)}
+    found = {c.where: c.after for c in changes(run.journal.records(), run.state)}
     assert found["follower rate of broker 3"] == "unset"
 
 
@@ -126,11 +126,11 @@ def test_two_runs_on_the_same_brokers_leave_nothing(
     targets = {("t", 2 + p): (3, 2) for p in range(partitions)}
     two = start(client, targets, rate=rate)
     runs = [one, two]
-    while going := [run for run in runs if run.runner.state.ended is None]:
+    while going := [run for run in runs if run.state.ended is None]:
         assert client.elapsed_seconds < 2000
         for run in going:
             run.runner.advance()
-    assert {run.runner.state.ended for run in runs} == {Outcome.DONE}
+    assert {run.state.ended for run in runs} == {Outcome.DONE}
     assert throttles(client) == before
 
 
@@ -148,9 +148,9 @@ def test_a_rate_of_a_run_that_began_after_our_last_look_is_waited_for(
     spend(ours, later_seconds)
     theirs.until(submitted)
     both = (ours, theirs)
-    while any(run.runner.state.ended is None for run in both):
+    while any(run.state.ended is None for run in both):
         for run in both:
-            if run.runner.state.ended is None:
+            if run.state.ended is None:
                 run.runner.advance()
     assert throttles(client) == before
 
@@ -176,7 +176,7 @@ def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: 
     run = start(client, {("t", p): (3, 2) for p in range(3)}, batch_size=1)
     run.until(submitted)
     ask(run, "pause")
-    run.until(lambda _: run.runner.state.moves[0].phase is Phase.DONE)
+    run.until(lambda _: run.state.moves[0].phase is Phase.DONE)
     spend(run, 3)
     for name in (FOLLOWER_RATE, LEADER_RATE):
         for broker in (1, 2, 3):
@@ -222,7 +222,7 @@ def test_a_throttle_that_is_deleted_between_two_batches_is_back_before_the_next(
     )
     run.until(submitted)
     run.journal.ask(run.client.now, "pause", {"floor": False, "who": "ann", "host": "here"})
-    run.until(lambda step: run.runner.state.moves[0].phase is Phase.DONE)
+    run.until(lambda step: run.state.moves[0].phase is Phase.DONE)
     spend(run, 3)
     delete(run.client, B3, FOLLOWER_RATE)
     spend(run, 6)
@@ -264,7 +264,7 @@ def test_entries_of_others_that_a_run_relies_on_are_put_back_and_go_in_the_end(
     began = client.elapsed_seconds
     delete(client, T, *ours)
     if deleted == "before the batch":
-        run.until(lambda _: bool(run.runner.state.in_flight))
+        run.until(lambda _: bool(run.state.in_flight))
         began = client.elapsed_seconds
     else:
         run.until(disturbed)
@@ -276,7 +276,7 @@ def test_entries_of_others_that_a_run_relies_on_are_put_back_and_go_in_the_end(
         spend(run, 8)
         assert entries(own(client, T, FOLLOWER_LIST)) == entries(ours[FOLLOWER_LIST])
     assert run.to_the_end() is Outcome.DONE
-    assert sum(record.kind is Kind.DISTURBED for record in run.journal.records()) <= 4
+    assert run.kinds.count(Kind.DISTURBED) <= 4
     assert client.elapsed_seconds - began > 100, "limited"
     assert throttles(client) == before
 
@@ -289,7 +289,7 @@ def test_a_list_that_somebody_sets_to_all_is_left_to_them(start: Start) -> None:
     run = a_long_run(start)
     set_config(run.client, T, FOLLOWER_LIST, "*")
     spend(run, 20)
-    assert Kind.DISTURBED not in {record.kind for record in run.journal.records()}
+    assert Kind.DISTURBED not in run.kinds
     assert run.to_the_end() is Outcome.DONE
     assert own(run.client, T, FOLLOWER_LIST) == "*"
 

@@ -224,7 +224,7 @@ def test_a_rate_above_the_kept_one_changes_nothing_there(start: Start) -> None:
     run.until(changes_rates)
     spend(run, 10)
     assert own(run.client, B1, LEADER_RATE) == str(10 * MB)
-    changed = [r.payload["rates"] for r in run.journal.records() if r.kind is Kind.RATES_CHANGING]
+    changed = [p["rates"] for p in run.payloads(Kind.RATES_CHANGING)]
     assert not any((rate["broker"], rate["side"]) == (3, "follower") for c in changed for rate in c)
 
 

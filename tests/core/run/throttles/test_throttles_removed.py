@@ -87,7 +87,7 @@ def play(run: Run, every: float, removes: Removes, *, until: float = 3600) -> fl
     """Let a run go on while somebody takes throttles away; return how long it was at work."""
     client = run.client
     began, due = client.elapsed_seconds, client.elapsed_seconds + every
-    while run.runner.state.ended is None and client.elapsed_seconds < began + until:
+    while run.state.ended is None and client.elapsed_seconds < began + until:
         run.runner.advance()
         if client.elapsed_seconds >= due:
             removes(client)
@@ -103,7 +103,7 @@ def test_the_rate_is_kept_whoever_takes_throttles_away(
     run = begun(start)
     before = throttles(run.client)
     took = play(run, every, removes)
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     assert took == pytest.approx(SECONDS, rel=0.2)
     assert throttles(run.client) == before
     assert len(run.journal.records()) < MOST_RECORDS + MOST_RECORDS_PER_MOVE * PARTITIONS
@@ -113,7 +113,7 @@ def test_nothing_is_held_back_where_nobody_takes_anything(start: Start) -> None:
     run = begun(start)
     took = play(run, 3600, lists)
     assert took == pytest.approx(SECONDS, rel=0.2)
-    assert not run.runner.state.guarded
+    assert not run.state.guarded
 
 
 @pytest.mark.parametrize("removes", [lists, rates])
@@ -121,14 +121,14 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
     """What came faster is waited out, and it is said why for as long as it lasts."""
     run = start(cluster({"t": [(1, 2)]}, size_bytes=500 * MB), {("t", 0): (3, 2)}, rate=RATE)
     took = play(run, 20, removes, until=60)
-    assert run.runner.state.held_back
+    assert run.state.held_back
     run.again()
     took += play(run, 20, removes, until=140)
     why = run.view().why
     assert why.startswith("somebody takes this run's throttles away")
     assert editor_remedy("") in why
     took += play(run, 20, removes)
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     assert took == pytest.approx(500 * MB / RATE, rel=0.2)
     assert throttles(run.client) == run.found
 
@@ -148,12 +148,12 @@ def test_what_is_asked_of_a_run_while_it_waits_does_not_hold_it_for_good(
 ) -> None:
     run = start(cluster({"t": [(1, 2)]}, size_bytes=500 * MB), {("t", 0): (3, 2)}, rate=RATE)
     took = play(run, 20, lists, until=60)
-    assert run.runner.state.held_back
+    assert run.state.held_back
     for kind, options in requests:
         ask(run, kind, **options)
         took += play(run, 20, lists, until=5)
     took += play(run, 20, lists)
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     assert took == pytest.approx(seconds, rel=0.25)
 
 
@@ -162,11 +162,11 @@ def test_a_rate_that_its_operator_changes_is_none_that_is_taken_away(start: Star
     run.until(submitted)
     rates(run.client)
     spend(run, 30)
-    assert run.runner.state.removals == 1
+    assert run.state.removals == 1
     for rate in (9 * MB, 8 * MB, 7 * MB):
         set_config(run.client, B3, FOLLOWER_RATE, str(rate))
         spend(run, 30)
-    assert run.runner.state.removals == 1
+    assert run.state.removals == 1
     assert run.view().state is RunStatus.RUNNING
 
 
@@ -177,7 +177,7 @@ def test_it_is_said_from_the_second_time_on(start: Start, every: float) -> None:
     run.until(submitted)
     lists(run.client)
     spend(run, every)
-    assert (run.runner.state.removals, run.view().why) == (1, "")
+    assert (run.state.removals, run.view().why) == (1, "")
     lists(run.client)
     spend(run, every)
     assert run.view().why.startswith("somebody takes this run's throttles away")
@@ -197,9 +197,9 @@ def test_mends_have_no_end_but_their_records_grow_ever_more_seldom(
         assert all(throttles(client)[T][name].value for name in (LEADER_LIST, FOLLOWER_LIST))
         assert throttles(client)[B3][FOLLOWER_RATE].value
         lines.append(sum(1 for _ in audit.read()))
-    assert run.runner.state.ended is None
+    assert run.state.ended is None
     assert lines[1] - lines[0] <= 20
-    kinds = [record.kind for record in run.journal.records()]
+    kinds = run.kinds
     assert kinds.count(Kind.DISTURBED) <= 16
     assert len(kinds) < 80
 
@@ -211,7 +211,7 @@ def test_who_is_likely_and_what_helps_is_said(start: Start, topic: str) -> None:
     (said, *_) = [e.text for e in run.view().events if e.kind == Kind.DISTURBED.value]
     assert (STRIMZI in said) is bool(topic)
     assert ("strimzi.io/pause-reconciliation" in said) is bool(topic)
-    waits = [r.payload["why"] for r in run.journal.records() if r.kind is Kind.WAITING]
+    waits = [p["why"] for p in run.payloads(Kind.WAITING)]
     assert any("takes this run's throttles away" in why for why in waits)
 
 
@@ -221,15 +221,15 @@ def test_it_pauses_where_that_was_chosen_and_is_resumed(start: Start) -> None:
     play(run, 20, lists, until=120)
     assert run.view().state is RunStatus.PAUSED
     assert run.view().paused_itself
-    moved = sum(m.phase is Phase.DONE for m in run.runner.state.moves)
+    moved = sum(m.phase is Phase.DONE for m in run.state.moves)
     assert run.view().why.startswith("somebody takes this run's throttles away: paused")
     play(run, 3600, lists, until=300)
-    assert sum(m.phase is Phase.DONE for m in run.runner.state.moves) == moved < PARTITIONS
-    request(run.runner.state.cluster_id, run.path.stem, "resume")
+    assert sum(m.phase is Phase.DONE for m in run.state.moves) == moved < PARTITIONS
+    request(run.state.cluster_id, run.path.stem, "resume")
     play(run, 3600, lists, until=2)
     assert run.view().state is RunStatus.RUNNING
     play(run, 3600, lists)
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     assert throttles(run.client) == before
 
 
@@ -238,7 +238,7 @@ def test_one_that_paused_by_itself_can_be_rolled_back(start: Start) -> None:
     before = throttles(run.client)
     play(run, 20, lists, until=120)
     assert run.view().why.startswith("somebody takes this run's throttles away: paused")
-    assert any(m.phase is Phase.DONE for m in run.runner.state.moves)
+    assert any(m.phase is Phase.DONE for m in run.state.moves)
     ask(run, "rollback")
     play(run, 3600, lists)
     assert run.view().state is RunStatus.ROLLED_BACK
@@ -256,7 +256,7 @@ def test_lists_are_put_back_as_somebody_left_them(start: Start) -> None:
         delete(client, T, FOLLOWER_LIST)
 
     play(run, 20, declared)
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     assert throttles(run.client) == before
 
 

@@ -200,6 +200,24 @@ Start = Callable[..., Run]
 """Begins a Run that is closed at the end of the test: the fixture `start`."""
 
 
+def refusing(
+    resource: Resource, *names: str, fault: str = "POLICY_VIOLATION"
+) -> Callable[..., Any]:
+    """Refuse changes of this resource's configs, of these or of any; make all others."""
+
+    def alter_configs(real: Callable[..., Any], changes: Sequence[ConfigChange]) -> Any:
+        no = [c for c in changes if c.resource == resource and (not names or c.name in names)]
+        rest = [change for change in changes if change not in no]
+        return (real(rest) if rest else {}) | {c.resource: Fault(fault) for c in no}
+
+    return alter_configs
+
+
+def answering(fault: str) -> Callable[..., Any]:
+    """Answer whatever is asked, or asked for, with this fault."""
+    return lambda real, asked, *more: {getattr(one, "resource", one): Fault(fault) for one in asked}
+
+
 def unreachable(*_: Any, **__: Any) -> Any:
     raise UnreachableError("The cluster does not answer.")
 

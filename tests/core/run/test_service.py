@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, submitted, throttles
+from run_help import (
+    MB,
+    Faulty,
+    Run,
+    Start,
+    cluster,
+    plan_of,
+    refusing,
+    set_config,
+    submitted,
+    throttles,
+)
 
 from core import paths
 from core.cluster.configs import LEADER_RATE, ConfigSource, Resource
@@ -249,13 +260,9 @@ def test_a_list_that_an_ended_run_left_counts_where_it_may_be_looked_at(
     client, t = connected.client, Resource.topic("t")
     refused = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
 
-    def refuse(real: Any, changes: Any) -> Any:
-        allowed = [change for change in changes if change.resource != t]
-        return {**real(allowed), **({t: refused} if len(allowed) < len(changes) else {})}
-
     run = start(client, {("t", 0): (1, 3)}, through=connected)
     run.until(lambda step: isinstance(step, Poll))
-    connected.replaced["alter_configs"] = refuse
+    connected.replaced["alter_configs"] = refusing(t)
     run.until(lambda _: "a cancel leaves it" in run.view().why)
     run.cancel()
     assert run.to_the_end(60) is Outcome.INCOMPLETE
@@ -278,14 +285,9 @@ def test_no_run_takes_a_retention_that_was_left_lowered_for_somebody_elses(
     if own:
         set_config(client, t, "retention.ms", own)
 
-    def keep_retention(real: Any, changes: Any) -> Any:
-        rest = [change for change in changes if change.name != "retention.ms"]
-        kept = {t: Fault("POLICY_VIOLATION")} if len(rest) < len(changes) else {}
-        return {**(real(rest) if rest else {}), **kept}
-
     run = start(client, {("t", 0): (1, 3)}, through=connected, retention_ms=3_600_000)
     run.until(submitted)
-    connected.replaced["alter_configs"] = keep_retention
+    connected.replaced["alter_configs"] = refusing(t, "retention.ms")
     run.until(lambda _: "the retention of t cannot be put back" in run.view().why)
     run.cancel()
     assert run.to_the_end(60) is Outcome.INCOMPLETE

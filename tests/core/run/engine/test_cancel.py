@@ -53,16 +53,6 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
     assert sum(m.phase is Phase.DONE for m in moves) >= done_before
 
 
-def test_a_cancel_puts_the_original_order_back(start: Start) -> None:
-    """Kafka leaves [2,1,3] of [3,2,1] → [4,2,1] cancelled; the journal knows better."""
-    run = start(cluster({"t": [(3, 2, 1)]}), {("t", 0): (4, 2, 1)})
-    run.until(lambda step: isinstance(step, Poll))
-    run.cancel()
-    assert run.to_the_end() is Outcome.CANCELLED
-    assert run.replicas() == {"t-0": (3, 2, 1)}
-    assert Kind.REORDERED in run.kinds
-
-
 def test_a_move_off_a_dead_broker_to_one_that_dies_too_can_be_cancelled(start: Start) -> None:
     client = cluster(
         {"t": [(1, 2)]}, topic_configs={"t": {"min.insync.replicas": "2"}}, size_bytes=90 * MB

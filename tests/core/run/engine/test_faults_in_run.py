@@ -12,8 +12,10 @@ from run_help import (
     TWO,
     Faulty,
     Start,
+    answering,
     ask,
     cluster,
+    refusing,
     spend,
     submitted,
     throttles,
@@ -95,33 +97,28 @@ def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
 
 
 def test_a_partition_that_is_refused_does_not_hold_up_the_others(start: Start) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
+    run = start(cluster(TWO), TARGETS)
 
     def refuse(real: Callable[..., Any], targets: dict[TopicPartition, Any]) -> Any:
         kept = {tp: target for tp, target in targets.items() if tp != ("t", 0)}
         refused = {TopicPartition("t", 0): Fault("INVALID_REPLICA_ASSIGNMENT", "no such broker")}
         return {**real(kept), **(refused if ("t", 0) in targets else {})}
 
-    faulty.replaced["alter_reassignments"] = refuse
-    run = start(client, TARGETS, through=faulty)
-    assert run.to_the_end() is Outcome.INCOMPLETE
+    run.faulty.replaced["alter_reassignments"] = refuse
+    run.restores(Outcome.INCOMPLETE)
     assert [m.state for m in run.view().moves] == [
         MoveStatus.FAILED,
         MoveStatus.DONE,
         MoveStatus.DONE,
     ]
     assert "INVALID_REPLICA_ASSIGNMENT" in run.view().moves[0].why
-    assert throttles(client) == before
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["it arrives", "it is lost"])
 def test_a_submission_without_an_answer_is_compared_and_done_once_more_only_if_lost(
     start: Start, arrives: bool
 ) -> None:
-    client = cluster(TWO)
-    faulty = Faulty(client)
+    run = start(cluster(TWO), TARGETS)
     sent: list[int] = []
 
     def lose(real: Callable[..., Any], targets: Any) -> Any:
@@ -132,28 +129,30 @@ def test_a_submission_without_an_answer_is_compared_and_done_once_more_only_if_l
             real(targets)
         return unreachable()
 
-    faulty.replaced["alter_reassignments"] = lose
-    run = start(client, TARGETS, through=faulty)
+    run.faulty.replaced["alter_reassignments"] = lose
     assert run.runner.run() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
     assert sent == ([3] if arrives else [3, 3])
 
 
-def test_throttles_that_do_not_read_back_are_undone_and_nothing_is_submitted(start: Start) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
+def deaf(real: Callable[..., Any], changes: Any) -> Any:
+    heard = [change for change in changes if change.name != FOLLOWER_RATE]
+    return real(heard) if heard else {}
 
-    def deaf(real: Callable[..., Any], changes: Any) -> Any:
-        heard = [change for change in changes if change.name != FOLLOWER_RATE]
-        return real(heard) if heard else {}
 
-    faulty.replaced["alter_configs"] = deaf
-    run = start(client, TARGETS, through=faulty)
-    assert run.to_the_end() is Outcome.FAILED
-    assert "do not read back" in run.view().why
-    assert "alter_reassignments" not in faulty.calls
-    assert throttles(client) == before
+@pytest.mark.parametrize(
+    ("alter_configs", "why"),
+    [(deaf, "do not read back"), (refusing(Resource.broker(4)), "POLICY_VIOLATION")],
+    ids=["do not read back", "refused"],
+)
+def test_throttles_that_cannot_be_set_are_undone_and_nothing_is_submitted(
+    start: Start, alter_configs: Callable[..., Any], why: str
+) -> None:
+    run = start(cluster(TWO), TARGETS)
+    run.faulty.replaced["alter_configs"] = alter_configs
+    run.restores(Outcome.FAILED)
+    assert why in run.view().why
+    assert "alter_reassignments" not in run.faulty.calls
 
 
 @pytest.mark.parametrize("theirs", [None, "44444444"], ids=["deleted", "raised"])
@@ -162,8 +161,7 @@ def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
 ) -> None:
     """Seen on real brokers: the run had ended at once, and left its other moves undone."""
     client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
+    run = start(client, TARGETS)
     changed: list[ConfigChange] = []
 
     def overtaken(real: Callable[..., Any], changes: Any) -> Any:
@@ -175,54 +173,21 @@ def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
             client.alter_configs(changed)
         return answer
 
-    faulty.replaced["alter_configs"] = overtaken
-    run = start(client, TARGETS, through=faulty)
+    run.faulty.replaced["alter_configs"] = overtaken
     assert run.to_the_end() is Outcome.DONE
     resource = changed[0].resource
     if theirs is not None:
-        before[resource] |= {FOLLOWER_RATE: ConfigValue(theirs, ConfigSource.BROKER)}
-    assert throttles(client) == before
+        run.found[resource] |= {FOLLOWER_RATE: ConfigValue(theirs, ConfigSource.BROKER)}
+    assert throttles(client) == run.found
 
 
-def test_throttles_that_are_refused_are_undone_and_nothing_is_submitted(start: Start) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
-
-    def refuse(real: Callable[..., Any], changes: Any) -> Any:
-        if any(change.resource == Resource.broker(4) for change in changes):
-            rest = [change for change in changes if change.resource != Resource.broker(4)]
-            return {**real(rest), Resource.broker(4): Fault("CLUSTER_AUTHORIZATION_FAILED", "no")}
-        return real(changes)
-
-    faulty.replaced["alter_configs"] = refuse
-    run = start(client, TARGETS, through=faulty)
-    assert run.to_the_end() is Outcome.FAILED
-    assert "CLUSTER_AUTHORIZATION_FAILED" in run.view().why
-    assert "alter_reassignments" not in faulty.calls
-    assert throttles(client) == before
-
-
-def _refusing_changes_of(resource: Resource) -> Callable[..., Any]:
-    def refuse(real: Callable[..., Any], changes: Any) -> Any:
-        rest = [change for change in changes if change.resource != resource]
-        said = {resource: Fault("POLICY_VIOLATION", "no")} if len(rest) < len(changes) else {}
-        return {**(real(rest) if rest else {}), **said}
-
-    return refuse
-
-
-@pytest.mark.parametrize(
-    ("call", "resource"),
-    [("alter_configs", Resource.topic("t")), ("alter_configs", Resource.broker(4))],
-    ids=["list", "rate"],
-)
+@pytest.mark.parametrize("resource", [T, Resource.broker(4)], ids=["list", "rate"])
 def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure(
-    start: Start, call: str, resource: Resource
+    start: Start, resource: Resource
 ) -> None:
     run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    run.faulty.replaced[call] = _refusing_changes_of(resource)
+    run.faulty.replaced["alter_configs"] = refusing(resource)
     run.until(lambda _: "POLICY_VIOLATION" in run.state.waiting)
     records, since = len(run.journal.records()), run.client.elapsed_seconds
     run.until(lambda _: run.client.elapsed_seconds > since + 300)
@@ -237,7 +202,7 @@ def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start
     targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
     run = start(cluster({"t": [(1, 2)], "u": [(2, 3)]}), targets, batches=((0,), (1,)))
     run.until(lambda step: isinstance(step, Poll))
-    run.faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.faulty.replaced["alter_configs"] = refusing(T)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2)
     run.until(lambda _: len(run.state.throttles.rates) == 0)
     assert run.view().state is RunStatus.WAITING
@@ -300,9 +265,7 @@ def test_a_rate_that_nobody_answers_for_is_lowered_before_it_is_raised(start: St
     before, faulty = throttles(client), Faulty(client)
     run = start(client, {("t", 0): (4, 2)}, through=faulty)
     run.until(submitted)
-    faulty.replaced["alter_configs"] = lambda real, changes: {
-        c.resource: Fault("REQUEST_TIMED_OUT") for c in changes
-    }
+    faulty.replaced["alter_configs"] = answering("REQUEST_TIMED_OUT")
     ask(run, "throttle", rate_bytes_per_s=500 * MB)
     spend(run, 30)
     set_to: list[int] = []
@@ -378,7 +341,7 @@ def test_a_re_order_needs_no_right_to_read_configs(start: Start) -> None:
 def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: Start) -> None:
     run = start(cluster({"t": [(1, 2)]}), {("t", 0): (4, 2)})
     run.until(lambda step: isinstance(step, Poll))
-    run.faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.faulty.replaced["alter_configs"] = refusing(T)
     run.until(lambda _: "a cancel leaves it" in run.view().why)
     run.cancel()
     assert run.to_the_end(60) is Outcome.INCOMPLETE
@@ -394,14 +357,12 @@ def test_a_cancel_asked_for_twice_waits_for_throttles_that_are_refused_for_a_mom
 ) -> None:
     run = start(cluster({"t": [(1, 2)]}, size_bytes=2000 * MB), {("t", 0): (4, 2)})
     run.until(lambda step: isinstance(step, Poll))
-    run.faulty.replaced["cancel_reassignments"] = lambda real, tps: dict.fromkeys(
-        tps, Fault("REQUEST_TIMED_OUT")
-    )
+    run.faulty.replaced["cancel_reassignments"] = answering("REQUEST_TIMED_OUT")
     run.cancel()
     run.until(lambda _: "REQUEST_TIMED_OUT" in run.state.waiting)
     run.cancel()
     del run.faulty.replaced["cancel_reassignments"]
-    run.faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.faulty.replaced["alter_configs"] = refusing(T)
     run.until(lambda _: "POLICY_VIOLATION" in run.state.waiting)
     spend(run, 10)
     assert run.state.ended is None

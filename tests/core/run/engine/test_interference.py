@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +19,6 @@ from run_help import (
     plan_of,
     spend,
     submitted,
-    throttles,
 )
 
 from core.cluster.client import OffsetAt
@@ -29,7 +27,6 @@ from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.engine import run_completion as finishing
-from core.run.engine.executor import Executor
 from core.run.engine.next_step import next_step
 from core.run.journal.held_throttles import PairState
 from core.run.journal.move_state import MoveRequest, Outcome, Phase
@@ -161,42 +158,6 @@ def test_a_log_dir_that_was_mended_is_looked_at_again_though_nothing_flies_there
     del run.faulty.replaced["describe_log_dirs"]
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert run.replicas() == {"t-0": (1, 2), "t-1": (3, 2)}
-
-
-# -- more partitions, and a clock that jumps ------------------------------------------------------
-
-
-def test_a_clock_that_jumps_changes_nothing(start: Start) -> None:
-
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=50 * MB)
-    before = throttles(client)
-
-    class Jumping:
-        jump = timedelta(0)
-
-        def now(self) -> Any:
-            return client.clock.now() + self.jump
-
-        def monotonic(self) -> float:
-            return client.clock.monotonic()
-
-        def sleep(self, seconds: float) -> None:
-            client.clock.sleep(seconds)
-
-    run = start(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}, batch_size=1)
-    clock = Jumping()
-    run.runner = Executor(run.journal, client, clock)
-    run.until(submitted)
-    clock.jump = timedelta(hours=-5)
-    spend(run, 5)
-    ask = {"rate_bytes_per_s": 8 * MB, "who": "ann", "host": "here"}
-    run.journal.ask(client.now, "throttle", ask)
-    spend(run, 5)
-    clock.jump = timedelta(hours=9)
-    assert run.to_the_end() is Outcome.DONE
-    assert [r.seq for r in run.journal.records()] == sorted(r.seq for r in run.journal.records())
-    assert run.view().done == 2
-    assert throttles(client) == before
 
 
 # -- around a run ---------------------------------------------------------------------------------

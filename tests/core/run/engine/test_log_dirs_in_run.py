@@ -346,14 +346,6 @@ def test_a_run_without_a_limit_gets_one_in_the_middle(start: Start) -> None:
     assert rates(client) == before
 
 
-def test_an_unlimited_run_sets_no_rate(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan(client, across(client, T0, [1])), rate=-1)
-    run.until(moving)
-    assert own_rate(client, 1) is None
-    assert run.to_the_end() is Outcome.DONE
-
-
 SLOW = ConfigChange(Resource.broker(2), LOG_DIRS_RATE, ConfigOp.SET, str(MB))
 SECONDS = 60.0
 """How long a run may go on after all that it wants has been answered for good."""

@@ -18,6 +18,7 @@ from run_help import (
     delete,
     own,
     plan_of,
+    refusing,
     set_config,
     spend,
     submitted,
@@ -41,17 +42,6 @@ from core.run.steps import NoteEnded, Poll
 T, U = Resource.topic("t"), Resource.topic("u")
 TWO_TOPICS = {("t", 0): (1, 2, 3), ("u", 0): (4, 6)}
 RETENTION = "retention.ms"
-
-
-def refusing(resource: Resource, *names: str) -> Callable[..., Any]:
-    """Answer changes of this resource, and of these configs of it, with a policy's refusal."""
-
-    def refuse(real: Callable[..., Any], changes: Any) -> Any:
-        no = [c for c in changes if c.resource == resource and (not names or c.name in names)]
-        rest = [change for change in changes if change not in no]
-        return (real(rest) if rest else {}) | {c.resource: Fault("POLICY_VIOLATION") for c in no}
-
-    return refuse
 
 
 def retention(client: SimulatedCluster, topic: Resource) -> Any:

@@ -323,15 +323,6 @@ def test_a_roll_back_can_be_cancelled(start: Start) -> None:
     assert throttles(run.client) == run.found
 
 
-def test_a_request_of_a_kind_that_is_not_known_is_refused_and_nothing_else(start: Start) -> None:
-    run = start(cluster(FOUR), TARGETS)
-    ask(run, "dance")
-    ask(run, "skip", moves=[17])
-    assert run.to_the_end() is Outcome.DONE
-    refused = [p["refused"] for p in run.payloads(Kind.REQUEST)]
-    assert refused == ["this trimtab does not know what it is to dance", "there is no move 17"]
-
-
 def test_requests_wait_for_the_process(start: Start) -> None:
     run = start(cluster(FOUR), TARGETS, batch_size=1)
     run.until(submitted)

@@ -15,6 +15,7 @@ from run_help import (
     Faulty,
     Run,
     Start,
+    answering,
     ask,
     cluster,
     set_config,
@@ -214,9 +215,7 @@ def test_a_list_is_cleared_where_no_controller_tells_what_it_holds(
 ) -> None:
     set_config(client, U, LEADER_LIST, "0:1,0:2")
     through: Any = Faulty(client)
-    through.replaced["fetch_list_entries"] = lambda real, lists: dict.fromkeys(
-        lists, Fault("UNSUPPORTED_VERSION")
-    )
+    through.replaced["fetch_list_entries"] = answering("UNSUPPORTED_VERSION")
     assert clear(through, client.clock, look(client)) == {}
     assert own_list(throttles(client)[U], Side.LEADER) is None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from log_dir_help import T0, across, plan
-from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of
+from run_help import MB, Faulty, Run, Start, answering, ask, cluster, plan_of
 
 from core import paths
 from core.cluster.kafka_errors import Fault
@@ -123,9 +123,7 @@ def test_what_is_refused_over_and_over_is_audited_ever_more_seldom() -> None:
     client = cluster({"t": [(1, 2)]})
     faulty = Faulty(client)
     through: Any = audited(faulty, "c", None)  # type: ignore[arg-type]
-    faulty.replaced["cancel_reassignments"] = lambda real, asked: dict.fromkeys(
-        asked, Fault("NOT_CONTROLLER")
-    )
+    faulty.replaced["cancel_reassignments"] = answering("NOT_CONTROLLER")
     for _ in range(5):
         through.cancel_reassignments([T0])
     faulty.replaced["cancel_reassignments"] = lambda real, asked: LOST(asked)

@@ -191,6 +191,8 @@ def test_what_cannot_be_taken_up_is_refused_in_a_sentence(
         ("cancel", ["all"]),
         ("cancel", None),
         ("pause", "please"),
+        ("dance", {}),
+        ("skip", {"moves": [17]}),
     ],
 )
 def test_a_request_that_cannot_be_read_is_refused_and_the_run_goes_on(

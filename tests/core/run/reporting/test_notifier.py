@@ -15,13 +15,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from run_help import MB, Faulty, Run, Start, cluster, submitted
+from run_help import MB, Faulty, Run, Start, answering, cluster, submitted
 from told_help import LIMIT, records, samples
 from waiting import eventually
 
 from core.clock import Clock
 from core.cluster.connect import Address, Connection
-from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, UsageError
 from core.plan.copies import Side
@@ -267,9 +266,7 @@ def test_a_run_whose_topics_cannot_be_shortened_is_told_of(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
     faulty = Faulty(client)
-    faulty.replaced["alter_configs"] = lambda real, changes: {
-        c.resource: Fault("REQUEST_TIMED_OUT") for c in changes
-    }
+    faulty.replaced["alter_configs"] = answering("REQUEST_TIMED_OUT")
     watched = Watched(start(client, {("t", 0): (1, 3)}, through=faulty, retention_ms=60_000), hook)
     watched.advance(200)
     eventually(lambda: bool(hook.posted))

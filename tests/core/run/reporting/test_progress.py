@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_help import MB, Start, ask, cluster, set_config, spend, submitted
+from run_help import MB, Start, ask, cluster, spend, submitted
 
-from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
 from core.plan.copies import Side
@@ -22,7 +21,7 @@ from core.run.reporting.progress import run_view
 from core.run.reporting.rates import left_seconds
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import Level, MoveStatus, RunStatus, RunView, summary
-from core.run.steps import NoteEnded, Poll
+from core.run.steps import NoteEnded
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -515,15 +514,6 @@ def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
     assert moved == sorted(set(moved))
     assert len([bytes for bytes in moved if 0 < bytes < 60 * MB]) > 5
     assert moved[-1] == 60 * MB
-
-
-def test_a_foreign_quota_that_slows_a_move_is_named(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=200 * MB)
-    set_config(client, Resource.broker(3), FOLLOWER_RATE, "1000000")
-    run = start(client, {("t", 0): (1, 3)})
-    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 30)
-    (slow,) = run.view().moves
-    assert (slow.state, slow.why) == (MoveStatus.MOVING, "b3 quota 1.0 MB/s, not ours")
 
 
 def test_the_story_is_told_in_plain_words(start: Start) -> None:

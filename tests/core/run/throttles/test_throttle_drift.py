@@ -9,10 +9,12 @@ from run_help import (
     MB,
     Run,
     Start,
+    answering,
     ask,
     cluster,
     delete,
     own,
+    refusing,
     set_config,
     spend,
     submitted,
@@ -126,12 +128,7 @@ def test_a_throttle_that_is_put_off_is_waited_for_and_fails_nothing(
     run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
     run.until(lambda step: isinstance(step, IntendThrottles))
 
-    def put_off(real: Any, changes: Any) -> Any:
-        rest = [change for change in changes if change.resource != on]
-        refused = {on: Fault(fault)} if len(rest) < len(changes) else {}
-        return (real(rest) if rest else {}) | refused
-
-    run.faulty.replaced["alter_configs"] = put_off
+    run.faulty.replaced["alter_configs"] = refusing(on, fault=fault)
     spend(run, 60)
     assert fault in run.state.waiting
     assert run.view().state is RunStatus.WAITING
@@ -292,9 +289,7 @@ def test_what_is_refused_over_and_over_is_journalled_once(
     run = start(cluster({"t": [(1, 2)]}, size_bytes=600 * MB), {("t", 0): (3, 2)})
     run.until(submitted)
     spend(run, 4)
-    run.faulty.replaced["alter_configs"] = lambda real, changes: {
-        c.resource: Fault("POLICY_VIOLATION") for c in changes
-    }
+    run.faulty.replaced["alter_configs"] = answering("POLICY_VIOLATION")
     delete(run.client, T, LEADER_LIST)
     spend(run, 30)
     assert run.kinds.count(Kind.PAIRS_PUTTING) == 1
@@ -321,10 +316,7 @@ def test_a_late_limit_that_is_refused_is_set_when_it_can_be(start: Start, call: 
     )
     run.until(submitted)
 
-    def refused(real: Any, asked: Any, *names: Any) -> Any:
-        return {getattr(one, "resource", one): Fault("POLICY_VIOLATION") for one in asked}
-
-    run.faulty.replaced[call] = refused
+    run.faulty.replaced[call] = answering("POLICY_VIOLATION")
     ask(run, "throttle", rate_bytes_per_s=MB)
     for _ in range(20):
         run.runner.advance()
@@ -345,12 +337,7 @@ def test_a_late_limit_that_is_refused_is_told_and_holds_nothing_else_up(start: S
     run = start(cluster({"t": [(1, 2)], "u": [(4, 5)]}, size_bytes=3000 * MB), targets, rate=-1)
     run.until(submitted)
 
-    def refused(real: Any, changes: Any) -> Any:
-        rest = [change for change in changes if change.resource != B3]
-        said = {c.resource: Fault("POLICY_VIOLATION") for c in changes if c not in rest}
-        return (real(rest) if rest else {}) | said
-
-    run.faulty.replaced["alter_configs"] = refused
+    run.faulty.replaced["alter_configs"] = refusing(B3)
     ask(run, "throttle", rate_bytes_per_s=MB)
     polled = run.until(lambda step: isinstance(step, Poll) and bool(step.waiting), seconds=30)
     assert isinstance(polled, Poll)

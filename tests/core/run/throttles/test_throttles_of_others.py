@@ -102,15 +102,6 @@ def test_a_lower_rate_is_overridden_when_asked_and_put_back(start: Start) -> Non
     run.restores(Outcome.DONE)
 
 
-def test_a_rate_that_somebody_changes_meanwhile_is_left_to_them(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
-    run.until(lambda step: isinstance(step, Poll))
-    set_config(run.client, Resource.broker(3), FOLLOWER_RATE, "9000000")
-    assert run.to_the_end() is Outcome.DONE
-    assert throttles(run.client)[Resource.broker(3)][FOLLOWER_RATE].value == "9000000"
-    assert LEADER_RATE not in throttles(run.client)[Resource.broker(3)]
-
-
 def test_as_one_move_ends_only_the_brokers_that_it_alone_needed_are_cleared(start: Start) -> None:
     """Cruise Control's case: two moves share brokers 1 and 3, one ends: only 2's is cleared."""
     sizes = {TopicPartition("t", 0): 100 * MB, TopicPartition("t", 1): 1 * MB}

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from run_help import (
     MB,
-    Faulty,
     Run,
     Start,
     ask,
@@ -130,28 +129,27 @@ def test_a_single_move_that_cannot_be_cancelled_says_that_it_is_held_on_the_floo
 TP = TopicPartition("t", 0)
 
 
-def overridden(start: Start) -> tuple[Run, Faulty]:
+def overridden(start: Start) -> Run:
     """Return a run whose move somebody has overridden twice, so that only a cancel ends it."""
     client = cluster({"t": [(1, 2)]}, size_bytes=600 * MB)
-    through = Faulty(client)
-    run = start(client, {("t", 0): (3, 2)}, through=through)
+    run = start(client, {("t", 0): (3, 2)})
     run.until(submitted)
     spend(run, 3)
     client.alter_reassignments({TP: (4, 2)})
     client.alter_reassignments({TP: (3, 2)})
-    return run, through
+    return run
 
 
 def test_the_replicas_of_before_are_put_back_though_the_cancels_answer_is_lost(
     start: Start,
 ) -> None:
-    run, through = overridden(start)
+    run = overridden(start)
 
     def lost(real: Any, tps: Any) -> dict[TopicPartition, Fault]:
         real(tps)
         return {tp: Fault("REQUEST_TIMED_OUT") for tp in tps}
 
-    through.replaced = {"cancel_reassignments": lost}
+    run.faulty.replaced = {"cancel_reassignments": lost}
     run.cancel()
     assert run.to_the_end(600) is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (1, 2)}
@@ -160,18 +158,18 @@ def test_the_replicas_of_before_are_put_back_though_the_cancels_answer_is_lost(
 def test_the_replicas_of_before_are_put_back_by_the_process_after_one_that_died_cancelling(
     start: Start,
 ) -> None:
-    run, through = overridden(start)
+    run = overridden(start)
 
     def dies(real: Any, tps: Any) -> None:
         real(tps)
         raise KeyboardInterrupt
 
-    through.replaced = {"cancel_reassignments": dies}
+    run.faulty.replaced = {"cancel_reassignments": dies}
     run.cancel()
     try:
         run.to_the_end(600)
     except KeyboardInterrupt:
-        through.replaced = {}
+        run.faulty.replaced = {}
     run.again()
     assert Kind.CANCEL_SENT not in run.kinds
     assert run.to_the_end(600) is Outcome.CANCELLED
@@ -180,8 +178,7 @@ def test_the_replicas_of_before_are_put_back_by_the_process_after_one_that_died_
 
 def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start: Start) -> None:
     client = cluster({"t": [(2, 1)]}, size_bytes=600 * MB)
-    through = Faulty(client)
-    run = start(client, {("t", 0): (3, 1)}, through=through)
+    run = start(client, {("t", 0): (3, 1)})
     old = client.describe_cluster()
     run.until(submitted)
     spend(run, 3)
@@ -192,7 +189,7 @@ def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start:
     def lagging(real: Any) -> Any:
         return old if client.elapsed_seconds < fresh_at else real()
 
-    through.replaced = {"describe_cluster": lagging}
+    run.faulty.replaced = {"describe_cluster": lagging}
     assert run.to_the_end(600) is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (2, 1)}
 
@@ -215,7 +212,7 @@ def three() -> SimulatedCluster:
     return cluster({"t": [(1, 2, 3)], "u": [(1, 3)], "v": [(1, 3)]}, size_bytes=sizes)
 
 
-def of_three_moves(start: Start, client: SimulatedCluster) -> tuple[Run, Faulty]:
+def of_three_moves(start: Start, client: SimulatedCluster) -> Run:
     run = start(client, TARGETS, batch_size=2)
     run.until(submitted)
     spend(run, 3)
@@ -230,9 +227,9 @@ def not_taken(real: Any, wanted: Any, fault: str) -> Any:
 def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> None:
     client = three()
     before = throttles(client)
-    run, faulty = of_three_moves(start, client)
+    run = of_three_moves(start, client)
     name = "INVALID_REPLICA_ASSIGNMENT"
-    faulty.replaced["alter_reassignments"] = lambda real, wanted: not_taken(real, wanted, name)
+    run.faulty.replaced["alter_reassignments"] = lambda real, wanted: not_taken(real, wanted, name)
     ask(run, "cancel", moves=[0])
     assert run.to_the_end(600) is Outcome.INCOMPLETE
     phases = run.phases
@@ -244,23 +241,23 @@ def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> 
 
 @pytest.mark.parametrize("call", ["alter_reassignments", "cancel_reassignments"])
 def test_what_is_not_taken_back_yet_holds_no_other_throttle(start: Start, call: str) -> None:
-    run, faulty = of_three_moves(start, three())
+    run = of_three_moves(start, three())
 
     def busy(real: Any, wanted: Any) -> Any:
         if call == "alter_reassignments":
             return not_taken(real, wanted, "REQUEST_TIMED_OUT")
         return {tp: Fault("REQUEST_TIMED_OUT") for tp in wanted}
 
-    faulty.replaced[call] = busy
+    run.faulty.replaced[call] = busy
     ask(run, "cancel", moves=[0])
     run.until(lambda _: run.state.moves[1].phase is Phase.DONE, seconds=120)
     run.until(lambda _: "u" not in {topic for topic, _ in run.state.throttles.lists}, seconds=20)
-    asked, written = faulty.calls.count(call), len(run.journal.records())
+    asked, written = run.faulty.calls.count(call), len(run.journal.records())
     spend(run, 60)
     assert "(REQUEST_TIMED_OUT): it is asked again" in run.state.waiting
-    assert faulty.calls.count(call) >= asked + 9
+    assert run.faulty.calls.count(call) >= asked + 9
     assert len(run.journal.records()) <= written + 4, "asked again without filling the journal"
-    faulty.replaced.clear()
+    run.faulty.replaced.clear()
     assert run.to_the_end(600) is Outcome.INCOMPLETE
     assert run.replicas()["t-0"] == (1, 2, 3)
     assert Kind.REORDERED in run.kinds

@@ -9,7 +9,6 @@ import pytest
 from run_help import (
     MB,
     TWO,
-    Faulty,
     Run,
     Start,
     cluster,
@@ -148,9 +147,8 @@ def with_more(*more: PartitionRow) -> Callable[..., ClusterState]:
     return describe
 
 
-def begun(start: Start, **options: Any) -> tuple[Run, Faulty]:
-    run = start(cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2)]}), OTHER_TARGETS, **options)
-    return run, run.faulty
+def begun(start: Start, **options: Any) -> Run:
+    return start(cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2)]}), OTHER_TARGETS, **options)
 
 
 @pytest.mark.parametrize("batch_size", [1, 200], ids=["between batches", "in flight"])
@@ -158,11 +156,11 @@ def begun(start: Start, **options: Any) -> tuple[Run, Faulty]:
 def test_a_topic_that_gets_more_partitions_is_moved_as_planned(
     start: Start, batch_size: int, dies: bool
 ) -> None:
-    run, faulty = begun(start, batch_size=batch_size)
+    run = begun(start, batch_size=batch_size)
     before = throttles(run.client)
     run.until(submitted)
     new = [PartitionRow("t", p, 1, (1, 2), (1, 2)) for p in (2, 3)]
-    faulty.replaced["describe_cluster"] = with_more(*new)
+    run.faulty.replaced["describe_cluster"] = with_more(*new)
     if dies:
         run.again()
     assert run.to_the_end() is Outcome.DONE
@@ -173,20 +171,20 @@ def test_a_topic_that_gets_more_partitions_is_moved_as_planned(
 def test_a_partition_that_was_added_and_is_moved_by_somebody_else_holds_nothing_up(
     start: Start,
 ) -> None:
-    run, faulty = begun(start)
+    run = begun(start)
     run.until(submitted)
-    faulty.replaced["describe_cluster"] = with_more(PartitionRow("t", 2, 5, (5, 6), (5, 6)))
+    run.faulty.replaced["describe_cluster"] = with_more(PartitionRow("t", 2, 5, (5, 6), (5, 6)))
     assert run.to_the_end() is Outcome.DONE
 
 
 @pytest.mark.parametrize("topic", [*BALANCER_TOPICS, None])
 def test_who_may_have_cancelled_a_move_is_said(start: Start, topic: str | None) -> None:
-    run, faulty = begun(start, batch_size=1)
+    run = begun(start, batch_size=1)
     before = throttles(run.client)
     run.until(submitted)
     if topic is not None:  # it was not when the plan was checked
         metrics = PartitionRow(topic, 0, 1, (1,), (1,))
-        faulty.replaced["describe_cluster"] = with_more(metrics)
+        run.faulty.replaced["describe_cluster"] = with_more(metrics)
     run.client.cancel_reassignments([TopicPartition("t", 0)])
     assert run.to_the_end() is Outcome.FAILED
     assert "by somebody else" in run.view().why

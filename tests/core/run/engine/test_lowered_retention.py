@@ -104,7 +104,7 @@ def test_the_logs_of_a_topic_that_was_deleted_are_not_waited_for(start: Start) -
 def a_run(start: Start, own_ms: int | None) -> Run:
     configs = {"t": {"retention.ms": str(own_ms)}} if own_ms else {}
     client = cluster({"t": [(1, 2)]}, topic_configs=configs)
-    return start(client, {("t", 0): (3, 2)}, retention_ms=HOUR_MS, through=Faulty(client))
+    return start(client, {("t", 0): (3, 2)}, retention_ms=HOUR_MS)
 
 
 @pytest.mark.parametrize(("own_ms", "before"), [(WEEK_MS, "7 d 0 h"), (None, "unset")])
@@ -137,12 +137,11 @@ def test_what_of_a_retention_cannot_be_asked_is_taken_for_standing(start: Start)
     run.until(lambda step: isinstance(step, LowerRetention))
     left = run.view(living=False).leftovers
     assert left
-    faulty: Any = run.through
-    faulty.replaced["describe_configs"] = lambda real, resources, names: dict.fromkeys(
+    run.faulty.replaced["describe_configs"] = lambda real, resources, names: dict.fromkeys(
         resources, Fault("TOPIC_AUTHORIZATION_FAILED")
     )
-    assert fetch_leftovers(faulty, left) == left
-    assert not fetch_leftovers(faulty, left, surely=True)
+    assert fetch_leftovers(run.faulty, left) == left
+    assert not fetch_leftovers(run.faulty, left, surely=True)
 
 
 # -- what is kept elsewhere, and who has yet to read it --------------------------------------------
@@ -259,8 +258,7 @@ def unread(fault: str, times: int) -> Any:
 
 def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) -> None:
     run = a_run(start, WEEK_MS)
-    faulty: Any = run.through
-    faulty.replaced["describe_configs"] = unread("REQUEST_TIMED_OUT", 2)
+    run.faulty.replaced["describe_configs"] = unread("REQUEST_TIMED_OUT", 2)
     run.until(lambda step: isinstance(step, LowerRetention))
     assert "the retention of t is not known yet (REQUEST_TIMED_OUT" in run.state.waiting
     assert run.to_the_end() is Outcome.DONE

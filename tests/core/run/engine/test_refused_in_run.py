@@ -17,7 +17,6 @@ from run_help import (
     cluster,
     delete,
     own,
-    plan_of,
     refusing,
     set_config,
     spend,
@@ -48,9 +47,8 @@ def retention(client: SimulatedCluster, topic: Resource) -> Any:
     return client.describe_configs([topic])[topic][RETENTION].value  # type: ignore[index]
 
 
-def begun_apart(start: Start, faulty: Faulty) -> Run:
-    plan = plan_of(faulty.client, TWO_TOPICS)
-    run = start(faulty.client, plan, rate=8 * MB, through=faulty, allow={"rf-change"})
+def begun_apart(start: Start, client: SimulatedCluster) -> Run:
+    run = start(client, TWO_TOPICS, rate=8 * MB, allow={"rf-change"})
     run.until(submitted)
     return run
 
@@ -65,56 +63,50 @@ def other_move_is_given_back(run: Run) -> None:
 
 
 def test_pairs_that_cannot_be_put_back_hold_nothing_else_up(start: Start) -> None:
-    faulty = Faulty(cluster({"t": [(1, 2)], "u": [(4, 5)]}, size_bytes=3000 * MB))
-    before = throttles(faulty.client)
-    run = begun_apart(start, faulty)
+    run = begun_apart(start, cluster({"t": [(1, 2)], "u": [(4, 5)]}, size_bytes=3000 * MB))
     spend(run, 4)
     delete(run.client, T, LEADER_LIST)
-    faulty.replaced["alter_configs"] = refusing(T)
+    run.faulty.replaced["alter_configs"] = refusing(T)
     run.until(lambda _: "POLICY_VIOLATION" in run.state.waiting, seconds=60)
     other_move_is_given_back(run)
-    faulty.replaced.clear()
+    run.faulty.replaced.clear()
     spend(run, 10)
     assert entries(own(run.client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}
     run.cancel()
     run.to_the_end(120)
-    assert throttles(run.client) == before
+    assert throttles(run.client) == run.found
 
 
 def test_a_pair_that_cannot_be_taken_out_holds_nothing_else_up(start: Start) -> None:
     written = {TopicPartition("t", 0): 2.0 * MB}
     layout = {"t": [(1, 2)], "u": [(4, 5)]}
-    faulty = Faulty(cluster(layout, size_bytes=3000 * MB, in_bytes_per_s=written))
-    before = throttles(faulty.client)
-    run = begun_apart(start, faulty)
+    run = begun_apart(start, cluster(layout, size_bytes=3000 * MB, in_bytes_per_s=written))
     run.client.stop_broker(2)
     spend(run, 60)
-    faulty.replaced["alter_configs"] = refusing(T)
+    run.faulty.replaced["alter_configs"] = refusing(T)
     run.client.start_broker(2)
     run.until(lambda _: "POLICY_VIOLATION" in run.state.waiting, seconds=60)
     other_move_is_given_back(run)
     assert "0:1" in entries(own(run.client, T, LEADER_LIST))
-    faulty.replaced.clear()
+    run.faulty.replaced.clear()
     run.until(lambda _: "0:1" not in entries(own(run.client, T, LEADER_LIST)), seconds=30)
     run.cancel()
     run.to_the_end(120)
-    assert throttles(run.client) == before
+    assert throttles(run.client) == run.found
 
 
 @pytest.mark.parametrize("leave", [False, True], ids=["asked again", "left"])
 def test_retention_that_cannot_be_put_back_holds_nothing_else_up(start: Start, leave: bool) -> None:
     prior = {name: {RETENTION: "172800000"} for name in "tu"}
-    faulty = Faulty(cluster({"t": [(1, 2)], "u": [(4, 5)]}, topic_configs=prior))
-    client = faulty.client
+    client = cluster({"t": [(1, 2)], "u": [(4, 5)]}, topic_configs=prior)
     run = start(
         client,
         {("t", 0): (3, 2), ("u", 0): (6, 5)},
-        through=faulty,
         batches=((0,), (1,)),
         retention_ms=3_600_000,
     )
     run.until(submitted)
-    faulty.replaced["alter_configs"] = refusing(T, RETENTION)
+    run.faulty.replaced["alter_configs"] = refusing(T, RETENTION)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2, seconds=120)
     run.until(lambda _: throttles(client) == run.found, seconds=30)
     assert retention(client, U) == "172800000"
@@ -128,18 +120,16 @@ def test_retention_that_cannot_be_put_back_holds_nothing_else_up(start: Start, l
         assert run.view().why.endswith("it is left")
         assert retention(client, T) == "3600000"
     else:
-        faulty.replaced.clear()
+        run.faulty.replaced.clear()
         assert run.to_the_end(60) is Outcome.DONE
         assert retention(client, T) == "172800000"
 
 
 def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Start) -> None:
     prior = {name: {RETENTION: "172800000"} for name in "tu"}
-    faulty = Faulty(cluster({"t": [(1, 2)], "u": [(4, 5)]}, topic_configs=prior))
-    client = faulty.client
-    plan = plan_of(client, {("t", 0): (3, 2), ("u", 0): (6, 5)})
-    faulty.replaced["alter_configs"] = refusing(T, RETENTION)
-    run = start(client, plan, through=faulty, retention_ms=3_600_000)
+    client = cluster({"t": [(1, 2)], "u": [(4, 5)]}, topic_configs=prior)
+    run = start(client, {("t", 0): (3, 2), ("u", 0): (6, 5)}, retention_ms=3_600_000)
+    run.faulty.replaced["alter_configs"] = refusing(T, RETENTION)
     run.until(submitted, seconds=600)
     assert retention(client, T) == "172800000"
     assert retention(client, U) == "3600000"
@@ -152,19 +142,17 @@ def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Star
 
 
 def test_retention_that_cannot_be_lowered_yet_is_asked_again(start: Start) -> None:
-    faulty = Faulty(cluster({"t": [(1, 2)]}))
-    client = faulty.client
-    run = start(client, {("t", 0): (3, 2)}, through=faulty, retention_ms=3_600_000)
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)}, retention_ms=3_600_000)
     asked = []
 
     def busy(real: Callable[..., Any], changes: Any) -> Any:
         asked.append(changes)
         return {c.resource: Fault("REQUEST_TIMED_OUT") for c in changes}
 
-    faulty.replaced["alter_configs"] = busy
+    run.faulty.replaced["alter_configs"] = busy
     run.until(lambda _: len(asked) > 2, seconds=60)
     assert "it is asked again" in run.view().why
-    faulty.replaced.clear()
+    run.faulty.replaced.clear()
     assert run.to_the_end(900) is Outcome.DONE
 
 
@@ -312,23 +300,21 @@ def test_what_is_left_where_nobody_may_look_is_not_taken_for_nothing() -> None:
 TP = TopicPartition("t", 0)
 
 
-def until_lost(start: Start, count: int = 1, **options: Any) -> tuple[Run, Faulty]:
+def until_lost(start: Start, count: int = 1, **options: Any) -> Run:
     """Return a run whose submission is lost without an answer."""
     client = cluster({"t": [(1, 2)] * count}, size_bytes=60 * MB)
-    through = Faulty(client)
     targets = {("t", p): (3, 2) for p in range(count)}
-    run = start(client, targets, through=through, **options)
+    run = start(client, targets, **options)
     put_off = dict.fromkeys((TopicPartition("t", p) for p in range(count)), Fault("TIMED_OUT"))
-    through.replaced["alter_reassignments"] = lambda real, targets: put_off
+    run.faulty.replaced["alter_reassignments"] = lambda real, targets: put_off
     run.until(submitted)
-    through.replaced.clear()
-    return run, through
+    run.faulty.replaced.clear()
+    return run
 
 
 def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Start) -> None:
     client = cluster({"t": [(1, 2)] * 2}, size_bytes=600 * MB)
-    through = Faulty(client)
-    run = start(client, {("t", p): (3, 2) for p in range(2)}, through=through)
+    run = start(client, {("t", p): (3, 2) for p in range(2)})
 
     def half(real: Callable[..., Any], targets: Any) -> Any:
         other = TopicPartition("t", 1)
@@ -337,27 +323,27 @@ def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Sta
             other: Fault("TIMED_OUT"),
         }
 
-    through.replaced["alter_reassignments"] = half
+    run.faulty.replaced["alter_reassignments"] = half
     run.until(submitted)
     client.cancel_reassignments([TP])
     client.alter_reassignments({TP: (5, 6)})
     run.until(lambda step: isinstance(step, NoteEnded))
     assert run.state.stopped
-    through.replaced.clear()
-    through.calls.clear()
+    run.faulty.replaced.clear()
+    run.faulty.calls.clear()
     assert run.to_the_end() is Outcome.FAILED
-    assert "alter_reassignments" not in through.calls
+    assert "alter_reassignments" not in run.faulty.calls
     lost = run.state.moves[1]
     assert lost.phase is Phase.CANCELLED
     assert lost.why == "not started: t-0 was changed by somebody else"
 
 
 def test_what_was_lost_is_not_submitted_again_while_its_destination_is_down(start: Start) -> None:
-    run, through = until_lost(start)
+    run = until_lost(start)
     run.client.stop_broker(3)
-    through.calls.clear()
+    run.faulty.calls.clear()
     spend(run, 60)
-    assert "alter_reassignments" not in through.calls
+    assert "alter_reassignments" not in run.faulty.calls
     assert run.state.waiting == "broker 3 is down: no further batch starts"
     run.client.start_broker(3)
     assert run.to_the_end() is Outcome.DONE
@@ -375,8 +361,8 @@ def refused(real: Callable[..., Any], targets: Any) -> Any:
 def test_a_second_try_that_is_refused_does_not_hide_a_first_that_acts_late(
     start: Start, answer: Callable[..., Any]
 ) -> None:
-    run, through = until_lost(start)
-    through.replaced["alter_reassignments"] = answer
+    run = until_lost(start)
+    run.faulty.replaced["alter_reassignments"] = answer
     run.until(submitted)
     assert run.state.moves[0].phase is Phase.SUBMITTING
     spend(run, 5)
@@ -389,8 +375,8 @@ def test_a_second_try_that_is_refused_does_not_hide_a_first_that_acts_late(
 def test_a_second_try_that_is_refused_ends_a_move_that_the_cluster_does_not_show(
     start: Start, answer: Callable[..., Any]
 ) -> None:
-    run, through = until_lost(start)
-    through.replaced["alter_reassignments"] = answer
+    run = until_lost(start)
+    run.faulty.replaced["alter_reassignments"] = answer
     assert run.to_the_end(120) is Outcome.FAILED
     assert run.kinds.count(Kind.SUBMITTING) == 2
     assert run.state.moves[0].phase is Phase.FAILED

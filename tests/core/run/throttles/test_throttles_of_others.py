@@ -10,7 +10,6 @@ from run_help import (
     MB,
     TARGETS,
     TWO,
-    Faulty,
     Run,
     Start,
     ask,
@@ -142,11 +141,11 @@ B1, B2, B3 = (Resource.broker(broker) for broker in (1, 2, 3))
 THEIRS = 4 * MB
 
 
-def a_run(start: Start, on: Resource = B3, through: Any = None, **more: Any) -> Run:
+def a_run(start: Start, on: Resource = B3, **more: Any) -> Run:
     """Return a run at 20 MB/s in mid-run; somebody else's 4 MB/s limits what broker 3 receives."""
     client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB, **more)
     set_config(client, on, FOLLOWER_RATE, str(THEIRS))
-    run = start(client, {("t", 0): (3, 2)}, rate=20 * MB, through=through and through(client))
+    run = start(client, {("t", 0): (3, 2)}, rate=20 * MB)
     run.until(submitted)
     return run
 
@@ -243,8 +242,7 @@ def test_a_kept_rate_that_was_changed_meanwhile_is_put_back_as_it_was_left(
 def test_a_process_that_dies_while_it_lowers_a_kept_rate_goes_on_and_puts_it_back(
     start: Start, dies: str, on: Resource
 ) -> None:
-    run = a_run(start, on, through=Faulty)
-    faulty: Any = run.through
+    run = a_run(start, on)
     before = throttles(cluster_as_found(on))
 
     def die(real: Any, changes: Any) -> Any:
@@ -252,12 +250,12 @@ def test_a_process_that_dies_while_it_lowers_a_kept_rate_goes_on_and_puts_it_bac
             real(changes)
         raise KeyboardInterrupt
 
-    faulty.replaced["alter_configs"] = die
+    run.faulty.replaced["alter_configs"] = die
     ask(run, "throttle", rate_bytes_per_s=MB)
     with pytest.raises(KeyboardInterrupt):
         spend(run, 10)
     assert run.journal.records()[-1].kind is Kind.RATES_CHANGING
-    faulty.replaced.clear()
+    run.faulty.replaced.clear()
     run.again()
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == str(MB)

@@ -15,9 +15,7 @@ from core.run.journal.rates import RateBounds
 from core.run.journal.run_state import RunState
 from core.units import UNLIMITED
 
-KINDS = frozenset(
-    ("cancel", "pause", "resume", "throttle", "skip", "retry", "retarget", "rollback")
-)
+KINDS = ("cancel", "pause", "resume", "throttle", "skip", "retry", "retarget", "rollback")
 AFTER_CANCEL = frozenset(("cancel", "resume", "rollback"))
 """All that a run takes up once it is being cancelled as a whole."""
 OF_MOVES = frozenset(("skip", "retry", "retarget"))
@@ -28,11 +26,18 @@ def refusal(run: RunState, kind: str, p: Mapping[str, Any]) -> str:
     wrong = _senseless(run, kind, p)
     if wrong:
         return wrong
-    if run.cancel_requested and kind not in AFTER_CANCEL:
-        return "the run is being cancelled: it is asked for nothing else"
+    rolling_back = run.rollback_requested or run.rolling_back
+    undoes = undone_by(run, kind, cancelling=run.cancel_requested, rolling_back=rolling_back)
+    return f"the run {undoes}" if undoes else ""
+
+
+def undone_by(run: RunState, kind: str, *, cancelling: bool, rolling_back: bool) -> str:
+    """Return what a request would undo, as the end of a sentence about the run, or ""."""
+    if cancelling and kind not in AFTER_CANCEL:
+        return "is being cancelled: it is asked for nothing else"
     back = run.rolling_back and kind == "retry"  # of moves back
-    if kind in OF_MOVES and (run.rollback_requested or run.rolling_back) and not back:
-        return "the run is being rolled back: its moves stay as they are"
+    if rolling_back and kind in OF_MOVES and not back:
+        return "is being rolled back: its moves stay as they are"
     return ""
 
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 
@@ -138,16 +137,6 @@ class RateChange:
 
     rates: Mapping[Key, int]
     why: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the payload of a journal record."""
-        return {
-            "rates": [
-                {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
-                for (broker, side), rate in self.rates.items()
-            ],
-            "why": self.why,
-        }
 
 
 def next_rates(

@@ -33,16 +33,15 @@ def rates(client: SimulatedCluster) -> dict[Resource, dict[str, ConfigValue] | F
 
 def test_a_replica_is_copied_to_another_log_dir_of_its_broker(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
-    before, dirs = rates(client), replica_locations(client, T0)
+    dirs = replica_locations(client, T0)
     run = start(client, plan(client, across(client, T0, [1])))
     run.until(moving)
     assert own_rate(client, 1) == str(5 * MB)
     assert own_rate(client, 2) is None
     began = client.elapsed_seconds
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert replica_locations(client, T0) == {1: (OTHER[dirs[1][0]],), 2: dirs[2]}
     assert client.elapsed_seconds - began == pytest.approx(4, abs=2)  # 20 MB at 5 MB/s
-    assert rates(client) == before
     assert not any(record.kind is Kind.REORDERED for record in run.journal.records())
 
 
@@ -143,15 +142,14 @@ def test_a_cancel_throws_copies_away_and_moves_back_what_had_moved(start: Start)
     """The one replica has been copied while the other, on a slower broker, has not."""
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(2), LOG_DIRS_RATE, str(MB))
-    before, dirs = rates(client), replica_locations(client, T0)
+    dirs = replica_locations(client, T0)
     run = start(client, plan(client, across(client, T0, [1, 2])))
     run.until(moving)
     run.until(lambda _: replica_locations(client, T0)[1] == (OTHER[dirs[1][0]],))
     assert len(replica_locations(client, T0)[2]) == 2
     run.cancel()
-    assert run.to_the_end() is Outcome.CANCELLED
+    run.restores(Outcome.CANCELLED)
     assert replica_locations(client, T0) == dirs
-    assert rates(client) == before
 
 
 @pytest.mark.parametrize("after", range(1, 16, 2))
@@ -159,7 +157,6 @@ def test_a_cancel_at_any_step_leaves_replicas_where_they_were_or_are_to_be(
     start: Start, after: int
 ) -> None:
     client = cluster({"t": [(1, 2), (2, 1)]}, size_bytes=8 * MB)
-    before = rates(client)
     moves = (across(client, T0, [1, 2]), across(client, T1, [2]))
     run = start(client, plan(client, *moves), batch_size=1)
     for _ in range(after):
@@ -171,23 +168,22 @@ def test_a_cancel_at_any_step_leaves_replicas_where_they_were_or_are_to_be(
         wanted = m.move.target_log_dirs if m.phase is Phase.DONE else m.move.base_log_dirs
         now = replica_locations(client, m.move.tp)
         assert {b: now[b] for b in wanted} == {b: (path,) for b, path in wanted.items()}
-    assert rates(client) == before
+    assert throttles(client) == run.found
 
 
 @pytest.mark.parametrize("after", range(1, 18, 2))
 def test_a_run_that_dies_at_any_step_goes_on(start: Start, after: int) -> None:
     client = cluster({"t": [(1, 2), (2, 1)]}, size_bytes=8 * MB)
-    before, dirs = rates(client), replica_locations(client, T0)
+    dirs = replica_locations(client, T0)
     arrives = Move(T1, (2, 1), (2, 3), None, (ANY, TWO), (ANY, ANY))
     run = start(client, plan(client, across(client, T0, [1]), arrives))
     for _ in range(after):
         if run.state.ended is None:
             run.runner.advance()
     run.again()
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert replica_locations(client, T0)[1] == (OTHER[dirs[1][0]],)
     assert replica_locations(client, T1)[3] == (TWO,)
-    assert rates(client) == before
 
 
 def test_a_broker_that_dies_is_waited_for(start: Start) -> None:
@@ -226,28 +222,25 @@ def test_no_copy_outlives_a_move_that_somebody_changes(
     start: Start, target: tuple[int, ...]
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
-    before, path = rates(client), here(client, T0, 1)
+    path = here(client, T0, 1)
     run = start(client, plan(client, across(client, T0, [1])))
     run.until(moving)
     spend(run, 5)
     assert replica_locations(client, T0)[1] == (path, OTHER[path])
     client.alter_reassignments({T0: target})
-    assert run.to_the_end(60) is Outcome.FAILED
+    run.restores(Outcome.FAILED, 60)
     assert run.state.moves[0].why == CHANGED_ELSEWHERE
     assert replica_locations(client, T0)[1] == (path,)
-    assert rates(client) == before
 
 
 def test_a_rate_of_somebody_elses_is_kept_or_put_back(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(1), LOG_DIRS_RATE, str(2 * MB))
     set_config(client, Resource.broker(2), LOG_DIRS_RATE, str(50 * MB))
-    before = rates(client)
     run = start(client, plan(client, across(client, T0, [1, 2])))
     run.until(moving)
     assert (own_rate(client, 1), own_rate(client, 2)) == (str(2 * MB), str(5 * MB))
-    assert run.to_the_end() is Outcome.DONE
-    assert rates(client) == before
+    run.restores(Outcome.DONE)
 
 
 def test_a_pause_with_the_floor_holds_copies_between_log_dirs(start: Start) -> None:
@@ -326,24 +319,21 @@ def test_what_a_dead_run_left_under_way_is_told(start: Start) -> None:
 
 def test_an_adaptive_run_adapts_the_rate_between_log_dirs_too(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
-    before = rates(client)
     bounds = RateBounds(2 * MB, 20 * MB)
     run = start(client, plan(client, across(client, T0, [1])), auto=bounds)
     run.until(moving)
     assert own_rate(client, 1) == str(2 * MB)  # nothing tells how it fares: it keeps to the least
-    assert run.to_the_end() is Outcome.DONE
-    assert rates(client) == before
+    run.restores(Outcome.DONE)
 
 
 def test_a_run_without_a_limit_gets_one_in_the_middle(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=900 * MB)
-    before = rates(client)
     run = start(client, plan(client, across(client, T0, [1])), rate=-1)
     run.until(moving)
+    assert own_rate(client, 1) is None
     ask(run, "throttle", rate_bytes_per_s=300 * MB)
     run.until(lambda _: own_rate(client, 1) == str(300 * MB))
-    assert run.to_the_end() is Outcome.DONE
-    assert rates(client) == before
+    run.restores(Outcome.DONE)
 
 
 SLOW = ConfigChange(Resource.broker(2), LOG_DIRS_RATE, ConfigOp.SET, str(MB))
@@ -440,7 +430,7 @@ def test_a_run_that_nobody_asks_hears_that_the_disk_is_gone_and_fails(
 def test_a_plan_made_after_the_disk_had_failed_ends_too(
     start: Start, client: SimulatedCluster, kind: str
 ) -> None:
-    before, path = throttles(client), here(client, T0, 1)
+    path = here(client, T0, 1)
     source(client)
     client.advance(10)
     blind = Move(T0, (1, 2), (1, 2), None, (OTHER[path], ANY), (ANY, ANY))
@@ -451,7 +441,7 @@ def test_a_plan_made_after_the_disk_had_failed_ends_too(
         run.cancel()
     expected = Outcome.CANCELLED if kind == "cancel" else Outcome.FAILED
     assert run.to_the_end(SECONDS) is expected
-    assert throttles(client) == before
+    assert throttles(client) == run.found
 
 
 def test_what_had_arrived_stays_where_its_way_back_is_gone(

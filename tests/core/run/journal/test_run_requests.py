@@ -29,20 +29,31 @@ def a_run() -> RunState:
     return past
 
 
-def wishes(past: RunState) -> list[MoveRequest]:
-    return [m.request for m in past.moves]
+@pytest.mark.parametrize(
+    ("kind", "payload", "asked"),
+    [
+        ("cancel", {}, {1: MoveRequest.CANCEL, 2: MoveRequest.CANCEL}),
+        ("cancel", {"moves": [0, 1]}, {1: MoveRequest.CANCEL}),
+        ("skip", {"moves": [0, 1, 2, 3]}, {2: MoveRequest.SKIP}),
+        ("rollback", {}, {1: MoveRequest.CANCEL, 2: MoveRequest.CANCEL}),
+    ],
+    ids=["all that has not ended", "one move", "only queued ones", "what goes on"],
+)
+def test_a_request_is_of_the_moves_that_can_still_follow_it(
+    kind: str, payload: dict[str, Any], asked: dict[int, MoveRequest]
+) -> None:
+    past = a_run()
+    take(past, kind, payload)
+    requests = {index: m.request for index, m in enumerate(past.moves)}
+    assert requests == dict.fromkeys(range(4), MoveRequest.CONTINUE) | asked
+    all_of_it = kind == "cancel" and not payload
+    assert (past.cancel_requested, past.rollback_requested) == (all_of_it, kind == "rollback")
 
 
-def test_a_cancel_of_all_takes_back_what_has_not_ended() -> None:
+def test_a_cancel_when_all_has_ended_leaves_what_cannot_be_given_back() -> None:
     past = a_run()
     take(past, "cancel", {})
-    assert wishes(past) == [
-        MoveRequest.CONTINUE,
-        MoveRequest.CANCEL,
-        MoveRequest.CANCEL,
-        MoveRequest.CONTINUE,
-    ]
-    assert (past.cancel_requested, past.leave_requested) == (True, False)
+    assert not past.leave_requested
     for m in past.moves:
         m.phase = Phase.CANCELLED
     take(past, "cancel", {"moves": None})
@@ -61,27 +72,13 @@ def test_a_further_cancel_while_moves_go_back_gives_no_throttle_up() -> None:
     assert not past.leave_copies
 
 
-def test_a_cancel_of_one_move_leaves_the_others() -> None:
+@pytest.mark.parametrize("kind", ["resume", "rollback", "cancel"])
+def test_a_pause_holds_until_one_of_these_ends_it(kind: str) -> None:
     past = a_run()
-    take(past, "cancel", {"moves": [0, 1]})
-    assert wishes(past) == [
-        MoveRequest.CONTINUE,
-        MoveRequest.CANCEL,
-        MoveRequest.CONTINUE,
-        MoveRequest.CONTINUE,
-    ]
-    assert not past.cancel_requested
-
-
-def test_only_queued_moves_are_skipped() -> None:
-    past = a_run()
-    take(past, "skip", {"moves": [0, 1, 2, 3]})
-    assert wishes(past) == [
-        MoveRequest.CONTINUE,
-        MoveRequest.CONTINUE,
-        MoveRequest.SKIP,
-        MoveRequest.CONTINUE,
-    ]
+    take(past, "pause", {"floor": True})
+    assert (past.paused, past.rate_control.floored) == (True, True)
+    take(past, kind, {})
+    assert (past.paused, past.rate_control.floored) == (False, False)
 
 
 def test_what_is_tried_again_is_queued_after_all_others_and_ends_a_stop() -> None:
@@ -92,14 +89,6 @@ def test_what_is_tried_again_is_queued_after_all_others_and_ends_a_stop() -> Non
     assert [m.phase for m in past.moves][3] is Phase.QUEUED
     assert (past.moves[3].batch, past.moves[3].tries, past.stopped) == (1, 0, "")
     assert past.moves[0].phase is Phase.DONE
-
-
-def test_a_pause_holds_until_it_is_resumed() -> None:
-    past = a_run()
-    take(past, "pause", {"floor": True})
-    assert (past.paused, past.rate_control.floored) == (True, True)
-    take(past, "resume", {})
-    assert (past.paused, past.rate_control.floored) == (False, False)
 
 
 def test_another_rate_is_for_all_batches_to_come() -> None:
@@ -116,19 +105,6 @@ def test_a_move_is_retargeted_by_taking_it_back_first() -> None:
     assert (past.moves[1].request, past.moves[1].retarget) == (MoveRequest.CANCEL, (5, 2, 1))
     take(past, "retarget", {"move": 0, "after": [5, 2, 1]})
     assert past.moves[0].retarget is None
-
-
-def test_a_roll_back_takes_back_what_goes_on_and_ends_a_pause() -> None:
-    past = a_run()
-    take(past, "pause", {"floor": True})
-    take(past, "rollback", {})
-    assert (past.rollback_requested, past.paused, past.rate_control.floored) == (True, False, False)
-    assert wishes(past) == [
-        MoveRequest.CONTINUE,
-        MoveRequest.CANCEL,
-        MoveRequest.CANCEL,
-        MoveRequest.CONTINUE,
-    ]
 
 
 @pytest.mark.parametrize(

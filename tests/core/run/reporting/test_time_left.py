@@ -265,15 +265,6 @@ def test_no_move_takes_longer_than_the_whole(situation: tuple[list[Record], list
         assert 0 <= view.left_range[0] <= view.left_seconds <= view.left_range[1]
 
 
-def test_a_course_is_judged_by_the_clock() -> None:
-    course = [Said(0, 100.0), Said(9, 91.0, 95.0), Said(40, 100.0, 60.0)]
-    found = {row.tenth: row for row in tenths(course, 100.0)}
-    assert (found[1].said, found[1].really, found[1].error) == (90.0, 90.0, 0.0)
-    assert (found[4].error, found[4].of_left) == (pytest.approx(0.4), pytest.approx(2 / 3))
-    assert [one.at for one in longer_than_the_whole(course)] == [9]
-    assert scored([list(found.values())])["worst"] == pytest.approx(0.4)
-
-
 B3 = Resource.broker(3)
 AUTO = {"least_bytes_per_s": 10 * MB, "most_bytes_per_s": 40 * MB}
 

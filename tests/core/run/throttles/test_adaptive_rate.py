@@ -139,13 +139,7 @@ def test_a_process_that_was_away_for_an_hour_makes_no_leap():
     assert rates(next_rates(faster, {}, after(3600)))[SENDS] == pytest.approx(6.65, abs=0.01)
 
 
-def test_the_journal_holds_what_a_fold_needs():
-    change = RateChange({SENDS: 5, RECEIVES: 7}, "because")
-    payload = change.to_json()
-    folded = RateControl(1).changed(
-        [((r["broker"], Side(r["side"])), r["rate_bytes_per_s"]) for r in payload["rates"]], NOON
-    )
-    assert {key: side.rate_bytes_per_s for key, side in folded.rates.items()} == change.rates
+def test_bounds_are_journalled_and_keep_what_is_to_spare():
     known = replace(BOUNDS, spare_bytes_per_s={SENDS: 7e6})
     for bounds in (BOUNDS, known):
         assert RateBounds.from_json(bounds.to_json()) == bounds

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from run_help import MB, Start, cluster, throttles
+import pytest
+from run_help import MB, Start, ask, cluster
 
 from core.cluster.probe.produce_latency import WINDOW_SECONDS, LatencyWindow
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -106,14 +107,12 @@ def test_a_probes_topic_that_cannot_be_deleted_is_said_at_the_end(start: Start) 
 
 def test_it_begins_at_the_least_rate_and_rises_while_all_is_calm(start: Start) -> None:
     run, _ = adaptive(start)
-    before = throttles(run.client)
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     rates = [rate["rate_bytes_per_s"] for change in changes(run) for rate in change["rates"]]
     assert rates[0] == 2.2 * MB
     assert max(rates) > 10 * MB
     assert max(rates) <= 20 * MB
     assert any("producers wait no longer than before" in change["why"] for change in changes(run))
-    assert throttles(run.client) == before
     assert run.client.elapsed_seconds < 0.6 * 800 / 2
 
 
@@ -139,25 +138,17 @@ def test_a_process_that_takes_over_does_not_measure_what_was_before_again(start:
     assert run.kinds.count(Kind.MEASURED) == 1
 
 
-def test_a_probe_that_a_dead_process_left_is_taken_away_though_the_rate_is_fixed_now(
-    start: Start,
+@pytest.mark.parametrize(("dies", "closed"), [(False, [True]), (True, [False, True])])
+def test_a_run_that_is_given_a_fixed_rate_takes_its_probe_away_and_opens_no_other(
+    start: Start, dies: bool, closed: list[bool]
 ) -> None:
     run, probes = adaptive(start)
     run.until(lambda _: Kind.SUBMITTED in run.kinds)
-    ask = {"rate_bytes_per_s": 50 * MB, "who": "ann", "host": "here"}
-    run.journal.ask(run.client.now, "throttle", ask)
-    run.new_process()
+    ask(run, "throttle", rate_bytes_per_s=50 * MB)
+    if dies:
+        run.new_process()
     assert run.to_the_end() is Outcome.DONE
-    assert [probe.closed for probe in probes] == [False, True]
-
-
-def test_a_run_that_is_given_a_fixed_rate_opens_no_other_probe(start: Start) -> None:
-    run, probes = adaptive(start)
-    run.until(lambda _: Kind.SUBMITTED in run.kinds)
-    ask = {"rate_bytes_per_s": 50 * MB, "who": "ann", "host": "here"}
-    run.journal.ask(run.client.now, "throttle", ask)
-    assert run.to_the_end() is Outcome.DONE
-    assert [probe.closed for probe in probes] == [True]
+    assert [probe.closed for probe in probes] == closed
 
 
 def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:

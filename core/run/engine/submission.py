@@ -25,7 +25,7 @@ from core.run.steps import (
     Submit,
 )
 from core.run.throttles import external_removal as guard
-from core.run.throttles.changes import sides
+from core.run.throttles.rules import set_missing_rates
 from core.units import UNLIMITED
 
 LONGEST_SECONDS = 30.0
@@ -134,14 +134,7 @@ def _throttle(
         return IntendThrottles(batch, bare)
     if throttle is None:
         return None
-    needed = {key for i in moves for key in sides(run.moves[i].move)}
-    alive = sorted(
-        key[0] for key in needed if key[0] in observed.alive and key not in run.throttles.rates
-    )
-    if alive:  # somebody has freed a lower rate that was kept, or a broker is back
-        return IntendRates(batch, tuple(dict.fromkeys(alive)))
-    due = tuple(k for k in run.throttles.rates_due if k in needed and k[0] in observed.alive)
-    return SetRates(batch, due) if due else None
+    return set_missing_rates(run, observed, batch, (run.moves[i].move for i in moves))
 
 
 def _spoiled(run: RunState, observed: Observation, moves: tuple[int, ...]) -> Iterator[Ending]:

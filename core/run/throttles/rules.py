@@ -10,6 +10,7 @@ from core.cluster.configs import ConfigSource, ConfigValue, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.copies import Side
+from core.plan.plan import Move
 from core.run.journal.held_throttles import Pair, PairState
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
 from core.run.journal.run_state import RunState
@@ -137,16 +138,22 @@ def set_missing_throttles(
             return IntendThrottles(m.batch, tuple(_unlimited(run, m.batch)))
     for index in flying:
         m = run.moves[index]
-        if not m.limited:
-            continue
-        needed = [key for key in sides(m.move) if key[0] in observed.alive]
-        due = tuple(key for key in needed if key in run.throttles.rates_due)
-        if due:
-            return SetRates(m.batch, due)
-        brokers = tuple(dict.fromkeys(key[0] for key in needed if key not in run.throttles.rates))
-        if brokers:
-            return IntendRates(m.batch, brokers)
+        step = set_missing_rates(run, observed, m.batch, (m.move,)) if m.limited else None
+        if step is not None:
+            return step
     return None
+
+
+def set_missing_rates(
+    run: RunState, observed: Observation, batch: int, moves: Iterable[Move]
+) -> SetRates | IntendRates | None:
+    """Return what sets the rates that moves lack: brokers are back, or a kept rate was freed."""
+    needed = dict.fromkeys(key for move in moves for key in sides(move) if key[0] in observed.alive)
+    due = tuple(key for key in needed if key in run.throttles.rates_due)
+    if due:
+        return SetRates(batch, due)
+    brokers = dict.fromkeys(key[0] for key in needed if key not in run.throttles.rates)
+    return IntendRates(batch, tuple(brokers)) if brokers else None
 
 
 def _unlimited(run: RunState, batch: int) -> Iterator[int]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from clusters import NOON
 from simulated import small_spec
 
 from core.cluster.configs import (
@@ -99,6 +100,14 @@ class Faulty:
             )
 
         return call
+
+
+def new_journal(plan: Plan, rate: int = 5 * MB, **options: Any) -> Journal:
+    """Make the journal of a run that no cluster carries out."""
+    address = Address("b:9092")
+    return create_journal(
+        address, plan.cluster_id, plan, RunOptions(rate, **options), None, at=NOON
+    )
 
 
 class Run:

@@ -7,16 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from run_help import MB, move
+from run_help import MB, move, new_journal
 
-from core.cluster.connect import Address
 from core.daemons.process import Process
 from core.errors import RefusedError, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.run.control import find_moves, request
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
-from core.run.options import RunOptions, create_journal
 from core.run.reporting.runs import read_journal
 from core.units import UNLIMITED
 
@@ -36,8 +34,7 @@ def rate() -> int:
 def journal(rate: int) -> Any:
     """Three moves of a living run: t-0 is done, t-1 in flight, t-2 queued."""
     moves = tuple(move("t", n, (1, 2), (3, 2)) for n in range(3))
-    options = RunOptions(rate, batch_size=1, produced=PRODUCED)
-    made = create_journal(Address("b:9092"), CLUSTER, Plan(CLUSTER, moves), options, None, at=NOON)
+    made = new_journal(Plan(CLUSTER, moves), rate, batch_size=1, produced=PRODUCED)
     with made as journal:
         ours = Process.this()
         journal.write(NOON, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from clusters import NOON, cluster, tp
-from run_help import MB, move
+from run_help import move, new_journal
 
-from core.cluster.connect import Address
 from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
 from core.errors import UsageError
@@ -17,7 +16,6 @@ from core.plan.plan import Plan
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
 from core.run.journal.replay import fold
-from core.run.options import RunOptions, create_journal
 from core.run.retry_rollback import FollowUp, FollowUpPlan, plan_followup
 
 MOVES = tuple(move("t", n, (1, 2), (3, 2)) for n in range(5))
@@ -28,9 +26,7 @@ ENDS = ("done", "failed", "cancelled", "skipped", None)
 @pytest.fixture
 def journal() -> Any:
     plan = Plan("test-cluster", MOVES)
-    made = create_journal(
-        Address("b:9092"), "test-cluster", plan, RunOptions(5 * MB), None, at=NOON
-    )
+    made = new_journal(plan)
     with made as journal:
         found = {"sizes": [1] * 5, "leaders": [1] * 5, "min_insync": {}, "said": []}
         journal.write(NOON, Kind.PREFLIGHT, found)
@@ -171,9 +167,7 @@ def test_what_would_go_into_a_log_dir_that_is_gone_is_left(path: str, why: str) 
     state = now(t_0=(1, 2))
     dirs = (LogDir("/a", 10**12, 10**12), LogDir("/b", error="offline"))
     state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
-    with create_journal(
-        Address("b:9092"), "test-cluster", plan, RunOptions(5 * MB), None, at=NOON
-    ) as journal:
+    with new_journal(plan) as journal:
         found = again(journal, FollowUp.RETRY, state)
     assert [str(left) for left in found.left] == [f"t-0 {why}"]
     assert list(changes(found)) == [f"t-{n}" for n in range(1, 5)]
@@ -181,13 +175,7 @@ def test_what_would_go_into_a_log_dir_that_is_gone_is_left(path: str, why: str) 
 
 def test_a_topic_that_was_made_anew_is_another_one() -> None:
     state = cluster({"t-0": (1, 2)}, brokers=(1, 2, 3), topics=(Topic("t", "new"),))
-    with create_journal(
-        Address("b:9092"),
-        "test-cluster",
-        Plan("test-cluster", (replace(MOVES[0], topic_id="old"),)),
-        RunOptions(5 * MB),
-        None,
-        at=NOON,
-    ) as journal:
+    plan = Plan("test-cluster", (replace(MOVES[0], topic_id="old"),))
+    with new_journal(plan) as journal:
         found = again(journal, FollowUp.RETRY, state)
     assert "another topic's by now" in str(found.left[0])

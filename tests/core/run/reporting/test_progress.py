@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_help import MB, Start, ask, cluster, spend, submitted
+from told_help import NOON
+from told_help import records as told_records
 
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
@@ -22,8 +24,6 @@ from core.run.reporting.rates import left_seconds
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import Level, MoveStatus, RunStatus, RunView, summary
 from core.run.steps import NoteEnded
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -49,35 +49,9 @@ def test_the_time_left_as_strimzi_counts_it(
 
 
 def records(*later: tuple[Kind, dict[str, Any]], moves: int = 2) -> list[Record]:
-    created = {
-        "run": "0101-120000",
-        "cluster_id": "c",
-        "cluster_name": "prod-eu",
-        "address": {"bootstrap": "b:9092", "command_config": None},
-        "moves": [
-            {"topic": "t", "partition": p, "before": [7, 1], "after": [12, 1], "topic_id": None}
-            for p in range(moves)
-        ],
-        "notes": [],
-        "options": {
-            "rate_bytes_per_s": 50 * MB,
-            "allow": [],
-            "override_rates": False,
-            "batch_size": 200,
-        },
-        "estimate": {"seconds": 60.0},
-        "who": "ann",
-        "host": "here",
-    }
-    preflight = {"sizes": [1000 * MB] * moves, "leaders": [7] * moves, "min_insync": {}, "said": []}
-    submitted = {"batch": 0, "moves": list(range(moves))}
-    return [
-        Record(1, NOON, Kind.CREATED, created),
-        Record(2, NOON, Kind.PREFLIGHT, preflight),
-        Record(3, NOON, Kind.SUBMITTING, submitted),
-        Record(4, NOON, Kind.SUBMITTED, submitted),
-        *(Record(5 + i, NOON, kind, payload) for i, (kind, payload) in enumerate(later)),
-    ]
+    """Return a run in flight from broker 7 to 12, at 50 MB/s, and these records after it began."""
+    begun = told_records((7,) * moves, (12,) * moves, limit=None, rate=50 * MB, seconds=60.0)
+    return [*begun, *(Record(5 + i, NOON, *of) for i, of in enumerate(later))]
 
 
 def sample(

@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 from cli_help import FAST, Here
 from clusters import NOON
-from run_help import MB, Run, Start, ask, cluster, move, plan_of, set_config, spend, submitted
+from run_help import (
+    MB,
+    Run,
+    Start,
+    ask,
+    cluster,
+    move,
+    new_journal,
+    plan_of,
+    set_config,
+    spend,
+    submitted,
+)
 
 from core.cluster.configs import (
     FOLLOWER_LIST,
@@ -19,7 +31,6 @@ from core.cluster.configs import (
     ConfigSource,
     Resource,
 )
-from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
 from core.plan.plan import Plan
@@ -28,7 +39,6 @@ from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind, Record
 from core.run.journal.replay import fold
-from core.run.options import RunOptions, create_journal
 from core.run.reporting.alerts import NoticeTracker
 from core.run.reporting.config_changes import ChangedConfig, changes
 from core.run.reporting.documents import end
@@ -288,7 +298,7 @@ def test_the_report_of_a_run_that_died_says_what_it_left(start: Start) -> None:
 @pytest.fixture
 def own_journal() -> Any:
     plan = Plan("c", (move("t", 0, (1, 2), (3, 2)),))
-    with create_journal(Address("b:9092"), "c", plan, RunOptions(5 * MB), None, at=NOON) as made:
+    with new_journal(plan) as made:
         yield made
 
 

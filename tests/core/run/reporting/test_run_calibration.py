@@ -9,7 +9,6 @@ import pytest
 from run_help import MB, Run, ask, cluster, plan_of, set_config, spend, submitted
 
 from core.cluster.configs import FOLLOWER_RATE, Resource
-from core.cluster.connect import Address
 from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.load import Load
@@ -21,7 +20,6 @@ from core.run.engine import preflight
 from core.run.engine.executor import Executor
 from core.run.engine.preflight import estimate_of_start
 from core.run.journal.move_state import Outcome
-from core.run.options import RunOptions, create_journal
 from core.run.reporting.run_calibration import lesson_of
 from core.run.reporting.runs import calibration
 from core.units import UNLIMITED
@@ -48,16 +46,7 @@ def begin(
     target = HOMES[0] if now == HOMES[1] else HOMES[1]
     plan = plan_of(client, {("t", 0): target})
     found = estimate_at(state, Load.unknown(state), plan, rate, calibration=known)
-    run = Run.__new__(Run)
-    run.client, run.through = client, client
-    run.journal = create_journal(
-        Address("sim:none"),
-        state.cluster_id,
-        plan,
-        RunOptions(rate, **options),
-        format_estimate(found),
-        at=client.now,
-    )
+    run = Run(client, plan, rate=rate, estimate=format_estimate(found), **options)
     run.runner = Executor(run.journal, client, client.clock, learned=lambda: known)
     return run
 

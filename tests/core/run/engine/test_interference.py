@@ -21,11 +21,9 @@ from run_help import (
     submitted,
 )
 
-from core.cluster.client import OffsetAt
-from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource
+from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import Reassignment, TopicPartition
-from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.engine import run_completion as finishing
 from core.run.engine.next_step import next_step
 from core.run.journal.held_throttles import PairState
@@ -35,7 +33,6 @@ from core.run.reporting.views import MoveStatus
 from core.run.steps import (
     Cancel,
     Ending,
-    LowerRetention,
     NoteEnded,
     Poll,
     ReinstatePairs,
@@ -161,115 +158,6 @@ def test_a_log_dir_that_was_mended_is_looked_at_again_though_nothing_flies_there
 
 
 # -- around a run ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dies", [False, True], ids=["", "dying at every step"])
-@pytest.mark.parametrize("prior", [None, "172800000"], ids=["unset", "set"])
-@pytest.mark.parametrize("cancelled", [False, True], ids=["done", "cancelled"])
-def test_retention_is_lowered_before_and_put_back_exactly(
-    start: Start, prior: str | None, cancelled: bool, dies: bool
-) -> None:
-    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
-    before = client.describe_configs([T])
-    run = start(client, {("t", 0): (3, 2)}, retention_ms=3_600_000)
-    while run.state.ended is None:
-        step = run.runner.advance()
-        if submitted(step):
-            assert (client.describe_configs([T])[T]["retention.ms"]).value == "3600000"  # type: ignore[index]
-            if cancelled:
-                run.cancel()
-        if dies and not isinstance(step, Poll):
-            run.again()
-    assert run.state.ended is (Outcome.CANCELLED if cancelled else Outcome.DONE)
-    assert client.describe_configs([T]) == before
-    assert client.fetch_offsets([TP], OffsetAt.EARLIEST)
-
-
-def test_a_retention_that_is_lower_already_is_left(start: Start) -> None:
-    run = start(
-        cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": "1000"}}),
-        {("t", 0): (3, 2)},
-        retention_ms=3_600_000,
-    )
-    assert run.to_the_end() is Outcome.DONE
-    assert own_retention(run.client) == "1000"
-
-
-@pytest.mark.parametrize("copied", [{("t", 0): (3, 2)}, {}], ids=["beside one", "alone"])
-def test_the_retention_of_a_topic_of_which_nothing_is_copied_is_left(
-    start: Start, copied: dict[tuple[str, int], tuple[int, ...]]
-) -> None:
-    run = start(
-        cluster({"t": [(1, 2)], "u": [(1, 2, 3)]}),
-        {**copied, ("u", 0): (2, 1, 3)},
-        retention_ms=3_600_000,
-    )
-    run.until(lambda step: isinstance(step, LowerRetention))
-    assert run.state.retention is not None
-    assert set(run.state.retention.topics) == {topic for topic, _ in copied}
-    assert run.to_the_end() is Outcome.DONE
-
-
-@pytest.mark.parametrize("theirs", ["700000000", "1000", None], ids=["more", "less", "unset"])
-def test_a_retention_that_somebody_sets_after_it_was_intended_is_put_back(
-    start: Start, theirs: str | None
-) -> None:
-    run = start(
-        cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": "172800000"}}),
-        {("t", 0): (3, 2)},
-        retention_ms=3_600_000,
-    )
-    run.until(lambda step: isinstance(step, LowerRetention))
-    op = ConfigOp.DELETE if theirs is None else ConfigOp.SET
-    run.client.alter_configs([ConfigChange(T, "retention.ms", op, theirs)])
-    left = run.client.describe_configs([T])
-    assert run.to_the_end() is Outcome.DONE
-    assert run.client.describe_configs([T]) == left
-
-
-def test_a_retention_that_was_lowered_without_an_answer_is_put_back_though_it_is_refused_later(
-    start: Start,
-) -> None:
-    client = cluster({"t": [(1, 2)]})
-    before = client.describe_configs([T])
-    run = start(client, {("t", 0): (3, 2)}, retention_ms=3_600_000)
-    tried: list[str] = []
-
-    def answers(real: Callable[..., Any], changes: Any) -> Any:
-        asked = [change for change in changes if change.name == "retention.ms"]
-        if not asked or len(tried) > 1:
-            return real(changes)
-        tried.append("")
-        if len(tried) == 1:
-            real(changes)
-            return {T: Fault("REQUEST_TIMED_OUT")}
-        return {T: Fault("POLICY_VIOLATION", "not so low")}
-
-    run.faulty.replaced["alter_configs"] = answers
-    assert run.to_the_end() is Outcome.DONE
-    assert len(tried) == 2
-    assert client.describe_configs([T]) == before
-
-
-@pytest.mark.parametrize("prior", [None, "172800000"], ids=["unset", "set"])
-def test_retention_is_put_back_though_a_broker_does_not_show_ours(
-    start: Start, prior: str | None
-) -> None:
-    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
-    before = client.describe_configs([T])
-    run = start(client, {("t", 0): (3, 2)}, retention_ms=3_600_000)
-    run.until(submitted)
-
-    def behind(real: Callable[..., Any], resources: Any, names: Any) -> Any:
-        return before if list(names) == ["retention.ms"] else real(resources, names)
-
-    run.faulty.replaced["describe_configs"] = behind
-    assert run.to_the_end() is Outcome.DONE
-    assert client.describe_configs([T]) == before
-
-
-def own_retention(client: SimulatedCluster) -> Any:
-    return client.describe_configs([T])[T]["retention.ms"].value  # type: ignore[index]
 
 
 def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> None:

@@ -34,17 +34,12 @@ from core.run.external.throttles import fetch_throttles
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import entries
-from core.run.reporting.config_changes import changes
-from core.run.reporting.views import Leftovers, MoveStatus, RunStatus
+from core.run.reporting.views import Leftovers
 from core.run.steps import NoteEnded, Poll
 
 T, U = Resource.topic("t"), Resource.topic("u")
 TWO_TOPICS = {("t", 0): (1, 2, 3), ("u", 0): (4, 6)}
 RETENTION = "retention.ms"
-
-
-def retention(client: SimulatedCluster, topic: Resource) -> Any:
-    return client.describe_configs([topic])[topic][RETENTION].value  # type: ignore[index]
 
 
 def begun_apart(start: Start, client: SimulatedCluster) -> Run:
@@ -93,67 +88,6 @@ def test_a_pair_that_cannot_be_taken_out_holds_nothing_else_up(start: Start) -> 
     run.cancel()
     run.to_the_end(120)
     assert throttles(run.client) == run.found
-
-
-@pytest.mark.parametrize("leave", [False, True], ids=["asked again", "left"])
-def test_retention_that_cannot_be_put_back_holds_nothing_else_up(start: Start, leave: bool) -> None:
-    prior = {name: {RETENTION: "172800000"} for name in "tu"}
-    client = cluster({"t": [(1, 2)], "u": [(4, 5)]}, topic_configs=prior)
-    run = start(
-        client,
-        {("t", 0): (3, 2), ("u", 0): (6, 5)},
-        batches=((0,), (1,)),
-        retention_ms=3_600_000,
-    )
-    run.until(submitted)
-    run.faulty.replaced["alter_configs"] = refusing(T, RETENTION)
-    run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2, seconds=120)
-    run.until(lambda _: throttles(client) == run.found, seconds=30)
-    assert retention(client, U) == "172800000"
-    assert retention(client, T) == "3600000"
-    run.until(lambda _: "a cancel leaves it" in run.view().why, seconds=30)
-    assert run.view().state is RunStatus.WAITING
-    assert run.view().why.startswith("the retention of t cannot be put back: POLICY_VIOLATION")
-    if leave:
-        run.cancel()
-        assert run.to_the_end(60) is Outcome.INCOMPLETE
-        assert run.view().why.endswith("it is left")
-        assert retention(client, T) == "3600000"
-    else:
-        run.faulty.replaced.clear()
-        assert run.to_the_end(60) is Outcome.DONE
-        assert retention(client, T) == "172800000"
-
-
-def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Start) -> None:
-    prior = {name: {RETENTION: "172800000"} for name in "tu"}
-    client = cluster({"t": [(1, 2)], "u": [(4, 5)]}, topic_configs=prior)
-    run = start(client, {("t", 0): (3, 2), ("u", 0): (6, 5)}, retention_ms=3_600_000)
-    run.faulty.replaced["alter_configs"] = refusing(T, RETENTION)
-    run.until(submitted, seconds=600)
-    assert retention(client, T) == "172800000"
-    assert retention(client, U) == "3600000"
-    said = [event.text for event in run.view().events]
-    assert "retention of t stays as it is: POLICY_VIOLATION" in said
-    assert run.to_the_end(120) is Outcome.DONE
-    assert retention(client, T) == retention(client, U) == "172800000"
-    changed = changes(run.journal.records(), run.state)
-    assert [one.name for one in changed if one.config == RETENTION] == ["u"]
-
-
-def test_retention_that_cannot_be_lowered_yet_is_asked_again(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)}, retention_ms=3_600_000)
-    asked = []
-
-    def busy(real: Callable[..., Any], changes: Any) -> Any:
-        asked.append(changes)
-        return {c.resource: Fault("REQUEST_TIMED_OUT") for c in changes}
-
-    run.faulty.replaced["alter_configs"] = busy
-    run.until(lambda _: len(asked) > 2, seconds=60)
-    assert "it is asked again" in run.view().why
-    run.faulty.replaced.clear()
-    assert run.to_the_end(900) is Outcome.DONE
 
 
 @pytest.mark.parametrize("call", ["alter_configs", "alter_reassignments"])

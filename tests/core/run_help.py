@@ -113,20 +113,27 @@ def new_journal(plan: Plan, rate: int = 5 * MB, **options: Any) -> Journal:
 class Run:
     """One run on a cluster, advanced by hand; its process dies with `again`.
 
-    It reaches the cluster through `faulty`, unless another way is given. `found` is every throttle
-    as it was found: so it must end.
+    Without a cluster, and a plan, it moves `count` partitions of t from broker 1 to 3. It reaches
+    the cluster through `faulty`, unless another way is given. `found` is every throttle as it was
+    found: so it must end.
     """
 
     def __init__(
         self,
-        client: SimulatedCluster,
-        plan: Plan | Mapping[tuple[str, int], tuple[int, ...]],
+        client: SimulatedCluster | None = None,
+        plan: Plan | Mapping[tuple[str, int], tuple[int, ...]] | None = None,
         *,
+        count: int = 1,
+        size_bytes: int = 20 * MB,
         rate: int = 5 * MB,
         through: Any = None,
         estimate: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
+        if client is None:
+            client = cluster({"t": [(1, 2)] * count}, size_bytes=size_bytes)
+        if plan is None:
+            plan = {("t", p): (3, 2) for p in range(count)}
         self.client, self.faulty = client, Faulty(client)
         self.found = throttles(client)
         plan = plan if isinstance(plan, Plan) else plan_of(client, plan)

@@ -195,7 +195,7 @@ def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start:
 
 
 def test_a_cancelled_run_with_a_move_that_others_took_elsewhere_says_so(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=60 * MB), {("t", 0): (3, 2)})
+    run = start(size_bytes=60 * MB)
     run.until(submitted)
     run.client.alter_reassignments({TP: (5, 6)})
     run.cancel()

@@ -105,14 +105,7 @@ def test_a_foreign_move_that_began_meanwhile_is_waited_for_and_never_overridden(
 
 
 def test_a_foreign_move_that_never_ends_does_not_hold_up_one_that_has(start: Start) -> None:
-    wanted = {("t", p): (3, 2) for p in range(3)}
-    run = start(
-        cluster({"t": [(1, 2)] * 3}, size_bytes=50 * MB),
-        wanted,
-        rate=5 * MB,
-        batch_size=1,
-        allow=("foreign-move",),
-    )
+    run = start(count=3, size_bytes=50 * MB, rate=5 * MB, batch_size=1, allow=("foreign-move",))
     run.until(lambda step: isinstance(step, Submit))
     stuck, free = TopicPartition("t", 1), TopicPartition("t", 2)
     for broker, tp in ((6, stuck), (5, free)):

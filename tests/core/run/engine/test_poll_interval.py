@@ -33,7 +33,7 @@ def test_looks_are_rare_far_from_an_end(
 
 
 def test_a_long_run_looks_seldom_and_notices_its_end_soon(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=400 * MB), {("t", 0): (3, 2)}, rate=2 * MB)
+    run = start(size_bytes=400 * MB, rate=2 * MB)
     run.until(submitted)
     began, looks = run.client.elapsed_seconds, list[float]()
 
@@ -69,7 +69,7 @@ def test_where_nothing_is_copied_any_more_the_last_copy_says_nothing(start: Star
 
 
 def test_a_short_run_is_not_slept_through(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=MB), {("t", 0): (3, 2)}, rate=100 * MB)
+    run = start(size_bytes=MB, rate=100 * MB)
     run.until(submitted)
     began = run.client.elapsed_seconds
     run.until(lambda step: isinstance(step, NoteEnded))

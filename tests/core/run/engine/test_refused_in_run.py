@@ -162,8 +162,7 @@ def test_a_run_whose_rights_went_waits_for_them(start: Start, call: str) -> None
 
 @pytest.mark.parametrize("call", ["alter_reassignments", "alter_configs"])
 def test_a_batch_waits_for_rights_that_went_after_the_first_one(start: Start, call: str) -> None:
-    targets = {("t", p): (3, 2) for p in range(3)}
-    run = start(cluster({"t": [(1, 2)] * 3}), targets, batch_size=1)
+    run = start(count=3, batch_size=1)
     run.until(lambda step: isinstance(step, Poll))
     run.faulty.replaced[call] = denying_until(run.client, run.client.elapsed_seconds + 600)
     assert run.runner.run() is Outcome.DONE

@@ -43,7 +43,7 @@ def value(client: SimulatedCluster, broker: int, name: str) -> str | None:
 
 
 def test_a_pause_ends_what_is_in_flight_and_begins_nothing(start: Start) -> None:
-    run = start(cluster(FOUR), TARGETS, batch_size=1)
+    run = start(count=4, batch_size=1)
     run.until(submitted)
     ask(run, "pause", floor=False)
     spend(run, 120)
@@ -59,7 +59,7 @@ def test_a_pause_ends_what_is_in_flight_and_begins_nothing(start: Start) -> None
 def test_a_pause_on_the_floor_holds_destinations_only_and_is_resumed_by_tenths(
     start: Start,
 ) -> None:
-    run = start(cluster(FOUR, size_bytes=100 * MB), TARGETS, rate=5 * MB)
+    run = start(count=4, size_bytes=100 * MB, rate=5 * MB)
     run.until(submitted)
     spend(run, 5)
     ask(run, "pause", floor=True)
@@ -77,7 +77,7 @@ def test_a_pause_on_the_floor_holds_destinations_only_and_is_resumed_by_tenths(
 
 
 def test_a_pause_does_not_keep_a_cancel_waiting(start: Start) -> None:
-    run = start(cluster(FOUR), TARGETS, batch_size=2)
+    run = start(count=4, batch_size=2)
     run.until(submitted)
     ask(run, "pause", floor=True)
     spend(run, 3)
@@ -95,7 +95,7 @@ def test_a_pause_does_not_keep_a_cancel_waiting(start: Start) -> None:
 def test_a_lower_rate_holds_at_once_and_a_higher_one_little_by_little(
     start: Start, rate: int, dies: bool
 ) -> None:
-    run = start(cluster(FOUR, size_bytes=100 * MB), TARGETS, rate=5 * MB)
+    run = start(count=4, size_bytes=100 * MB, rate=5 * MB)
     run.until(submitted)
     ask(run, "throttle", rate_bytes_per_s=rate)
     run.until(lambda step: isinstance(step, ChangeRates))
@@ -125,7 +125,7 @@ def test_a_rate_is_not_raised_above_what_somebody_else_had_set(start: Start) -> 
 
 
 def test_a_run_without_a_limit_can_be_given_one(start: Start) -> None:
-    run = start(cluster(FOUR, size_bytes=4000 * MB), TARGETS, rate=UNLIMITED)
+    run = start(count=4, size_bytes=4000 * MB, rate=UNLIMITED)
     run.until(submitted)
     assert value(run.client, *DEST) is None
     ask(run, "pause", floor=True)
@@ -152,7 +152,7 @@ def test_one_move_is_cancelled_and_the_others_go_on(start: Start) -> None:
 
 
 def test_a_skipped_move_is_not_begun_and_the_run_is_done(start: Start) -> None:
-    run = start(cluster(FOUR), TARGETS, batch_size=1)
+    run = start(count=4, batch_size=1)
     run.until(submitted)
     ask(run, "skip", moves=[0, 2])
     assert run.to_the_end() is Outcome.DONE
@@ -162,7 +162,7 @@ def test_a_skipped_move_is_not_begun_and_the_run_is_done(start: Start) -> None:
 
 
 def test_what_was_cancelled_or_skipped_is_tried_again_at_the_end(start: Start) -> None:
-    run = start(cluster(FOUR), TARGETS, batch_size=1)
+    run = start(count=4, batch_size=1)
     run.until(submitted)
     ask(run, "cancel", moves=[0])
     ask(run, "skip", moves=[1])
@@ -198,7 +198,7 @@ def test_a_move_is_retargeted_when_its_destination_has_died(start: Start) -> Non
 def test_a_retargeting_that_would_be_refused_throws_no_copy_away(
     start: Start, after: list[int], why: str
 ) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=100 * MB), {("t", 0): (3, 2)})
+    run = start(size_bytes=100 * MB)
     run.until(submitted)
     run.client.stop_broker(6)
     spend(run, 10)
@@ -213,7 +213,7 @@ def test_a_retargeting_that_would_be_refused_throws_no_copy_away(
 
 
 def test_what_speaks_against_a_retargeting_may_be_allowed_with_it(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=100 * MB), {("t", 0): (3, 2)})
+    run = start(size_bytes=100 * MB)
     run.until(submitted)
     run.client.stop_broker(6)
     spend(run, 10)
@@ -231,7 +231,7 @@ def test_what_speaks_against_a_retargeting_may_be_allowed_with_it(start: Start) 
 def test_a_retargeting_that_cannot_be_checked_is_refused_and_a_cancel_behind_it_taken_up(
     start: Start, error: Exception
 ) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=100 * MB), {("t", 0): (3, 2)})
+    run = start(size_bytes=100 * MB)
     run.until(submitted)
 
     def fails(*_: object) -> None:
@@ -313,7 +313,7 @@ def test_a_roll_back_goes_behind_a_move_that_went_elsewhere(start: Start) -> Non
 
 
 def test_a_roll_back_can_be_cancelled(start: Start) -> None:
-    run = start(cluster(FOUR), TARGETS, batch_size=2)
+    run = start(count=4, batch_size=2)
     run.until(lambda step: run.phases.count(Phase.DONE) == 2)
     ask(run, "rollback")
     run.until(lambda step: submitted(step) and run.state.rolling_back)
@@ -324,7 +324,7 @@ def test_a_roll_back_can_be_cancelled(start: Start) -> None:
 
 
 def test_requests_wait_for_the_process(start: Start) -> None:
-    run = start(cluster(FOUR), TARGETS, batch_size=1)
+    run = start(count=4, batch_size=1)
     run.until(submitted)
     run.again()
     ask(run, "skip", moves=[3])
@@ -340,7 +340,7 @@ TWO_TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", p): (3, 2) for p in
 
 def begun_twice(start: Start) -> Run:
     """Return a run of two batches, the first of which is in flight."""
-    run = start(cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB), TWO_TARGETS, batch_size=1)
+    run = start(count=2, size_bytes=60 * MB, batch_size=1)
     run.until(submitted)
     return run
 

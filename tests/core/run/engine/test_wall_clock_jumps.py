@@ -34,7 +34,7 @@ class Jumping:
 
 
 def begun(start: Start, **options: object) -> tuple[Run, Jumping]:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=3000 * MB), {("t", 0): (3, 2)}, **options)
+    run = start(size_bytes=3000 * MB, **options)
     clock = Jumping(run.client)
     run.runner = Executor(run.journal, run.client, clock)
     return run, clock

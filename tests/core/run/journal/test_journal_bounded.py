@@ -138,7 +138,7 @@ def test_what_is_refused_over_and_over_is_audited_ever_more_seldom() -> None:
 
 
 def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
+    run = start()
     recorder = run.runner._recorder
 
     def waits() -> int:
@@ -158,7 +158,7 @@ def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -
 
 
 def test_what_is_waited_for_is_known_however_often_it_came_before(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
+    run = start()
     recorder = run.runner._recorder
 
     def look_on(why: str, seconds: int) -> None:

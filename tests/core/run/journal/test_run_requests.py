@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from next_step_help import history
-from run_help import MB, Start, cluster, move
+from run_help import MB, Start, move
 
 from core.run.journal.move_state import MoveRequest, Outcome, Phase
 from core.run.journal.rates import RateBounds
@@ -174,7 +174,7 @@ def test_what_cannot_be_taken_up_is_refused_in_a_sentence(
 def test_a_request_that_cannot_be_read_is_refused_and_the_run_goes_on(
     start: Start, kind: str, payload: Any
 ) -> None:
-    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
+    run = start()
     run.journal.ask(run.client.now, kind, payload)
     waiting = run_requests((), run.journal.requests(), run.state)
     assert [request.kind for request in waiting] == [kind]
@@ -188,7 +188,7 @@ def test_a_request_that_cannot_be_read_is_refused_and_the_run_goes_on(
 
 
 def test_a_journal_into_which_such_a_request_was_taken_can_still_be_read(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
+    run = start()
     taken = {"kind": "skip", "seq": 1, "who": "ann", "host": "here"}
     run.journal.write(run.client.now, Kind.REQUEST, taken)
     run.again()

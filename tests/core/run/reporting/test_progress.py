@@ -181,7 +181,7 @@ def test_what_a_pause_has_held_is_judged_from_its_resume_on(second: int, state: 
 
 
 def test_what_a_pause_holds_is_not_stuck(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=400 * MB), {("t", 0): (3, 2)})
+    run = start(size_bytes=400 * MB)
     run.until(submitted)
     spend(run, 10)
     ask(run, "pause", floor=True)

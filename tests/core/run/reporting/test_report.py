@@ -364,9 +364,7 @@ def all_counts(run: Run) -> list[str]:
 
 
 def test_a_partition_that_went_elsewhere_is_counted_once(start: Start) -> None:
-    run = start(
-        cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB), {("t", p): (3, 2) for p in range(2)}
-    )
+    run = start(count=2, size_bytes=60 * MB)
     run.until(submitted)
     ask(run, "retarget", move=0, after=[4, 2])
     assert run.to_the_end() is Outcome.DONE
@@ -379,7 +377,7 @@ def test_a_partition_that_went_elsewhere_is_counted_once(start: Start) -> None:
 def test_a_run_that_is_rolled_back_says_so_to_its_end_and_leaves_nothing_to_roll_back(
     start: Start,
 ) -> None:
-    run = start(cluster({"t": [(1, 2)] * 4}), {("t", p): (3, 2) for p in range(4)}, batch_size=1)
+    run = start(count=4, batch_size=1)
     run.until(lambda _: sum(m.phase is Phase.DONE for m in run.state.moves) == 2)
     ask(run, "pause", floor=False)
     spend(run, 20)
@@ -402,7 +400,7 @@ def test_a_run_that_is_rolled_back_says_so_to_its_end_and_leaves_nothing_to_roll
 
 
 def test_a_roll_back_that_is_paused_says_so(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)] * 4}), {("t", p): (3, 2) for p in range(4)}, batch_size=1)
+    run = start(count=4, batch_size=1)
     run.until(lambda _: sum(m.phase is Phase.DONE for m in run.state.moves) == 2)
     ask(run, "rollback")
     run.until(lambda step: submitted(step) and run.state.rolling_back)

@@ -270,7 +270,7 @@ AUTO = {"least_bytes_per_s": 10 * MB, "most_bytes_per_s": 40 * MB}
 
 
 def a_run(start: Start, rate: int = 5 * MB, megabytes: int = 800) -> Run:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=megabytes * MB), {("t", 0): (3, 2)}, rate=rate)
+    run = start(size_bytes=megabytes * MB, rate=rate)
     run.until(submitted)
     spend(run, 15)
     return run

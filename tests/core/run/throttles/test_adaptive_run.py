@@ -165,11 +165,7 @@ def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
 
 
 def test_nothing_is_measured_under_its_own_load_and_no_batch_waits_for_that(start: Start) -> None:
-    run = start(
-        cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB),
-        {("t", p): (3, 2) for p in range(2)},
-        batch_size=1,
-    )
+    run = start(count=2, size_bytes=60 * MB, batch_size=1)
     run.until(lambda step: isinstance(step, Submit))
     history = run.state
     bounds = RateBounds(2 * MB, 20 * MB).to_json()

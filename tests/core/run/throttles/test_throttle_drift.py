@@ -79,7 +79,7 @@ def test_a_move_that_ends_before_its_throttles_are_set_leaves_none(
 def test_throttles_deleted_just_before_a_batch_begins_are_back_before_it(
     start: Start, what: str
 ) -> None:
-    run = start(cluster({"t": [(1, 2)] * 2}), {("t", p): (3, 2) for p in range(2)}, batch_size=1)
+    run = start(count=2, batch_size=1)
     run.until(lambda step: step == SetThrottles(1))
     resource, name = (B3, FOLLOWER_RATE) if what == "rate" else (T, LEADER_LIST)
     held = own(run.client, resource, name)
@@ -108,7 +108,7 @@ def test_a_kept_rate_that_is_freed_before_a_batch_is_ours_before_it_begins(start
 def test_a_rate_that_somebody_sets_after_ours_was_intended_is_theirs_in_the_end(
     start: Start, theirs: str
 ) -> None:
-    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
+    run = start()
     run.until(lambda step: isinstance(step, IntendThrottles))
     set_config(run.client, B3, FOLLOWER_RATE, theirs)
     run.until(submitted)
@@ -125,7 +125,7 @@ def test_a_rate_that_somebody_sets_after_ours_was_intended_is_theirs_in_the_end(
 def test_a_throttle_that_is_put_off_is_waited_for_and_fails_nothing(
     start: Start, on: Resource, fault: str
 ) -> None:
-    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
+    run = start()
     run.until(lambda step: isinstance(step, IntendThrottles))
 
     run.faulty.replaced["alter_configs"] = refusing(on, fault=fault)
@@ -141,7 +141,7 @@ def test_a_throttle_that_is_put_off_is_waited_for_and_fails_nothing(
 def test_a_list_that_cannot_be_asked_for_good_ends_the_run_and_nothing_is_left(
     start: Start, fault: str
 ) -> None:
-    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (3, 2)})
+    run = start()
     run.faulty.replaced["fetch_list_entries"] = lambda real, lists: dict.fromkeys(
         lists, Fault(fault)
     )
@@ -170,7 +170,7 @@ def test_a_batch_begins_though_a_broker_died_before_its_rate_was_set(start: Star
 
 
 def a_rising_run(start: Start) -> Run:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=900 * MB), {("t", 0): (3, 2)})
+    run = start(size_bytes=900 * MB)
     run.until(submitted)
     spend(run, 5)
     ask(run, "throttle", rate_bytes_per_s=50 * MB)
@@ -200,7 +200,7 @@ def test_a_list_that_somebody_deletes_while_rates_rise_is_noticed_meanwhile(star
 
 
 def test_a_broker_that_cannot_be_read_holds_no_other_rate_up(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=900 * MB), {("t", 0): (3, 2)})
+    run = start(size_bytes=900 * MB)
     run.until(submitted)
     spend(run, 3)
     run.faulty.replaced["describe_configs"] = lambda real, resources, *names: (
@@ -268,7 +268,7 @@ def test_a_kept_rate_that_becomes_another_low_one_is_kept_still(start: Start) ->
 
 
 def test_a_list_set_to_all_while_our_pairs_are_put_back_holds_them(start: Start) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=600 * MB), {("t", 0): (3, 2)})
+    run = start(size_bytes=600 * MB)
     run.until(submitted)
     spend(run, 4)
     delete(run.client, T, LEADER_LIST)
@@ -286,7 +286,7 @@ def test_a_list_set_to_all_while_our_pairs_are_put_back_holds_them(start: Start)
 def test_what_is_refused_over_and_over_is_journalled_once(
     start: Start, after_restart: bool
 ) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=600 * MB), {("t", 0): (3, 2)})
+    run = start(size_bytes=600 * MB)
     run.until(submitted)
     spend(run, 4)
     run.faulty.replaced["alter_configs"] = answering("POLICY_VIOLATION")
@@ -308,12 +308,7 @@ def test_what_is_refused_over_and_over_is_journalled_once(
 
 @pytest.mark.parametrize("call", ["alter_configs", "describe_configs"])
 def test_a_late_limit_that_is_refused_is_set_when_it_can_be(start: Start, call: str) -> None:
-    run = start(
-        cluster({"t": [(1, 2)] * 2}, size_bytes=3000 * MB),
-        {("t", p): (3, 2) for p in range(2)},
-        rate=-1,
-        batch_size=1,
-    )
+    run = start(count=2, size_bytes=3000 * MB, rate=-1, batch_size=1)
     run.until(submitted)
 
     run.faulty.replaced[call] = answering("POLICY_VIOLATION")

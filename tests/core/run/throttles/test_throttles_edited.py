@@ -34,11 +34,7 @@ def disturbed(step: Step) -> bool:
 
 
 def a_long_run(start: Start, megabytes: int = 200) -> Run:
-    run = start(
-        cluster({"t": [(1, 2)] * 3}, size_bytes=megabytes * MB),
-        {("t", p): (3, 2) for p in range(3)},
-        rate=5 * MB,
-    )
+    run = start(count=3, size_bytes=megabytes * MB, rate=5 * MB)
     run.until(submitted)
     return run
 
@@ -216,10 +212,7 @@ def test_every_throttle_that_somebody_deletes_is_put_back(start: Start) -> None:
 def test_a_throttle_that_is_deleted_between_two_batches_is_back_before_the_next(
     start: Start,
 ) -> None:
-    targets = {("t", p): (3, 2) for p in range(2)}
-    run = start(
-        cluster({"t": [(1, 2)] * 2}, size_bytes=20 * MB), targets, rate=5 * MB, batch_size=1
-    )
+    run = start(count=2, size_bytes=20 * MB, rate=5 * MB, batch_size=1)
     run.until(submitted)
     run.journal.ask(run.client.now, "pause", {"floor": False, "who": "ann", "host": "here"})
     run.until(lambda step: run.state.moves[0].phase is Phase.DONE)

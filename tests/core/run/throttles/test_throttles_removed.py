@@ -119,7 +119,7 @@ def test_nothing_is_held_back_where_nobody_takes_anything(start: Start) -> None:
 @pytest.mark.parametrize("removes", [lists, rates])
 def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes) -> None:
     """What came faster is waited out, and it is said why for as long as it lasts."""
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=500 * MB), {("t", 0): (3, 2)}, rate=RATE)
+    run = start(size_bytes=500 * MB, rate=RATE)
     took = play(run, 20, removes, until=60)
     assert run.state.held_back
     run.again()
@@ -146,7 +146,7 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
 def test_what_is_asked_of_a_run_while_it_waits_does_not_hold_it_for_good(
     start: Start, requests: tuple[tuple[str, dict[str, Any]], ...], seconds: float
 ) -> None:
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=500 * MB), {("t", 0): (3, 2)}, rate=RATE)
+    run = start(size_bytes=500 * MB, rate=RATE)
     took = play(run, 20, lists, until=60)
     assert run.state.held_back
     for kind, options in requests:
@@ -173,7 +173,7 @@ def test_a_rate_that_its_operator_changes_is_none_that_is_taken_away(start: Star
 @pytest.mark.parametrize("every", [4, 12])
 def test_it_is_said_from_the_second_time_on(start: Start, every: float) -> None:
     """However soon that comes: what is taken away again was put back in between."""
-    run = start(cluster({"t": [(1, 2)]}, size_bytes=2000 * MB), {("t", 0): (3, 2)}, rate=RATE)
+    run = start(size_bytes=2000 * MB, rate=RATE)
     run.until(submitted)
     lists(run.client)
     spend(run, every)

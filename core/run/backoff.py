@@ -32,19 +32,19 @@ class _DenialsAsFaults:
     def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-        return _told(lambda: self._client.describe_configs(resources, names), resources)
+        return _fault_for_each(lambda: self._client.describe_configs(resources, names), resources)
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         touched = [change.resource for change in changes]
-        return _told(lambda: self._client.alter_configs(changes), touched)
+        return _fault_for_each(lambda: self._client.alter_configs(changes), touched)
 
     def fetch_list_entries(
         self, lists: Collection[tuple[Resource, str]]
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
-        return _told(lambda: self._client.fetch_list_entries(lists), lists)
+        return _fault_for_each(lambda: self._client.fetch_list_entries(lists), lists)
 
 
-def _told(
+def _fault_for_each(
     call: Callable[[], dict[Asked, Answer | Fault]], asked: Collection[Asked]
 ) -> dict[Asked, Answer | Fault]:
     try:

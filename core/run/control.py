@@ -36,16 +36,16 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request that is in the journal; it `waits` while no process is there to take it up."""
+class SentRequest:
+    """A request in the journal; it is waiting while no process is there to take it up."""
 
     run: str
     seq: int
     kind: str
-    waits: bool
+    is_waiting: bool
 
     def to_json(self) -> dict[str, Any]:
-        return {"run": self.run, "request": self.kind, "seq": self.seq, "waits": self.waits}
+        return {"run": self.run, "request": self.kind, "seq": self.seq, "waits": self.is_waiting}
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ def request(
     payload: Payload | None = None,
     *,
     allow: Collection[str] = (),
-) -> Asked:
+) -> SentRequest:
     """Ask a run for something; a living one takes it up within a second.
 
     `payload` is what docs/runs.md says of each kind; `allow` are ids of checks that may speak
@@ -102,7 +102,7 @@ def request(
             if again
             else "Nothing was changed.",
         )
-    asked = dict(payload or {})
+    details = dict(payload or {})
     with Journal.open(journal_path(cluster_id, run)) as journal:
         before = [
             (record.payload["kind"], record.payload)
@@ -111,10 +111,10 @@ def request(
         ]
         before += [(r.kind, r.payload) for r in journal.requests(state.last_request)]
         held = _open_requests(before)
-        _check(state, held, kind, asked, allow)
-        audit.note(cluster_id, run, "request", kind=kind, **asked)
-        seq = journal.ask(datetime.now(UTC), kind, asked | requester())
-    return Asked(run, seq, kind, waits=status is RunStatus.DIED)
+        _check(state, held, kind, details, allow)
+        audit.note(cluster_id, run, "request", kind=kind, **details)
+        seq = journal.ask(datetime.now(UTC), kind, details | requester())
+    return SentRequest(run, seq, kind, is_waiting=status is RunStatus.DIED)
 
 
 def find_moves(run: RunState, names: Sequence[str]) -> list[int]:
@@ -132,9 +132,9 @@ def find_moves(run: RunState, names: Sequence[str]) -> list[int]:
     return list(dict.fromkeys(newest[name] for name in names))
 
 
-def _open_requests(asked: Iterable[tuple[str, Payload]]) -> _OpenRequests:
+def _open_requests(requests: Iterable[tuple[str, Payload]]) -> _OpenRequests:
     open_requests = _OpenRequests()
-    for kind, payload in asked:
+    for kind, payload in requests:
         open_requests.take(kind, payload)
     return open_requests
 

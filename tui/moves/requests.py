@@ -258,7 +258,7 @@ class RunRequests(DashboardScreen):
             self.marked = set()
 
         def asked() -> tuple[str, str]:
-            waits = [request(run.cluster_id, run.run, kind, p).waits for kind, p in asks]
+            waits = [request(run.cluster_id, run.run, kind, p).is_waiting for kind, p in asks]
             if any(waits):
                 return f"Asked {words}: it waits until the process is back (B).", "look"
             return f"Asked {words}: it is taken up at once.", "fine"

@@ -196,7 +196,7 @@ def send_request(
     asked = request(cluster_id, run, kind, payload, allow=allow)
     if as_json:
         emit(asked.to_json())
-    if asked.waits:
+    if asked.is_waiting:
         say(_queued_message(run, kind))
         return ExitCode.INCOMPLETE
     if not as_json:
@@ -216,7 +216,7 @@ def request_and_follow(
 
     _confirm(context, cluster_id, run, kind, doing, yes)
     asked = request(cluster_id, run, kind)
-    if asked.waits:
+    if asked.is_waiting:
         say(_queued_message(run, kind))
     code = follow_run(cluster_id, run, as_json=as_json)
     wanted = read_run(cluster_id, run).state in (RunStatus.CANCELLED, RunStatus.ROLLED_BACK)

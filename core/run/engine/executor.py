@@ -106,15 +106,15 @@ class Executor:
         self._patience_seconds, self._on_look = patience_seconds, on_look
         self._learned, self._load = learned, load
         self._recorder = RunRecorder(journal, clock)
-        self._moving = Mover(client, clock, self._recorder)
+        self._mover = Mover(client, clock, self._recorder)
         self._restorer = ThrottleRestorer(client, clock, self._recorder)
         self._verified = VerifiedThrottles(client, clock, self._recorder)
         self._writer = ThrottleWriter(clock, self._recorder, self._verified, self._restorer)
         self._log_dirs = LogDirMover(client, clock, self._recorder)
         self._retention = LoweredRetention(client, clock, self._recorder)
         self._sampler = Sampler(client, clock)
-        self._lookout = Observer(client, clock)
-        self._measuring = SignalMonitor(open_probe, clock)
+        self._observer = Observer(client, clock)
+        self._signal_monitor = SignalMonitor(open_probe, clock)
         self._last_step: Step | None = None
         self._rates_changed = -math.inf
         self._denied_after: int | None = None
@@ -135,7 +135,7 @@ class Executor:
         try:
             return self._run()
         finally:
-            self._measuring.close()
+            self._signal_monitor.close()
 
     def _run(self) -> Outcome:
         lost_since: float | None = None
@@ -221,15 +221,15 @@ class Executor:
             m.request is not MoveRequest.CONTINUE for m in self.state.moves if not m.phase.ended
         )
         afresh = wanted or not isinstance(self._last_step, Poll)
-        since = self._clock.monotonic() - self._moving.submitted
-        seen = self._lookout.look(self.state, afresh=afresh)
+        since = self._clock.monotonic() - self._mover.submitted
+        seen = self._observer.look(self.state, afresh=afresh)
         observed = replace(
             seen,
             now=self._clock.now(),
             since_submission_seconds=since,
             backing_off=self._verified.backing_off,
             left_alone=self._restorer.left_alone,
-            moves_left=self._moving.left_alone,
+            moves_left=self._mover.left_alone,
             retention_left=self._retention.left_alone,
             arrived=self._sampler.arrived,
             disks=self._sampler.disks,
@@ -238,7 +238,7 @@ class Executor:
             dirs_left_alone=self._log_dirs.left_alone,
             shorter=self._retention.shorter,
         )
-        return self._measuring.look(self.state, observed, self._lookout.state)
+        return self._signal_monitor.look(self.state, observed, self._observer.state)
 
     # -- doing ----------------------------------------------------------------------------------
 
@@ -259,17 +259,17 @@ class Executor:
                 self._recorder.write(Kind.POSTPONED, moves=list(moves), why=why)
             case Submit(moves):
                 if self._writer.are_in_force(observed):
-                    self._moving.submit(moves)
+                    self._mover.submit(moves)
                     self._log_dirs.forget()
             case MoveDirs(replicas):
                 self._log_dirs.move(replicas)
                 self._sample(observed)
             case NoteEnded(endings, stop):
-                self._moving.note_ended(endings, stop)
+                self._mover.note_ended(endings, stop)
             case Cancel(moves):
-                self._moving.cancel(moves)
+                self._mover.cancel(moves)
             case Reorder(moves):
-                self._moving.reorder(moves)
+                self._mover.reorder(moves)
             case AddMoves():
                 self._add_moves(step)
             case LowerRetention():
@@ -286,15 +286,15 @@ class Executor:
                 copying = self.state.in_flight
                 self._clock.sleep(self._pace(self._sampler.nearest if copying else None))
             case End(outcome, why):
-                self._measuring.close()
-                told = "; ".join(filter(None, (why, self._measuring.left)))
+                self._signal_monitor.close()
+                told = "; ".join(filter(None, (why, self._signal_monitor.left)))
                 self._recorder.write(Kind.ENDED, outcome=outcome.value, why=told)
             case _:
                 self._throttle(step, observed)
 
     def _throttle(self, step: ThrottleStep, observed: Observation) -> None:
         if not isinstance(step, ChangeRates):  # reads what it changes, maybe every second
-            self._lookout.forget_throttles(guarded=self.state.guarded)
+            self._observer.forget_throttles(guarded=self.state.guarded)
         match step:
             case IntendThrottles() | SetThrottles():
                 self._writer.set_up(step, observed)
@@ -322,7 +322,7 @@ class Executor:
             case Submit((first, *_)):
                 return self.state.moves[first].phase.in_flight
             case Cancel((first, *_)) | Reorder((first, *_)):
-                return self._moving.was_refused(first)
+                return self._mover.was_refused(first)
             case ElectLeaders((first, *_)):
                 return self.state.moves[first].elections > 0
             case _:
@@ -359,7 +359,7 @@ class Executor:
             return
         sample = self._sampler.sample(self.state, observed)
         if sample is not None:
-            self._measuring.take_sample(observed.now, sample)
+            self._signal_monitor.take_sample(observed.now, sample)
             self._recorder.sample(sample)
 
     # -- small helps ----------------------------------------------------------------------------
@@ -367,9 +367,9 @@ class Executor:
     def _pace(self, nearest: float | None = None) -> float:
         """Return how long to wait between looks; what takes brokers long is asked less often."""
         now = self._clock.monotonic()
-        wait = seconds_to_next_look(now - self._moving.submitted, nearest)
+        wait = seconds_to_next_look(now - self._mover.submitted, nearest)
         if self.state.guarded:
             wait = min(wait, GUARDED_SECONDS)
         elif now - self._rates_changed < BUSY_SECONDS:
             wait = min(wait, BUSY_MAX_SECONDS)
-        return max(wait, min(10 * self._lookout.took_seconds, 30.0))
+        return max(wait, min(10 * self._observer.took_seconds, 30.0))

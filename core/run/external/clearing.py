@@ -24,10 +24,19 @@ from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
 from core.plan.copies import Side
 from core.run.external.throttles import Throttle, fetch_throttles
-from core.run.journal import throttle_values as throttle
-from core.run.journal.throttle_values import ALL, Configs, ListKey, entries, joined
+from core.run.journal.throttle_values import (
+    ALL,
+    LISTED,
+    LISTS,
+    RATES,
+    Configs,
+    ListKey,
+    entries,
+    joined,
+    own_list,
+)
 from core.run.reporting.runs import KnownRun
-from core.run.throttles import changes as putting_back
+from core.run.throttles.changes import restore_changes
 from core.run.throttles.verified_writes import await_shown, fetch_lists
 
 
@@ -56,7 +65,7 @@ def plan_clearing(
     reasons = [_kept(t, runs, named=bool(named)) for t in wanted]
     cleared = tuple(t for t, reason in zip(wanted, reasons, strict=True) if not reason)
     resources = list(dict.fromkeys(t.resource for t in cleared))
-    names = [*throttle.LISTS, *throttle.RATES]
+    names = [*LISTS, *RATES]
     configs = client.describe_configs(resources, names) if resources else {}
     return Clearing(
         cleared,
@@ -98,7 +107,7 @@ def _key(change: ConfigChange) -> ListKey:
 
 
 def _side(list_config: str) -> Side:
-    return next(side for side in throttle.LISTED if side.list_config == list_config)
+    return next(side for side in LISTED if side.list_config == list_config)
 
 
 def _pairs(cleared: Iterable[Throttle]) -> dict[tuple[Resource, str], set[str]]:
@@ -154,7 +163,7 @@ def _changes(
         answer = configs.get(resource, {})
         if isinstance(answer, Fault):
             continue
-        if entries(throttle.own_list(answer, _side(name))) <= pairs:
+        if entries(own_list(answer, _side(name))) <= pairs:
             yield ConfigChange(resource, name, ConfigOp.DELETE)
         else:
             yield ConfigChange(resource, name, ConfigOp.SUBTRACT, joined(pairs))
@@ -166,7 +175,7 @@ def _rate_change(t: Throttle, configs: Configs, runs: Collection[KnownRun]) -> C
         if run.state.run_id == t.run:
             for intent in run.state.throttles.rates.values():
                 if (str(intent.broker), intent.side.rate_config) == (t.resource.name, t.config):
-                    back = putting_back.restore_changes(intent, configs)
+                    back = restore_changes(intent, configs)
                     if back:
                         return back[0]
     return ConfigChange(t.resource, t.config, ConfigOp.DELETE)

@@ -19,9 +19,18 @@ from core.cluster.probe.produce_latency import TOPIC_PREFIX
 from core.cluster.state import ClusterState
 from core.errors import RIGHTS, AccessDeniedError, RefusedError
 from core.plan.copies import Side
-from core.run.journal import throttle_values as throttle
 from core.run.journal.retention import RETENTION
-from core.run.journal.throttle_values import RateIntent, entries
+from core.run.journal.throttle_values import (
+    LISTS,
+    RATES,
+    RateIntent,
+    as_rate,
+    entries,
+    is_ours,
+    own_list,
+    own_rate,
+    own_value,
+)
 from core.run.reporting.progress import leftovers
 from core.run.reporting.runs import KnownRun, left_behind, refuse_unreadable, with_throttles
 from core.run.reporting.views import Leftovers, LoweredRetention
@@ -54,30 +63,30 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
     alive = {broker.id for broker in client.describe_cluster().brokers if broker.alive}
     brokers = sorted(alive & {rate.broker for rate in left.rates})
     resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
-    names = [*throttle.LISTS, *throttle.RATES, RETENTION]
+    names = [*LISTS, *RATES, RETENTION]
     found = client.describe_configs(resources, names) if resources else {}
 
     def pairs(topic: str, side: str, ours: tuple[str, ...]) -> tuple[str, ...]:
         answer = found.get(Resource.topic(topic), {})
         if isinstance(answer, Fault):
             return () if surely or is_missing(answer) else ours
-        there = entries(throttle.own_list(answer, Side(side)))
+        there = entries(own_list(answer, Side(side)))
         return tuple(pair for pair in ours if pair in there)
 
     def kept_rate(rate: RateIntent) -> RateIntent | None:
         answer = found.get(Resource.broker(rate.broker))
         if answer is None or isinstance(answer, Fault):
             return None if surely else rate
-        if not throttle.is_ours(rate, answer):
+        if not is_ours(rate, answer):
             return None
-        held = throttle.as_rate(throttle.own_rate(answer, rate.side))
+        held = as_rate(own_rate(answer, rate.side))
         return replace(rate, rate_bytes_per_s=held, perhaps=())
 
     def lowered(one: LoweredRetention) -> bool:
         answer = found.get(Resource.topic(one.topic), {})
         if isinstance(answer, Fault):
             return not (surely or is_missing(answer))
-        own = throttle.own_value(answer.get(RETENTION), ResourceKind.TOPIC)
+        own = own_value(answer.get(RETENTION), ResourceKind.TOPIC)
         return own == str(one.retention_ms)
 
     lists = [(topic, side, pairs(topic, side, ours)) for topic, side, ours in left.lists]

@@ -1,4 +1,4 @@
-"""A run's journal and the history that is its fold, kept together: first written, then known."""
+"""A run's journal and the state that is its fold, kept together: first written, then known."""
 
 from __future__ import annotations
 

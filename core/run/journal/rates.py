@@ -97,9 +97,9 @@ class SideRate:
 class RateControl:
     """What is asked of a run's rates, and what is in force: plain data, folded from the journal.
 
-    `rate_bytes_per_s` holds while `bounds` is None, but for the sides in `apart`, which need less
-    as long as the plan stays what it was. `rates` are ours, and lower ones of somebody
-    else's that were kept: a still lower one takes their place, until it is put back.
+    `rate_bytes_per_s` holds while `bounds` is None, but for those in `per_side_rates`, which need
+    less as long as the plan stays what it was. `rates` are ours, and lower ones of somebody else's
+    that were kept: a still lower one takes their place, until it is put back.
     """
 
     rate_bytes_per_s: int

@@ -1,4 +1,4 @@
-"""What has been asked of a run, taken into its history: a change of what is wanted, nothing more.
+"""What has been asked of a run, taken into its state: what it is to do changes, nothing more.
 
 What must be refused as it is taken up is journalled so (`refusal`): what cannot be read, and what
 was asked after a cancel or a rollback that it would undo. A request for a move that has ended

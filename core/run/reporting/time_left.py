@@ -56,7 +56,7 @@ class _Due:
 
     copies: list[Copy]
     indices: list[int]
-    flying: frozenset[int]
+    in_flight: frozenset[int]
 
 
 def time_left(
@@ -93,14 +93,14 @@ def time_left(
             frozenset(at for at, m in enumerate(moves) if m.long),
             run.max_extra_bytes,
         ),
-        RunningCopies(due.flying, min(0.0, since), _counted(run, tracks, now)),
+        RunningCopies(due.in_flight, min(0.0, since), _counted(run, tracks, now)),
         events=EVENTS,
         steps=STEPS,
     )
     if not all(map(math.isfinite, found.ends)):
         return None
     of: defaultdict[int, float] = defaultdict(float)
-    for at in due.flying:
+    for at in due.in_flight:
         of[due.indices[at]] = max(of[due.indices[at]], found.ends[at])
     return TimeLeft(max(found.ends) + END_SECONDS, dict(of))
 
@@ -109,7 +109,7 @@ def _due(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], now: dateti
     """Return what is still to be copied; None for nothing, or where a size is not known."""
     copies: list[Copy] = []
     indices: list[int] = []
-    flying: list[int] = []
+    in_flight: list[int] = []
     for index, m in enumerate(run.moves):
         if m.phase.ended or m.replaced or m.request is not MoveRequest.CONTINUE:
             continue
@@ -127,11 +127,11 @@ def _due(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], now: dateti
         followers = sum(one != leader for one in m.move.before)
         for broker in adding:
             if m.phase.in_flight:
-                flying.append(len(copies))
+                in_flight.append(len(copies))
             indices.append(index)
             left = max(0.0, size - (came.get(broker) or 0))
             copies.append(Copy(m.move.tp, leader, broker, left, grows, followers))
-    return _Due(copies, indices, frozenset(flying)) if copies else None
+    return _Due(copies, indices, frozenset(in_flight)) if copies else None
 
 
 def _size(m: RunMove, track: Sequence[SamplePoint], now: datetime) -> tuple[float, float | None]:

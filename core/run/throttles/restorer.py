@@ -1,6 +1,6 @@
 """Takes a run's throttles out of the cluster again, each read back to be gone.
 
-The changes that put one back exactly are `release`'s, and so is which of them no move needs.
+The changes that restore one exactly are those of `changes`; `rules` says which no move needs.
 """
 
 from __future__ import annotations
@@ -14,13 +14,23 @@ from core.cluster.configs import ConfigChange, ConfigOp, Resource
 from core.cluster.kafka_errors import Fault, is_missing
 from core.plan.copies import Side
 from core.run.backoff import Backoff, with_denials_as_faults
-from core.run.journal import throttle_values as throttle
 from core.run.journal.held_throttles import PairState
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import ALL, Key, ListKey, joined
-from core.run.throttles import changes as putting_back
+from core.run.journal.throttle_values import (
+    ALL,
+    RATES,
+    Configs,
+    Key,
+    ListKey,
+    RateIntent,
+    as_it_stands,
+    is_as_found,
+    is_ours,
+    joined,
+)
+from core.run.throttles.changes import delete_changes, restore_changes, subtract_changes
 from core.run.throttles.verified_writes import await_shown, faults_of, fetch_lists
 
 ListEntry = tuple[str, Side, tuple[str, ...]]
@@ -87,7 +97,7 @@ class ThrottleRestorer:
             there = held.get((topic, side))
             if there is None:
                 continue
-            changes += putting_back.subtract_changes(intent, pairs, there, unverified=unverified)
+            changes += subtract_changes(intent, pairs, there, unverified=unverified)
             ours = {p for p in pairs if (topic, side, p) not in self._state.throttles.away}
             again = Resource.topic(topic) in self.backoff
             if not (unverified or again or ALL in there or ours <= there):
@@ -97,15 +107,13 @@ class ThrottleRestorer:
     def _unset(self, lists: Collection[ListEntry]) -> tuple[list[ListKey], dict[Resource, str]]:
         """Delete lists that hold nothing any more; return which, and what failed.
 
-        What they hold is asked right before, and of the controller: see `putting_back.deletion`.
+        What they hold is asked right before, and of the controller: see `delete_changes`.
         """
         known = self._state.throttles.lists
         last = [(t, s) for t, s, pairs in lists if not known[t, s].without(pairs).pairs]
         filled = [key for key in last if known[key].prior != ""]
         held, failed = fetch_lists(self._back, self._clock, filled)
-        changes = {
-            key: putting_back.delete_changes(known[key], there) for key, there in held.items()
-        }
+        changes = {key: delete_changes(known[key], there) for key, there in held.items()}
         flat = [change for of_one in changes.values() for change in of_one]
         left = _in_words(failed) | self.apply_restoring(flat)
         unset = [k for k, of_one in changes.items() if of_one and Resource.topic(k[0]) not in left]
@@ -144,13 +152,12 @@ class ThrottleRestorer:
         self._recorder.intend_once(
             Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates]
         )
-        found = dict(self._back.describe_configs(brokers, throttle.RATES))
+        found = dict(self._back.describe_configs(brokers, RATES))
         once_more = self._once_more(intents, found)
         intents = [i for i in intents if (i.broker, i.side) not in once_more]
         due = self._state.throttles.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
-            i: putting_back.restore_changes(i, found, unverified=(i.broker, i.side) in due)
-            for i in intents
+            i: restore_changes(i, found, unverified=(i.broker, i.side) in due) for i in intents
         }
         flat = [change for of_one in changes.values() for change in of_one]
         failed = self.apply_restoring(flat, found)
@@ -169,9 +176,7 @@ class ThrottleRestorer:
         self._leave_alone(brokers, failed)
         self.backoff.tried((), {Resource.broker(key[0]): why for key, why in once_more.items()})
 
-    def _once_more(
-        self, intents: Iterable[throttle.RateIntent], found: throttle.Configs
-    ) -> dict[Key, str]:
+    def _once_more(self, intents: Iterable[RateIntent], found: Configs) -> dict[Key, str]:
         """Return which rates somebody else has changed and may be about to put back, in words.
 
         Another run on the same brokers that ends when ours does puts back what it found: our rate.
@@ -217,24 +222,22 @@ def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:
     return {resource: str(fault) for resource, fault in faults.items()}
 
 
-def _stands(intent: throttle.RateIntent, found: throttle.Configs) -> throttle.RateIntent:
+def _stands(intent: RateIntent, found: Configs) -> RateIntent:
     answer = found.get(Resource.broker(intent.broker), {})
-    return intent if isinstance(answer, Fault) else throttle.as_it_stands(intent, answer)
+    return intent if isinstance(answer, Fault) else as_it_stands(intent, answer)
 
 
-def _is_foreign(intent: throttle.RateIntent, found: throttle.Configs) -> bool:
+def _is_foreign(intent: RateIntent, found: Configs) -> bool:
     """Return whether a broker shows a rate that is neither of ours nor what was found."""
     answer = found.get(Resource.broker(intent.broker), {})
     if isinstance(answer, Fault):
         return False
     if intent.rate_bytes_per_s is None:  # noted as theirs; kept from the beginning is not
         return intent.ours is not None and _stands(intent, found) is intent
-    return not (throttle.is_ours(intent, answer) or throttle.is_as_found(intent, answer))
+    return not (is_ours(intent, answer) or is_as_found(intent, answer))
 
 
-def _how_restored(
-    intent: throttle.RateIntent, changes: Collection[ConfigChange], found: throttle.Configs
-) -> str:
+def _how_restored(intent: RateIntent, changes: Collection[ConfigChange], found: Configs) -> str:
     """Return in one word what `restore_changes` came to; `found` is what it was made of.
 
     A rate that was as found already may have been put back by a process that died.
@@ -243,6 +246,6 @@ def _how_restored(
     if intent.rate_bytes_per_s is None:
         return "kept"
     answer = found.get(Resource.broker(intent.broker), {})
-    if not changes and (isinstance(answer, Fault) or not throttle.is_as_found(intent, answer)):
+    if not changes and (isinstance(answer, Fault) or not is_as_found(intent, answer)):
         return "changed"
     return "set" if intent.dynamic else "unset"

@@ -212,7 +212,7 @@ class SignalMonitor:
     def __init__(self, open_probe: OpenProbe, clock: Clock) -> None:
         self._open_probe, self._clock = open_probe, clock
         self._probe: ClosableProbe | None = None
-        self._senses: Signals | None = None
+        self._signals: Signals | None = None
         self._since = 0.0
         self._cleared = False
         self.left = ""
@@ -240,20 +240,20 @@ class SignalMonitor:
         return BaselineMeasurement(found.before(), found.trouble)
 
     def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
-        if self._senses is not None:
-            self._senses.take_sample(at, sample)
+        if self._signals is not None:
+            self._signals.take_sample(at, sample)
 
     def close(self) -> None:
         if self._probe is not None:
             self._probe.close()
             self.left = self._probe.leftover
-        self._cleared |= self._senses is not None
-        self._probe = self._senses = None
+        self._cleared |= self._signals is not None
+        self._probe = self._signals = None
 
     def _opened(self, run: RunState, state: ClusterState) -> Signals:
-        if self._senses is None:
+        if self._signals is None:
             involved = {b for m in run.moves for b in (*m.move.before, *m.move.after)}
             self._probe = self._open_probe(sorted(involved & alive_ids(state)))
-            self._senses = Signals(self._probe)
+            self._signals = Signals(self._probe)
             self._since = self._clock.monotonic()
-        return self._senses
+        return self._signals

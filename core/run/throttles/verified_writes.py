@@ -22,23 +22,36 @@ from core.cluster.kafka_errors import (
 )
 from core.plan.plan import Move
 from core.run.backoff import Backoff
-from core.run.journal import throttle_values as throttle
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import (
     ALL,
     LISTS,
+    RATES,
+    Configs,
     Key,
     ListIntent,
     ListKey,
     RateIntent,
+    as_rate,
     entries,
+    is_as_found,
+    is_ours,
+    list_now,
     own_list,
+    own_rate,
+    stands,
 )
 from core.run.steps import LostPairs, LostRate
-from core.run.throttles import changes as intents
-from core.run.throttles.changes import READ_BACK_SECONDS, missing_changes
+from core.run.throttles.changes import (
+    READ_BACK_SECONDS,
+    intend_rates,
+    list_changes,
+    missing_changes,
+    not_in_force,
+    rate_changes,
+)
 from core.run.throttles.rules import is_freed, lost_rate
 
 LAG_SECONDS = 1.0
@@ -113,7 +126,7 @@ class Refusal:
     """The same is worth asking again: nothing speaks against it for good."""
     unanswered: bool = False
     """Some of it may act late."""
-    unread: bool = False
+    not_shown: bool = False
     """All of it was taken, and some is not there: somebody may have changed it right after."""
     values: frozenset[Resource] = frozenset()
     """What was refused for the value that it was to have."""
@@ -125,7 +138,7 @@ class VerifiedThrottles:
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
         self._batches = Backoff[int](clock)
-        self.unread: set[int] = set()
+        self.not_shown: set[int] = set()
         self._unwritten: Counter[Key | ListKey] = Counter()
         """How often what somebody deletes has been put back since that was last journalled."""
 
@@ -151,10 +164,10 @@ class VerifiedThrottles:
 
         A cluster that takes them and never shows them would be asked for ever.
         """
-        if not refusal.unread:
+        if not refusal.not_shown:
             return refusal.passing
-        again = batch not in self.unread
-        self.unread.add(batch)
+        again = batch not in self.not_shown
+        self.not_shown.add(batch)
         return again
 
     def wait_to_retry(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
@@ -215,7 +228,7 @@ class VerifiedThrottles:
                 continue
             gone = tuple(pair for pair in lost.pairs if pair not in there)
             if gone:
-                prior = throttle.list_now(lost.prior, there)
+                prior = list_now(lost.prior, there)
                 sure.append(replace(lost, pairs=gone, prior=prior))
         return tuple(sure)
 
@@ -230,7 +243,7 @@ class VerifiedThrottles:
             if rate.rate_bytes_per_s is None:
                 stale = is_freed(self._state, rate, answer)
             else:
-                stale = not (throttle.is_ours(rate, answer) or throttle.is_as_found(rate, answer))
+                stale = not (is_ours(rate, answer) or is_as_found(rate, answer))
             if stale:
                 changed.add((rate.broker, rate.side))
         answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
@@ -250,7 +263,7 @@ class VerifiedThrottles:
         lost: dict[Key, LostRate] = {}
         for key, intent in held.items():
             answer = found[Resource.broker(key[0])]
-            if not isinstance(answer, Fault) and not throttle.stands(intent, answer):
+            if not isinstance(answer, Fault) and not stands(intent, answer):
                 lost[key] = lost_rate(self._state, key, answer)
         if lost:
             self.note_lost(tuple(lost.values()), ())
@@ -269,10 +282,10 @@ class VerifiedThrottles:
             answer, intent = found[Resource.broker(key[0])], rates[key]
             if isinstance(answer, Fault):
                 continue
-            now = throttle.as_rate(throttle.own_rate(answer, key[1]))
+            now = as_rate(own_rate(answer, key[1]))
             if now in intent.perhaps:
                 kept[key] = now
-            elif key in self._state.rate_control.rates and throttle.is_as_found(intent, answer):
+            elif key in self._state.rate_control.rates and is_as_found(intent, answer):
                 kept[key] = None
         if kept:
             refused = [
@@ -283,10 +296,10 @@ class VerifiedThrottles:
         return set(kept)
 
     def desired_rates(
-        self, moves: list[Move], found: throttle.Configs, known: Collection[Key]
+        self, moves: list[Move], found: Configs, known: Collection[Key]
     ) -> tuple[RateIntent, ...]:
         run = self._state
-        return intents.intend_rates(
+        return intend_rates(
             moves,
             run.rate_control.first_bytes_per_s,
             found,
@@ -300,7 +313,7 @@ class VerifiedThrottles:
         self, lists: Collection[ListIntent], rates: Collection[RateIntent]
     ) -> Refusal | None:
         """Set throttles and read them back; return why they are not in force, or None."""
-        for changes in (intents.list_changes(lists), intents.rate_changes(rates)):
+        for changes in (list_changes(lists), rate_changes(rates)):
             faults = self.alter(changes)
             if faults:
                 unknown = frozenset(r for r, fault in faults.items() if is_transient(fault))
@@ -312,12 +325,12 @@ class VerifiedThrottles:
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         topics, brokers = [i.topic for i in lists], [r.broker for r in rates]
         while True:
-            off = intents.not_in_force(lists, rates, self.fetch_configs(topics, brokers))
+            off = not_in_force(lists, rates, self.fetch_configs(topics, brokers))
             if not off:
                 return None
             if self._clock.monotonic() >= deadline:
                 why = f"throttles were set but do not read back: {', '.join(off)}"
-                return Refusal(why, unread=True)
+                return Refusal(why, not_shown=True)
             self._clock.sleep(0.05)
 
     def fetch_lists(
@@ -331,7 +344,7 @@ class VerifiedThrottles:
         """Return the lists of topics and the rates of brokers as they are shown now."""
         asked = (
             ([Resource.topic(topic) for topic in sorted(set(topics))], LISTS),
-            ([Resource.broker(broker) for broker in sorted(set(brokers))], throttle.RATES),
+            ([Resource.broker(broker) for broker in sorted(set(brokers))], RATES),
         )
         found: dict[Resource, Any] = {}
         for resources, names in asked:

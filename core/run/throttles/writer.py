@@ -1,6 +1,6 @@
 """Writes a run's throttles into the cluster: each intent journalled, each change read back.
 
-`desired` says what to set, `release` what puts it back exactly.
+`changes` says what to set, and what restores it exactly.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from core.cluster.configs import ConfigChange, Resource, ResourceKind
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.errors import AccessDeniedError
 from core.plan.copies import Side
-from core.run.journal import throttle_values as throttle
 from core.run.journal.held_throttles import BatchThrottles
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import ALL, Key, ListIntent, entries
+from core.run.journal.throttle_values import ALL, LISTED, Key, ListIntent, entries, own_list, stands
 from core.run.steps import IntendThrottles, Observation, SetThrottles
-from core.run.throttles import changes as intents
-from core.run.throttles import changes as putting_back
+from core.run.throttles.changes import intend_lists, limited, restore_changes, subtract_changes
 from core.run.throttles.restorer import Lists, ThrottleRestorer, lists_to_json
 from core.run.throttles.rules import lost_rate, note_drift, required_lists
 from core.run.throttles.verified_writes import (
@@ -74,11 +72,11 @@ class ThrottleWriter:
         """Journal the lists of these moves, and the rates of all that is left of the batch."""
         beginning = [self._state.moves[index].move for index in indices]
         moves = [m.move for m in self._left_of(batch)]
-        found = self._verified.fetch_configs(*intents.limited(moves, observed.alive))
+        found = self._verified.fetch_configs(*limited(moves, observed.alive))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
         copying = sorted({move.tp.topic for move in beginning if move.moves_data})
         held, silent_broker = self._verified.fetch_lists(
-            (topic, side) for topic in copying for side in throttle.LISTED
+            (topic, side) for topic in copying for side in LISTED
         )
         faults |= silent_broker
         if (
@@ -93,7 +91,7 @@ class ThrottleWriter:
             self._later(batch, indices, first_fault("reading", faults))
             return
         ours, left = self._state.throttles.lists, self._state.throttles.lists_left
-        lists = intents.intend_lists(beginning, found, ours, held, left)
+        lists = intend_lists(beginning, found, ours, held, left)
         rates = self._verified.desired_rates(moves, found, self._state.throttles.rates)
         self._recorder.write(
             Kind.THROTTLE_INTENT,
@@ -117,7 +115,7 @@ class ThrottleWriter:
             late = [[r.broker, r.side.value] for r in down]
             self._recorder.write(Kind.THROTTLE_SET, batch=batch, **{"late": late} if late else {})
             self._verified.clear_backoff(batch)
-            self._verified.unread.discard(batch)
+            self._verified.not_shown.discard(batch)
         elif self._are_in_flight(intent.moves):
             self._verified.back_off(batch, refusal.why)
         elif self._verified.is_worth_retry(batch, refusal):
@@ -199,7 +197,7 @@ class ThrottleWriter:
         lost = {
             key: lost_rate(self._state, key, found[Resource.broker(key[0])])
             for key, _ in wanted
-            if not throttle.stands(ours[key], found[Resource.broker(key[0])])
+            if not stands(ours[key], found[Resource.broker(key[0])])
         }
         if lost:
             self._verified.note_lost(tuple(lost.values()), ())
@@ -274,9 +272,9 @@ class ThrottleWriter:
         for i in intent.lists:
             there = held.get((i.topic, i.side))
             if there is not None:
-                changes += putting_back.subtract_changes(i, i.pairs, there, unverified=True)
+                changes += subtract_changes(i, i.pairs, there, unverified=True)
         for r in intent.rates:
-            changes += putting_back.restore_changes(r, found, unverified=True)
+            changes += restore_changes(r, found, unverified=True)
         with suppress(AccessDeniedError):
             self._verified.alter(changes)
 
@@ -287,4 +285,4 @@ class ThrottleWriter:
 
 def _holds_all(answer: Any, side: Side) -> bool:
     """Return whether a topic's list is `*`; one that was not read is not."""
-    return not isinstance(answer, Fault) and ALL in entries(throttle.own_list(answer, side))
+    return not isinstance(answer, Fault) and ALL in entries(own_list(answer, side))

@@ -78,7 +78,7 @@ def test_what_makes_sense_is_in_the_journal_with_who_asked(
     asked = ask(kind, **payload)
     (found,) = journal.requests()
     assert (found.seq, found.kind) == (asked.seq, kind)
-    assert not asked.waits
+    assert not asked.is_waiting
     assert {key: found.payload[key] for key in payload if key != "allow"} == {
         key: value for key, value in payload.items() if key != "allow"
     }
@@ -192,7 +192,7 @@ def test_a_rollback_may_be_asked_for_again_once_it_was_cancelled(ask: Ask) -> No
 
 def test_while_the_process_is_down_a_request_waits(journal: Journal, ask: Ask) -> None:
     journal.write(NOON, Kind.CRASHED, {"why": "of an error of its own"})
-    assert ask("pause").waits
+    assert ask("pause").is_waiting
     assert [found.kind for found in journal.requests()] == ["pause"]
 
 

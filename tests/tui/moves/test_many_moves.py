@@ -22,7 +22,7 @@ from pictures import (
 )
 from textual.widgets import Static
 
-from core.run.control import Asked
+from core.run.control import SentRequest
 from core.run.journal.rates import RateBounds
 from core.run.reporting.views import MoveProgress, MoveStatus, RunView
 from tui.moves import requests as module
@@ -38,9 +38,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """Record what would be asked for instead of asking."""
     calls: list[tuple[str, Any]] = []
 
-    def ask(cluster_id: str, run: str, kind: str, payload: Mapping[str, Any]) -> Asked:
+    def ask(cluster_id: str, run: str, kind: str, payload: Mapping[str, Any]) -> SentRequest:
         calls.append((kind, dict(payload)))
-        return Asked(run, len(calls), kind, waits=False)
+        return SentRequest(run, len(calls), kind, waits=False)
 
     monkeypatch.setattr(module, "request", ask)
     return calls

@@ -227,15 +227,15 @@ class Executor:
             seen,
             now=self._clock.now(),
             since_submission_seconds=since,
-            backing_off=self._verified.backing_off,
-            left_alone=self._restorer.left_alone,
-            moves_left=self._mover.left_alone,
-            retention_left=self._retention.left_alone,
+            backing_off=self._verified.backoff.now,
+            left_alone=self._restorer.backoff.now,
+            moves_left=self._mover.backoff.now,
+            retention_left=self._retention.backoff.now,
             arrived=self._sampler.arrived,
             disks=self._sampler.disks,
             locations=self._log_dirs.look(self.state, seen.alive),
             unplaced=self._log_dirs.unplaced,
-            dirs_left_alone=self._log_dirs.left_alone,
+            dirs_left_alone=self._log_dirs.backoff.now,
             shorter=self._retention.shorter,
         )
         return self._signal_monitor.look(self.state, observed, self._observer.state)
@@ -246,8 +246,8 @@ class Executor:
         again = step == self._last_step or self._is_another_try(step)
         again |= isinstance(step, IntendThrottles | SetThrottles | IntendRates | SetRates)
         throttles = RemovePairs | RestoreRates | SuspendPairs | ReinstatePairs
-        again |= isinstance(step, throttles) and self._restorer.has_refusals
-        again |= isinstance(step, RestoreRetention) and self._retention.has_refusals
+        again |= isinstance(step, throttles) and bool(self._restorer.backoff)
+        again |= isinstance(step, RestoreRetention) and bool(self._retention.backoff)
         if not isinstance(step, Poll | NoteEnded | ChangeRates | End) and not again:
             self._recorder.note_waiting("")
         match step:
@@ -322,7 +322,7 @@ class Executor:
             case Submit((first, *_)):
                 return self.state.moves[first].phase.in_flight
             case Cancel((first, *_)) | Reorder((first, *_)):
-                return self._mover.was_refused(first)
+                return self.state.moves[first].move.tp in self._mover.backoff
             case ElectLeaders((first, *_)):
                 return self.state.moves[first].elections > 0
             case _:

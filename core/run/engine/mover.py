@@ -47,15 +47,10 @@ class LogDirMover:
         self._locations: dict[Place, ReplicaLocation] = {}
         self._unplaced: dict[Place, tuple[str, float]] = {}
         self._due = 0.0
-        self._alone = Backoff[Place](clock)
+        self.backoff = Backoff[Place](clock)
         self._intended: dict[Place, str] = {}
         """What this process has journalled as intended, and brokers were asked for last."""
         self._taken: dict[Place, str] = {}
-
-    @property
-    def left_alone(self) -> dict[Place, str]:
-        """Return which replicas' moves were not taken and are left alone for now, and why."""
-        return self._alone.now
 
     @property
     def unplaced(self) -> dict[Place, str]:
@@ -125,7 +120,7 @@ class LogDirMover:
             elif fault is None:
                 done.append([index, broker, path])
                 self._taken[place] = path
-                self._alone.taken(place)
+                self.backoff.taken(place)
             elif may_pass(fault):
                 self._rest(place, f"{tp}: {why}")
             else:
@@ -136,7 +131,7 @@ class LogDirMover:
     def _rest(self, place: Place, why: str, longest: float = MAX_DIR_RETRY_SECONDS) -> None:
         why = f"{why}: asked again"
         self._recorder.note_waiting(why)
-        self._alone.refused(place, why, MIN_DIR_RETRY_SECONDS, longest)
+        self.backoff.refused(place, why, MIN_DIR_RETRY_SECONDS, longest)
 
 
 def _place(run: RunState, index: int, broker: int) -> Place:
@@ -175,21 +170,12 @@ class Mover:
         self._client, self._clock, self._recorder = client, clock, recorder
         self.submitted = clock.monotonic()
         """When this process last submitted something."""
-        self._alone = Backoff[TopicPartition](clock)
+        self.backoff = Backoff[TopicPartition](clock)
         self._reordering: tuple[int, ...] = ()
 
     @property
     def state(self) -> RunState:
         return self._recorder.state
-
-    @property
-    def left_alone(self) -> dict[TopicPartition, str]:
-        """Return which partitions were not taken back and are left alone for now, and why."""
-        return self._alone.now
-
-    def was_refused(self, index: int) -> bool:
-        """Return whether a move was not taken back when that was last tried."""
-        return self.state.moves[index].move.tp in self._alone
 
     def submit(self, moves: tuple[int, ...]) -> None:
         """Submit moves. What is put off over and over is journalled no more, but for news."""
@@ -314,7 +300,7 @@ class Mover:
             for tp, fault in answers.items()
             if fault is not None and not is_settled(fault)
         }
-        self._alone.tried(answers, refused)
+        self.backoff.tried(answers, refused)
         if refused:
             self._recorder.note_waiting(next(iter(refused.values())))
 

@@ -57,11 +57,6 @@ class ThrottleRestorer:
     def _state(self) -> RunState:
         return self._recorder.state
 
-    @property
-    def left_alone(self) -> dict[Resource, str]:
-        """Return what could not be changed as it should and is left alone for now, and why."""
-        return self.backoff.now
-
     def remove_pairs(self, lists: Lists) -> None:
         """Take pairs out of their lists, and unset those that were unset before.
 
@@ -203,11 +198,6 @@ class ThrottleRestorer:
         left = (change for change in changes if change.resource not in failed)
         unseen = await_shown(self._back, self._clock, left)
         return failed | {change.resource: "it does not show yet" for change in unseen}
-
-    @property
-    def has_refusals(self) -> bool:
-        """Return whether something was refused when it was last tried."""
-        return bool(self.backoff)
 
     def _leave_alone(self, tried: Collection[Resource], failed: Mapping[Resource, str]) -> None:
         """Let all else go on before what could not be put back is asked again."""

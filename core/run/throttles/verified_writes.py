@@ -137,7 +137,7 @@ class VerifiedThrottles:
 
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
-        self._batches = Backoff[int](clock)
+        self.backoff = Backoff[int](clock)
         self.not_shown: set[int] = set()
         self._unwritten: Counter[Key | ListKey] = Counter()
         """How often what somebody deletes has been put back since that was last journalled."""
@@ -146,18 +146,10 @@ class VerifiedThrottles:
     def _state(self) -> RunState:
         return self._recorder.state
 
-    @property
-    def backing_off(self) -> dict[int, str]:
-        """Return which batches' limits were refused and are left alone for now, and why."""
-        return self._batches.now
-
     def back_off(self, batch: int, why: str) -> None:
         """Say what moves in flight lack, and let all else go on before it is asked again."""
         self._recorder.note_waiting(why)
-        self._batches.refused(batch, why, RETURNED_SECONDS, MAX_REST_SECONDS)
-
-    def clear_backoff(self, batch: int) -> None:
-        self._batches.taken(batch)
+        self.backoff.refused(batch, why, RETURNED_SECONDS, MAX_REST_SECONDS)
 
     def is_worth_retry(self, batch: int, refusal: Refusal) -> bool:
         """Return whether a batch's limits are to be set again: once more where they were taken.

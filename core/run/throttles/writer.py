@@ -114,7 +114,7 @@ class ThrottleWriter:
         if refusal is None:
             late = [[r.broker, r.side.value] for r in down]
             self._recorder.write(Kind.THROTTLE_SET, batch=batch, **{"late": late} if late else {})
-            self._verified.clear_backoff(batch)
+            self._verified.backoff.taken(batch)
             self._verified.not_shown.discard(batch)
         elif self._are_in_flight(intent.moves):
             self._verified.back_off(batch, refusal.why)
@@ -172,7 +172,7 @@ class ThrottleWriter:
         elif refusal is None and keys:
             rates = [[broker, side.value] for broker, side in keys]
             self._recorder.write(Kind.RATE_SET, batch=batch, rates=rates)
-            self._verified.clear_backoff(batch)
+            self._verified.backoff.taken(batch)
 
     def _later(self, batch: int, indices: Iterable[int], why: str) -> None:
         """Moves that fly go on without a limit until it can be set; others do not begin."""

@@ -346,7 +346,7 @@ def _added(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
         yield f"{run.moves[index].move.tp} does not go elsewhere: {why}", Level.ACT
 
 
-def _named_moves(indices: Iterable[int], run: RunState) -> str:
+def _named_moves(indices: Iterable[Any], run: RunState) -> str:
     """Return the partitions of moves, the first few by name; anybody may ask for one of none."""
     known = range(len(run.moves))
     return _named([str(run.moves[i].move.tp) if i in known else f"move {i}" for i in indices])

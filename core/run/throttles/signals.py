@@ -45,8 +45,11 @@ class Probe(Protocol):
     @property
     def trouble(self) -> str: ...
     @property
+    def leftover(self) -> str: ...
+    @property
     def replicas_by_broker(self) -> Mapping[int, tuple[int, ...]]: ...
     def windows(self) -> dict[int, tuple[LatencyWindow, ...]]: ...
+    def close(self) -> None: ...
 
 
 class Signals:
@@ -193,16 +196,7 @@ MEASURE_SECONDS = 45.0
 """How long a run waits for what producers wait before it; then what is known must do."""
 
 
-class ClosableProbe(Probe, Protocol):
-    """A probe that can be closed; see core.cluster.probe.produce_latency."""
-
-    @property
-    def leftover(self) -> str: ...
-
-    def close(self) -> None: ...
-
-
-OpenProbe = Callable[[Sequence[int]], ClosableProbe | None]
+OpenProbe = Callable[[Sequence[int]], Probe | None]
 """Opens a probe of these brokers; None where nothing can be probed."""
 
 
@@ -211,7 +205,7 @@ class SignalMonitor:
 
     def __init__(self, open_probe: OpenProbe, clock: Clock) -> None:
         self._open_probe, self._clock = open_probe, clock
-        self._probe: ClosableProbe | None = None
+        self._probe: Probe | None = None
         self._signals: Signals | None = None
         self._since = 0.0
         self._cleared = False

@@ -80,7 +80,7 @@ def test_a_run_is_created_by_the_clock_that_it_lives_by(
 def test_a_bug_that_ends_the_process_is_in_the_journal_in_one_sentence(
     connected: Faulty, start: Start
 ) -> None:
-    run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
+    run = start(connected.client, {("t", 0): (1, 3)})
     calls: list[int] = []
 
     def breaks(real: Any) -> Any:
@@ -109,7 +109,7 @@ def test_a_bug_that_ends_the_process_is_in_the_journal_in_one_sentence(
 def test_an_error_that_no_step_expects_is_in_the_journal_too(
     connected: Faulty, start: Start
 ) -> None:
-    run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
+    run = start(connected.client, {("t", 0): (1, 3)})
     run.until(lambda _: run.state.preflight)
 
     def dies(real: Any) -> Any:
@@ -125,7 +125,7 @@ def test_an_error_that_no_step_expects_is_in_the_journal_too(
 def test_a_run_that_could_not_begin_has_failed(
     connected: Faulty, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
+    run = start(connected.client, {("t", 0): (1, 3)})
 
     def nobody(address: Address) -> Connection:
         raise UnreachableError("Nothing answers there.")
@@ -198,7 +198,7 @@ def test_no_run_starts_beside_one_whose_journal_cannot_be_read(
     connected: Faulty, start: Start, begin: Callable[[], str]
 ) -> None:
     """It may have died in the middle of its work."""
-    run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
+    run = start(connected.client, {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll))
     run.journal.close()
     run.path.write_text("not a journal at all")

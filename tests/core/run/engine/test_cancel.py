@@ -131,12 +131,11 @@ TP = TopicPartition("t", 0)
 
 def overridden(start: Start) -> Run:
     """Return a run whose move somebody has overridden twice, so that only a cancel ends it."""
-    client = cluster({"t": [(1, 2)]}, size_bytes=600 * MB)
-    run = start(client, {("t", 0): (3, 2)})
+    run = start(size_bytes=600 * MB)
     run.until(submitted)
     spend(run, 3)
-    client.alter_reassignments({TP: (4, 2)})
-    client.alter_reassignments({TP: (3, 2)})
+    run.client.alter_reassignments({TP: (4, 2)})
+    run.client.alter_reassignments({TP: (3, 2)})
     return run
 
 
@@ -177,17 +176,16 @@ def test_the_replicas_of_before_are_put_back_by_the_process_after_one_that_died_
 
 
 def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start: Start) -> None:
-    client = cluster({"t": [(2, 1)]}, size_bytes=600 * MB)
-    run = start(client, {("t", 0): (3, 1)})
-    old = client.describe_cluster()
+    run = start(cluster({"t": [(2, 1)]}, size_bytes=600 * MB), {("t", 0): (3, 1)})
+    old = run.client.describe_cluster()
     run.until(submitted)
     spend(run, 3)
     run.cancel()
     run.until(lambda step: isinstance(step, Cancel))
-    fresh_at = client.elapsed_seconds + 1
+    fresh_at = run.client.elapsed_seconds + 1
 
     def lagging(real: Any) -> Any:
-        return old if client.elapsed_seconds < fresh_at else real()
+        return old if run.client.elapsed_seconds < fresh_at else real()
 
     run.faulty.replaced = {"describe_cluster": lagging}
     assert run.to_the_end(600) is Outcome.CANCELLED

@@ -160,8 +160,7 @@ def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
     start: Start, theirs: str | None
 ) -> None:
     """Seen on real brokers: the run had ended at once, and left its other moves undone."""
-    client = cluster(TWO)
-    run = start(client, TARGETS)
+    run = start(cluster(TWO), TARGETS)
     changed: list[ConfigChange] = []
 
     def overtaken(real: Callable[..., Any], changes: Any) -> Any:
@@ -170,7 +169,7 @@ def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
         if rates and not changed:
             op = ConfigOp.DELETE if theirs is None else ConfigOp.SET
             changed.append(ConfigChange(rates[0].resource, FOLLOWER_RATE, op, theirs))
-            client.alter_configs(changed)
+            run.client.alter_configs(changed)
         return answer
 
     run.faulty.replaced["alter_configs"] = overtaken
@@ -178,7 +177,7 @@ def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
     resource = changed[0].resource
     if theirs is not None:
         run.found[resource] |= {FOLLOWER_RATE: ConfigValue(theirs, ConfigSource.BROKER)}
-    assert throttles(client) == run.found
+    assert throttles(run.client) == run.found
 
 
 @pytest.mark.parametrize("resource", [T, Resource.broker(4)], ids=["list", "rate"])

@@ -16,7 +16,6 @@ from run_help import (
     ask,
     cluster,
     own,
-    plan_of,
     spend,
     submitted,
 )
@@ -124,12 +123,7 @@ def _failing_on(broker: int) -> Callable[..., Any]:
 
 def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Start) -> None:
 
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB)
-    run = start(
-        client,
-        plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}),
-        batch_size=1,
-    )
+    run = start(count=2, size_bytes=100 * MB, batch_size=1)
     run.until(submitted)
     run.faulty.replaced["describe_log_dirs"] = _failing_on(3)
     run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.state.waiting)

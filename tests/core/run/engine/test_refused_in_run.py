@@ -235,9 +235,7 @@ TP = TopicPartition("t", 0)
 
 def until_lost(start: Start, count: int = 1, **options: Any) -> Run:
     """Return a run whose submission is lost without an answer."""
-    client = cluster({"t": [(1, 2)] * count}, size_bytes=60 * MB)
-    targets = {("t", p): (3, 2) for p in range(count)}
-    run = start(client, targets, **options)
+    run = start(count=count, size_bytes=60 * MB, **options)
     put_off = dict.fromkeys((TopicPartition("t", p) for p in range(count)), Fault("TIMED_OUT"))
     run.faulty.replaced["alter_reassignments"] = lambda real, targets: put_off
     run.until(submitted)
@@ -246,8 +244,7 @@ def until_lost(start: Start, count: int = 1, **options: Any) -> Run:
 
 
 def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Start) -> None:
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=600 * MB)
-    run = start(client, {("t", p): (3, 2) for p in range(2)})
+    run = start(count=2, size_bytes=600 * MB)
 
     def half(real: Callable[..., Any], targets: Any) -> Any:
         other = TopicPartition("t", 1)
@@ -258,8 +255,8 @@ def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Sta
 
     run.faulty.replaced["alter_reassignments"] = half
     run.until(submitted)
-    client.cancel_reassignments([TP])
-    client.alter_reassignments({TP: (5, 6)})
+    run.client.cancel_reassignments([TP])
+    run.client.alter_reassignments({TP: (5, 6)})
     run.until(lambda step: isinstance(step, NoteEnded))
     assert run.state.stopped
     run.faulty.replaced.clear()

@@ -237,7 +237,7 @@ TO_4 = {("t", 0): (4, 2), ("t", 1): (2, 4)}
 def test_the_report_of_a_run_that_is_done(start: Start) -> None:
     client = cluster(TWO_PARTITIONS)
     set_config(client, Resource.broker(4), FOLLOWER_RATE, str(9 * MB))
-    run = start(client, plan_of(client, TO_4), cluster_name="prod-eu")
+    run = start(client, TO_4, cluster_name="prod-eu")
     assert run.to_the_end() is Outcome.DONE
     text = markdown(read_journal(run.view().cluster_id, run.view().run))
     for words in (
@@ -288,8 +288,7 @@ def test_the_report_tells_all_that_was_asked_for(start: Start) -> None:
 
 
 def test_the_report_of_a_run_that_died_says_what_it_left(start: Start) -> None:
-    client = cluster(TWO_PARTITIONS)
-    run = start(client, plan_of(client, TO_4))
+    run = start(cluster(TWO_PARTITIONS), TO_4)
     run.until(lambda step: isinstance(step, Poll))
     look = read_journal(run.view().cluster_id, run.view().run)
     assert "still set" in markdown(look)

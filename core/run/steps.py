@@ -14,7 +14,7 @@ from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.move_state import Outcome, Phase, Role, move_to_json
 from core.run.journal.produce_latency import BaselineMeasurement, SideObservation
-from core.run.journal.throttle_values import Configs, Key
+from core.run.journal.throttle_values import Configs, Key, ListKey
 
 SETTLE_SECONDS = 3.0
 """How long a strange sight must last before it is believed: brokers lag behind the controller."""
@@ -165,6 +165,10 @@ class LostRate:
     again: bool = False
     """It was somebody else's for a while, and is ours again."""
 
+    @property
+    def key(self) -> Key:
+        return self.broker, self.side
+
     def to_json(self) -> dict[str, Any]:
         return {
             "broker": self.broker,
@@ -185,6 +189,10 @@ class LostPairs:
     side: Side
     prior: str | None
     pairs: tuple[str, ...]
+
+    @property
+    def key(self) -> ListKey:
+        return self.topic, self.side
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -77,7 +77,7 @@ class HeldThrottles:
         )
         self.batches[p["batch"]] = batch
         for intent in batch.lists:
-            key = intent.topic, intent.side
+            key = intent.key
             known = self.lists.get(key)
             self.lists[key] = known.joined(intent) if known else intent
             self.lists_due.add(key)
@@ -91,15 +91,11 @@ class HeldThrottles:
         return replace(
             intended,
             lists=tuple(
-                replace(i, pairs=tuple(pair for pair in i.pairs if pair in held[i.topic, i.side]))
+                replace(i, pairs=tuple(pair for pair in i.pairs if pair in held[i.key]))
                 for i in intended.lists
-                if (i.topic, i.side) in held
+                if i.key in held
             ),
-            rates=tuple(
-                self.rates[r.broker, r.side]
-                for r in intended.rates
-                if (r.broker, r.side) in self.rates
-            ),
+            rates=tuple(self.rates[r.key] for r in intended.rates if r.key in self.rates),
         )
 
     def throttles_are_set(self, p: Mapping[str, Any]) -> tuple[RateIntent, ...]:
@@ -110,10 +106,10 @@ class HeldThrottles:
         throttle = self.batches[p["batch"]]
         late = {(broker, Side(side)) for broker, side in p.get("late", ())}
         throttle.set = True
-        self.lists_due -= {(i.topic, i.side) for i in throttle.lists}
-        rates = tuple(r for r in throttle.rates if (r.broker, r.side) not in late)
+        self.lists_due -= {i.key for i in throttle.lists}
+        rates = tuple(r for r in throttle.rates if r.key not in late)
         for rate in rates:
-            self.rates_due.pop((rate.broker, rate.side), None)
+            self.rates_due.pop(rate.key, None)
         return rates
 
     def throttles_failed(self, p: Mapping[str, Any]) -> None:
@@ -238,8 +234,8 @@ class HeldThrottles:
 
     def _due(self, rates: Iterable[RateIntent]) -> None:
         for rate in rates:
-            self.rates[rate.broker, rate.side] = rate
+            self.rates[rate.key] = rate
             if rate.rate_bytes_per_s is not None:
-                self.rates_due[rate.broker, rate.side] = rate
+                self.rates_due[rate.key] = rate
             else:
-                self.rates_due.pop((rate.broker, rate.side), None)
+                self.rates_due.pop(rate.key, None)

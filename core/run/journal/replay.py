@@ -114,7 +114,7 @@ def fold_record(run: RunState, record: Record) -> None:
             _keep(run, record)
         case Kind.THROTTLE_SET:
             rates = run.throttles.throttles_are_set(p)
-            ours = [(r.broker, r.side) for r in rates if r.rate_bytes_per_s is not None]
+            ours = [r.key for r in rates if r.rate_bytes_per_s is not None]
             _in_force(run, ours, record.at)
         case Kind.THROTTLE_FAILED:
             run.stopped = p["why"]

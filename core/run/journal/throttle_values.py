@@ -80,6 +80,10 @@ class ListIntent:
     """The topic's own value before us, "" when set to nothing, None when unset."""
     pairs: tuple[str, ...]
 
+    @property
+    def key(self) -> ListKey:
+        return self.topic, self.side
+
     def joined(self, later: ListIntent) -> ListIntent:
         """Return this intent with a later batch's pairs; how it was found stays the first."""
         new = tuple(pair for pair in later.pairs if pair not in self.pairs)
@@ -115,6 +119,10 @@ class RateIntent:
     """Other rates of ours that may be in force, while one is changed."""
     ours: RateIntent | None = None
     """What was ours until somebody changed it: where its rate shows again, it is ours again."""
+
+    @property
+    def key(self) -> Key:
+        return self.broker, self.side
 
     @property
     def dynamic(self) -> bool:

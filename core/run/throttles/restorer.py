@@ -149,11 +149,9 @@ class ThrottleRestorer:
         )
         found = dict(self._back.describe_configs(brokers, RATES))
         once_more = self._once_more(intents, found)
-        intents = [i for i in intents if (i.broker, i.side) not in once_more]
+        intents = [i for i in intents if i.key not in once_more]
         due = self._state.throttles.rates_due  # set perhaps, though not seen: brokers lag
-        changes = {
-            i: restore_changes(i, found, unverified=(i.broker, i.side) in due) for i in intents
-        }
+        changes = {i: restore_changes(i, found, unverified=i.key in due) for i in intents}
         flat = [change for of_one in changes.values() for change in of_one]
         failed = self.apply_restoring(flat, found)
         done = [
@@ -176,7 +174,7 @@ class ThrottleRestorer:
 
         Another run on the same brokers that ends when ours does puts back what it found: our rate.
         """
-        others = {(i.broker, i.side) for i in intents if _is_foreign(i, found)}
+        others = {i.key for i in intents if _is_foreign(i, found)}
         new = others - self._last_bytes
         self._last_bytes |= others
         return {

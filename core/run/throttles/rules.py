@@ -75,7 +75,7 @@ def _lost_rates(run: RunState, observed: Observation) -> Iterator[LostRate]:
 def is_freed(run: RunState, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a lower rate that was kept limits no longer as it did when it was found."""
     kept = intent.found_bytes_per_s
-    most = run.requested_rate((intent.broker, intent.side))
+    most = run.requested_rate(intent.key)
     if kept is None or kept > most:
         return False
     found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))

@@ -6,7 +6,7 @@ Whatever was read earlier decides nothing: somebody else may have changed it sin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -177,7 +177,9 @@ class VerifiedThrottles:
         lists = self._lost_for_sure(lists)
         if not (rates or lists):
             return False
-        times = {key: self._times(key) for key in _keys(rates, lists)}
+        keys: list[Key | ListKey] = [lost.key for lost in rates]
+        keys += [lost.key for lost in lists]
+        times = {key: self._times(key) for key in keys}
         if all(n & (n - 1) for n in times.values()) and self._mend_as_before(rates, lists):
             self._unwritten.update(times.keys())
             return True
@@ -185,8 +187,8 @@ class VerifiedThrottles:
             self._unwritten.pop(key, None)
         self._recorder.record_outcome(
             Kind.DISTURBED,
-            rates=[lost.to_json() | {"times": times[lost.broker, lost.side]} for lost in rates],
-            lists=[lost.to_json() | {"times": times[lost.topic, lost.side]} for lost in lists],
+            rates=[lost.to_json() | {"times": times[lost.key]} for lost in rates],
+            lists=[lost.to_json() | {"times": times[lost.key]} for lost in lists],
             **({"editor": editor} if editor else {}),
         )
         return True
@@ -199,23 +201,23 @@ class VerifiedThrottles:
     def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[LostPairs]) -> bool:
         """Put back what was deleted, if the journal tells all of it already; return whether so."""
         for lost in rates:
-            known = self._state.throttles.rates[lost.broker, lost.side]
+            known = self._state.throttles.rates[lost.key]
             if not lost.mend or (known.prior, known.source) != (lost.prior, lost.source):
                 return False
         for gone in lists:
-            ours = self._state.throttles.lists.get((gone.topic, gone.side))
+            ours = self._state.throttles.lists.get(gone.key)
             if ours is None or ours.prior != gone.prior or not set(gone.pairs) <= set(ours.pairs):
                 return False
         pairs = [ListIntent(gone.topic, gone.side, gone.prior, gone.pairs) for gone in lists]
-        whole = [self._state.throttles.rates[lost.broker, lost.side] for lost in rates]
+        whole = [self._state.throttles.rates[lost.key] for lost in rates]
         return self.apply_and_verify(pairs, whole) is None
 
     def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
         """Return which pairs the controller does not hold either; a broker may be behind."""
-        held, failed = self.fetch_lists((lost.topic, lost.side) for lost in lists)
+        held, failed = self.fetch_lists(lost.key for lost in lists)
         sure = []
         for lost in lists:
-            there = held.get((lost.topic, lost.side))
+            there = held.get(lost.key)
             if there is None or Resource.topic(lost.topic) in failed or ALL in there:
                 continue
             gone = tuple(pair for pair in lost.pairs if pair not in there)
@@ -237,15 +239,11 @@ class VerifiedThrottles:
             else:
                 stale = not (is_ours(rate, answer) or is_as_found(rate, answer))
             if stale:
-                changed.add((rate.broker, rate.side))
+                changed.add(rate.key)
         answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
         known = self._state.throttles.rates.keys() - changed
         if changed:
-            anew = [
-                r
-                for r in self.desired_rates(moves, answered, known)
-                if (r.broker, r.side) in changed
-            ]
+            anew = [r for r in self.desired_rates(moves, answered, known) if r.key in changed]
             payload = [rate.to_json() for rate in anew]
             self._recorder.write(Kind.RATE_INTENT, batch=batch, rates=payload)
 
@@ -366,11 +364,6 @@ def await_shown(
 
 def faults_of(answers: Mapping[Resource, Fault | None]) -> dict[Resource, Fault]:
     return {r: fault for r, fault in answers.items() if fault is not None}
-
-
-def _keys(rates: Iterable[LostRate], lists: Iterable[LostPairs]) -> Iterator[Key | ListKey]:
-    yield from ((lost.broker, lost.side) for lost in rates)
-    yield from ((lost.topic, lost.side) for lost in lists)
 
 
 def first_fault(doing: str, faults: Mapping[Resource, Fault]) -> str:

@@ -266,11 +266,11 @@ class ThrottleWriter:
 
         What is refused here was refused before; what shows is given back step by step.
         """
-        held, _ = self._verified.fetch_lists((i.topic, i.side) for i in intent.lists)
+        held, _ = self._verified.fetch_lists(i.key for i in intent.lists)
         found = self._verified.fetch_configs(brokers=(rate.broker for rate in intent.rates))
         changes: list[ConfigChange] = []
         for i in intent.lists:
-            there = held.get((i.topic, i.side))
+            there = held.get(i.key)
             if there is not None:
                 changes += subtract_changes(i, i.pairs, there, unverified=True)
         for r in intent.rates:

@@ -14,10 +14,9 @@ from core.cluster.configs import ConfigChange, ConfigOp, Resource
 from core.cluster.kafka_errors import Fault, is_missing
 from core.plan.copies import Side
 from core.run.backoff import Backoff, with_denials_as_faults
-from core.run.journal.held_throttles import PairState
+from core.run.journal.held_throttles import HeldThrottles, PairState
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import (
     ALL,
     RATES,
@@ -54,8 +53,8 @@ class ThrottleRestorer:
         self._last_bytes: set[Key] = set()
 
     @property
-    def _state(self) -> RunState:
-        return self._recorder.state
+    def _throttles(self) -> HeldThrottles:
+        return self._recorder.state.throttles
 
     def remove_pairs(self, lists: Lists) -> None:
         """Take pairs out of their lists, and unset those that were unset before.
@@ -85,15 +84,13 @@ class ThrottleRestorer:
         changes: list[ConfigChange] = []
         missing: list[list[str]] = []
         for topic, side, pairs in lists:
-            intent, unverified = (
-                self._state.throttles.lists[topic, side],
-                self._not_described(topic, side, pairs),
-            )
+            intent = self._throttles.lists[topic, side]
+            unverified = self._not_described(topic, side, pairs)
             there = held.get((topic, side))
             if there is None:
                 continue
             changes += subtract_changes(intent, pairs, there, unverified=unverified)
-            ours = {p for p in pairs if (topic, side, p) not in self._state.throttles.away}
+            ours = {p for p in pairs if (topic, side, p) not in self._throttles.away}
             again = Resource.topic(topic) in self.backoff
             if not (unverified or again or ALL in there or ours <= there):
                 missing.append([topic, side.value])
@@ -104,7 +101,7 @@ class ThrottleRestorer:
 
         What they hold is asked right before, and of the controller: see `delete_changes`.
         """
-        known = self._state.throttles.lists
+        known = self._throttles.lists
         last = [(t, s) for t, s, pairs in lists if not known[t, s].without(pairs).pairs]
         filled = [key for key in last if known[key].prior != ""]
         held, failed = fetch_lists(self._back, self._clock, filled)
@@ -117,11 +114,10 @@ class ThrottleRestorer:
     def _not_described(self, topic: str, side: Side, pairs: Collection[str]) -> bool:
         """Return whether pairs may be in their list although they do not show."""
         putting = any(
-            self._state.throttles.away.get((topic, side, pair))
-            in (PairState.PUTTING, PairState.TAKING)
+            self._throttles.away.get((topic, side, pair)) in (PairState.PUTTING, PairState.TAKING)
             for pair in pairs
         )
-        return putting or (topic, side) in self._state.throttles.lists_due
+        return putting or (topic, side) in self._throttles.lists_due
 
     def suspend_pairs(self, lists: Lists, why: str) -> None:
         """Take pairs out of lists for a while; they stay ours."""
@@ -143,14 +139,14 @@ class ThrottleRestorer:
     def restore_rates(self, rates: tuple[Key, ...]) -> None:
         """Put rates back, each read right before: one that somebody has changed stays theirs."""
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
-        intents = [self._state.throttles.rates[key] for key in rates]
+        intents = [self._throttles.rates[key] for key in rates]
         self._recorder.intend_once(
             Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates]
         )
         found = dict(self._back.describe_configs(brokers, RATES))
         once_more = self._once_more(intents, found)
         intents = [i for i in intents if i.key not in once_more]
-        due = self._state.throttles.rates_due  # set perhaps, though not seen: brokers lag
+        due = self._throttles.rates_due  # set perhaps, though not seen: brokers lag
         changes = {i: restore_changes(i, found, unverified=i.key in due) for i in intents}
         flat = [change for of_one in changes.values() for change in of_one]
         failed = self.apply_restoring(flat, found)

@@ -22,6 +22,7 @@ from core.cluster.kafka_errors import (
 )
 from core.plan.plan import Move
 from core.run.backoff import Backoff
+from core.run.journal.held_throttles import HeldThrottles
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.run_state import RunState
@@ -146,6 +147,10 @@ class VerifiedThrottles:
     def _state(self) -> RunState:
         return self._recorder.state
 
+    @property
+    def _throttles(self) -> HeldThrottles:
+        return self._recorder.state.throttles
+
     def back_off(self, batch: int, why: str) -> None:
         """Say what moves in flight lack, and let all else go on before it is asked again."""
         self._recorder.note_waiting(why)
@@ -195,21 +200,21 @@ class VerifiedThrottles:
 
     def _times(self, key: Key | ListKey) -> int:
         """Return how often somebody has deleted this, since the run was last resumed."""
-        written = self._state.throttles.mends.get(key, 0)
+        written = self._throttles.mends.get(key, 0)
         return written + 1 + (self._unwritten[key] if written else 0)
 
     def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[LostPairs]) -> bool:
         """Put back what was deleted, if the journal tells all of it already; return whether so."""
         for lost in rates:
-            known = self._state.throttles.rates[lost.key]
+            known = self._throttles.rates[lost.key]
             if not lost.mend or (known.prior, known.source) != (lost.prior, lost.source):
                 return False
         for gone in lists:
-            ours = self._state.throttles.lists.get(gone.key)
+            ours = self._throttles.lists.get(gone.key)
             if ours is None or ours.prior != gone.prior or not set(gone.pairs) <= set(ours.pairs):
                 return False
         pairs = [ListIntent(gone.topic, gone.side, gone.prior, gone.pairs) for gone in lists]
-        whole = [self._state.throttles.rates[lost.key] for lost in rates]
+        whole = [self._throttles.rates[lost.key] for lost in rates]
         return self.apply_and_verify(pairs, whole) is None
 
     def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
@@ -241,7 +246,7 @@ class VerifiedThrottles:
             if stale:
                 changed.add(rate.key)
         answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
-        known = self._state.throttles.rates.keys() - changed
+        known = self._throttles.rates.keys() - changed
         if changed:
             anew = [r for r in self.desired_rates(moves, answered, known) if r.key in changed]
             payload = [rate.to_json() for rate in anew]
@@ -264,7 +269,7 @@ class VerifiedThrottles:
 
         Asked again, it would refuse them again, and all else would wait for that.
         """
-        rates = self._state.throttles.rates
+        rates = self._throttles.rates
         keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
         found = self.fetch_configs(brokers=(broker for broker, _ in keys))
         kept: dict[Key, int | None] = {}

@@ -15,7 +15,7 @@ from core.cluster.configs import ConfigChange, Resource, ResourceKind
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.errors import AccessDeniedError
 from core.plan.copies import Side
-from core.run.journal.held_throttles import BatchThrottles
+from core.run.journal.held_throttles import BatchThrottles, HeldThrottles
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.run_state import RunState
@@ -50,6 +50,10 @@ class ThrottleWriter:
     @property
     def _state(self) -> RunState:
         return self._recorder.state
+
+    @property
+    def _throttles(self) -> HeldThrottles:
+        return self._recorder.state.throttles
 
     def set_up(self, step: IntendThrottles | SetThrottles, observed: Observation) -> None:
         """Intend a batch's throttles, or set them; a cluster that says no fails one not begun."""
@@ -90,9 +94,9 @@ class ThrottleWriter:
         if faults:  # one that died is not shown so yet
             self._later(batch, indices, first_fault("reading", faults))
             return
-        ours, left = self._state.throttles.lists, self._state.throttles.lists_left
+        ours, left = self._throttles.lists, self._throttles.lists_left
         lists = intend_lists(beginning, found, ours, held, left)
-        rates = self._verified.desired_rates(moves, found, self._state.throttles.rates)
+        rates = self._verified.desired_rates(moves, found, self._throttles.rates)
         self._recorder.write(
             Kind.THROTTLE_INTENT,
             batch=batch,
@@ -104,9 +108,9 @@ class ThrottleWriter:
 
     def _set_throttles(self, batch: int, observed: Observation) -> None:
         moves = [m.move for m in self._left_of(batch)]
-        wanted = self._state.throttles.still_needed(batch).rates
+        wanted = self._throttles.still_needed(batch).rates
         self._verified.reread_rates(batch, moves, [r for r in wanted if r.broker in observed.alive])
-        intent = self._state.throttles.still_needed(batch)
+        intent = self._throttles.still_needed(batch)
         down = [r for r in intent.rates if r.broker not in observed.alive]
         refusal = self._verified.apply_and_verify(
             intent.lists, [r for r in intent.rates if r not in down]
@@ -149,7 +153,7 @@ class ThrottleWriter:
         found = self._verified.fetch_configs(brokers=brokers)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         answered = {r: a for r, a in found.items() if r not in faults}
-        rates = self._verified.desired_rates(moves, answered, self._state.throttles.rates)
+        rates = self._verified.desired_rates(moves, answered, self._throttles.rates)
         if rates:
             self._recorder.write(
                 Kind.RATE_INTENT, batch=batch, rates=[rate.to_json() for rate in rates]
@@ -161,10 +165,8 @@ class ThrottleWriter:
         """Set rates that were journalled for brokers that are back; where refused, wait."""
         moves = [self._state.moves[i].move for i in self._state.in_flight]
         moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
-        self._verified.reread_rates(
-            batch, moves, [self._state.throttles.rates_due[key] for key in keys]
-        )
-        due = self._state.throttles.rates_due
+        self._verified.reread_rates(batch, moves, [self._throttles.rates_due[key] for key in keys])
+        due = self._throttles.rates_due
         keys = tuple(key for key in keys if key in due)
         refusal = self._verified.apply_and_verify((), [due[key] for key in keys])
         if refusal is not None and self._verified.keep_refused(keys, refusal) != set(keys):
@@ -190,7 +192,7 @@ class ThrottleWriter:
         up, and what was there before it stays. Each is read first: one that
         somebody else has changed meanwhile is theirs.
         """
-        ours = self._state.throttles.rates
+        ours = self._throttles.rates
         found = self._verified.fetch_configs(brokers=(broker for (broker, _), _ in wanted))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         wanted = tuple(w for w in wanted if Resource.broker(w[0][0]) not in faults)
@@ -214,7 +216,7 @@ class ThrottleWriter:
             self._recorder.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
             keys = self._verified.unchanged_rates(held)
             unset = self._verified.apply_and_verify(
-                (), [self._state.throttles.rates[key] for key in keys]
+                (), [self._throttles.rates[key] for key in keys]
             )
             if unset is None:
                 changed = [[broker, side.value] for broker, side in keys]
@@ -230,7 +232,7 @@ class ThrottleWriter:
         Asked before moves begin, as looks are seconds apart; what is odd is read twice.
         """
         topics = [topic for topic, _ in required_lists(self._state)]
-        brokers = {broker for broker, _ in self._state.throttles.rates} & observed.alive
+        brokers = {broker for broker, _ in self._throttles.rates} & observed.alive
         found = self._verified.fetch_configs(topics, brokers)
         if note_drift(self._state, replace(observed, throttles=found)) is None:
             return True

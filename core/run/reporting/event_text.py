@@ -193,9 +193,10 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
             yield f"logs of {p['moved']} of {p['of']} partitions are shorter{saved}", Level.INFO
         case Kind.RETENTION_RESTORED:
             changed = [topic for topic, how in p["topics"].items() if how == "changed"]
-            back = [topic for topic, how in p["topics"].items() if how in ("set", "unset", "found")]
-            if back:
-                yield f"retention of {_named(back)} as before", Level.INFO
+            as_before = ("set", "unset", "found")
+            restored_topics = [topic for topic, how in p["topics"].items() if how in as_before]
+            if restored_topics:
+                yield f"retention of {_named(restored_topics)} as before", Level.INFO
             if changed:
                 yield f"retention of {_named(changed)}: changed by others, left so", Level.LOOK
         case Kind.ELECTED if p["moves"]:

@@ -266,11 +266,11 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideObserva
         "no probe: only half of what is to spare",
     ],
 )
-def test_an_adaptive_rate_follows_what_is_seen(seen, expected, spare_rates):
+def test_an_adaptive_rate_follows_what_is_seen(seen, expected, spare):
     rate_control = adaptive()
-    if spare_rates is not None:
+    if spare is not None:
         rate_control = replace(
-            rate_control, bounds=replace(BOUNDS, spare_bytes_per_s={SENDS: spare_rates})
+            rate_control, bounds=replace(BOUNDS, spare_bytes_per_s={SENDS: spare})
         )
 
     change = next_rates(rate_control, {SENDS: seen}, after(60))
@@ -326,8 +326,8 @@ def test_a_side_of_which_nothing_is_known_keeps_to_the_least_and_says_so():
 
 
 @pytest.mark.parametrize("spare", [{}, {SENDS: 4.0 * MB}])
-def test_what_would_never_end_is_no_ceiling_whatever_is_not_known(spare_rates):
-    rate_control = replace(adaptive(), bounds=replace(BOUNDS, spare_bytes_per_s=spare_rates))
+def test_what_would_never_end_is_no_ceiling_whatever_is_not_known(spare):
+    rate_control = replace(adaptive(), bounds=replace(BOUNDS, spare_bytes_per_s=spare))
     change = next_rates(
         rate_control, {SENDS: SideObservation(inflow_bytes_per_s=10 * MB)}, after(60)
     )

@@ -24,7 +24,7 @@ from core.daemons.service import Service, build_parser, run_service
 from core.daemons.supervisor import Daemon, start_daemon
 from core.errors import DocumentError, TrimtabError, UsageError
 from core.load import load_paths as layout
-from core.run import logout_survival as logout
+from core.run import run_process
 from core.run.control import request
 from core.run.journal.journal import JournalError, journal_path
 from core.run.reporting.runs import read_run
@@ -78,7 +78,7 @@ def start_autopilot(switch: Switch) -> Process | None:
         "core.autopilot.daemon",
         address_arguments(switch.address),
         switch.address.command_config,
-        launcher=tuple(logout.look().prefix()),
+        launcher=tuple(run_process.logout_policy().prefix()),
     )
     return start_daemon(daemon, switch.cluster_id, root=root)
 

@@ -14,6 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.cluster.configs import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    LOG_DIRS_RATE,
+)
 from core.cluster.metadata import TopicPartition
 from core.cluster.quota import BACKOFF_SECONDS
 from core.cluster.state import ClusterState
@@ -42,12 +49,22 @@ class Side(Enum):
         """Return what a broker does on this side, in words."""
         return _DOES[self]
 
+    @property
+    def list_config(self) -> str:
+        """Return the topic list of a side that has one: log dirs are limited as a whole."""
+        return LEADER_LIST if self is Side.LEADER else FOLLOWER_LIST
+
+    @property
+    def rate_config(self) -> str:
+        return _RATE_OF[self]
+
 
 _DOES = {
     Side.LEADER: "sends",
     Side.FOLLOWER: "receives",
     Side.LOG_DIRS: "copies between log dirs",
 }
+_RATE_OF = dict(zip(Side, (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE), strict=True))
 
 
 class BrokerSide(NamedTuple):

@@ -13,7 +13,7 @@ from core.plan.estimate.uncertainty import Task
 from core.plan.impact.precautions import count_elected, count_waiting_for_election
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
-from core.run.throttles.rate_bounds import usual_bounds
+from core.run.throttles.adaptive_rate import usual_bounds
 from core.units import UNLIMITED, counted, format_duration
 from tui.dialogs.base import Words
 from tui.dialogs.checkboxes import Tick

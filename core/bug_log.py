@@ -1,4 +1,4 @@
-"""Where a bug is written down, and by what: a log that can be passed on.
+"""The log of bugs: an unexpected exception is written here with what is needed to report it.
 
 It holds the traceback, and of the input only its shape. No names, paths, values or secrets get in:
 what an exception says may quote them, so only what Python itself says of code is kept of that.

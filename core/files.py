@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written aside, synced, renamed.
+"""Atomic file writes: to a temporary file, synced, renamed.
 
 Every file that another process may be reading at the same moment is written through here.
 """

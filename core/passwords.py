@@ -1,4 +1,4 @@
-"""Passwords that client properties leave out: somebody types them, and memory alone keeps them.
+"""Passwords that client properties leave out: typed by the user, kept in memory only.
 
 They reach the processes that this one starts through a pipe that is read once. They are in no
 argument, no environment, no file and no log; a process that nobody handed them has none.

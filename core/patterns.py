@@ -1,4 +1,4 @@
-"""Names that users mean: by regular expression, or by one that was nearly typed."""
+"""Matches names by regular expression, and suggests the nearest to a misspelt one."""
 
 from __future__ import annotations
 

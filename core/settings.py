@@ -1,4 +1,4 @@
-"""What the user wrote in config.toml; flags and environment go over it."""
+"""Settings from config.toml; flags and environment variables override them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes, rates and times: read from what people type, written as people read.
+"""Bytes, rates and times: parsed from what people type, formatted for people.
 
 A bare number for a rate is refused: a wrong unit is the most common throttle accident.
 """

@@ -1,4 +1,4 @@
-"""How the dashboard ends in time, whatever hangs: by a signal, a lost terminal, or its user.
+"""Ends the dashboard in time, whatever hangs: by a signal, a lost terminal, or its user.
 
 No Textual in here: signals are in hand before it is imported. A thread of its own hears of them,
 asks the dashboard to leave in order, and if that takes too long takes it away from whatever it

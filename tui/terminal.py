@@ -1,4 +1,4 @@
-"""What must be right about the terminal before Textual is imported, and what it is told beside.
+"""Prepares the terminal before Textual is imported, and writes what Textual does not.
 
 `prepare` sets defaults in the environment (the user's own values win); `clipboard_sequence` is
 OSC 52, wrapped for tmux and screen. What Textual's driver gets wrong: `tui/driver.py`.

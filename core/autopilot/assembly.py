@@ -1,4 +1,4 @@
-"""An autopilot put together: eyes, log, switch and runs of one cluster, until it is off."""
+"""Builds an autopilot from its observer, log, switch and runs, and runs it until it is off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an autopilot does next: one pure function of settings, history and observation."""
+"""Decides what an autopilot does next: one pure function of settings, history and observation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an autopilot decides at one look: to act, to elect, to wait, or off; each with why."""
+"""The decisions of an autopilot: act, elect, wait or off, each with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an autopilot remembers: what it did, what lasts, and when the controller last changed.
+"""An autopilot's history: its actions, how long conditions have lasted, the last controller change.
 
 A value; each look makes the next one. What must outlive its process is in the decision log.
 """

@@ -1,4 +1,4 @@
-"""What an autopilot observes, and how uneven that is. Values and pure judgement.
+"""What an autopilot observes, as values, and how uneven the cluster is. Pure.
 
 Sizes are of one moment, and up to half a minute old: logs that fill at the same rate are then a
 batch, or a segment, apart. Rates of a few short intervals are as uncertain as these differ: where a

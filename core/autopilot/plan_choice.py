@@ -1,4 +1,4 @@
-"""The plan to carry out now: the smallest that helps, within the hour's budget; pure."""
+"""Chooses the plan to apply now: the smallest that helps, within the hourly budget. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes the autopilot of a cluster that nobody will meet again, such as a demo's."""
+"""Removes the autopilot of a cluster that no longer exists, such as a demo's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The switch: a small file that says what an autopilot may do, read again before all that it does.
+"""The autopilot's switch: a small file with its mode, read again before each action.
 
 Turning it off needs neither the cluster nor a dashboard. One that cannot be read is off.
 """

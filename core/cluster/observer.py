@@ -1,4 +1,4 @@
-"""Looks at a cluster: once, or again and again no faster than the cluster likes it."""
+"""Polls a cluster: once, or repeatedly at an interval that adapts to how fast it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well topics are: leaders that are missing, replicas and ISRs that are too few.
+"""Topic health: missing leaders, too few replicas, ISRs below min.insync.replicas.
 
 Pure. A partition is under-replicated as Kafka's TopicCommand says: fewer in sync than replicas,
 those left out that a reassignment is adding.

@@ -1,4 +1,4 @@
-"""Who needs a cluster's background processes: heartbeat files, and how long they outlive the last.
+"""Heartbeat files of those who need a cluster's background processes, and how long they count.
 
 Whoever reads a cluster's load or timeline beats every few seconds; a process that serves readers
 ends a minute after the last beat, however the reader went.

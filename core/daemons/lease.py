@@ -1,4 +1,4 @@
-"""Leases: the one process of this host that has a role for a cluster, and who it is.
+"""Leases: which process of this host holds a role for a cluster.
 
 A lease is an flock: it goes with the process that holds it, however that ends. The file says who
 holds it, by pid and start time; nobody who only asks writes to it.

@@ -1,4 +1,4 @@
-"""Where things lie below a load root: one function a kind of file, and the root's format mark."""
+"""Paths below a load root, one function for each kind of file, and the root's format mark."""
 
 from __future__ import annotations
 

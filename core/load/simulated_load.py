@@ -1,4 +1,4 @@
-"""What a simulated cluster carries, as snapshots and windows: from its producers, not measured."""
+"""A simulated cluster's load as snapshots and windows, computed from its producers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments of samples: written whole into `incoming`, looked at by the gate, then spooled.
+"""Segments of samples: written into `incoming`, validated by the gate, then spooled.
 
 What the gate refuses goes to quarantine with its reason beside it. Import this module late: it
 imports pyarrow.

@@ -1,4 +1,4 @@
-"""When the next batch of a run may begin, and which of its moves, while others are in flight. Pure.
+"""When the next batch of a run may begin, and with which of its moves. Pure.
 
 Pure. It is let in before the one before has wholly ended, so that no broker idles (docs/runs.md).
 """

@@ -1,4 +1,4 @@
-"""What a plan makes brokers copy: which bytes go from which leader to which new replica."""
+"""The copies of a plan: which bytes go from which leader to which new replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker's disks have room for: each counts once, and what is still to come is taken. Pure.
+"""Free space on brokers' disks, each counted once, less what is still to be copied. Pure.
 
 A log dir tells the space of its file system, so that two on one show the same (docs/kafka.md).
 """

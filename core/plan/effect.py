@@ -1,4 +1,4 @@
-"""What a plan does to the brokers: their totals as they are, and as they will be.
+"""A plan's effect on brokers: their totals before and after.
 
 Pure and columnar. `in` is what is produced to the leaders on a broker and `out` what they send to
 consumers and once to every follower, as everywhere on the screen (core.load.view.totals).

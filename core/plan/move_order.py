@@ -1,4 +1,4 @@
-"""In which order moves help most: what the plan takes off the worst broker, for the bytes it costs.
+"""Orders moves by how much each relieves the worst broker for the bytes it copies.
 
 Pure. A broker's pressure is what it receives, sends and stores, each beside its fair share (an
 equal part among those that are up, by capacity where all have one); the highest is the worst.

@@ -1,4 +1,4 @@
-"""Asking a run for something: what makes sense is written to its journal, all else is one sentence.
+"""Requests to a run: a valid one is written to its journal, any other is refused in one sentence.
 
 Anybody may ask, also while the run's process is down: the request waits in the journal and is
 taken up when the process is back.

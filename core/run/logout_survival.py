@@ -1,4 +1,4 @@
-"""Where the login manager ends a user's processes at logout, says what must be done to go on.
+"""Warns where the login manager kills processes at logout, and says how a run survives it.
 
 systemd-logind does so under KillUserProcesses=yes. A process under the user's own manager is
 spared, as long as that manager stays: `loginctl enable-linger` (logind.conf(5)).

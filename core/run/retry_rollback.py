@@ -1,4 +1,4 @@
-"""What a run that has ended is followed by: what it left undone once more, or what it did undone.
+"""Plans that follow an ended run: retry what it left undone, or roll back what it did.
 
 Pure; both are plans on the present state of the cluster. What does not hold any more is left out,
 and said partition by partition.

@@ -1,4 +1,4 @@
-"""A run's process: the one lock of its cluster, how it is started, awaited and ended."""
+"""A run's process: the lock of its cluster, starting it, waiting for it and ending it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run may see and what it may do: the values that `next_step` takes and returns."""
+"""The values of `next_step`: the observations it takes and the steps it returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as commands print it: opened over lines for people, and quickly where there is very much.
+"""JSON as commands print it: indented, and quickly where a document is large.
 
 The standard library writes indented JSON in Python, some ten times slower than without indents.
 """

@@ -1,4 +1,4 @@
-"""What a terminal gets: texts that do nothing to it, ASCII where that is wanted, and sequences."""
+"""Text for terminals: escape sequences removed, ASCII where asked for, control sequences."""
 
 from __future__ import annotations
 

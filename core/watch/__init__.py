@@ -1,1 +1,1 @@
-"""Triage: what happened in a cluster, and what happens now. Reads clusters, logs and journals."""
+"""Watching: what happened in a cluster and what happens now. Reads clusters, logs and journals."""

@@ -1,4 +1,4 @@
-"""Boxes to tick in a dialog: a word, a sentence, and whether it holds."""
+"""Checkboxes of a dialog: a label, an explanation, a state."""
 
 from __future__ import annotations
 

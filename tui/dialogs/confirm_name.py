@@ -1,4 +1,4 @@
-"""Typing the cluster's name before something large: shared by the dialogs that ask for it.
+"""Confirmation by typing the cluster's name, shared by dialogs that change the cluster.
 
 Cancel has the focus at first, but what is typed, or pasted, is the name; on a box that is ticked
 with space, too.

@@ -1,4 +1,4 @@
-"""Writing what is seen to a file: the plan for Kafka's own tool, a run's report for a ticket."""
+"""Export to a file: the plan for Kafka's own tool, a run's report for a ticket."""
 
 from __future__ import annotations
 

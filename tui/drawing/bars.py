@@ -1,4 +1,4 @@
-"""Bars drawn within characters: an eighth of a column is one step, so data that moves shows."""
+"""Bars with a resolution of an eighth of a column, so that small changes show."""
 
 from __future__ import annotations
 

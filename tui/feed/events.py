@@ -1,4 +1,4 @@
-"""What the feed tells the dashboard: immutable events, whichever thread saw them."""
+"""Events that the feed delivers to the dashboard: immutable, from any thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feed: the threads that read cluster and load, and tell the dashboard what they saw.
+"""Feed: the threads that read cluster and load, and deliver events to the dashboard.
 
 No Textual in here: reading begins before Textual is imported, and events wait until `attach`.
 Threads share only messages; what they deliver is immutable.

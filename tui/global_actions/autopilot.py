@@ -1,4 +1,4 @@
-"""The autopilot's switch in the dashboard: asks for a mode, sets it beside, and says what holds."""
+"""The autopilot's switch in the dashboard: asks for a mode and sets it in a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The autopilot's switch as a dialog: how it stands, and off, suggest or act. No effects."""
+"""The dialog of the autopilot's switch: its status, and off, suggest or act. No effects."""
 
 from __future__ import annotations
 

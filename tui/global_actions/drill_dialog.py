@@ -1,4 +1,4 @@
-"""The dialog of drills: what can be broken on purpose, and mended, on a cluster made for it."""
+"""The dialog of drills: which faults can be injected and ended on a drill cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drills from the dashboard: asks what to break, has it done beside, and says what was done."""
+"""Drills from the dashboard: asks which fault, injects it in a worker, reports the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaving with a plan that is not applied: it is asked about, and kept for the next start there.
+"""Leaving with a plan that is not applied: asks, and keeps it for the next start on that cluster.
 
 What was handed to a run is that run's once it has passed its own checks; which run that is, is kept
 until then, and the plan is here again if it refuses. Kept by the cluster's id, on this machine.

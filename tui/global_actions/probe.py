@@ -1,4 +1,4 @@
-"""The switch of the clients' eye: asks, has a probe started or ended beside, and says so."""
+"""The probe's switch: confirms, starts or stops the probe in a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One group as lines: its members, and a map of partitions by members with what each lags."""
+"""One group as lines: its members, and partitions by members with their lag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of consumer groups is listed: found, ordered, chosen. Values and pure functions."""
+"""The listed consumer groups: filtered, ordered, selected. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Load: what a broker or a partition has carried over time, from the published windows."""
+"""The Load screen: rates of a broker or partition over time, from the published windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carry: replicas on their way over the map to another broker. Pure; dropping returns a Plan.
+"""Drag: replicas carried over the map to another broker. Pure; a drop returns a Plan.
 
 A replica moves only within its own row, so all of it is which broker is underneath.
 """

@@ -1,4 +1,4 @@
-"""The hands on the map: lifting, carrying and dropping replicas, with keys and with the mouse."""
+"""Drags and drops replicas on the map, with keys and with the mouse."""
 
 from __future__ import annotations
 

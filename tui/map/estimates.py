@@ -1,4 +1,4 @@
-"""What the map works out ahead, in threads: the suggestion for a cell, the plan's throttle table.
+"""Computes ahead in threads: the suggestion for a cell, the plan's throttle table.
 
 It begins once the cursor rests; an answer to something that is no longer asked is dropped.
 """

@@ -1,4 +1,4 @@
-"""What the map shows, as values: zoom, order, filter, cursor, and where keys take them. Pure.
+"""The map's view state: zoom, order, filter, cursor, and how keys change them. Pure.
 
 The cursor is kept by name, so that it stays on its topic or partition when rows change places.
 """

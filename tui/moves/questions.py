@@ -1,4 +1,4 @@
-"""The questions before a run is asked for something: what that does, and what it does not undo.
+"""Confirmations before requests to a run: what each does and does not undo.
 
 They go with the run while they are open.
 """

@@ -1,4 +1,4 @@
-"""Slower or faster: the throttle table of what is still to be moved, and the rate chosen in it."""
+"""The rate dialog: the throttle table of the remaining moves, and the rate chosen in it."""
 
 from __future__ import annotations
 

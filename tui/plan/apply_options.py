@@ -1,4 +1,4 @@
-"""What may be chosen as a plan is applied: adaptive or lower rates, elections, checks to allow."""
+"""Options of the Apply dialog: adaptive or lower rates, elections, checks to allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be done to the plan wherever it is seen: undo, redo, export, apply."""
+"""Actions on the plan from any screen: undo, redo, export, apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking for a whole plan: the form, the planner in a thread, and its result as one edit."""
+"""Suggests a whole plan: the form, the planner in a thread, its result as one edit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form that a whole plan is asked for with; it only reads what is typed."""
+"""The dialog of a suggested plan's request; it only reads what is typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user asks a plan for, as typed: kept for the session, read into what a planner wants.
+"""The suggest form's fields as typed: kept for the session, parsed into a PlanRequest.
 
 Pure. What cannot be read is told by field, one short sentence each.
 """

@@ -1,4 +1,4 @@
-"""Made: a suggested plan as the dashboard keeps it; what of it holds for a newer picture. Pure."""
+"""A suggested plan as the dashboard keeps it, and what of it holds for a newer state. Pure."""
 
 from __future__ import annotations
 

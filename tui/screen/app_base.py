@@ -1,4 +1,4 @@
-"""How the parts of the dashboard reach the open screen: drawn, told, and worked for beside it."""
+"""How the dashboard's parts reach the open screen: repaint, messages, workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first line of every screen: where am I, may I write, how old is each source, which screen."""
+"""The header of every screen: cluster, read-only or not, age of each source, screen."""
 
 from __future__ import annotations
 

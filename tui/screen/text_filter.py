@@ -1,4 +1,4 @@
-"""Words typed as a filter: what keys and pastes make of them, and which names pass them. Pure."""
+"""The text of a filter: how keys and pastes edit it, and which names match. Pure."""
 
 from __future__ import annotations
 

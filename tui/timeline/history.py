@@ -1,4 +1,4 @@
-"""The timeline as the dashboard holds it: what was read, what of it is asked for. Pure."""
+"""The timeline as the dashboard holds it: events read, and those that the filter selects. Pure."""
 
 from __future__ import annotations
 

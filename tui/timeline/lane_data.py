@@ -1,4 +1,4 @@
-"""A lane for each broker and the autopilot: how it was over time, folded into columns. Pure."""
+"""Lanes of brokers and the autopilot over time, aggregated into columns. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each broker fared, and the autopilot, as lanes over time; marks are clicks to their time."""
+"""Draws the lanes of brokers and the autopilot over time; a click on a mark goes to its time."""
 
 from __future__ import annotations
 

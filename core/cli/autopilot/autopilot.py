@@ -1,4 +1,4 @@
-"""`trimtab autopilot`: its switch, how it stands, and what it has decided."""
+"""`trimtab autopilot`: set the mode, show the status and the decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of an autopilot on the command line: which one, and within which limits."""
+"""The options of `trimtab autopilot`: which cluster, and the limits of its settings."""
 
 from __future__ import annotations
 

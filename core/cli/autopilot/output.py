@@ -1,4 +1,4 @@
-"""How an autopilot stands and what it decided, as text and as JSON."""
+"""An autopilot's status and decisions as text and as JSON."""
 
 from __future__ import annotations
 

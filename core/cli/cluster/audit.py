@@ -1,4 +1,4 @@
-"""`trimtab audit`: what was asked and changed on clusters from here, and whether that is whole."""
+"""`trimtab audit`: lists the changes made from this machine and verifies the audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trimtab elect`: leaders return to their preferred replicas; how far off they are, before."""
+"""`trimtab elect`: elects preferred leaders, and shows first how many are led elsewhere."""
 
 from __future__ import annotations
 

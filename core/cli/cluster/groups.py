@@ -1,4 +1,4 @@
-"""`trimtab groups`: consumer groups with members, assignments and lag; two looks tell a rate."""
+"""`trimtab groups`: consumer groups with members, assignments and lag; two polls give a rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trimtab probe`: what clients feel at each broker, live; asks before it makes its topic."""
+"""`trimtab probe`: client latency at each broker, live; asks before it creates its topic."""
 
 from __future__ import annotations
 

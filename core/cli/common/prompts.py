@@ -1,4 +1,4 @@
-"""Asking on a terminal: for a name before anything is changed, for passwords before connecting.
+"""Prompts: the cluster's name before anything changes, passwords before connecting.
 
 Without one, `--yes` answers for the name; passwords must be in the client properties.
 """

@@ -1,4 +1,4 @@
-"""How commands leave that have something to put in order, whatever ends them."""
+"""Runs a command's cleanup whichever signal ends it."""
 
 from __future__ import annotations
 

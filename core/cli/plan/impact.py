@@ -1,4 +1,4 @@
-"""`trimtab plan impact`: which groups, producers and topics notice that a plan is carried out."""
+"""`trimtab plan impact`: which groups, producers and topics a plan affects while it runs."""
 
 from __future__ import annotations
 

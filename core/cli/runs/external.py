@@ -1,4 +1,4 @@
-"""Moves in flight that nobody here started, on the command line: shown, followed, never changed."""
+"""Reassignments that trimtab did not start: shown and followed, never changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Following a run to its end on the command line: a progress bar, or events; Ctrl-C lets go."""
+"""Follows a run to its end: a progress bar, or events as JSON lines; Ctrl-C detaches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launching a run from the command line: checks, estimate, confirmation, start."""
+"""Launches a run from the command line: checks, estimate, confirmation, start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trimtab runs retry | rollback`: of a run in progress a request, of one that has ended a new run.
+"""`trimtab runs retry | rollback`: a request to a run in progress, a new run after one has ended.
 
 What an ended run left undone, or did, becomes a plan on the present state, and is carried out as
 `apply` carries out any.

@@ -1,4 +1,4 @@
-"""Which run a command means: by its name in full or in part, on the cluster that was named.
+"""Finds the run that a command names: by its full or partial name, on the given cluster.
 
 Without a name it is the one in progress: who has to hold a run does not look for its name first.
 """

@@ -1,4 +1,4 @@
-"""Which part of a timeline is meant: times, kinds, topics and brokers, as people type them."""
+"""Parses the filters of a timeline: times, kinds, topics and brokers."""
 
 from __future__ import annotations
 

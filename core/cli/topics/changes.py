@@ -1,4 +1,4 @@
-"""`trimtab topics create | alter`: shown, asked for, audited, and looked at afterwards."""
+"""`trimtab topics create | alter`: shows the change, confirms, audits and verifies it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of a topic's configs deletes, or breaks, as far as its configs are known. Pure."""
+"""What a change of topic configs deletes or breaks, as far as the configs are known. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trimtab topics delete`: what is lost is said, and each name asked for."""
+"""`trimtab topics delete`: says what is lost and asks for each topic's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the replicas of new topics and new partitions go, as a shell asks for it and sees it."""
+"""Options and output for where replicas of new topics and partitions are placed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands about topics share: it is there, what it holds, brokers have heard of a change."""
+"""Shared by topic commands: look topics up, sum their data, wait until brokers know a change."""
 
 from __future__ import annotations
 

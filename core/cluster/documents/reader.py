@@ -1,4 +1,4 @@
-"""Reads a cluster document (`--from`): what is wrong with one is told in one sentence.
+"""Reads a cluster document (`--from`); an invalid one is a DocumentError of one sentence.
 
 Unknown keys are ignored; an absent or null value is unknown, never 0.
 """

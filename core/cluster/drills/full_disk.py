@@ -1,4 +1,4 @@
-"""A broker's log dir that is full as far as the broker can tell; no space is taken.
+"""Makes a broker see its log dir as full, without taking space.
 
 Every five seconds a broker writes a small file into each log dir, and takes the log dir offline
 when it cannot (Kafka's CheckpointFile). Here that file becomes a way to /dev/full, which answers

@@ -1,4 +1,4 @@
-"""A small producer that feels what a cluster's own producers feel: how long acks=all takes.
+"""Measures produce latency with a small producer: how long acks=all takes.
 
 It writes to a topic of its own, made for it and deleted afterwards, one partition led by each
 broker with two followers. Whatever fails here stops the measuring only: `trouble` says why.

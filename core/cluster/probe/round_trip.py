@@ -1,4 +1,4 @@
-"""A producer and a consumer that send to each broker and read from it, and tell what came of it.
+"""Measures round trips: a producer and a consumer for each broker, and their results.
 
 They write to one topic with a partition led by each broker; it is made, and followed, elsewhere.
 """

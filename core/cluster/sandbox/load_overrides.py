@@ -1,4 +1,4 @@
-"""What a running workload is told to do otherwise: some partitions get more, more consumers read.
+"""Overrides of a running workload: more load on some partitions, more consumers.
 
 A small file that the workload reads ten times a second; who changes it writes it whole. It ends
 with the workload.

@@ -1,4 +1,4 @@
-"""What the nodes of a sandbox are and the files they need: properties, logging, JVM flags."""
+"""A sandbox's nodes and their files: properties, logging, JVM flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka's controller makes of one partition: assignment, reassignment, ISR and leader.
+"""Kafka's controller for one partition: assignment, reassignment, ISR and leader.
 
 Pure functions from one Registration to the next, after KRaft's PartitionChangeBuilder,
 PartitionReassignmentReplicas and PartitionReassignmentRevert (Kafka 4.x).

@@ -1,4 +1,4 @@
-"""The simulated cluster's inside: one step of time, and what faults and changes do to it.
+"""The simulated cluster's engine: advances time, applies faults and changes.
 
 Not safe for several threads; SimulatedCluster locks.
 """

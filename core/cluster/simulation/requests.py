@@ -1,4 +1,4 @@
-"""What the simulated cluster answers when it is described, or topics are created or extended.
+"""The simulated cluster's answers to describe, create-topics and create-partitions requests.
 
 New topics and partitions are refused as by ReplicationControlManager.createTopic and
 createPartitions (Kafka 4.x).

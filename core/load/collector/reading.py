@@ -1,4 +1,4 @@
-"""One poll of a cluster, and what is kept of earlier ones, laid upon the newest state."""
+"""One poll of a cluster, with values kept from earlier polls where this one lacks them."""
 
 from __future__ import annotations
 

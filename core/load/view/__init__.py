@@ -1,1 +1,1 @@
-"""Load as people look at it: the heat map, broker totals and verdicts."""
+"""Views of load: the heat map, broker totals and verdicts."""

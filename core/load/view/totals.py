@@ -1,4 +1,4 @@
-"""What each broker carries in all, beside its fair share: the lines under the map.
+"""Broker totals beside their fair share: the lines under the map.
 
 Pure NumPy, by the same rules as the map's cells (core.load.view.heat).
 """

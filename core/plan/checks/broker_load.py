@@ -1,4 +1,4 @@
-"""Checks what brokers carry once a plan is done beside what they can, where that is configured."""
+"""Checks brokers' load after a plan against their configured capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may speak against a plan: the catalogue of checks, and what a finding says and does.
+"""The catalogue of checks, and the finding that a check raises.
 
 Each check has an id; the ids of unsafe ones are what `--allow` takes.
 """

@@ -1,4 +1,4 @@
-"""Checks a plan: everything that speaks against it, or against one drop of a replica.
+"""Checks a plan, or one drop of a replica, and returns the findings.
 
 The same checks serve the dashboard, the command line and a run's preflight; what they can find is
 in `core.plan.checks.catalogue`. Nothing here asks the cluster anything.

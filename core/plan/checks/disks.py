@@ -1,4 +1,4 @@
-"""Checks of what a whole plan does to brokers: their disks, their share of load and leaders."""
+"""Checks of a whole plan's effect on brokers: disks, load and leaders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dropping a replica on another broker would bring; what brokers carry is reckoned once."""
+"""The effect of dropping a replica on each broker, with brokers' totals computed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibration: estimates put right by what earlier runs on the same cluster took. Pure.
+"""Calibrates estimates by the durations of earlier runs on the same cluster. Pure.
 
 It touches times and ranges only: whether a plan ever ends, and which rate a deadline needs in
 closed form, are no matter of experience. Who reads journals hands `Lesson`s in.

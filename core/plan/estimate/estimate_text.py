@@ -1,4 +1,4 @@
-"""What an estimate says in words: what is not known of a plan, and why it never ends."""
+"""An estimate's sentences: what is unknown about a plan, and why it never ends."""
 
 from __future__ import annotations
 

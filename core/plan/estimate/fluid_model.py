@@ -1,4 +1,4 @@
-"""Copies at average rates: how a long plan ends once its first windows have been played.
+"""Copies at average rates: the rest of a long plan after its first windows are simulated.
 
 Broker sides are shared fairly among what is in flight; nothing here knows single fetches.
 """

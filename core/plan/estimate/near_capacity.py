@@ -1,4 +1,4 @@
-"""Which brokers come near their capacity with a throttle on top of what they bear anyway. Pure.
+"""Brokers whose usual load plus the throttle comes near their capacity. Pure.
 
 Known only where capacities are configured, and who carries what has been measured.
 """

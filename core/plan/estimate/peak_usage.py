@@ -1,4 +1,4 @@
-"""What brokers bear at most while a plan runs: how near to capacity, and how much more disk. Pure.
+"""Brokers' peak load and disk use while a plan runs. Pure.
 
 What arrives grows as it is copied, and by what is produced meanwhile; what leaves is there until
 its move has ended, and a while longer: brokers delete late.

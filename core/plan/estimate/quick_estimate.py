@@ -1,4 +1,4 @@
-"""How long a suggested plan takes, in the closed form where there is no time to simulate it."""
+"""How long a suggested plan takes, in closed form, where simulating would take too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan at round rates, slowest to fastest, and which of them to begin with."""
+"""The throttle table: a plan at round rates, slowest to fastest, and the recommended one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lowest rate that keeps a deadline, and lower ones for brokers that need less."""
+"""The lowest rate that meets a deadline, and lower ones for brokers that need less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a play-through of copies was: when each began and ended, and who moved how much when.
+"""The trace of simulated copies: when each began and ended, and bytes moved over time.
 
 Pure. Fetches come in bursts, so that what was played is told by quota windows, and what flowed by
 its changes of rate; nothing is lost or counted twice by that.

@@ -1,4 +1,4 @@
-"""What is not known about a plan's time, and what comes of it: one play-through for each case.
+"""Uncertainty of a plan's duration: one simulation for each case of what is unknown.
 
 Near a limit a few percent more of what is produced cost a whole quota window, so a range is what
 the cases come to, and no percentage of the time itself.

@@ -1,4 +1,4 @@
-"""What a JSON document must hold where: a value of the right kind, or one clear DocumentError."""
+"""Typed access to JSON documents: a value of the expected type, or a DocumentError."""
 
 from __future__ import annotations
 

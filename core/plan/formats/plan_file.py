@@ -1,4 +1,4 @@
-"""What a plan file says, read and checked in itself; the cluster is not asked.
+"""Reads plan files and validates them without a cluster.
 
 Kafka's form has `version` and `partitions`; the `trimtab` object beside it is ours. Proposals of
 Cruise Control are read, too. Everything that is wrong with a file is one DocumentError: one

@@ -1,1 +1,1 @@
-"""Who notices that a plan is carried out: consumer groups and producers."""
+"""Who a running plan affects: consumer groups and producers."""

@@ -1,4 +1,4 @@
-"""Who notices that a plan is carried out: consumer groups, producers, and what may fail meanwhile.
+"""Who a running plan affects: consumer groups, producers, and what may fail meanwhile.
 
 Pure. Brokers' totals before and after are in `core.plan.effect`; the members of a group, and its
 rebalances, belong to whoever watches groups.

@@ -1,4 +1,4 @@
-"""What to leave alone while a plan is carried out, and which clients may fail meanwhile.
+"""What to leave alone while a plan runs, and which clients may fail.
 
 Pure; said before a run starts, on the command line and in the dashboard alike.
 """

@@ -1,4 +1,4 @@
-"""Retention to shrink before a plan: what would not have to be copied, and who has not read it yet.
+"""Retention that could be lowered before a plan: bytes saved, and who has not read them yet.
 
 Pure. A run can lower the retention of its moving topics and put it back (`apply --retention`): it
 does so for all of them, so that the advice is one duration for all.

@@ -1,4 +1,4 @@
-"""Who really leads, where not the preferred replica, and what an election does. Pure.
+"""Actual leaders where they are not the preferred ones, and what an election changes. Pure.
 
 Leaders do not return by themselves after a restart unless brokers are told to; an election does it,
 and no plan. The planner evens out preferred leaders; what others lead instead is told beside it.

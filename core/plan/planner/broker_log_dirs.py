@@ -1,4 +1,4 @@
-"""One broker's log dirs while they are evened out: what lies in each, what lands, and what fits.
+"""One broker's log dirs while they are balanced: contents, arrivals and free space.
 
 Each log dir's share is by its size, where all of a broker's are known, else an equal part.
 """

@@ -1,4 +1,4 @@
-"""Which wants cannot be together, or cannot be at all: one sentence each, and what to do. Pure."""
+"""Requests that contradict each other or cannot be met: one sentence each, with a remedy. Pure."""
 
 from __future__ import annotations
 

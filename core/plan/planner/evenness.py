@@ -1,4 +1,4 @@
-"""What any plan, suggested or made by hand, does to the six measures of every broker. Pure."""
+"""How even any plan leaves the brokers, in each of the six measures. Pure."""
 
 from __future__ import annotations
 

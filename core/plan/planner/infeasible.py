@@ -1,4 +1,4 @@
-"""What keeps replicas from moving and brokers from getting even, in sentences. Pure."""
+"""Why replicas cannot move and brokers cannot get even, in sentences. Pure."""
 
 from __future__ import annotations
 

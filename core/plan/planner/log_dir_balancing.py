@@ -1,4 +1,4 @@
-"""Log dirs evened out: the bytes on each broker spread over its own. Pure.
+"""Balances log dirs: spreads each broker's bytes over its own disks. Pure.
 
 What is planned between brokers comes first: what leaves by it counts no more, and what lands is put
 where there is least. Nothing else moves between brokers.

@@ -1,4 +1,4 @@
-"""What a plan cannot mend, in sentences: what is not known, too few, or left where it is. Pure."""
+"""Notes on a plan, in sentences: what is unknown, missing, or left where it is. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator asks of the planner, within which limits, and what it may touch."""
+"""PlanRequest: the goal, the limits and the scope that an operator gives the planner."""
 
 from __future__ import annotations
 

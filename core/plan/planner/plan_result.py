@@ -1,4 +1,4 @@
-"""A suggested plan: its moves, why each is in it, and whether it does all that was asked."""
+"""PlanResult: a suggested plan's moves with their reasons, and whether the goal is met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves taken back: cancelled when that is clean, then put into the order that they had."""
+"""Cancels moves where that is clean, and restores the order that replicas had."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log dirs of one run: where replicas lie, and having them copied to where they are to lie."""
+"""Submits a run's log dir moves, and observes where its replicas are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas that are to lie in a certain log dir of their broker: what is due, and what is over.
+"""Log dir moves of a run: which are due, and which are done. Pure.
 
 A replica can be copied to another log dir once it is there and its reassignment is over; where a
 new one is made in the right place (core.run.engine.mover), nothing is left to do.

@@ -1,4 +1,4 @@
-"""How a move ended, told from what the cluster shows of its partition.
+"""How a move ended, judged from the partition's state in the cluster.
 
 A sight that could be a broker's delay is believed only after it has lasted (SETTLE_SECONDS).
 """

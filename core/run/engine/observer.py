@@ -1,4 +1,4 @@
-"""The lookout: what a run sees of its cluster, no oftener than is needed, and for how long so."""
+"""Observes the cluster for a run, no oftener than needed, and how long conditions last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preflight: the plan is checked once more by the run's process, and its time estimated."""
+"""Preflight: the run's process checks the plan again and estimates its duration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention that a run lowers for its moves: as it was found, lowered, and put back exactly."""
+"""Lowers topics' retention for a run, and restores it exactly."""
 
 from __future__ import annotations
 

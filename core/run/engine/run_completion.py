@@ -1,4 +1,4 @@
-"""The end of a run: retention put back, preferred leaders elected, and how it ended."""
+"""Completes a run: restores retention, elects preferred leaders, records how it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that have arrived, partition by partition, as destinations' log dirs tell them.
+"""Samples the bytes that have arrived, per partition, from the destinations' log dirs.
 
 Of a replica that changes its log dir, those that have been copied into the new one.
 

@@ -1,4 +1,4 @@
-"""Batches: which moves are submitted next, which again, and what they wait for."""
+"""Submission: which moves are submitted next or again, and what they wait for."""
 
 from __future__ import annotations
 

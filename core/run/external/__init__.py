@@ -1,1 +1,1 @@
-"""What a cluster holds that no run in progress owns: others' moves and throttles, leftovers."""
+"""What no run in progress owns in a cluster: others' moves and throttles, leftovers."""

@@ -1,4 +1,4 @@
-"""Clearing throttles that no move needs: what may go, what stays and why, and doing it.
+"""Clears throttles that no move needs: which go, which stay and why.
 
 What a run of ours in progress works with is never touched. What a dead one left goes as that run
 would have put it back. A `*`, and what moves in flight run under, goes only when it is named.

@@ -1,4 +1,4 @@
-"""What runs that died or gave up have left in a cluster: asked of the cluster itself."""
+"""Finds what died or abandoned runs left in a cluster, by describing the cluster itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves in flight that no run of this machine is carrying out: looked at, never touched.
+"""Moves in flight that no run of this machine owns: described, never changed.
 
 Between brokers (reassignments) and between the log dirs of one (AlterReplicaLogDirs) alike.
 

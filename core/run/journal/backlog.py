@@ -1,4 +1,4 @@
-"""Backlog: what is still to come of what a run has submitted, if no side gets more than its rate.
+"""Backlog: bytes of submitted moves still to be copied, per broker and side, at the rates in force.
 
 Folded from the journal, by broker and side. What came faster, as somebody took its limit away, has
 still to come by this count: so long a run has to wait before it is back at its rate. A side that

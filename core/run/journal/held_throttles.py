@@ -1,4 +1,4 @@
-"""What stands in the cluster because of a run: its throttles, folded from the journal.
+"""Throttles that a run holds in the cluster, replayed from its journal.
 
 Everything intended is held here until it is read back to be gone: a call without an answer may
 have acted, and may act yet.

@@ -1,4 +1,4 @@
-"""One move of a run: how far it has come, what is asked of it, and how a whole run ends."""
+"""MoveState: one move's status and requests; how a run ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the brokers fare beside a run: what producers wait, who falls out of step.
+"""Produce latency and ISR changes on brokers during a run.
 
 Pure. What is not known is None, and never taken for calm.
 """

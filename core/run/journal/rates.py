@@ -1,4 +1,4 @@
-"""Pace: what is asked of a run's replication rates, and which are in force, side by side.
+"""A run's replication rates: those requested and those in force.
 
 Plain data. What is asked for (a rate, bounds, a pause on the floor) and what is in force are folded
 from the journal; `core.run.throttles.adaptive_rate` says what to change.

@@ -1,4 +1,4 @@
-"""History: the fold of a journal's records, which is all that a run knows about itself.
+"""Replays a journal's records into a RunState, which is all that a run knows about itself.
 
 Each record changes it in one way (`apply`); folding the records again after a crash gives the
 same History. It says what was asked, found, intended and done, and decides nothing.

@@ -1,4 +1,4 @@
-"""Retention of the moving topics, lowered for a run and put back exactly: less has to be copied.
+"""Retention of moving topics that a run has lowered, and its original values.
 
 Leaders delete whole closed segments, and look for them every five minutes by default
 (log.retention.check.interval.ms): a run waits for the logs to get shorter, and no longer.

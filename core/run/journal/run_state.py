@@ -1,4 +1,4 @@
-"""What a run knows about itself: what was asked of it, its moves, and how far it has come.
+"""RunState: a run's requests, moves and progress, as replayed from its journal.
 
 Only `core.run.journal.replay` changes it, record by record.
 """

@@ -1,4 +1,4 @@
-"""What is called out about a run: its end and its stalls, each of them once.
+"""Alerts about a run: its end and its stalls, each once.
 
 Pure: it compares what was seen of a run with what is seen now; who shows the run rings and writes.
 """

@@ -1,4 +1,4 @@
-"""The run's story in plain words, one line for each record that an operator wants to know of."""
+"""A run's events in words: one line for each record that matters to an operator."""
 
 from __future__ import annotations
 

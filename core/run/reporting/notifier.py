@@ -1,4 +1,4 @@
-"""Tells the user's own command or webhook that a run has ended, or gets nowhere.
+"""Notifies the user's command or webhook that a run has ended or is stuck.
 
 Sent by the run's process, so that it works with nobody attached; a thread of its own sends, and
 nothing that goes wrong with it holds the run up: it is one line in the journal.

@@ -1,4 +1,4 @@
-"""What was asked of a run, in words, and whether its process has taken it up."""
+"""A run's requests in words, and whether its process has applied them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run teaches about estimates: what was estimated of its copying, and what it took. Pure.
+"""Calibration data from a run: the estimated and the actual duration of its copying. Pure.
 
 Only runs that nothing disturbed teach: they had the rate that was reckoned with all the time, and
 copied whatever they had planned.

@@ -1,4 +1,4 @@
-"""Why a move in flight gets nowhere, or goes slower than was asked, in words."""
+"""Why a move in flight is stuck or slower than its throttle, in words."""
 
 from __future__ import annotations
 

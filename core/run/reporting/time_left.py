@@ -1,4 +1,4 @@
-"""How long a run has yet to go: the estimate's own simulation, from where its copies stand now.
+"""Time left of a run: the estimate's simulation, continued from the copies' present state.
 
 Batches to come, limits that moves share and what is produced meanwhile count as in an estimate;
 how fast this run has been at its limits so far corrects it. Copies between log dirs are none of

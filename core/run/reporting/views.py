@@ -1,4 +1,4 @@
-"""What a run looks like from outside: the values that screens and commands show.
+"""RunView and its parts: the values that screens and commands show of a run.
 
 `progress` folds a journal into a RunView; it never asks the cluster and changes nothing.
 """

@@ -1,4 +1,4 @@
-"""What throttles a run is to set, and whether they are in force. Pure.
+"""The throttles that a run wants set, and whether they are in force. Pure.
 
 Nothing of somebody else's is ever overwritten: lists are appended to, `*` is left alone, and a
 lower foreign rate is kept (KIP-73, KIP-339).

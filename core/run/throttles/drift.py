@@ -1,4 +1,4 @@
-"""Throttles kept as they should be while moves are in flight: rates as wanted, pairs in place."""
+"""Corrects drift of a run's throttles while moves are in flight: rates and list entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guard: what a run does whose throttles somebody takes away: it keeps its mean rate.
+"""Guards a run whose throttles somebody keeps removing: it holds its mean rate.
 
 A copy that is on no list gets all that the wire brings, and no rate of a broker holds it. So no
 more begins than a side's rate brings in a quota window, and what came faster is waited out.

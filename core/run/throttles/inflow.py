@@ -1,4 +1,4 @@
-"""What each broker and side has to carry: what is produced meanwhile, and what is left.
+"""Inflow per broker and side: what is produced meanwhile, and what is left to copy.
 
 Pure; told by how fast the leaders' logs grow, within seconds, and not by waiting for a stall.
 """

@@ -1,4 +1,4 @@
-"""What topics' throttle lists hold now, which no broker's copy of the metadata can be asked for."""
+"""Fetches topics' throttle lists from the controller, as brokers' metadata may lag."""
 
 from __future__ import annotations
 

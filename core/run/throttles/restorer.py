@@ -1,4 +1,4 @@
-"""Takes a run's throttles out of the cluster again, each read back to be gone.
+"""Restores a run's throttles in the cluster, and reads each back to verify.
 
 The changes that put one back exactly are `release`'s, and so is which of them no move needs.
 """

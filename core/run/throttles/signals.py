@@ -1,4 +1,4 @@
-"""Signals for an adaptive rate: produce latency, what copies get, who has left the ISR.
+"""Signals for an adaptive rate: produce latency, copying rates, replicas that left the ISR.
 
 What copies get and what comes in are told by its samples, who falls out of step by the cluster's
 description, and what producers wait by a probe, where there is one.

@@ -1,1 +1,1 @@
-"""What clients of a cluster feel: a probe's waits and errors, broker by broker."""
+"""What a cluster's clients experience: a probe's latencies and errors, per broker."""

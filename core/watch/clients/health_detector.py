@@ -1,4 +1,4 @@
-"""From what a probe hears to how brokers treat clients, and what the timeline is told of it."""
+"""Detects client health per broker from a probe's results, and publishes its changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long clients wait at one broker: the last seconds' p50 and p99, and when that is too long.
+"""Client latency at one broker: recent p50 and p99, and when they are too high.
 
 Pure: times are monotonic seconds that are handed in.
 """

@@ -1,4 +1,4 @@
-"""The probe: sends at a steady pace, follows brokers that come and go, reports once a second."""
+"""The probe: sends at a steady rate, follows brokers that join and leave, reports each second."""
 
 from __future__ import annotations
 

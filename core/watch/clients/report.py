@@ -1,4 +1,4 @@
-"""What a probe reports each second: how every broker treats its clients, and what was told."""
+"""A probe's report of each second: every broker's client health, and the events published."""
 
 from __future__ import annotations
 

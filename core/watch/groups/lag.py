@@ -1,4 +1,4 @@
-"""Consumer groups' lag: who reads what, how far behind, and whether it shrinks.
+"""Consumer lag: who reads which partitions, how far behind, and whether lag shrinks.
 
 Pure but for `fetch_group_sample`. Two samples give a rate; one alone gives lags, and no time to
 catch up.

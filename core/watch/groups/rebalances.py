@@ -1,4 +1,4 @@
-"""What happens in consumer groups between looks: members come and go, partitions change hands.
+"""Rebalances seen between two polls: members join and leave, partitions change owner.
 
 Pure. A classic group that rebalances shows nobody's partitions: it is compared once it is stable,
 with what it was when it was stable before.

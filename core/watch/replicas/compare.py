@@ -1,4 +1,4 @@
-"""What several replicas of a partition gave to read from the same offset on, compared. Pure.
+"""Compares what several replicas of a partition hold from the same offset on. Pure.
 
 Replicas are byte for byte the same below the smallest high watermark, except where compaction has
 taken records away from one and not yet from another: there only offsets count that both have.

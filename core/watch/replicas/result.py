@@ -1,4 +1,4 @@
-"""What was found of a partition's replicas: lags, high watermarks, how far they are the same."""
+"""The result for a partition's replicas: lags, high watermarks, how far they agree."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Brokers' state-change logs, merged into one story in the order of time."""
+"""Brokers' state-change logs, merged in the order of time."""

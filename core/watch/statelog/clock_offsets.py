@@ -1,4 +1,4 @@
-"""How far brokers' clocks are apart, as far as changes tell that several brokers applied.
+"""Clock offsets between brokers, from changes that several of them applied.
 
 A new leader epoch or partition epoch reaches all of a partition's brokers within moments, so the
 difference of the times at which two of them wrote it down is their clocks' difference and what one

@@ -1,4 +1,4 @@
-"""What one record of a state-change log tells, as a plain value: the timeline takes these too."""
+"""One event of a state-change log as a value; the timeline stores these too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A merge in several processes: each reads, and tells, some of the files; one joins them.
+"""A merge in several processes: each reads some of the files, one joins them.
 
 What a file says needs no other file, so all but the last step is done side by side. Workers are
 fresh interpreters; their lines come in order of time, so that nothing is held but a batch of each.

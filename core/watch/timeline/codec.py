@@ -1,4 +1,4 @@
-"""How things of the timeline are packed: a few bytes for a partition, JSON for what is rare."""
+"""Encodes the timeline's values: a few bytes for a partition, JSON for rare ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a timeline knows: of which times, topics and brokers."""
+"""Coverage of a timeline: which times, topics and brokers it knows of."""
 
 from __future__ import annotations
 

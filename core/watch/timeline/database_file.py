@@ -1,4 +1,4 @@
-"""A timeline's SQLite file: its tables, what leaves them in time, and what goes wrong with it."""
+"""A timeline's SQLite file: its tables, their retention and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the recorder adds to changes: load out of balance, runs, and what it may not read."""
+"""Event sources beside the cluster's changes: imbalance, runs, denied reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the timeline is made of: one change of one thing, seen at one look."""
+"""Events of the timeline: one change of one thing, seen at one poll."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches consumer groups beside the recorder, and tells the timeline as they rebalance."""
+"""Watches consumer groups for the recorder, and publishes rebalances to the timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was told to a timeline, as a table of its file: anybody may add, the oldest goes in time."""
+"""The notes table of a timeline's file: any process adds notes, retention removes the oldest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds to a timeline what no poll of the cluster shows: runs, clients, faults, decisions."""
+"""Publishes to a timeline what no poll shows: runs, client health, drills, decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorder: polls a cluster again and again, and keeps what has changed."""
+"""The recorder: polls a cluster and stores what has changed."""
 
 from __future__ import annotations
 

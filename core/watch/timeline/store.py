@@ -1,4 +1,4 @@
-"""The timeline on disk: one SQLite file a cluster, of changes and, now and then, whole pictures.
+"""The timeline's store: one SQLite file per cluster, of changes and periodic full states.
 
 One process records, others may tell of what they do, any number read at the same time. The cluster
 at a moment is the last picture before it and the changes since; how many those may be bounds the

@@ -1,4 +1,4 @@
-"""What clients feel, as the map says it: verdicts, a sentence on one broker, a number for each.
+"""Client health on the map: verdicts, a sentence for one broker, a number for each.
 
 Pure: a probe's report goes in.
 """

@@ -1,4 +1,4 @@
-"""The panel under the map answers "so what": the cell, who is hot in it, and one thing to try."""
+"""The inspector: explains the cell, its hottest partitions, and one thing to try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves in flight that no run of this machine is carrying out: adopted for the eye, never touched.
+"""Moves in flight that no run of this machine owns, as lines: shown, never changed.
 
 What is known of them is `core.run.external.moves`'s.
 """

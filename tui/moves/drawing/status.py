@@ -1,4 +1,4 @@
-"""Where a run stands, in its first lines: mark and word, how far, how long, what is wrong.
+"""A run's status in its first lines: state, progress, time left, problems.
 
 What is not simply running is told by a mark, a word in capitals and a sentence, never by colour
 alone.

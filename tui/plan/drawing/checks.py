@@ -1,4 +1,4 @@
-"""What speaks against a plan, and what its planner says that no plan can do, in little room."""
+"""Findings of a plan's checks and the planner's notes, in few lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who notices a plan: in one line for the Plan screen, and as a page of its own."""
+"""A plan's impact: in one line for the Plan screen, and as a page of its own."""
 
 from __future__ import annotations
 

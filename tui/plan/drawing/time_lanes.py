@@ -1,4 +1,4 @@
-"""How a plan goes at the chosen rate: a lane for each broker's side and disks, the worst first."""
+"""A plan over time at the chosen rate: a lane per broker side and disk, the worst first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few bytes of Kafka's protocol that take no login, and of TLS and HTTP, to tell them apart."""
+"""Tells Kafka, TLS and HTTP listeners apart by a few bytes that need no authentication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-python's transports, which tell here of all that comes in; a TLS handshake has an end.
+"""kafka-python's transports with a deadline on the TLS handshake, reporting each byte received.
 
 Only `network` and `wire` import this.
 """

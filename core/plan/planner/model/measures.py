@@ -1,4 +1,4 @@
-"""What a plan evens out: six measures of a broker, and what each replica adds to them.
+"""The six measures that a plan balances, and what each replica adds to them.
 
 Four follow from where replicas are, three from who leads; no leader change alters the first.
 """

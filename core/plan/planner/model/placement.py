@@ -1,4 +1,4 @@
-"""Placement: where replicas are while a plan is being worked out, and what each broker carries.
+"""Placement: where replicas are during the search, and what each broker carries.
 
 The one mutable thing in the planner. Loads are in fair shares: 1 is a broker's part of the whole.
 """

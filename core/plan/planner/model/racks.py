@@ -1,4 +1,4 @@
-"""What racks allow: where each partition must be in every rack, a small rack's brokers carry more.
+"""Rack constraints, and the fair shares they leave: brokers of a small rack carry more.
 
 No plan that keeps replicas spread changes what a whole rack holds beyond these bounds, so the fair
 share of its brokers is their part of what their rack has to hold.

@@ -1,1 +1,1 @@
-"""The planner's search: moves that must be, then moves, swaps and leaders that even brokers out."""
+"""The planner's search: mandatory moves, then moves, swaps and leader changes that balance."""

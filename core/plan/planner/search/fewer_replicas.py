@@ -1,4 +1,4 @@
-"""Which replicas go where partitions have too many, so that brokers get even: nothing is copied.
+"""Removes surplus replicas so that brokers get even; nothing is copied.
 
 Each partition has dropped one by itself, of the fullest broker then. Here brokers exchange them: a
 follower that was to stay goes, and one that was to go returns.

@@ -1,4 +1,4 @@
-"""Levels: how far brokers must give and take, so that the band is reached with the fewest bytes.
+"""Load bounds: how much each broker must give or take to reach the band with the fewest bytes.
 
 What stands above the band must leave, what is missing below it must come. The larger of the two
 sums must be moved by anybody; so the other side is let go further into the band, until the sums

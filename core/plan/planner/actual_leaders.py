@@ -29,7 +29,7 @@ def actual_leaders(on: Placement) -> Int32:
     return np.where(kept & (now != NOBODY), now, first)
 
 
-def load_if_led(on: Placement, leader_row: Int32, *, surely: bool = False) -> Float64:
+def load_as_leader(on: Placement, leader_row: Int32, *, surely: bool = False) -> Float64:
     """Return what brokers carry in the items' units where these lead, shape [B, MEASURES].
 
     `surely` counts no guesses.
@@ -58,7 +58,7 @@ def election_notes(on: Placement) -> list[str]:
     if not away or not len(known):
         return []
     preferred = on.loads[:, known]
-    really = load_if_led(on, by)[:, known] * on.per_share[:, known]
+    really = load_as_leader(on, by)[:, known] * on.per_share[:, known]
     off, worse = (np.abs(shares - 1) for shares in (preferred, really))
     worse[~given.counts[:, None] | (worse <= off) | (worse <= given.band + 1e-9)] = 0.0
     if not worse.any():
@@ -83,14 +83,14 @@ def select_elections(
     """
     on = Placement(build_problem(state, load, band=band))
     given, now = on.problem, actual_leaders(on)
-    before = load_if_led(on, now) * on.per_share
+    before = load_as_leader(on, now) * on.per_share
     help = _relief(on, now, before)[rows]
     chosen = rows[np.lexsort((rows, -help))][: max(most, 0)]
     then = now.copy()
     then[chosen] = on.at[chosen, 0]
     active = given.active.copy()
     active[[m for m in range(len(active)) if m not in LEADER_MEASURES]] = False
-    after = load_if_led(on, then) * on.per_share
+    after = load_as_leader(on, then) * on.per_share
     ids = tuple(given.ids.tolist())
     return chosen, Evenness(ids, given.counts, active, before, after, band)
 

@@ -10,7 +10,7 @@ from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.plan import Plan
-from core.plan.planner.actual_leaders import actual_leaders, electable, load_if_led
+from core.plan.planner.actual_leaders import actual_leaders, electable, load_as_leader
 from core.plan.planner.infeasible import NAMED, broker_list, brokers_have, held_replicas
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement
@@ -266,8 +266,8 @@ def over_capacity(
     ways = [
         (start.carried, found.carried),
         (
-            load_if_led(start, actual_leaders(start)),
-            load_if_led(found, actual_leaders(found)),
+            load_as_leader(start, actual_leaders(start)),
+            load_as_leader(found, actual_leaders(found)),
         ),
     ]
     sure = ways
@@ -275,8 +275,8 @@ def over_capacity(
         sure = [
             (start.known_carried, found.known_carried),
             (
-                load_if_led(start, actual_leaders(start), surely=True),
-                load_if_led(found, actual_leaders(found), surely=True),
+                load_as_leader(start, actual_leaders(start), surely=True),
+                load_as_leader(found, actual_leaders(found), surely=True),
             ),
         ]
     limited_at_all = np.asarray(np.isfinite(given.capacity).any(axis=0))

@@ -1,7 +1,6 @@
 """Throttle lists: which replicas Kafka's replication quotas should count while moves run.
 
-A list is one topic config with entries `partition:broker`, or `*` for all. `batch_lists` and
-`missing` are what a run appends, so that nobody else's entry is lost.
+A list is one topic config with entries `partition:broker`, or `*` for all.
 """
 
 from __future__ import annotations
@@ -44,10 +43,7 @@ def entries(value: str | None) -> frozenset[str]:
 
 
 def missing(wanted: Set[str], existing: str | None) -> tuple[str, ...]:
-    """Return the entries to append so that all `wanted` count, in order; none beside a `*`.
-
-    What is there already is somebody else's, and not to be subtracted later.
-    """
+    """Return the entries to append so that all `wanted` count; what is there is somebody else's."""
     there = entries(existing)
     return () if ALL in there else tuple(sorted(wanted - there, key=_by_number))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from core.errors import TrimtabError
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.quick_estimate import estimate_plan_time
+from core.plan.estimate.rate_table import estimate_plan_time
 from core.plan.plan import Plan
 from core.plan.planner.plan_result import explain_no_plan
 from core.plan.planner.planner import suggest_plan

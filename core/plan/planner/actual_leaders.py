@@ -1,7 +1,6 @@
 """Actual leaders where they are not the preferred ones, and what an election changes. Pure.
 
-Leaders do not return by themselves after a restart unless brokers are told to; an election does it,
-and no plan. The planner evens out preferred leaders; what others lead instead is told beside it.
+The planner evens out preferred leaders; only an election gives leadership back to them.
 """
 
 from __future__ import annotations
@@ -30,10 +29,7 @@ def actual_leaders(on: Placement) -> Int32:
 
 
 def load_as_leader(on: Placement, leader_row: Int32, *, surely: bool = False) -> Float64:
-    """Return what brokers carry in the items' units where these lead, shape [B, MEASURES].
-
-    `surely` counts no guesses.
-    """
+    """Return what brokers carry where these lead, `surely` without guesses, shape [B, MEASURES]."""
     found = (on.known_carried if surely else on.carried).copy()
     items, held = on.problem.sure if surely else on.problem.items, leader_row != NOBODY
     for measure in LEADER_MEASURES:
@@ -48,10 +44,7 @@ def electable(on: Placement) -> Bool:
 
 
 def election_notes(on: Placement) -> list[str]:
-    """Say how many partitions an election would give back, and whom it is that they put off.
-
-    Nothing where no broker is further outside the band for it.
-    """
+    """Say how many partitions an election would give back, where that brings a broker nearer."""
     given, able = on.problem, electable(on)
     by, away = np.where(able, actual_leaders(on), on.at[:, 0]), int(able.sum())
     known = np.array([m for m in LEADER_MEASURES if given.active[m]], np.int64)

@@ -10,7 +10,7 @@ from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, estimate_per_side, estimate_task
 from core.plan.estimate.estimate_text import format_per_side_rates
 from core.plan.estimate.uncertainty import Task
-from core.plan.impact.precautions import count_elected, count_waiting_for_election
+from core.plan.impact.clients import count_elected, count_waiting_for_election
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.run.throttles.adaptive_rate import usual_bounds

@@ -189,7 +189,7 @@ class Executor:
         look = observe_once(self._client, self.state.min_insync)
         self._recorder.take_requests(lambda kind, p: retarget_objection(look, self.state, kind, p))
         self._on_look(self._recorder)
-        if self._waits_for_start():
+        if self._is_awaiting_start():
             return Poll()
         observed = self._look()
         step = next_step(self.state, observed)
@@ -202,7 +202,7 @@ class Executor:
             self._last_step = step  # also one that is refused, and waited for
         return step
 
-    def _waits_for_start(self) -> bool:
+    def _is_awaiting_start(self) -> bool:
         """Wait a little for the time that was asked for, unless it has come."""
         run = self.state
         if run.preflight or run.cancel_requested or run.start_at is None:

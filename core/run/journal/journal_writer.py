@@ -1,4 +1,4 @@
-"""A run's journal and the state that is its fold, kept together: first written, then known."""
+"""Writes a run's journal and keeps the replayed state in step: first on disk, then in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fold of a journal's records into a RunState, which is all that a run knows about itself.
+"""Replays a journal's records into a RunState, which is all that a run knows about itself.
 
 Each record changes it in one way, and decides nothing; folding them again after a crash gives the
 same state.

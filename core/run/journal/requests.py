@@ -1,4 +1,4 @@
-"""What has been asked of a run, taken into its state: what it is to do changes, nothing more.
+"""Applies requests to a run's state: each changes what is wanted, nothing else.
 
 What must be refused as it is taken up is journalled so (`refusal`): what cannot be read, and what
 was asked after a cancel or a rollback that it would undo. A request for a move that has ended

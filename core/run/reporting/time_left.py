@@ -18,8 +18,8 @@ import numpy as np
 
 from core.plan.batch_schedule import CopyBatches
 from core.plan.copies import FETCH_WAIT_SECONDS, BrokerSide, Copy, Flow, Side, wait_seconds
-from core.plan.estimate.fetch_simulation import Conditions, RunningCopies, simulate_copies
-from core.plan.estimate.fluid_model import share_fairly
+from core.plan.estimate.fetch_simulation import RunningCopies, simulate_copies
+from core.plan.estimate.fluid_model import Conditions, share_fairly
 from core.plan.estimate.uncertainty import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
 from core.run.journal.move_state import MoveRequest, RunMove
 from core.run.journal.run_state import RunState
@@ -148,7 +148,7 @@ def _size(m: RunMove, track: Sequence[SamplePoint], now: datetime) -> tuple[floa
 def _limits(run: RunState, copies: Sequence[Copy]) -> dict[BrokerSide, float] | None:
     """Return the limit of each side that copies; None where one has none."""
     found: dict[BrokerSide, float] = {}
-    for side in {side for copy in copies for side in copy.sides}:
+    for side in {side for copy in copies for side in copy.flow.sides}:
         limit = _limit(run, side)
         if limit is None:
             return None

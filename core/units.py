@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from core.errors import UsageError
@@ -147,6 +147,14 @@ def parse_ids(text: str) -> tuple[int, ...]:
 def id_list(ids: Iterable[int]) -> str:
     """Return brokers as people write them: `1,2,3`."""
     return ",".join(map(str, ids))
+
+
+def name_list(names: Sequence[object]) -> str:
+    """Return three names at most, the rest counted: `a`, `a, b and c`, `a, b, c and 4 more`."""
+    shown = [str(name) for name in names[:3]]
+    if len(names) > len(shown):
+        shown.append(f"{len(names) - len(shown)} more")
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
 
 
 def counted(count: int, thing: str) -> str:

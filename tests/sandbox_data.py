@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 
 from confluent_kafka import Producer
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
+from core.cluster.sandbox.workload import run_workload
+from core.cluster.sandbox.workload_spec import Workload
 from tests.waiting import eventually
 
 BATCH_BYTES = 52_000
@@ -62,3 +65,16 @@ def delete_topics(settings: ConnectionSettings, names: Sequence[str]) -> None:
         faults = {fault.name for fault in client.delete_topics(names).values() if fault is not None}
         assert faults <= {"UNKNOWN_TOPIC_OR_PARTITION"}
         eventually(lambda: not any(client.describe_cluster().topic(name) for name in names))
+
+
+@contextmanager
+def produced(settings: ConnectionSettings, workload: Workload) -> Iterator[None]:
+    """Produce a load meanwhile."""
+    stop = threading.Event()
+    producer = threading.Thread(target=run_workload, args=(settings, workload, stop))
+    producer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        producer.join()

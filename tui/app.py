@@ -119,8 +119,8 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         ending: Shutdown | None = None,
         missing: MissingPassword | None = None,
     ) -> None:
-        plain = terminal.no_color()
-        super().__init__(ansi_color=plain, driver_class=TerminalDriver)
+        self._plain = terminal.no_color()
+        super().__init__(ansi_color=self._plain, driver_class=TerminalDriver)
         self.session = session
         self.feed = feed
         self.user_keys: Mapping[str, str] = user_keys or {}
@@ -132,13 +132,12 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         self.ascii_only = ascii_only
         self.glyphs: Glyphs = ASCII if ascii_only else UNICODE
         self._drawn_with = [AsciiOnly()] if ascii_only else []
-        self.few_colors = plain or few_colors
+        self.few_colors = self._plain or few_colors
         self._palettes = load_palettes()
         self._palette = choose_palette(self._palettes, theme)
-        self._plain = plain
         for palette in self._palettes.values():
             self.register_theme(palette.theme())
-        if not plain:
+        if not self._plain:
             # Before anything is drawn: a change of theme draws everything anew.
             self.set_reactive(App.theme, self._palette.name)
             self.stylesheet.set_variables(self.get_css_variables())
@@ -167,7 +166,7 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
             self.ending.attach(leave, self.unsaved_plan_message)
         self.push_screen(self._make_screen(MAP))
         if self.feed is not None:
-            self.feed.attach(self._deliver)
+            self.feed.attach(lambda event: self.post_message(FeedMessage(event)))
         if self._missing is not None:
             self._ask_password(self._missing)
 
@@ -200,16 +199,13 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         if isinstance(driver, TerminalDriver):
             loop = asyncio.get_running_loop()
             driver.ending = self.ending
-            driver.caught_up = partial(loop.call_soon_threadsafe, self._draw_anew)
+            driver.caught_up = lambda: loop.call_soon_threadsafe(self.screen.refresh)
         return driver
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Leave pictures out while the terminal does not take what it was given before."""
         if not (isinstance(self._driver, TerminalDriver) and self._driver.skip_frame()):
             super()._display(screen, renderable)
-
-    def _draw_anew(self) -> None:
-        self.screen.refresh()
 
     def exit(
         self,
@@ -240,9 +236,6 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what goes over each line before it is shown; Textual asks for it."""
         return [*super().get_line_filters(), *self._drawn_with]
-
-    def _deliver(self, event: FeedEvent) -> None:
-        self.post_message(FeedMessage(event))
 
     def draw(self) -> None:
         super().draw()
@@ -290,7 +283,7 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
                     self.report_error(_refused(run))
                 if run is not None:
                     self._call_out(self._notices.seen(run))
-                self._tell_listeners()
+                self._update_external_moves()
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")
             case CalibrationChanged(calibration):
@@ -314,7 +307,7 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         if any(broker.server in session.read_only_servers for broker in picture.state.brokers):
             session.writable, session.read_only_reason = False, MARKED
         self._foreign.take(picture.state, session.run_partitions)
-        self._tell_listeners()
+        self._update_external_moves()
         if session.address is not None and session.cluster_name == session.address.bootstrap:
             session.cluster_name = short_name(picture.state.cluster_id)
         if session.plan.cluster_id is None:
@@ -322,8 +315,8 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
             session.history = replace(session.history, plan=plan)
         self.restore_saved_plan()
 
-    def _tell_listeners(self) -> None:
-        """Tell the moves in flight that are not the run's from those that are."""
+    def _update_external_moves(self) -> None:
+        """Find the moves in flight that are not of the run on the screen."""
         session = self.session
         if session.state is not None:
             session.external_moves = self._foreign.look(session.state, session.run_partitions)

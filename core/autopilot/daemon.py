@@ -39,7 +39,7 @@ from core.load.daemon import start_load
 from core.load.load_source import load_root
 from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
-from core.run import logout_survival as logout
+from core.run import run_process
 from core.run.control import request
 from core.run.journal.journal import JournalError, journal_path
 from core.run.reporting.runs import read_run
@@ -185,7 +185,7 @@ def start_autopilot(switch: Switch) -> Process | None:
         "core.autopilot.daemon",
         address_arguments(switch.address),
         switch.address.command_config,
-        launcher=tuple(logout.look().prefix()),
+        launcher=tuple(run_process.logout_policy().prefix()),
     )
     return start_daemon(daemon, switch.cluster_id, root=layout.own_root())
 

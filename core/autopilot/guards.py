@@ -15,9 +15,8 @@ from core.autopilot.history import Situation
 from core.autopilot.settings import MIN_LIVE_INTERVALS
 from core.cluster.balancers import find_balancer
 from core.load.load import Source
-from core.plan.checks.catalogue import partition_list
 from core.run.external.moves import foreign_moves
-from core.units import counted, format_bytes, format_duration
+from core.units import counted, format_bytes, format_duration, name_list
 
 MIN_KNOWN_PART = 0.95
 """The part of partitions of which the load must be known well."""
@@ -120,7 +119,7 @@ def foreign_move(situation: Situation) -> Reason | None:
     moving = sorted(seen | situation.observed.reassignments.keys())
     if not moving:
         return None
-    return Reason("foreign-move", f"Not while somebody else moves {partition_list(moving)}.")
+    return Reason("foreign-move", f"Not while somebody else moves {name_list(moving)}.")
 
 
 def cruise_control(situation: Situation) -> Reason | None:

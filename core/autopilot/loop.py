@@ -1,4 +1,4 @@
-"""The autopilot's loop: looks at a cluster, decides, acts if it may, and says why.
+"""The autopilot's loop: observe the cluster, decide, act where its mode allows, log the reason.
 
 It reads its switch before each look; right before a run is started it looks and reads it again.
 """

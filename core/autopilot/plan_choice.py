@@ -32,7 +32,7 @@ from core.plan.planner.evenness import Evenness, evenness
 from core.plan.planner.plan_request import Limits, PlanRequest
 from core.plan.planner.planner import suggest_plan
 from core.run.journal.rates import RateBounds
-from core.run.throttles.rate_bounds import expected_rate, usual_bounds
+from core.run.throttles.adaptive_rate import expected_rate, usual_bounds
 from core.units import counted, format_bytes, format_duration
 
 

@@ -1,6 +1,6 @@
 """When the next batch of a run may begin, and with which of its moves. Pure.
 
-Pure. It is let in before the one before has wholly ended, so that no broker idles (docs/runs.md).
+It is let in before the one before has wholly ended, so that no broker idles (docs/runs.md).
 """
 
 from __future__ import annotations
@@ -17,15 +17,12 @@ from core.plan.copies import Copy, PlanCopies
 from core.plan.plan import Plan
 
 WINDOW_SECONDS = SLOTS * SLOT_SECONDS
-"""How long a batch flies alone at least: one quota window."""
+"""How long a batch is in flight alone at least: one quota window."""
 
 
 @dataclass(frozen=True, slots=True)
 class InFlightMove:
-    """A move that is in flight or about to be, as far as the next batch's start concerns it.
-
-    `extra_bytes` is what each of its `destinations` will hold of it.
-    """
+    """A move in flight or about to be; each of its `destinations` gets `extra_bytes` of it."""
 
     batch: int
     long: bool = False
@@ -38,14 +35,13 @@ def may_start(
     in_flight: Collection[InFlightMove],
     since_submission_seconds: float,
     *,
-    max_moves: int = MAX_MOVES,
-    max_extra_bytes: int | None = None,
+    max_extra_bytes: int | None,
 ) -> bool:
-    """Return whether the next batch may be submitted while `flying` is not done yet.
+    """Return whether the next batch may be submitted beside what is in flight.
 
     At most one earlier batch may still be in flight, long moves not counted; it must have been
-    for a quota window; and together they stay within twice `most_moves`, and no destination
-    holds more than `most_extra_bytes`.
+    for a quota window; and together they stay within twice MAX_MOVES, and no destination holds
+    more than `max_extra_bytes`.
     """
     if not in_flight:
         return True
@@ -53,7 +49,7 @@ def may_start(
         return False
     if len({flight.batch for flight in in_flight if not flight.long}) > 1:
         return False
-    if len(in_flight) + len(batch) > 2 * max_moves:
+    if len(in_flight) + len(batch) > 2 * MAX_MOVES:
         return False
     if max_extra_bytes is None:
         return True
@@ -98,10 +94,7 @@ BETWEEN_SECONDS = 0.8
 
 @dataclass(frozen=True, slots=True)
 class CopyBatches:
-    """The number of each copy's batch, and the copies for which no later batch waits.
-
-    `most_extra_bytes` is what a destination may receive at a time; None is all of a batch.
-    """
+    """The number of each copy's batch; no later batch waits for the copies that are `long`."""
 
     number: tuple[int, ...]
     long: frozenset[int] = frozenset()
@@ -148,7 +141,7 @@ class Submissions:
         in_flight: Collection[int] = (),
         last: float = 0.0,
     ) -> None:
-        """Begin with the copies `flying` in flight, the newest of them submitted at `last`."""
+        """Begin with the copies `in_flight`, the newest of them submitted at `last`."""
         self._copies, self._batches = copies, batches
         parts: defaultdict[int, list[int]] = defaultdict(list)
         for at, number in enumerate(batches.number):

@@ -1,7 +1,7 @@
 """Batches: which moves of a plan are submitted together, and in which order.
 
 Pure. Small batches in a good order end early where it helps, and what is huge holds nobody up
-(docs/runs.md); when the next one may begin: next_batch.py.
+(docs/runs.md); when the next one may begin is batch_schedule's.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def plan_batches(
 
     Moves without data come first, then those between log dirs, for which nothing waits. Then,
     most relief of the worst broker for a byte first, each batch takes what all broker sides copy
-    in about the same time. `most_extra_bytes` bounds what a destination gets in one batch (a
+    in about the same time. `max_extra_bytes` bounds what a destination gets in one batch (a
     larger move goes there alone), as its free disk does.
     `first_bytes_per_s` is the rate that the run begins with, if that is another one.
     """
@@ -79,10 +79,7 @@ def plan_batches(
 
 @dataclass(frozen=True, slots=True)
 class BatchInput:
-    """A plan as batches are made of it, whatever the rate: what moves cost, and in which order.
-
-    `quick` moves have no data, `within` are between log dirs; `ordered` is the rest.
-    """
+    """A plan at any rate: moves without data, those `within` brokers' log dirs, then `ordered`."""
 
     brokers: tuple[Broker, ...]
     costs: tuple[_Cost, ...]
@@ -116,7 +113,7 @@ class BatchInput:
         max_moves: int = MAX_MOVES,
         max_extra_bytes: int | None = None,
     ) -> Batches:
-        """Return the batches at a rate, as `batch_moves` does."""
+        """Return the batches at a rate, as `plan_batches` does."""
         if max_moves < 1 or (rate_bytes_per_s < 1 and rate_bytes_per_s != UNLIMITED):
             raise ValueError("batches need at least one move each, and a rate")
         rate = LINK_BYTES_PER_S if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)

@@ -1,11 +1,15 @@
-"""The copies of a plan: which bytes go from which leader to which new replica."""
+"""What a plan makes brokers copy: from leaders to new replicas, and between their own log dirs.
+
+Copies between log dirs have one quota a broker (`replica.alter.log.dirs.io.max.bytes.per.second`),
+in which nothing else counts: unlike replication they start without credit (seen on Kafka 4.3.1).
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from itertools import compress
@@ -14,11 +18,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.cluster.configs import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    LOG_DIRS_RATE,
+)
 from core.cluster.metadata import TopicPartition
 from core.cluster.quota import BACKOFF_SECONDS
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.plan import Plan
+from core.plan.plan import Plan, log_dir_of
 
 PARTITION_FETCH_BYTES = 1 << 20
 """replica.fetch.max.bytes."""
@@ -42,12 +53,22 @@ class Side(Enum):
         """Return what a broker does on this side, in words."""
         return _DOES[self]
 
+    @property
+    def list_config(self) -> str:
+        """Return the topic list of a side that has one: log dirs are limited as a whole."""
+        return LEADER_LIST if self is Side.LEADER else FOLLOWER_LIST
+
+    @property
+    def rate_config(self) -> str:
+        return _RATE_OF[self]
+
 
 _DOES = {
     Side.LEADER: "sends",
     Side.FOLLOWER: "receives",
     Side.LOG_DIRS: "copies between log dirs",
 }
+_RATE_OF = dict(zip(Side, (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE), strict=True))
 
 
 class BrokerSide(NamedTuple):
@@ -65,6 +86,10 @@ class Flow(NamedTuple):
 
     leader: int
     destination: int
+
+    @property
+    def sides(self) -> tuple[BrokerSide, BrokerSide]:
+        return BrokerSide(self.leader, Side.LEADER), BrokerSide(self.destination, Side.FOLLOWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +110,6 @@ class Copy:
     @property
     def flow(self) -> Flow:
         return Flow(self.leader, self.destination)
-
-    @property
-    def sides(self) -> tuple[BrokerSide, BrokerSide]:
-        return BrokerSide(self.leader, Side.LEADER), BrokerSide(self.destination, Side.FOLLOWER)
 
 
 @dataclass(slots=True)
@@ -116,10 +137,9 @@ class SideLoad:
 
 @dataclass(frozen=True)
 class PlanCopies:
-    """Everything that a plan makes brokers copy, and what is not known about it.
+    """Everything that a plan makes brokers copy between them; `blocked` says why some cannot be.
 
     `idle_seconds` says how long a fetcher is away once it may fetch nothing that is throttled.
-    `blocked` says why some of it cannot be copied at all.
     """
 
     copies: tuple[Copy, ...]
@@ -278,3 +298,89 @@ def wait_seconds(in_bytes_per_s: float) -> float:
     if in_bytes_per_s <= 0:
         return FETCH_WAIT_SECONDS
     return min(FETCH_WAIT_SECONDS, BUSY_BATCH_BYTES / in_bytes_per_s)
+
+
+# -- between log dirs ----------------------------------------------------------------------------
+
+
+SWAP_SECONDS = 1.0
+"""A copy that has caught up takes the replica's place when its fetcher next wakes: its back-off."""
+SLOW_FACTOR, SLOW_SECONDS = 1.1, 2.0
+"""What the slow end of the range allows besides: a fetch too many, and a second back-off."""
+
+
+@dataclass(frozen=True)
+class LogDirCopies:
+    """What a plan makes each broker copy between its log dirs; `down` is a broker that is down."""
+
+    sides: Mapping[BrokerSide, SideLoad] = field(default_factory=dict)
+    unknown: tuple[TopicPartition, ...] = ()
+    loads_unknown: tuple[TopicPartition, ...] = ()
+    down: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.sides or self.unknown)
+
+    @cached_property
+    def total_bytes(self) -> int:
+        return round(sum(load.bytes for load in self.sides.values()))
+
+    def seconds(
+        self, rate_bytes_per_s: float, per_side_rates: PerSideRates = NO_PER_SIDE_RATES
+    ) -> dict[BrokerSide, float]:
+        """Return how long each broker copies at a rate, or at its own; infinite is never."""
+        found = {}
+        for side, load in self.sides.items():
+            own = min(rate_bytes_per_s, per_side_rates.get(side, rate_bytes_per_s))
+            free = own - load.background
+            found[side] = load.bytes / free + SWAP_SECONDS if free > 0 else float("inf")
+        return found
+
+    def needs(self, seconds: float) -> dict[BrokerSide, float] | None:
+        """Return the rate at which each broker surely ends in time; None when none does."""
+        left = (seconds - SLOW_SECONDS) / SLOW_FACTOR - SWAP_SECONDS
+        if left <= 0:
+            return None
+        return {side: load.required_bytes_per_s(left) for side, load in self.sides.items()}
+
+
+def slow_seconds(seconds: float) -> float:
+    """Return the slow end of a time's range."""
+    return seconds * SLOW_FACTOR + SLOW_SECONDS
+
+
+def build_log_dir_copies(state: ClusterState, load: Load, plan: Plan) -> LogDirCopies:
+    """Return what `plan` makes brokers copy between their log dirs in `state`.
+
+    What is produced meanwhile is copied, too. A replica that lies where it is to lie is left out.
+    """
+    sides: defaultdict[BrokerSide, SideLoad] = defaultdict(SideLoad)
+    unknown: list[TopicPartition] = []
+    loads_unknown: list[TopicPartition] = []
+    down: int | None = None
+    for move in plan:
+        row = state.find(move.tp) if move.log_dirs is not None else None
+        if row is None:
+            continue
+        sizes = state.size_bytes[state.replica_slice(row)].tolist()
+        held = dict(zip(state.replicas(row), sizes, strict=True))
+        for broker, path in move.dir_moves.items():
+            if log_dir_of(state, move.tp, broker) == path:
+                continue
+            size = held.get(broker, -1)
+            size = int(state.partition_size_bytes[row]) if size < 0 else size
+            one = sides[BrokerSide(broker, Side.LOG_DIRS)]
+            if size < 0:
+                unknown.append(move.tp)
+                one.sizes_unknown = True
+            if np.isnan(load.in_bytes_per_s[row]):
+                loads_unknown.append(move.tp)
+                one.rates_unknown = True
+            one.bytes += max(size, 0)
+            one.background += float(np.nan_to_num(load.in_bytes_per_s[row]))
+            known = state.broker_by_id.get(broker)
+            if known is not None and not known.alive:
+                down = broker if down is None else down
+    return LogDirCopies(
+        dict(sides), tuple(dict.fromkeys(unknown)), tuple(dict.fromkeys(loads_unknown)), down
+    )

@@ -29,10 +29,7 @@ class Disk:
 
 
 def disks_of(log_dirs: Iterable[LogDir]) -> tuple[Disk, ...]:
-    """Return the disks of a broker's log dirs that are online, in their order.
-
-    Log dirs that show the same space, to the byte, lie on one.
-    """
+    """Return a broker's disks that are online: log dirs of the same space to the byte share one."""
     alike: dict[object, list[LogDir]] = {}
     for one in log_dirs:
         if one.error is None:
@@ -64,10 +61,7 @@ def whole_bytes(disks: Collection[Disk]) -> int | None:
 
 
 def incoming_bytes(state: ClusterState, excluded_rows: Collection[int] = ()) -> Mapping[int, int]:
-    """Return the bytes that reassignments in flight are still to bring, by broker.
-
-    `beside` are rows of partitions that do not count.
-    """
+    """Return the bytes that reassignments in flight are still to bring, by broker."""
     replicas = np.flatnonzero(state.adding)
     rows = state.partition_of_replica[replicas]
     if excluded_rows:

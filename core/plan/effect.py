@@ -1,13 +1,13 @@
 """A plan's effect on brokers: their totals before and after.
 
-Pure and columnar. `in` is what is produced to the leaders on a broker and `out` what they send to
-consumers and once to every follower, as everywhere on the screen (core.load.view.totals).
+`in` and `out` are what is produced to leaders, and what they send, as in core.load.view.totals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,13 +18,18 @@ from core.load.view.totals import broker_values, disk_bytes
 from core.plan.disk_space import growth_bytes
 from core.plan.plan import Move
 
+BAND = 0.10
+"""How far from its fair share a broker may be."""
+
 
 @dataclass(frozen=True, slots=True)
-class BrokerTotals:
+class BrokerUsage:
     """Columns of length B in the order of `ClusterState.brokers`; NaN is unknown."""
 
     brokers: Int32
     in_bytes_per_s: Float64
+    received_bytes_per_s: Float64
+    """What each takes in, as leader and as follower."""
     out_bytes_per_s: Float64
     leaders: Int64
     replicas: Int64
@@ -43,8 +48,8 @@ class BrokerTotals:
 class Effect:
     """Totals before and after a plan."""
 
-    before: BrokerTotals
-    after: BrokerTotals
+    before: BrokerUsage
+    after: BrokerUsage
 
     @property
     def touched(self) -> tuple[int, ...]:
@@ -61,28 +66,21 @@ class Effect:
 
 
 def compute_effect(
-    state: ClusterState, load: Load, plan: Iterable[Move], before: BrokerTotals | None = None
+    state: ClusterState, load: Load, plan: Iterable[Move], before: BrokerUsage | None = None
 ) -> Effect:
-    """Return what the plan does; moves of partitions that are gone count nothing.
+    """Return what the plan does; `before` are the totals it starts from, by default today's.
 
-    `before` saves reckoning what brokers carry, or has other moves in it already.
+    Moves of partitions that are gone count nothing.
     """
     before = before or current_totals(state, load)
     at = {int(broker): i for i, broker in enumerate(before.brokers)}
     # Lists: to take single values out of arrays takes longer than to reckon with them.
-    received, sent = before.in_bytes_per_s.tolist(), before.out_bytes_per_s.tolist()
+    produced, sent = before.in_bytes_per_s.tolist(), before.out_bytes_per_s.tolist()
+    received, used = before.received_bytes_per_s.tolist(), before.disk_used_bytes.tolist()
     leaders, replicas = before.leaders.tolist(), before.replicas.tolist()
-    used = before.disk_used_bytes.tolist()
-    found = [(row, move) for move in plan if (row := state.find(move.tp)) is not None]
-    rows = np.array([row for row, _ in found], np.int64)
-    facts = zip(
-        np.nan_to_num(load.in_bytes_per_s[rows]).tolist(),
-        np.nan_to_num(load.out_bytes_per_s[rows]).tolist(),
-        np.maximum(state.partition_size_bytes[rows], 0).tolist(),
-        strict=True,
-    )
-    for (row, move), (w, consumed, size) in zip(found, facts, strict=True):
-        held, leader = state.replicas(row), int(state.leader[row])
+    for move, held, leader, size, w, consumed in move_facts(state, load, plan):
+        if held is None:
+            continue
         for sign, brokers, led in (
             (-1, held, leader),
             (1, move.after, leader_after(move, leader)),
@@ -92,35 +90,62 @@ def compute_effect(
                     continue
                 replicas[i] += sign
                 used[i] += sign * size
+                received[i] += sign * w
                 if broker == led:
                     leaders[i] += sign
-                    received[i] += sign * w
+                    produced[i] += sign * w
                     sent[i] += sign * (consumed + w * (len(brokers) - 1))
-    after = BrokerTotals(
-        before.brokers,
-        np.array(received, np.float64),
-        np.array(sent, np.float64),
-        np.array(leaders, np.int64),
-        np.array(replicas, np.int64),
-        np.array(used, np.float64),
-        before.disk_total_bytes,
+    after = replace(
+        before,
+        in_bytes_per_s=np.array(produced, np.float64),
+        received_bytes_per_s=np.array(received, np.float64),
+        out_bytes_per_s=np.array(sent, np.float64),
+        leaders=np.array(leaders, np.int64),
+        replicas=np.array(replicas, np.int64),
+        disk_used_bytes=np.array(used, np.float64),
     )
     return Effect(before, after)
+
+
+class MoveFacts(NamedTuple):
+    """A move, and what its partition is and carries; `now` is None where it is not there."""
+
+    move: Move
+    now: tuple[int, ...] | None
+    leader: int = -1
+    size_bytes: int = 0
+    produced: float = 0.0
+    consumed: float = 0.0
+
+
+def move_facts(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[MoveFacts]:
+    """Return each move's facts, read from the arrays at once; what is not known is nothing."""
+    found = [(move, state.find(move.tp)) for move in moves]
+    rows = np.array([row for _, row in found if row is not None], np.int64)
+    read = zip(
+        state.leader[rows].tolist(),
+        np.maximum(state.partition_size_bytes[rows], 0).tolist(),
+        np.nan_to_num(load.in_bytes_per_s[rows]).tolist(),
+        np.nan_to_num(load.out_bytes_per_s[rows]).tolist(),
+        strict=True,
+    )
+    return [
+        MoveFacts(move, None) if row is None else MoveFacts(move, state.replicas(row), *next(read))
+        for move, row in found
+    ]
 
 
 def with_growth(
     effect: Effect, state: ClusterState, load: Load, plan: Iterable[Move], seconds: float
 ) -> Effect:
-    """Return an effect with what new replicas have grown by once the plan has taken so long.
-
-    It is the growth that checks of disks go by.
-    """
+    """Return an effect with what new replicas grow by meanwhile, as the checks of disks have it."""
     used = effect.after.disk_used_bytes.copy()
     at = {int(broker): i for i, broker in enumerate(effect.after.brokers)}
     for move in plan:
-        row = state.find(move.tp)
-        for broker in move.adding if row is not None else ():
-            if row is not None and broker in at:
+        if (row := state.find(move.tp)) is None:
+            continue
+        for broker in move.adding:
+            if broker in at:
                 used[at[broker]] += growth_bytes(state, load, row, seconds)
     return Effect(effect.before, replace(effect.after, disk_used_bytes=used))
 
@@ -132,7 +157,7 @@ def leader_after(move: Move, leader: int) -> int:
     return leader if old == new and leader in move.after else new
 
 
-def current_totals(state: ClusterState, load: Load) -> BrokerTotals:
+def current_totals(state: ClusterState, load: Load) -> BrokerUsage:
     """Return each broker's totals now; rates are NaN when no partition's rate is known."""
 
     def known(metric: Metric) -> Float64:
@@ -143,9 +168,10 @@ def current_totals(state: ClusterState, load: Load) -> BrokerTotals:
         return np.nan_to_num(broker_values(state, load, metric)).astype(np.int64)
 
     used, total = disk_bytes(state)
-    return BrokerTotals(
+    return BrokerUsage(
         brokers=state.broker_ids,
         in_bytes_per_s=known(Metric.IN),
+        received_bytes_per_s=_received(state, load),
         out_bytes_per_s=_sent(state, load),
         leaders=count(Metric.LEADERS),
         replicas=count(Metric.REPLICAS),
@@ -168,29 +194,10 @@ def _sent(state: ClusterState, load: Load) -> Float64:
     return np.asarray(np.bincount(leads[led], sent[led], len(state.brokers)), np.float64)
 
 
-BAND = 0.10
-"""How far from its fair share a broker may be."""
-
-
-def received_bytes_per_s(state: ClusterState, load: Load) -> Float64:
-    """Return what each broker takes in, as leader and as follower, shape [B]; NaN is unknown."""
+def _received(state: ClusterState, load: Load) -> Float64:
     if np.isnan(load.in_bytes_per_s).all():
         return np.full(len(state.brokers), np.nan)
     column = state.replica_column
     rates = np.nan_to_num(load.in_bytes_per_s)[state.partition_of_replica]
     held = column >= 0
     return np.asarray(np.bincount(column[held], rates[held], len(state.brokers)), np.float64)
-
-
-def added_bytes_per_s(state: ClusterState, load: Load, moves: Iterable[Move]) -> Float64:
-    """Return by how much more each broker takes in after these moves, shape [B]."""
-    at = {broker.id: i for i, broker in enumerate(state.brokers)}
-    more = np.zeros(len(at))
-    for move in moves:
-        row = state.find(move.tp)
-        assert row is not None, "only moves of known partitions come here"
-        for sign, brokers in ((-1, state.replicas(row)), (1, move.after)):
-            for broker in brokers:
-                if broker in at:
-                    more[at[broker]] += sign * load.in_bytes_per_s[row]
-    return more

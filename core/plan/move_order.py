@@ -10,15 +10,14 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
 from core.load.view.heat import Metric, alive_brokers, fair_parts
-from core.plan.effect import current_totals, leader_after
-from core.plan.plan import Move, Plan
+from core.plan.effect import MoveFacts, current_totals, leader_after, move_facts
+from core.plan.plan import Plan
 
 RECEIVED, SENT, STORED = range(3)
 MIN_RELIEF = 1e-9
@@ -33,10 +32,7 @@ MoveEffect = Mapping[tuple[int, int], float]
 
 @dataclass(frozen=True, slots=True)
 class Relief:
-    """The broker and measure that a move relieves most: before and after the whole plan.
-
-    Both are beside the broker's fair share, 1 is even.
-    """
+    """The broker and measure that a move relieves most: shares before and after the whole plan."""
 
     broker: int
     measure: str
@@ -141,14 +137,11 @@ def _relieving(
     unit: Float64,
     copied_bytes: Sequence[float],
 ) -> tuple[dict[int, list[tuple[float, int]]], list[MoveEffect]]:
-    """Return for each broker row its moves, most relief for a byte first, and all moves' effects.
-
-    Relief from what presses a broker most counts most.
-    """
+    """Return each broker row's moves, most relief for a byte first, and all moves' effects."""
     at = {int(broker): row for row, broker in enumerate(state.broker_ids)}
     relieving: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
     effects: list[MoveEffect] = []
-    for index, fact in enumerate(_facts(state, load, plan)):
+    for index, fact in enumerate(move_facts(state, load, plan)):
         effect: defaultdict[tuple[int, int], float] = defaultdict(float)
         for broker, what, change in _changes(fact):
             if broker in at:
@@ -165,35 +158,7 @@ def _relieving(
     return relieving, effects
 
 
-class _Facts(NamedTuple):
-    """A move, and what its partition is and carries; `now` is None where it is not there."""
-
-    move: Move
-    now: tuple[int, ...] | None
-    leader: int = -1
-    size_bytes: float = 0.0
-    produced: float = 0.0
-    consumed: float = 0.0
-
-
-def _facts(state: ClusterState, load: Load, plan: Plan) -> list[_Facts]:
-    """Return each move's facts, read from the arrays at once."""
-    found = [state.find(move.tp) for move in plan]
-    rows = np.array([row for row in found if row is not None], np.int64)
-    read = zip(
-        state.leader[rows].tolist(),
-        np.maximum(state.partition_size_bytes[rows], 0).astype(np.float64).tolist(),
-        np.nan_to_num(load.in_bytes_per_s[rows]).tolist(),
-        np.nan_to_num(load.out_bytes_per_s[rows]).tolist(),
-        strict=True,
-    )
-    return [
-        _Facts(move, None) if row is None else _Facts(move, state.replicas(row), *next(read))
-        for move, row in zip(plan, found, strict=True)
-    ]
-
-
-def _changes(fact: _Facts) -> Iterator[tuple[int, int, float]]:
+def _changes(fact: MoveFacts) -> Iterator[tuple[int, int, float]]:
     """Yield (broker, what, by how much) that a move changes; all replicas receive what comes in."""
     if fact.now is None:
         return
@@ -205,8 +170,5 @@ def _changes(fact: _Facts) -> Iterator[tuple[int, int, float]]:
             yield broker, STORED, sign * fact.size_bytes
             if broker == led:
                 yield broker, RECEIVED, sign * fact.produced
-                yield (
-                    broker,
-                    SENT,
-                    sign * (fact.consumed + fact.produced * (len(brokers) - 1)),
-                )
+                sent = fact.consumed + fact.produced * (len(brokers) - 1)
+                yield broker, SENT, sign * sent

@@ -24,7 +24,7 @@ class Move:
 
     `log_dirs` has one entry for each of `after`, where the replica is to lie on its broker, and
     `log_dirs_before` one for each of `before`, where it was found; `any` where that does not
-    matter, or is not known. Both are None when no log dir is asked for. `because` is what a planner
+    matter, or is not known. Both are None when no log dir is asked for. `reason` is what a planner
     said of it, as long as it is the planner's move; it makes no other move of it.
     """
 

@@ -1,8 +1,4 @@
-"""Rebase: what of a plan still holds on the cluster as it is by now. Pure.
-
-Each move is held against what its partition was as the plan was made, and what it is now: a merge
-of two ways that began at the same base.
-"""
+"""Rebase: what of a plan still holds on the cluster as it is by now: a merge of two ways. Pure."""
 
 from __future__ import annotations
 
@@ -29,11 +25,7 @@ class LostMove:
 
 @dataclass(frozen=True, slots=True)
 class RebasedPlan:
-    """A plan on a new base: what is kept of it, and what became of the rest.
-
-    `moved` are the partitions of `plan` whose base is another one than before; `done` are those
-    at their target, or on the way there.
-    """
+    """A plan on a new base; `moved` got another base, `done` are at their target or on the way."""
 
     plan: Plan
     moved: tuple[TopicPartition, ...] = ()
@@ -116,10 +108,7 @@ def _in_place(move: Move) -> bool:
 
 
 def _from(move: Move, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
-    """Return the move with this base and target.
-
-    Log dirs only of what is still to be added, and of what stays and was to change its own.
-    """
+    """Return the move with this base and target, and of its log dirs what still applies."""
     named = {b: path for b, path in move.new_log_dirs.items() if b not in before} | move.dir_moves
     held = dict(zip(move.before, move.log_dirs_before or (), strict=False))
     log_dirs = tuple(named.get(broker, ANY) for broker in after)
@@ -162,6 +151,6 @@ def destination_problem(state: ClusterState, move: Move) -> str:
         if not known.alive:
             return f"would go to broker {broker}, which is down"
     for broker, path, how in missing_log_dirs(state, move):
-        missing_reason = "it does not have" if how == "no" else "is offline"
-        return f"would go to log dir {path} of broker {broker}, which {missing_reason}"
+        why = "it does not have" if how == "no" else "is offline"
+        return f"would go to log dir {path} of broker {broker}, which {why}"
     return ""

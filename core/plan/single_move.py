@@ -1,6 +1,4 @@
-"""Suggests one move: the single replica whose move evens a broker out the most, if nothing speaks
-against it. Greedy and honest; whole plans are the planner's.
-"""
+"""Suggests one move: the replica whose move evens a broker out most. Whole plans: the planner."""
 
 from __future__ import annotations
 
@@ -9,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.cluster.metadata import TopicPartition
-from core.cluster.state import ClusterState
+from core.cluster.state import Bool, ClusterState, Int64
 from core.load.load import Float64, Load
 from core.load.view.heat import Metric, alive_brokers, fair_parts
 from core.load.view.heat import partition_values as values_of
-from core.load.view.totals import broker_totals, fair_shares
+from core.load.view.totals import broker_totals, fair_shares, max_ratio
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.drop import check_drop
-from core.plan.effect import BrokerTotals, compute_effect
+from core.plan.effect import BrokerUsage, compute_effect
 from core.plan.plan import Plan
 
 TRIES = 24
@@ -27,10 +25,9 @@ WORTH = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One edit of a plan with what it does to the broker it is for.
+    """One edit of a plan; `before` and `after` are the source's totals in the metric's unit.
 
-    With `only_leader` no data moves: `destination` holds a replica already and becomes preferred
-    leader. `before` and `after` are the source's totals in the metric's unit.
+    With `only_leader` no data moves: `destination` becomes preferred leader.
     """
 
     tp: TopicPartition
@@ -57,8 +54,7 @@ def suggest_move(
 ) -> Suggestion | None:
     """Return the move that helps `broker` most, of `topic`'s replicas or of all; None for none.
 
-    None as well when the broker is at or below its fair share already. Moves that a check calls
-    unsafe are not suggested.
+    A broker at or below its fair share gets none; moves that a check calls unsafe are left out.
     """
     now = plan_totals(state, load, plan, metric)
     fair = fair_shares(now, fair_parts(state, metric))
@@ -78,6 +74,9 @@ def suggest_move(
         if edited is None:
             continue
         then = plan_totals(state, load, edited, metric)
+        size = int(state.partition_size_bytes[candidates[at]])
+        if metric is Metric.LEADERS:
+            size = 0
         return Suggestion(
             tp=tp,
             source=broker,
@@ -86,9 +85,9 @@ def suggest_move(
             plan=edited,
             before=float(now[source]),
             after=float(then[source]),
-            skew_before=_skew(now, fair),
-            skew_after=_skew(then, fair),
-            bytes=0 if metric is Metric.LEADERS else _size(state, int(candidates[at])),
+            skew_before=max_ratio(now, fair)[1],
+            skew_after=max_ratio(then, fair)[1],
+            bytes=size if size >= 0 else None,
             only_leader=metric is Metric.LEADERS,
         )
     return None
@@ -103,7 +102,7 @@ def plan_totals(state: ClusterState, load: Load, plan: Plan, metric: Metric) -> 
     return np.asarray(now + _column(effect.after, metric) - _column(effect.before, metric))
 
 
-def _column(totals: BrokerTotals, metric: Metric) -> Float64:
+def _column(totals: BrokerUsage, metric: Metric) -> Float64:
     match metric:
         case Metric.IN:
             return totals.in_bytes_per_s
@@ -120,7 +119,7 @@ def _column(totals: BrokerTotals, metric: Metric) -> Float64:
 
 def _candidates(
     state: ClusterState, plan: Plan, metric: Metric, broker: int, topic: str | None
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+) -> Int64:
     """Return the partitions that count on `broker` now, and that the plan leaves there."""
     if metric.of_leaders:
         rows = np.flatnonzero(state.leader == broker)
@@ -134,11 +133,7 @@ def _candidates(
 
 
 def _best_first(
-    values: Float64,
-    now: Float64,
-    fair: Float64,
-    source: int,
-    alive: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    values: Float64, now: Float64, fair: Float64, source: int, alive: Bool
 ) -> list[tuple[int, int]]:
     """Return (candidate, destination) by how much squared deviation each takes away."""
     if not len(values):
@@ -177,14 +172,3 @@ def _edited(
     if finding is not None and finding.severity >= Severity.UNSAFE:
         return None
     return plan.with_move(state, tp, source, destination)
-
-
-def _skew(values: Float64, fair: Float64) -> float:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(fair > 0, values / fair, np.nan)
-    return float(np.nanmax(ratio)) if not np.isnan(ratio).all() else float("nan")
-
-
-def _size(state: ClusterState, row: int) -> int | None:
-    size = int(state.partition_size_bytes[row])
-    return size if size >= 0 else None

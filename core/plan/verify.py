@@ -27,11 +27,7 @@ class VerifyStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """One partition: the replicas it should have, those it has, and the ISR.
-
-    `expected_log_dirs` has one entry for each of `expected`, or is None where none is asked for;
-    `log_dirs` one for each of `replicas`, None where it is not known.
-    """
+    """One partition: the replicas and log dirs it should have, those it has, and the ISR."""
 
     tp: TopicPartition
     expected: tuple[int, ...]

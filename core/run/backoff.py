@@ -6,7 +6,7 @@ A real cluster's client raises when all that one call asks for is denied, be it 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
@@ -32,19 +32,19 @@ class _DenialsAsFaults:
     def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-        return _told(lambda: self._client.describe_configs(resources, names), resources)
+        return _fault_for_each(lambda: self._client.describe_configs(resources, names), resources)
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         touched = [change.resource for change in changes]
-        return _told(lambda: self._client.alter_configs(changes), touched)
+        return _fault_for_each(lambda: self._client.alter_configs(changes), touched)
 
     def fetch_list_entries(
         self, lists: Collection[tuple[Resource, str]]
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
-        return _told(lambda: self._client.fetch_list_entries(lists), lists)
+        return _fault_for_each(lambda: self._client.fetch_list_entries(lists), lists)
 
 
-def _told(
+def _fault_for_each(
     call: Callable[[], dict[Asked, Answer | Fault]], asked: Collection[Asked]
 ) -> dict[Asked, Answer | Fault]:
     try:
@@ -54,8 +54,14 @@ def _told(
 
 
 RETRY_SECONDS = 5.0
-"""How long what was refused is left alone."""
+"""How long what was refused is left alone, unless another time is said."""
 What = TypeVar("What", bound=Hashable)
+
+
+class _Rest(NamedTuple):
+    why: str
+    until: float
+    seconds: float
 
 
 class Backoff(Generic[What]):
@@ -63,25 +69,40 @@ class Backoff(Generic[What]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._until: dict[What, tuple[str, float]] = {}
+        self._rests: dict[What, _Rest] = {}
 
     @property
     def now(self) -> dict[What, str]:
         """Return what is left alone now, and why."""
         now = self._clock.monotonic()
-        return {what: why for what, (why, until) in self._until.items() if now < until}
+        return {what: rest.why for what, rest in self._rests.items() if now < rest.until}
+
+    def refused(
+        self,
+        what: What,
+        why: str,
+        min_seconds: float = RETRY_SECONDS,
+        max_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        """Leave something alone: each time in a row for twice as long, up to a limit."""
+        last = self._rests.get(what)
+        seconds = min(max_seconds, 2 * last.seconds) if last else min_seconds
+        self._rests[what] = _Rest(why, self._clock.monotonic() + seconds, seconds)
+
+    def taken(self, what: What) -> None:
+        self._rests.pop(what, None)
 
     def tried(self, tried: Collection[What], refused: Mapping[What, str]) -> None:
         """Note what came of a try: what was refused rests, and why; the others do not any more."""
         for what in tried:
-            self._until.pop(what, None)
-        until = self._clock.monotonic() + RETRY_SECONDS
-        self._until |= {what: (why, until) for what, why in refused.items()}
+            self.taken(what)
+        for what, why in refused.items():
+            self.refused(what, why)
 
     def __contains__(self, what: What) -> bool:
         """Return whether this was refused when it was last tried."""
-        return what in self._until
+        return what in self._rests
 
     def __bool__(self) -> bool:
         """Return whether something was refused when it was last tried."""
-        return bool(self._until)
+        return bool(self._rests)

@@ -7,7 +7,7 @@ taken up when the process is back.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +20,8 @@ from core.run.journal.journal import Journal, journal_path
 from core.run.journal.move_state import Phase, Role, RunMove
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.requests import KINDS, undone_by
+from core.run.journal.run_state import RunState
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunStatus
 from core.run.throttles import external_removal as guard
@@ -35,16 +36,16 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request that is in the journal; it `waits` while no process is there to take it up."""
+class SentRequest:
+    """A request in the journal; it is waiting while no process is there to take it up."""
 
     run: str
     seq: int
     kind: str
-    waits: bool
+    is_waiting: bool
 
     def to_json(self) -> dict[str, Any]:
-        return {"run": self.run, "request": self.kind, "seq": self.seq, "waits": self.waits}
+        return {"run": self.run, "request": self.kind, "seq": self.seq, "waits": self.is_waiting}
 
 
 @dataclass(slots=True)
@@ -82,7 +83,7 @@ def request(
     payload: Payload | None = None,
     *,
     allow: Collection[str] = (),
-) -> Asked:
+) -> SentRequest:
     """Ask a run for something; a living one takes it up within a second.
 
     `payload` is what docs/runs.md says of each kind; `allow` are ids of checks that may speak
@@ -91,8 +92,8 @@ def request(
     """
     look = read_journal(cluster_id, run)
     status, state = look.view.state, look.state
-    if kind not in _CHECKS:
-        raise UsageError(f"A run cannot be asked to {kind}.", next=f"Known: {', '.join(_CHECKS)}.")
+    if kind not in KINDS:
+        raise UsageError(f"A run cannot be asked to {kind}.", next=f"Known: {', '.join(KINDS)}.")
     if state.ended is not None:
         again = kind in ("rollback", "retry")
         raise UsageError(
@@ -101,7 +102,7 @@ def request(
             if again
             else "Nothing was changed.",
         )
-    asked = dict(payload or {})
+    details = dict(payload or {})
     with Journal.open(journal_path(cluster_id, run)) as journal:
         before = [
             (record.payload["kind"], record.payload)
@@ -109,10 +110,11 @@ def request(
             if record.kind is Kind.REQUEST and not record.payload.get("refused")
         ]
         before += [(r.kind, r.payload) for r in journal.requests(state.last_request)]
-        _CHECKS[kind](state, _open_requests(before), asked, allow)
-        audit.note(cluster_id, run, "request", kind=kind, **asked)
-        seq = journal.ask(datetime.now(UTC), kind, asked | requester())
-    return Asked(run, seq, kind, waits=status is RunStatus.DIED)
+        held = _open_requests(before)
+        _check(state, held, kind, details, allow)
+        audit.note(cluster_id, run, "request", kind=kind, **details)
+        seq = journal.ask(datetime.now(UTC), kind, details | requester())
+    return SentRequest(run, seq, kind, is_waiting=status is RunStatus.DIED)
 
 
 def find_moves(run: RunState, names: Sequence[str]) -> list[int]:
@@ -130,9 +132,9 @@ def find_moves(run: RunState, names: Sequence[str]) -> list[int]:
     return list(dict.fromkeys(newest[name] for name in names))
 
 
-def _open_requests(asked: Iterable[tuple[str, Payload]]) -> _OpenRequests:
+def _open_requests(requests: Iterable[tuple[str, Payload]]) -> _OpenRequests:
     open_requests = _OpenRequests()
-    for kind, payload in asked:
+    for kind, payload in requests:
         open_requests.take(kind, payload)
     return open_requests
 
@@ -140,7 +142,35 @@ def _open_requests(asked: Iterable[tuple[str, Payload]]) -> _OpenRequests:
 # -- what makes sense ------------------------------------------------------------------------------
 
 
-def _cancel(run: RunState, _open_requests: _OpenRequests, p: Payload, _: Collection[str]) -> None:
+def _check(
+    run: RunState, held: _OpenRequests, kind: str, p: Payload, allow: Collection[str]
+) -> None:
+    """Raise UsageError for what makes no sense, RefusedError for what a check refuses."""
+    undoes = undone_by(run, kind, cancelling=held.cancelling, rolling_back=held.rolling_back)
+    if undoes:
+        raise UsageError(f"Run {run.run_id} {undoes}.")
+    match kind:
+        case "cancel":
+            _cancel(run, p)
+        case "pause":
+            _pause(run, held, p)
+        case "resume":
+            _resume(run, held)
+        case "throttle":
+            _throttle(run, p, allow)
+        case "skip":
+            _skip(run, p)
+        case "retry":
+            _retry(run, p)
+        case "retarget":
+            _retarget(run, p)
+        case "rollback":
+            _rollback(run, held)
+        case _:
+            pass
+
+
+def _cancel(run: RunState, p: Payload) -> None:
     # All of it may be asked for twice: the second time leaves what cannot be put back.
     if p.get("moves") is not None:
         for tp, m in _named(run, p["moves"]):
@@ -148,8 +178,7 @@ def _cancel(run: RunState, _open_requests: _OpenRequests, p: Payload, _: Collect
                 raise UsageError(f"{tp} cannot be cancelled: it is {m.phase.value} already.")
 
 
-def _pause(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collection[str]) -> None:
-    _is_not_cancelled(run, open_requests)
+def _pause(run: RunState, open_requests: _OpenRequests, p: Payload) -> None:
     if open_requests.paused and open_requests.floored == bool(p.get("floor")):
         raise UsageError(
             f"Run {run.run_id} is paused already.",
@@ -163,15 +192,12 @@ def _pause(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collectio
         )
 
 
-def _resume(run: RunState, open_requests: _OpenRequests, _p: Payload, _: Collection[str]) -> None:
+def _resume(run: RunState, open_requests: _OpenRequests) -> None:
     if not (open_requests.paused or guard.pauses(run)):
         raise UsageError(f"Run {run.run_id} is not paused: there is nothing to resume.")
 
 
-def _throttle(
-    run: RunState, open_requests: _OpenRequests, p: Payload, allow: Collection[str]
-) -> None:
-    _is_not_cancelled(run, open_requests)
+def _throttle(run: RunState, p: Payload, allow: Collection[str]) -> None:
     bounds = p.get("auto")
     if bounds is not None:
         RateBounds.of(bounds["least_bytes_per_s"], bounds["most_bytes_per_s"])
@@ -214,19 +240,14 @@ def _produced_meanwhile(run: RunState) -> Iterable[tuple[float, int, str]]:
             yield inflow_bytes_per_s(side, growing), broker, side.value
 
 
-def _skip(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collection[str]) -> None:
-    _goes_on(run, open_requests)
+def _skip(run: RunState, p: Payload) -> None:
     for tp, m in _named(run, p["moves"]):
         if m.phase is not Phase.QUEUED:
             cancel = "" if m.phase.ended else f"`trimtab runs cancel {run.run_id} --move {tp}`."
             raise UsageError(f"{tp} cannot be skipped: it is {_stands(m)} already.", next=cancel)
 
 
-def _retry(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collection[str]) -> None:
-    if run.rolling_back:
-        _is_not_cancelled(run, open_requests)
-    else:
-        _goes_on(run, open_requests)
+def _retry(run: RunState, p: Payload) -> None:
     for tp, m in _named(run, p["moves"]):
         if m.replaced:
             raise UsageError(f"{tp} cannot be tried again: another move stands in for it.")
@@ -236,8 +257,7 @@ def _retry(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collectio
             raise UsageError(f"{tp} cannot be tried again: it is {_stands(m)}.")
 
 
-def _retarget(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collection[str]) -> None:
-    _goes_on(run, open_requests)
+def _retarget(run: RunState, p: Payload) -> None:
     ((tp, m),) = _named(run, [p["move"]])
     after = tuple(p["after"])
     if m.phase is Phase.DONE:
@@ -253,7 +273,7 @@ def _retarget(run: RunState, open_requests: _OpenRequests, p: Payload, _: Collec
         raise UsageError(f"{tp} is on its way to {_brokers(after)} already.")
 
 
-def _rollback(run: RunState, open_requests: _OpenRequests, _p: Payload, _: Collection[str]) -> None:
+def _rollback(run: RunState, open_requests: _OpenRequests) -> None:
     if open_requests.rolling_back or run.rolling_back:
         raise UsageError(f"Run {run.run_id} is being rolled back already.")
     if all(m.phase is Phase.QUEUED for m in run.moves):
@@ -261,33 +281,6 @@ def _rollback(run: RunState, open_requests: _OpenRequests, _p: Payload, _: Colle
             f"Run {run.run_id} has moved nothing yet: there is nothing to roll back.",
             next=f"`trimtab runs cancel {run.run_id}` ends it.",
         )
-
-
-_Check = Callable[[RunState, _OpenRequests, Payload, Collection[str]], None]
-_CHECKS: Mapping[str, _Check] = {
-    "cancel": _cancel,
-    "pause": _pause,
-    "resume": _resume,
-    "throttle": _throttle,
-    "skip": _skip,
-    "retry": _retry,
-    "retarget": _retarget,
-    "rollback": _rollback,
-}
-
-
-def _goes_on(run: RunState, open_requests: _OpenRequests) -> None:
-    _is_not_cancelled(run, open_requests)
-    if open_requests.rolling_back:
-        raise UsageError(
-            f"Run {run.run_id} is being rolled back: its moves stay as they are.",
-            next="It can be paused, given another rate, or cancelled.",
-        )
-
-
-def _is_not_cancelled(run: RunState, open_requests: _OpenRequests) -> None:
-    if open_requests.cancelling:
-        raise UsageError(f"Run {run.run_id} is being cancelled: it is asked for nothing else.")
 
 
 def _named(run: RunState, indices: Sequence[int]) -> list[tuple[TopicPartition, RunMove]]:

@@ -14,8 +14,9 @@ from core.plan.plan import Plan
 from core.run.audit import requester
 from core.run.journal.journal import Journal, JournalError, journal_path, remove_journal
 from core.run.journal.move_state import move_to_json
-from core.run.journal.rates import Key, RateBounds, rates_to_json
+from core.run.journal.rates import RateBounds, rates_to_json
 from core.run.journal.records import Kind, Record
+from core.run.journal.throttle_values import Key
 from core.settings import load_settings
 from core.units import format_time
 
@@ -143,26 +144,23 @@ def address_from_json(p: Mapping[str, Any]) -> Address:
 
 def without_configured_timeout(address: Address, cluster_name: str | None) -> Address:
     """Return `address` without the timeout where it is config.toml's: that is read each time."""
-    try:
-        configured = load_settings().timeout_of(cluster_name, address.bootstrap)
-    except UsageError:
-        return address
-    is_configured = address.timeout_seconds == configured
+    is_configured = address.timeout_seconds == _configured_timeout(address, cluster_name)
     return replace(address, timeout_seconds=None) if is_configured else address
 
 
 def with_configured_timeout(address: Address, cluster_name: str | None) -> Address:
-    """Return `address` with config.toml's timeout, as far as that can be read, unless it has one.
-
-    One that it has was asked for with a flag, and goes before.
-    """
+    """Return `address` with config.toml's timeout unless one was asked for with a flag."""
     if address.timeout_seconds is not None:
         return address
+    return replace(address, timeout_seconds=_configured_timeout(address, cluster_name))
+
+
+def _configured_timeout(address: Address, cluster_name: str | None) -> float | None:
+    """Return what config.toml says, None also where that cannot be read."""
     try:
-        configured = load_settings().timeout_of(cluster_name, address.bootstrap)
+        return load_settings().timeout_of(cluster_name, address.bootstrap)
     except UsageError:
-        return address
-    return replace(address, timeout_seconds=configured)
+        return None
 
 
 def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from core.errors import UsageError
 from core.plan.plan import Move, Plan, current_target, log_dir_of
 from core.plan.rebase import LostMove, destination_problem, missing_reason
 from core.run.journal.move_state import Phase, Role, RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.units import id_list
 
 

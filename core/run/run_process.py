@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import getpass
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,11 +18,67 @@ from core import files, passwords, paths
 from core.cluster.connect import Address
 from core.daemons.process import running_with
 from core.errors import ExitCode, TrimtabError
-from core.run import logout_survival as logout
 from core.run.audit import requester
 from core.run.journal.journal import SUFFIX, Journal, JournalError
 from core.run.options import address_to_json
 from core.run.reporting.runs import list_runs
+
+_TRUE = ("yes", "true", "1", "on", "y", "t")
+
+
+@dataclass(frozen=True, slots=True)
+class LogoutPolicy:
+    """What happens to processes when this user logs out.
+
+    systemd-logind ends them under KillUserProcesses=yes. One under the user's own manager is
+    spared, as long as that manager stays: `loginctl enable-linger` (logind.conf(5)).
+    """
+
+    user: str
+    kills: bool
+    lingers: bool
+    runner: str | None
+    """Where systemd-run is, which starts a process under the user's own manager."""
+
+    @property
+    def ends_runs(self) -> bool:
+        """Return whether a run, or an autopilot, would end with the session, whatever we do."""
+        return self.kills and not (self.lingers and self.runner is not None)
+
+    @property
+    def remedy(self) -> str:
+        return f"loginctl enable-linger {self.user}"
+
+    def warning(self, what: str) -> str:
+        """Return what to say before `what` starts, "" where it outlives the session."""
+        if not self.ends_runs:
+            return ""
+        return f"This machine ends your processes at logout, {what} too: first {self.remedy}"
+
+    def prefix(self) -> tuple[str, ...]:
+        """Return the words to put before a command so that its process outlives the session."""
+        if not (self.kills and self.lingers) or self.runner is None:
+            return ()
+        return (self.runner, "--user", "--scope", "--quiet", "--collect", "--")
+
+
+def logout_policy(root: Path = Path("/")) -> LogoutPolicy:
+    """Read logind's configuration and lingering below `root`; no file means the defaults: no."""
+    folder = root / "etc/systemd"
+    files = [folder / "logind.conf", *sorted((folder / "logind.conf.d").glob("*.conf"))]
+    kills = False
+    for path in files:
+        if path.is_file():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                name, _, value = line.partition("=")
+                if name.strip() == "KillUserProcesses":
+                    kills = value.strip().lower() in _TRUE
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = ""
+    lingers = bool(user) and (root / "var/lib/systemd/linger" / user).exists()
+    return LogoutPolicy(user, kills, lingers, shutil.which("systemd-run"))
 
 
 class BusyError(TrimtabError):
@@ -103,7 +161,14 @@ def spawn(path: Path, lock: int, address: Address, *, moved: bool = False) -> No
         handed = () if pipe is None else (passwords.ON_STDIN,)
         subprocess.run(
             [
-                *(*logout.look().prefix(), sys.executable, *module, *handed, str(path), str(lock)),
+                *(
+                    *logout_policy().prefix(),
+                    sys.executable,
+                    *module,
+                    *handed,
+                    str(path),
+                    str(lock),
+                ),
                 *elsewhere,
             ],
             stdin=subprocess.DEVNULL if pipe is None else pipe,

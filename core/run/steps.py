@@ -10,11 +10,11 @@ from typing import Any
 from core.cluster.balancers import Balancer
 from core.cluster.configs import ConfigSource, Resource
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
+from core.plan.copies import Side
 from core.plan.plan import Move
-from core.run.journal.held_throttles import Key
 from core.run.journal.move_state import Outcome, Phase, Role, move_to_json
 from core.run.journal.produce_latency import BaselineMeasurement, SideObservation
-from core.run.journal.throttle_values import Configs, Side
+from core.run.journal.throttle_values import Configs, Key, ListKey
 
 SETTLE_SECONDS = 3.0
 """How long a strange sight must last before it is believed: brokers lag behind the controller."""
@@ -137,7 +137,7 @@ class SetRates:
     """Set those rates, though moves are in flight, and read them back."""
 
     batch: int
-    rates: tuple[tuple[int, Side], ...]
+    rates: tuple[Key, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,10 @@ class LostRate:
     again: bool = False
     """It was somebody else's for a while, and is ours again."""
 
+    @property
+    def key(self) -> Key:
+        return self.broker, self.side
+
     def to_json(self) -> dict[str, Any]:
         return {
             "broker": self.broker,
@@ -185,6 +189,10 @@ class LostPairs:
     side: Side
     prior: str | None
     pairs: tuple[str, ...]
+
+    @property
+    def key(self) -> ListKey:
+        return self.topic, self.side
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -317,7 +325,7 @@ class RemovePairs:
 class RestoreRates:
     """Put rates back as they were found, unless somebody else has changed them since."""
 
-    rates: tuple[tuple[int, Side], ...]
+    rates: tuple[Key, ...]
 
 
 @dataclass(frozen=True, slots=True)

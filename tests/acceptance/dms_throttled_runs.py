@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from typing import Any
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.metadata import TopicPartition
 from core.cluster.quota import SLOT_SECONDS, SLOTS
-from core.cluster.sandbox.workload import run_workload
 from core.cluster.sandbox.workload_spec import TopicLoad, Workload
 from core.errors import ExitCode, TrimtabError
 from core.plan.estimate.uncertainty import START_SECONDS
@@ -21,7 +19,7 @@ from core.units import format_rate
 from tests.acceptance.dms_throttle_estimates import MB, TABLE, Layout, Throttled, required, targets
 from tests.acceptance.scenario import Step, same, wait_until
 from tests.acceptance.stage import ALLOWED, Stage
-from tests.sandbox_data import fill
+from tests.sandbox_data import fill, produced
 
 MEASURED_FOR, REQUIRED_WITHIN, PRODUCED_WITHIN = "10s", 0.05, 0.05
 SHORT_MEASURED_FOR, SHORT_REQUIRED_WITHIN, SHORT_PRODUCED_WITHIN = "5s", 0.1, 0.2
@@ -195,15 +193,8 @@ def _produced(stage: Stage, topics: Layout, bytes_per_s: float) -> Iterator[None
         yield
         return
     name, replicas = next(iter(topics.items()))
-    stop = threading.Event()
-    load = Workload((TopicLoad(name, replicas, (bytes_per_s,)),), ())
-    producer = threading.Thread(target=run_workload, args=(stage.settings, load, stop))
-    producer.start()
-    try:
+    with produced(stage.settings, Workload((TopicLoad(name, replicas, (bytes_per_s,)),), ())):
         yield
-    finally:
-        stop.set()
-        producer.join()
 
 
 def _fill(stage: Stage, topics: Layout, size_bytes: int) -> None:

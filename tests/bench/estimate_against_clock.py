@@ -36,11 +36,10 @@ from tests.bench.harness import (
     brokers,
     home_folder,
     leave,
-    produced,
     trimtab,
     wait_for_quiet,
 )
-from tests.sandbox_data import delete_topics, fill
+from tests.sandbox_data import delete_topics, fill, produced
 from tests.waiting import eventually
 
 BATCH_BYTES = 15_000

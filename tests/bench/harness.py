@@ -22,11 +22,8 @@ from statistics import median
 from typing import Any
 
 from core.cluster.kafka.client import KafkaClient
-from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.workload import run_workload
-from core.cluster.sandbox.workload_spec import Workload
 from core.daemons.process import running_with
 from tests.waiting import eventually
 
@@ -165,19 +162,6 @@ class Flight:
     def close(self) -> None:
         self._over.set()
         self._thread.join()
-
-
-@contextmanager
-def produced(settings: ConnectionSettings, workload: Workload) -> Iterator[None]:
-    """Produce a load meanwhile."""
-    stop = threading.Event()
-    producer = threading.Thread(target=run_workload, args=(settings, workload, stop))
-    producer.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        producer.join()
 
 
 _COMMAND = """

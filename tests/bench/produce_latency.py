@@ -29,7 +29,7 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload import create_topics
-from core.run.throttles.rate_bounds import MIN_BYTES_PER_S
+from core.run.throttles.adaptive_rate import MIN_BYTES_PER_S
 from tests.bench.harness import (
     MB,
     Flight,

@@ -35,12 +35,11 @@ from tests.bench.harness import (
     brokers,
     home_folder,
     leave,
-    produced,
     trimtab,
     wait_for_quiet,
 )
 from tests.courses import Said, as_json, longer_than_the_whole, scored, tenths
-from tests.sandbox_data import delete_topics, fill
+from tests.sandbox_data import delete_topics, fill, produced
 
 PLANS = 10
 BROKERS = (1, 2, 3, 4)

@@ -46,7 +46,8 @@ from core.errors import UnreachableError
 from core.run.journal.journal import Journal, JournalError, journal_path
 from core.run.journal.move_state import Phase
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
+from core.run.journal.run_state import RunState
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import MoveStatus, RunView
 from core.run.run_process import log_path
@@ -156,7 +157,7 @@ class Brokers:
 
     def history(self, run: str) -> RunState:
         with Journal.open(journal_path(self.sandbox.cluster_id, run)) as journal:
-            return RunState.fold(journal.records())
+            return fold(journal.records())
 
     def kinds(self, run: str) -> list[Kind]:
         """Return the kinds of the records that a run has written, in their order."""

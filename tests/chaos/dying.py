@@ -26,7 +26,8 @@ from core.plan.plan import Plan
 from core.run.engine.executor import Executor
 from core.run.journal.journal import Journal, JournalError
 from core.run.journal.records import Kind, Record
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
+from core.run.journal.run_state import RunState
 from core.run.options import RunOptions, create_journal
 
 
@@ -259,7 +260,7 @@ class Lives:
     def history(self) -> RunState:
         """Return what the journal alone says."""
         with Journal.open(self.path) as journal:
-            return RunState.fold(journal.records())
+            return fold(journal.records())
 
     def look(self) -> None:
         """Count one look at the cluster, and ask what is due."""

@@ -14,7 +14,7 @@ from chaos.forms import Form
 from chaos.orders import Order
 
 from core.run.journal.move_state import Outcome
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 
 TICK_SECONDS = 0.2
 DOWN_SECONDS = 2.0

@@ -22,7 +22,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
 from core.run.engine.move_outcome import GONE
 from core.run.journal.move_state import Outcome, Phase
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.options import RunOptions
 
 MB = 1_000_000

@@ -28,7 +28,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Plan
 from core.run.journal.move_state import Phase
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 
 MB = 1_000_000
 RATE = 1 * MB

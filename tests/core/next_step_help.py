@@ -11,7 +11,7 @@ from run_help import begun_history, move
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.plan import Move
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import Observation
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

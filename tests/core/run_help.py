@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from clusters import NOON
 from simulated import small_spec
 
 from core.cluster.configs import (
@@ -28,9 +29,10 @@ from core.errors import UnreachableError
 from core.plan.plan import Move, Plan
 from core.run.engine.executor import Executor
 from core.run.journal.journal import Journal
-from core.run.journal.move_state import Outcome
+from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.rates import RateControl
-from core.run.journal.replay import RunState
+from core.run.journal.records import Kind
+from core.run.journal.run_state import RunState
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.progress import run_view
 from core.run.reporting.runs import RunReading
@@ -78,20 +80,63 @@ def set_config(client: SimulatedCluster, resource: Resource, name: str, value: s
     assert answers == {resource: None}
 
 
+class Faulty:
+    """A client that answers some calls wrongly: `answers` maps a call to what replaces it."""
+
+    def __init__(self, client: SimulatedCluster) -> None:
+        self.client = client
+        self.replaced: dict[str, Callable[..., Any]] = {}
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self.client, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append(name)
+            return (
+                self.replaced[name](real, *args, **kwargs)
+                if name in self.replaced
+                else (real(*args, **kwargs))
+            )
+
+        return call
+
+
+def new_journal(plan: Plan, rate: int = 5 * MB, **options: Any) -> Journal:
+    """Make the journal of a run that no cluster carries out."""
+    address = Address("b:9092")
+    return create_journal(
+        address, plan.cluster_id, plan, RunOptions(rate, **options), None, at=NOON
+    )
+
+
 class Run:
-    """One run on a cluster, advanced by hand; its process dies by making another Run of it."""
+    """One run on a cluster, advanced by hand; its process dies with `again`.
+
+    Without a cluster, and a plan, it moves `count` partitions of t from broker 1 to 3. It reaches
+    the cluster through `faulty`, unless another way is given. `found` is every throttle as it was
+    found: so it must end.
+    """
 
     def __init__(
         self,
-        client: SimulatedCluster,
-        plan: Plan,
+        client: SimulatedCluster | None = None,
+        plan: Plan | Mapping[tuple[str, int], tuple[int, ...]] | None = None,
         *,
+        count: int = 1,
+        size_bytes: int = 20 * MB,
         rate: int = 5 * MB,
         through: Any = None,
         estimate: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.client = client
+        if client is None:
+            client = cluster({"t": [(1, 2)] * count}, size_bytes=size_bytes)
+        if plan is None:
+            plan = {("t", p): (3, 2) for p in range(count)}
+        self.client, self.faulty = client, Faulty(client)
+        self.found = throttles(client)
+        plan = plan if isinstance(plan, Plan) else plan_of(client, plan)
         self.journal = create_journal(
             Address("sim:none"),
             client.describe_cluster().cluster_id,
@@ -100,8 +145,23 @@ class Run:
             estimate,
             at=client.now,
         )
-        self.through = through or client
+        self.through = through or self.faulty
         self.runner = Executor(self.journal, self.through, client.clock)
+
+    @property
+    def state(self) -> RunState:
+        return self.runner.state
+
+    @property
+    def phases(self) -> list[Phase]:
+        return [m.phase for m in self.state.moves]
+
+    @property
+    def kinds(self) -> list[Kind]:
+        return [record.kind for record in self.journal.records()]
+
+    def payloads(self, kind: Kind) -> list[Mapping[str, Any]]:
+        return [r.payload for r in self.journal.records() if r.kind is kind]
 
     @property
     def path(self) -> Path:
@@ -122,6 +182,11 @@ class Run:
             assert self.client.elapsed_seconds < deadline, [e.text for e in self.view().events]
             self.runner.advance()
         return self.runner.state.ended
+
+    def restores(self, outcome: Outcome, seconds: float = 3600) -> None:
+        """Go on to this outcome, with every throttle as it was found."""
+        assert self.to_the_end(seconds) is outcome
+        assert throttles(self.client) == self.found
 
     def cancel(self) -> None:
         self.journal.ask(self.client.now, "cancel", {"who": "ann", "host": "here"})
@@ -151,26 +216,22 @@ Start = Callable[..., Run]
 """Begins a Run that is closed at the end of the test: the fixture `start`."""
 
 
-class Faulty:
-    """A client that answers some calls wrongly: `answers` maps a call to what replaces it."""
+def refusing(
+    resource: Resource, *names: str, fault: str = "POLICY_VIOLATION"
+) -> Callable[..., Any]:
+    """Refuse changes of this resource's configs, of these or of any; make all others."""
 
-    def __init__(self, client: SimulatedCluster) -> None:
-        self.client = client
-        self.replaced: dict[str, Callable[..., Any]] = {}
-        self.calls: list[str] = []
+    def alter_configs(real: Callable[..., Any], changes: Sequence[ConfigChange]) -> Any:
+        no = [c for c in changes if c.resource == resource and (not names or c.name in names)]
+        rest = [change for change in changes if change not in no]
+        return (real(rest) if rest else {}) | {c.resource: Fault(fault) for c in no}
 
-    def __getattr__(self, name: str) -> Any:
-        real = getattr(self.client, name)
+    return alter_configs
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self.calls.append(name)
-            return (
-                self.replaced[name](real, *args, **kwargs)
-                if name in self.replaced
-                else (real(*args, **kwargs))
-            )
 
-        return call
+def answering(fault: str) -> Callable[..., Any]:
+    """Answer whatever is asked, or asked for, with this fault."""
+    return lambda real, asked, *more: {getattr(one, "resource", one): Fault(fault) for one in asked}
 
 
 def unreachable(*_: Any, **__: Any) -> Any:

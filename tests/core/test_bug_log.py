@@ -70,7 +70,7 @@ def test_a_bug_is_logged_with_shapes_and_without_words(
                 raise OTHER from error
             raise error from cause
 
-    monkeypatch.setattr("core.load.view.text.heat_text", broken)
+    monkeypatch.setattr("core.cli.cluster.show.heat_text", broken)
     words = ["--theme", "zupf-word", "--from", "zupf-file.json", "show", "--metric=size"]
     assert cli.run(lambda _: None, words) == ExitCode.FAILED
     assert "without names or secrets" in capsys.readouterr().err

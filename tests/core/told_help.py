@@ -26,14 +26,18 @@ def records(
     produced: Sequence[float] = (),
     submitted: Collection[int] | None = None,
     limit: int | None = LIMIT,
+    rate: int = LIMIT,
     seconds: float | None = None,
 ) -> list[Record]:
     """Return a run whose moves go from these leaders to these brokers.
 
     All sides are limited to `limit`, those `submitted` are in flight (without: all), and it was
-    estimated to take so many `seconds`.
+    estimated to take so many `seconds`. A run without a limit has been given this `rate`.
     """
     count = len(leaders)
+    estimate = None if seconds is None else {"seconds": seconds}
+    if estimate is not None and limit is not None:
+        estimate["rate_bytes_per_s"] = limit
     flying = sorted(range(count) if submitted is None else submitted)
     created = {
         "run": "0101-120000",
@@ -53,12 +57,12 @@ def records(
             for p, (leader, broker) in enumerate(zip(leaders, to, strict=True))
         ],
         "options": {
-            "rate_bytes_per_s": LIMIT if limit is None else limit,
+            "rate_bytes_per_s": rate if limit is None else limit,
             "allow": [],
             "override_rates": False,
             "batch_size": 200,
         },
-        "estimate": None if seconds is None else {"seconds": seconds, "rate_bytes_per_s": limit},
+        "estimate": estimate,
         "who": "ann",
         "host": "here",
     }

@@ -133,8 +133,11 @@ def test_a_broker_that_hangs_costs_the_others_nothing_and_is_named(
             code = run(lambda _: None, [*words, command, "--json"])
             assert time.monotonic() - began < 3 * TIMEOUT_SECONDS
             printed = capsys.readouterr()
-            assert code == ExitCode.DONE, printed.err
+            # Until the controller fences it, groups that it coordinates are known to be missing.
+            is_incomplete = "does not list its groups" in printed.err
+            assert code == (ExitCode.INCOMPLETE if is_incomplete else ExitCode.DONE), printed.err
             if command == "show":
+                assert not is_incomplete
                 assert {b["id"] for b in json.loads(printed.out)["brokers"]} >= {1, 2, 3}
                 assert f"Broker {DEAD} ({hung.node.address})" in printed.err
     finally:

@@ -20,7 +20,7 @@ from core.plan.checks.catalogue import Severity
 from core.plan.checks.drop import check_drop
 from core.plan.plan import Plan
 from core.run.engine.executor import Executor
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.progress import run_view
 from core.run.reporting.runs import RunReading
@@ -80,7 +80,7 @@ def run_at(cluster: SimulatedCluster, stage: Stage) -> RunReading:
                 until(float("inf"))
         first, *others = journal.records()
         records = (replace(first, payload={**first.payload, **ASKER}), *others)
-        history = RunState.fold(records)
+        history = fold(records)
         pending = journal.requests(history.last_request)
         view = run_view(records, journal.samples(), living=True, pending=pending)
         journal.close()

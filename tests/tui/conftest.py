@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from own_home import own_home
 
-from core.run.control import Asked
+from core.run.control import SentRequest
 from tui.moves import requests as run_requests
 
 __all__ = ["own_home"]
@@ -19,10 +19,10 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """Record what a run would be asked for instead of asking."""
     calls: list[tuple[str, Any]] = []
 
-    def request(cluster_id: str, run: str, kind: str, payload: Mapping[str, Any]) -> Asked:
+    def request(cluster_id: str, run: str, kind: str, payload: Mapping[str, Any]) -> SentRequest:
         assert cluster_id == "test-cluster"
         calls.append((kind, dict(payload)))
-        return Asked(run, len(calls), kind, waits=False)
+        return SentRequest(run, len(calls), kind, is_waiting=False)
 
     monkeypatch.setattr(run_requests, "request", request)
     return calls

@@ -108,4 +108,4 @@ Event: TypeAlias = (
     | AutopilotChanged
     | Trouble
 )
-Deliver: TypeAlias = Callable[[Event], None]
+Deliver: TypeAlias = Callable[[Event], object]

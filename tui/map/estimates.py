@@ -14,7 +14,7 @@ import numpy as np
 
 from core.cluster.hidden_topics import is_partial
 from core.load.view.heat import Metric, carried_values
-from core.plan.effect import BrokerTotals, compute_effect, current_totals
+from core.plan.effect import BrokerUsage, compute_effect, current_totals
 from core.plan.plan import Plan
 from tui.map.drawing.preview import Preview
 from tui.plan.assessment_worker import AssessmentWorker
@@ -71,7 +71,7 @@ class PictureFacts:
     load: Load
 
     @cached_property
-    def totals(self) -> BrokerTotals:
+    def totals(self) -> BrokerUsage:
         return current_totals(self.state, self.load)
 
     @cached_property

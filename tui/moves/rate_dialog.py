@@ -13,7 +13,7 @@ from core.load.load import Load
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.run.reporting.views import DUE, RunView
-from core.run.throttles.rate_bounds import usual_bounds
+from core.run.throttles.adaptive_rate import usual_bounds
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.drawing.spans import (
     Line,

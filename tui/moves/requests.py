@@ -14,7 +14,7 @@ from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
 from core.run.control import request
 from core.run.journal.rates import RateBounds
-from core.run.recovery import recover
+from core.run.launch import recover
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import DUE, MoveStatus, RunStatus, RunView
 from core.run.retry_rollback import FollowUp, plan_followup
@@ -266,7 +266,7 @@ class RunRequests:
             self._unmark()
 
         def send() -> tuple[str, str]:
-            waiting = [request(run.cluster_id, run.run, kind, p).waits for kind, p in asks]
+            waiting = [request(run.cluster_id, run.run, kind, p).is_waiting for kind, p in asks]
             if any(waiting):
                 return f"Asked {words}: it waits until the process is back (B).", "look"
             return f"Asked {words}: it is taken up at once.", "fine"

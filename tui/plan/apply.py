@@ -17,7 +17,7 @@ from core.errors import TrimtabError
 from core.plan.checks.catalogue import select_refused
 from core.run.launch import launch
 from core.run.options import RunOptions
-from core.run.throttles.rate_bounds import side_rates
+from core.run.throttles.adaptive_rate import side_rates
 from core.units import UNLIMITED
 from tui.dialogs.base import Words, body, button
 from tui.dialogs.checkboxes import Tick

@@ -10,10 +10,10 @@ from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, estimate_per_side, estimate_task
 from core.plan.estimate.estimate_text import format_per_side_rates
 from core.plan.estimate.uncertainty import Task
-from core.plan.impact.precautions import count_elected, count_waiting_for_election
+from core.plan.impact.clients import count_elected, count_waiting_for_election
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
-from core.run.throttles.rate_bounds import usual_bounds
+from core.run.throttles.adaptive_rate import usual_bounds
 from core.units import UNLIMITED, counted, format_duration
 from tui.dialogs.base import Words
 from tui.dialogs.checkboxes import Tick

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from core.errors import TrimtabError
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.quick_estimate import estimate_plan_time
+from core.plan.estimate.rate_table import estimate_plan_time
 from core.plan.plan import Plan
 from core.plan.planner.plan_result import explain_no_plan
 from core.plan.planner.planner import suggest_plan
@@ -62,9 +62,9 @@ class PlannerDone:
 class PlannerWorker:
     """Has plans made for the Plan screen, one at a time."""
 
-    def __init__(self, screen: DashboardScreen, made: Callable[[], None]) -> None:
-        """`made` is called once another plan is edited than before."""
-        self._screen, self._made = screen, made
+    def __init__(self, screen: DashboardScreen, on_planned: Callable[[], None]) -> None:
+        """`on_planned` is called once another plan is edited than before."""
+        self._screen, self._on_planned = screen, on_planned
         self.form = SuggestForm()
         """What a plan was asked for with the last time."""
         self.suggested: SuggestedPlan | None = None
@@ -160,7 +160,7 @@ class PlannerWorker:
             session.choose_rate(done.rate_bytes_per_s)
         screen.dashboard.draw()
         self._say(done, left)
-        self._made()
+        self._on_planned()
 
     def _say(self, done: PlannerDone, left: int) -> None:
         screen, estimate = self._screen, done.estimate

@@ -67,7 +67,7 @@ class PlanScreen(CursorKeys, PlanEditing):
         self._pane = Pane.MOVES
         self._broker = 0
         self._top = 0
-        self.planner = PlannerWorker(self, self._show_made_plan)
+        self.planner = PlannerWorker(self, self._show_suggested_plan)
         self._assessment: PlanAssessment | None = None
         self._even: Evenness | None = None
         self._helpful: tuple[TopicPartition, ...] | None = None
@@ -266,7 +266,7 @@ class PlanScreen(CursorKeys, PlanEditing):
             self._pane = Pane.MOVES
             self.show(self.session)
 
-    def _show_made_plan(self) -> None:
+    def _show_suggested_plan(self) -> None:
         self._cursor = self._broker = 0
         if self._pane is not Pane.BROKERS:
             self._pane = Pane.MOVES

@@ -11,7 +11,7 @@ from core.plan.effect import BAND
 from core.plan.move_order import order_moves
 from core.plan.plan import Move, Plan
 from core.plan.planner.evenness import Evenness, evenness
-from core.plan.planner.model.scope import brokers_outside
+from core.plan.planner.model.problem import brokers_outside
 from core.plan.planner.plan_result import MoveReason, PlanResult, is_reached
 from tui.plan.suggest_form import SuggestRequest
 

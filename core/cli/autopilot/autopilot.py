@@ -24,7 +24,7 @@ from core.daemons.process import stop_signals
 from core.errors import DocumentError, ExitCode, RefusedError, TrimtabError, UsageError
 from core.load import load_paths as layout
 from core.run.audit import user
-from core.run.logout_survival import look
+from core.run.run_process import logout_policy
 
 if TYPE_CHECKING:
     from core.autopilot.switch import Switch
@@ -256,7 +256,7 @@ def _on(
     name = context.target.called(cluster_id)
     for sentence in unmatched_patterns(settings, (topic.name for topic in state.topics)):
         say(sentence)
-    if detach and (warning := look().warning("this autopilot")):
+    if detach and (warning := logout_policy().warning("this autopilot")):
         say(warning)
     if mode is Mode.ACT and not yes:
         say("It acts without asking again, within these limits:")

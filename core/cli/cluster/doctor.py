@@ -186,9 +186,9 @@ def data_folder(folder: Path) -> Finding:
 
 def logout() -> Finding:
     """Where the login manager kills user processes at logout, a run would die with the session."""
-    from core.run.logout_survival import look
+    from core.run.run_process import logout_policy
 
-    found = look()
+    found = logout_policy()
     if found.ends_runs:
         return Finding(
             "logout", "kills your processes", found.remedy, "runs that go on when you log out"

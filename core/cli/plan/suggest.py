@@ -27,7 +27,7 @@ from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import CheckedPlan, in_flight
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.peak_usage import PeakUsage, estimate_peak_usage
-from core.plan.estimate.quick_estimate import estimate_plan_time, simulated_seconds
+from core.plan.estimate.rate_table import estimate_plan_time, simulated_seconds
 from core.plan.formats.plan_file import format_plan_file
 from core.plan.formats.topics_to_move import read_topics, refuse_unknown
 from core.plan.plan import Plan

@@ -27,7 +27,7 @@ from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate.estimate_text import format_per_side_rates
 from core.plan.estimate.peak_usage import estimate_peak_usage
 from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
-from core.plan.impact.precautions import find_precautions
+from core.plan.impact.clients import find_precautions
 from core.plan.impact.retention import (
     check_retention,
     estimate_retention_savings,
@@ -37,10 +37,10 @@ from core.plan.impact.retention import (
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.run.launch import launch as launch_run
-from core.run.logout_survival import look
 from core.run.options import RunOptions
 from core.run.reporting.runs import calibration
-from core.run.throttles.rate_bounds import expected_rate, side_rates, usual_bounds
+from core.run.run_process import logout_policy
+from core.run.throttles.adaptive_rate import expected_rate, side_rates, usual_bounds
 from core.units import UNLIMITED, counted, format_bytes, format_duration, format_rate
 
 MAX_NAMED_TOPICS = 3
@@ -232,7 +232,7 @@ def _consequences(
     if chosen.start_at is not None:
         left = format_duration((chosen.start_at - cluster.now).total_seconds())
         yield f"It starts at {format_local(chosen.start_at)}, in {left}, after another check."
-    if warning := look().warning("this run"):
+    if warning := logout_policy().warning("this run"):
         yield warning
 
 

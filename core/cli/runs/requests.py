@@ -21,7 +21,7 @@ from core.plan.checks.catalogue import parse_allow
 from core.units import parse_ids
 
 if TYPE_CHECKING:
-    from core.run.journal.replay import RunState
+    from core.run.journal.run_state import RunState
 
 run_argument = click.argument("run")
 optional_run_argument = click.argument("run", required=False)
@@ -185,14 +185,14 @@ def send_request(
 ) -> int:
     """Write one request to a run's journal and say so; return an exit code."""
     from core.run.control import request
-    from core.run.reporting.request_words import request_words
+    from core.run.reporting.event_text import request_words
 
     require_writable(context, state)
     run = state.run_id
     asked = request(state.cluster_id, run, kind, payload, allow=allow)
     if as_json:
         emit(asked.to_json())
-    if asked.waits:
+    if asked.is_waiting:
         say(_queued_message(run, kind))
         return ExitCode.INCOMPLETE
     if not as_json:
@@ -212,7 +212,7 @@ def request_and_follow(
 
     _confirm(context, state, kind, doing, yes)
     cluster_id, run = state.cluster_id, state.run_id
-    if request(cluster_id, run, kind).waits:
+    if request(cluster_id, run, kind).is_waiting:
         say(_queued_message(run, kind))
     code = follow_run(cluster_id, run, as_json=as_json)
     ended_so = read_run(cluster_id, run).state in (RunStatus.CANCELLED, RunStatus.ROLLED_BACK)

@@ -30,7 +30,7 @@ from core.units import counted
 
 if TYPE_CHECKING:
     from core.cli.runs.launch import LaunchOptions
-    from core.run.journal.replay import RunState
+    from core.run.journal.run_state import RunState
     from core.run.reporting.runs import RunReading
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])

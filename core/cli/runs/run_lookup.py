@@ -13,7 +13,7 @@ from core.run.journal.journal import JournalError
 from core.settings import load_settings
 
 if TYPE_CHECKING:
-    from core.run.journal.replay import RunState
+    from core.run.journal.run_state import RunState
     from core.run.reporting.runs import RunReading
 
 

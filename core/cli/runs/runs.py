@@ -160,8 +160,8 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
 
 def _restart(context: Context, reading: RunReading, *, yes: bool) -> None:
     """Restart the process of a run that died, if that is wanted: a script has to say so."""
+    from core.run.launch import recover
     from core.run.options import address_of
-    from core.run.recovery import recover
     from core.run.reporting.report import headline
 
     history = reading.state

@@ -319,7 +319,7 @@ class _Alteration:
 
     def refuse_while_moving(self, state: ClusterState, allow: Collection[str]) -> None:
         """Raise RefusedError for what a topic that is being reassigned must not be given."""
-        from core.run.external.conflicts import ALLOW, refuse_if_moving
+        from core.run.external.leftovers import ALLOW, refuse_if_moving
 
         if self.layout:
             refuse_if_moving(state, [self.topic], "given partitions")

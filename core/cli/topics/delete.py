@@ -29,7 +29,7 @@ def delete(
     """
     from core.cluster.topics import INTERNAL_TOPICS
     from core.run.audited_client import audited
-    from core.run.external.conflicts import refuse_if_moving
+    from core.run.external.leftovers import refuse_if_moving
 
     context.require_writable()
     names = tuple(dict.fromkeys(names))

@@ -9,7 +9,7 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
 from core.plan.checks.catalogue import Finding, finding
-from core.plan.effect import BAND, added_bytes_per_s, compute_effect, received_bytes_per_s
+from core.plan.effect import BAND, BrokerUsage, compute_effect
 from core.plan.plan import Move
 from core.units import format_rate
 
@@ -17,19 +17,11 @@ NOTICED_BYTES_PER_S = 1.0
 """What a sum of many rates may be off by."""
 
 
-def check_capacity(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
-    """Say which brokers the plan gives more than they can take in or send.
-
-    Those that are over it already, and get no more, are none of the plan's doing.
-    """
-    if not has_capacities(state):
-        return
-    known = moves_with_rates(state, load, moves)
-    effect, before = compute_effect(state, load, known), received_bytes_per_s(state, load)
-    sent = effect.before.out_bytes_per_s, effect.after.out_bytes_per_s
-    yield from find_over_capacity(
-        state, (before, before + added_bytes_per_s(state, load, known)), sent
-    )
+def check_broker_load(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
+    """Say which brokers the plan gives more than they can carry, or lifts far above their share."""
+    effect = compute_effect(state, load, moves_with_rates(state, load, moves))
+    yield from find_over_capacity(state, effect.before, effect.after)
+    yield from find_above_fair_share(state, effect.before, effect.after)
 
 
 def has_capacities(state: ClusterState) -> bool:
@@ -41,23 +33,23 @@ def has_capacities(state: ClusterState) -> bool:
 
 
 def find_over_capacity(
-    state: ClusterState,
-    taken: tuple[Float64, Float64],
-    sent: tuple[Float64, Float64],
-    only: int | None = None,
+    state: ClusterState, before: BrokerUsage, after: BrokerUsage, only: int | None = None
 ) -> Iterator[Finding]:
-    """Say which brokers, or whether `only` this, take in or send more than they can.
+    """Say which brokers, or whether `only` this, get more than they can take in or send.
 
-    `taken` and `sent` are what each broker does before and after, shape [B].
+    Those that are over it already, and get no more, are none of the plan's doing.
     """
+    if not has_capacities(state):
+        return
     can_take = _column([broker.in_capacity_bytes_per_s for broker in state.brokers])
     can_send = _column([broker.out_capacity_bytes_per_s for broker in state.brokers])
-    sides = ((*taken, can_take, "in; it can take in"), (*sent, can_send, "out; it can send"))
+    taken = before.received_bytes_per_s, after.received_bytes_per_s, can_take
+    sent = before.out_bytes_per_s, after.out_bytes_per_s, can_send
     found = [
-        (id, f"Broker {id} ends at {format_rate(after[i])} {words} {format_rate(most[i])}.")
-        for was, after, most, words in sides
+        (id, f"Broker {id} ends at {format_rate(then[i])} {words} {format_rate(most[i])}.")
+        for (was, then, most), words in ((taken, "in; it can take in"), (sent, "out; it can send"))
         for i, id in enumerate(state.broker_ids.tolist())
-        if after[i] > most[i] and after[i] > was[i] + NOTICED_BYTES_PER_S and only in (None, id)
+        if then[i] > most[i] and then[i] > was[i] + NOTICED_BYTES_PER_S and only in (None, id)
     ]
     for id, sentence in sorted(found, key=lambda one: one[0]):
         yield finding("capacity", sentence, broker=id)
@@ -67,19 +59,6 @@ def _column(values: Sequence[float | None]) -> Float64:
     return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
-def check_hotter_broker(
-    state: ClusterState, load: Load, moves: Iterable[Move]
-) -> Iterator[Finding]:
-    """Say which broker the plan lifts furthest above the mean of those that are alive.
-
-    By what is produced to leaders there, which is what `in` means on the screen.
-    """
-    effect = compute_effect(state, load, moves_with_rates(state, load, moves))
-    yield from find_above_fair_share(
-        state, effect.before.in_bytes_per_s, effect.after.in_bytes_per_s
-    )
-
-
 def moves_with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[Move]:
     """Return the moves of partitions of which what is produced to them is known."""
     rows = ((move, state.find(move.tp)) for move in moves)
@@ -87,34 +66,35 @@ def moves_with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> 
 
 
 def find_above_fair_share(
-    state: ClusterState, before: Float64, after: Float64, only: int | None = None
+    state: ClusterState, before: BrokerUsage, after: BrokerUsage, only: int | None = None
 ) -> Iterator[Finding]:
-    """Say which broker, or whether `only` this, ends above the fair share by more than before."""
-    if np.isnan(after).all():
+    """Say which broker, or whether `only` this, is lifted furthest above its fair share.
+
+    By what is produced to leaders there, which is what `in` means on the screen.
+    """
+    was, now = before.in_bytes_per_s, after.in_bytes_per_s
+    if np.isnan(now).all():
         return
     alive = np.array([broker.alive for broker in state.brokers])
-    fair = float(after[alive].mean()) if alive.any() else 0.0
+    fair = float(now[alive].mean()) if alive.any() else 0.0
     if fair <= 0:
         return
-    lifted = (after > before) & (after > fair * (1 + BAND))
+    lifted = (now > was) & (now > fair * (1 + BAND))
     if only is not None:
         lifted &= state.broker_ids == only
     if not lifted.any():
         return
-    worst = int(np.argmax(np.where(lifted, after, -1.0)))
+    worst = int(np.argmax(np.where(lifted, now, -1.0)))
     yield finding(
         "hotter-broker",
-        f"Broker {state.broker_ids[worst]} ends at {format_rate(after[worst])} in, "
-        f"{after[worst] / fair - 1:.0%} above its fair share of {format_rate(fair)}.",
+        f"Broker {state.broker_ids[worst]} ends at {format_rate(now[worst])} in, "
+        f"{now[worst] / fair - 1:.0%} above its fair share of {format_rate(fair)}.",
         broker=int(state.broker_ids[worst]),
     )
 
 
 def check_leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Finding]:
-    """Compare how many partitions prefer each broker as leader, now and after.
-
-    What is done already, or on its way, is so now.
-    """
+    """Compare how many partitions prefer each broker as leader, now and after."""
     changed = [
         (held[0], move.after[0])
         for move in moves

@@ -1,11 +1,8 @@
-"""The catalogue of checks, and the finding that a check raises.
-
-Each check has an id; the ids of unsafe ones are what `--allow` takes.
-"""
+"""The catalogue of checks, and the finding that a check raises."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
@@ -78,10 +75,7 @@ _HELPS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that speaks against a plan, in a sentence; `partitions` are the ones concerned.
-
-    `broker` is the one that it is about, None where it is about no single one.
-    """
+    """One thing that speaks against a plan: about which `partitions`, and which `broker` if one."""
 
     id: str
     severity: Severity
@@ -101,18 +95,10 @@ def has_unknowns(findings: Iterable[Finding]) -> bool:
 
 
 def finding(
-    id: str,
-    sentence: str,
-    partitions: Iterable[TopicPartition] = (),
-    broker: int | None = None,
+    id: str, sentence: str, partitions: Iterable[TopicPartition] = (), broker: int | None = None
 ) -> Finding:
     """Return a finding of the catalogue; raises KeyError for an id that is not in it."""
     return Finding(id, CATALOGUE[id][0], sentence, tuple(sorted(partitions)), broker)
-
-
-def never_finding(reason: str, partitions: Iterable[TopicPartition] = ()) -> Finding:
-    """Return the finding for an estimate of *never*."""
-    return finding("never", reason, partitions)
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -158,19 +144,3 @@ def refuse(findings: Iterable[Finding], allowed: Collection[str] = ()) -> None:
         else f"Change the plan, or say --allow {','.join(ids)} if you know better.",
         checks=ids,
     )
-
-
-def format_brokers(brokers: Sequence[int]) -> str:
-    """Return `broker 3`, or `brokers 1, 2, 3 and 4 more`."""
-    more = f" and {len(brokers) - 3} more" if len(brokers) > 3 else ""
-    names = ", ".join(map(str, brokers[:3]))
-    return f"broker{'s' if len(brokers) > 1 else ''} {names}{more}"
-
-
-def partition_list(tps: Sequence[TopicPartition], most: int = 3) -> str:
-    """Return partitions as a reader wants them: a few by name, the rest counted."""
-    names = [str(tp) for tp in tps[:most]]
-    rest = len(tps) - len(names)
-    if rest > 0:
-        return f"{', '.join(names)} and {rest} more"
-    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]

@@ -1,8 +1,4 @@
-"""Checks a plan, or one drop of a replica, and returns the findings.
-
-The same checks serve the dashboard, the command line and a run's preflight; what they can find is
-in `core.plan.checks.catalogue`. Nothing here asks the cluster anything.
-"""
+"""Checks a plan, or one drop of a replica, and returns the findings."""
 
 from __future__ import annotations
 
@@ -14,20 +10,10 @@ from core.cluster.balancers import find_balancer
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.broker_load import check_capacity, check_hotter_broker, check_leader_skew
-from core.plan.checks.catalogue import (
-    Finding,
-    finding,
-    never_finding,
-    worst_first,
-)
+from core.plan.checks.broker_load import check_broker_load, check_leader_skew
+from core.plan.checks.catalogue import Finding, finding, worst_first
 from core.plan.checks.disks import check_disks, check_log_dir_space
-from core.plan.checks.moves import (
-    NONE_IN_FLIGHT,
-    check_moves,
-    clean_moves,
-    illegal_facts,
-)
+from core.plan.checks.moves import NONE_IN_FLIGHT, check_moves, clean_moves, illegal_facts
 from core.plan.plan import Plan
 
 GROWTH_SECONDS = 3600.0
@@ -40,15 +26,12 @@ def check_plan(
     plan: Plan,
     *,
     reassignments: Mapping[TopicPartition, Reassignment] = NONE_IN_FLIGHT,
-    seconds: float | None = None,
 ) -> tuple[Finding, ...]:
-    """Return everything that speaks against `plan`, worst first.
+    """Return everything that speaks against a plan whose time nobody has estimated, worst first.
 
-    `reassignments` are the moves in flight that are not the plan's own run's; `seconds` is how
-    long the plan will take, for what grows meanwhile, None when nobody has estimated it. *Never*
-    is the estimate's to say (`never_finding`).
+    `reassignments` are the moves in flight that are not the plan's own run's.
     """
-    return CheckedPlan(state, load, plan, reassignments).after(seconds)
+    return CheckedPlan(state, load, plan, reassignments).after(None)
 
 
 class CheckedPlan:
@@ -71,18 +54,14 @@ class CheckedPlan:
         ]
         self._found = (
             *check_moves(state, load, doubtful, reassignments),
-            *check_capacity(state, load, possible),
+            *check_broker_load(state, load, possible),
             *_balancer(state, plan),
             *_hidden(state, plan),
-            *check_hotter_broker(state, load, possible),
             *check_leader_skew(state, possible),
         )
 
     def after(self, seconds: float | None, never: str | None = None) -> tuple[Finding, ...]:
-        """Return everything that speaks against a plan which takes so long, worst first.
-
-        `never` is why it never ends at its rate, None where it does.
-        """
+        """Return all that speaks against the plan, worst first; `never` is why it does not end."""
         grows = GROWTH_SECONDS if seconds is None else seconds
         found = [
             *self._found,
@@ -90,7 +69,7 @@ class CheckedPlan:
             *check_log_dir_space(self._state, self._load, self._possible, grows),
         ]
         if never is not None:
-            found.append(never_finding(never, (m.tp for m in self._plan if m.receiving)))
+            found.append(finding("never", never, (m.tp for m in self._plan if m.receiving)))
         return worst_first(found)
 
 
@@ -118,6 +97,3 @@ def _balancer(state: ClusterState, plan: Plan) -> Iterator[Finding]:
             "cruise-control",
             f"{balancer}: its next run would cancel these moves; stop it first.",
         )
-
-
-# -- one move at a time --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.catalogue import Finding, finding, format_brokers
+from core.plan.checks.catalogue import Finding, finding
 from core.plan.disk_space import (
     Disk,
     disks_of,
@@ -20,7 +20,7 @@ from core.plan.disk_space import (
     whole_bytes,
 )
 from core.plan.plan import Move, log_dir_of
-from core.units import format_bytes
+from core.units import format_bytes, name_list
 
 FULL = 0.85
 """The share of a disk above which a plan that fills it so far is unwise."""
@@ -45,10 +45,7 @@ Arrivals = dict[int, list[Arrival]]
 def check_disks(
     state: ClusterState, load: Load, moves: Sequence[Move], seconds: float
 ) -> Iterator[Finding]:
-    """Compare free disk with what arrives, by moves in flight too.
-
-    Nothing that leaves counts before it has left.
-    """
+    """Compare free disk with all that arrives; nothing that leaves counts before it has left."""
     rows = (state.find(move.tp) for move in moves)
     in_flight = incoming_bytes(state, excluded_rows={row for row in rows if row is not None})
     for broker, sizes in sorted(arrivals(state, load, moves, seconds).items()):
@@ -56,11 +53,7 @@ def check_disks(
 
 
 def find_skipped(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tuple[int, ...]]:
-    """Return which checks of brokers could not be made, by id, and of which brokers.
-
-    Of brokers that receive something: what is free on their disks is not known, or what they can
-    take in and send was never configured.
-    """
+    """Return by check the receiving brokers of which free disk, or capacity, is not known."""
     known = state.broker_by_id
     to = sorted({broker for move in moves for broker in move.adding if broker in known})
     led = sorted({move.after[0] for move in moves if move.after and move.after[0] in known})
@@ -80,10 +73,14 @@ def skipped_sentences(state: ClusterState, blind: Mapping[str, Sequence[int]]) -
     """Say what was not compared; capacities only where some broker has one."""
     said = []
     if "disk" in blind:
-        said.append(f"What is free on the disks of {format_brokers(blind['disk'])} is not known")
+        said.append(f"What is free on the disks of {_brokers(blind['disk'])} is not known")
     if "capacity" in blind and any(b.in_capacity_bytes_per_s for b in state.brokers):
-        said.append(f"What {format_brokers(blind['capacity'])} can carry is not configured")
+        said.append(f"What {_brokers(blind['capacity'])} can carry is not configured")
     return [f"{one}: not compared." for one in said]
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    return f"broker{'s' if len(ids) > 1 else ''} {name_list(ids)}"
 
 
 def arrivals(state: ClusterState, load: Load, moves: Iterable[Move], seconds: float) -> Arrivals:
@@ -113,10 +110,10 @@ def check_broker_disks(
     incoming = sum(one.grown_bytes for one in coming)
     biggest = max(coming, key=lambda one: one.grown_bytes)
     if incoming + others > free:
-        excluded_rows = f", and {format_bytes(others)} are still coming by moves in flight"
+        in_flight = f", and {format_bytes(others)} are still coming by moves in flight"
         yield finding(
             "disk",
-            f"Broker {id} has {format_bytes(free)} free{excluded_rows if others else ''}; "
+            f"Broker {id} has {format_bytes(free)} free{in_flight if others else ''}; "
             f"the plan brings {format_bytes(incoming)}, {growth_words(state, coming)}.",
             tps,
             id,
@@ -143,15 +140,8 @@ def check_broker_disks(
 
 def growth_words(state: ClusterState, coming: Iterable[Arrival]) -> str:
     """Say that growth counts, and where it cannot be known what retention takes off it."""
-    unknown = sorted(
-        {
-            one.tp.topic
-            for one in coming
-            if one.growth_bytes
-            and (topic := state.topic(one.tp.topic)) is not None
-            and retention_unknown(topic)
-        }
-    )
+    topics = (state.topic(name) for name in {one.tp.topic for one in coming if one.growth_bytes})
+    unknown = [topic.name for topic in topics if topic is not None and retention_unknown(topic)]
     if not unknown:
         return "growth meanwhile included"
     of = unknown[0] if len(unknown) == 1 else f"{len(unknown)} topics"
@@ -192,11 +182,9 @@ def check_log_dir_space(
             continue
         free = format_bytes(disk.usable_bytes)
         paths = sorted({path for _, path, _ in copies})
-        if len(paths) == 1:
-            has = f"Log dir {paths[0]} of broker {id} has {free} free"
-        else:
-            listed = f"{', '.join(paths[:-1])} and {paths[-1]}"
-            has = f"Log dirs {listed} of broker {id} have {free} free, on one disk"
+        has = f"Log dir {paths[0]} of broker {id} has {free} free"
+        if len(paths) > 1:
+            has = f"Log dirs {name_list(paths)} of broker {id} have {free} free, on one disk"
         yield finding(
             "disk",
             f"{has}; the plan brings {format_bytes(incoming)}, growth meanwhile included.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
@@ -10,7 +10,6 @@ from core.load.load import Load
 from core.plan.checks.broker_load import (
     find_above_fair_share,
     find_over_capacity,
-    has_capacities,
     moves_with_rates,
 )
 from core.plan.checks.catalogue import Finding, finding, worst_first
@@ -18,13 +17,7 @@ from core.plan.checks.check_plan import GROWTH_SECONDS
 from core.plan.checks.disks import arrivals, check_broker_disks
 from core.plan.checks.moves import check_move
 from core.plan.disk_space import incoming_bytes
-from core.plan.effect import (
-    BrokerTotals,
-    added_bytes_per_s,
-    compute_effect,
-    current_totals,
-    received_bytes_per_s,
-)
+from core.plan.effect import BrokerUsage, compute_effect, current_totals
 from core.plan.plan import Move, Plan
 
 
@@ -33,19 +26,17 @@ def check_drops(
     load: Load,
     plan: Plan,
     sources: Mapping[TopicPartition, int],
-    destinations: Iterable[int] | None = None,
 ) -> dict[TopicPartition, dict[int, Finding]]:
-    """Return the worst that putting each replica from its source on each broker would bring.
+    """Return the worst that putting each replica from its source on each other broker would bring.
 
-    Where nothing new speaks against it, nothing stands. ILLEGAL means that it cannot be dropped
-    there. `destinations` are all brokers but the source, unless they are given.
+    Only what is new, and ILLEGAL where it cannot be dropped.
     """
     now = current_totals(state, load)
-    brokers = state.broker_ids.tolist() if destinations is None else list(destinations)
     found = {}
     for tp, source in sources.items():
         others = _OtherMoves(state, load, now, plan, tp)
-        there = {to: others.finding(source, to) for to in brokers if to != source}
+        brokers = (to for to in state.broker_ids.tolist() if to != source)
+        there = {to: others.finding(source, to) for to in brokers}
         found[tp] = {to: worst for to, worst in there.items() if worst is not None}
     return found
 
@@ -53,7 +44,7 @@ def check_drops(
 def check_drop(
     state: ClusterState, load: Load, plan: Plan, tp: TopicPartition, source: int, destination: int
 ) -> Finding | None:
-    """Return what `drop_findings` says of one replica and broker, None when it says nothing."""
+    """Return what `check_drops` says of one replica and broker, None when it says nothing."""
     return _OtherMoves(state, load, current_totals(state, load), plan, tp).finding(
         source, destination
     )
@@ -63,7 +54,7 @@ class _OtherMoves:
     """All that is planned but for one partition, and what brokers carry by it."""
 
     def __init__(
-        self, state: ClusterState, load: Load, now: BrokerTotals, plan: Plan, tp: TopicPartition
+        self, state: ClusterState, load: Load, now: BrokerUsage, plan: Plan, tp: TopicPartition
     ) -> None:
         self._state, self._load, self._tp, self._now = state, load, tp, now
         before = plan.by_partition.get(tp)
@@ -77,10 +68,6 @@ class _OtherMoves:
         )
         known = moves_with_rates(state, load, moves)
         self._after = compute_effect(state, load, known, now).after
-        self._is_limited = has_capacities(state)
-        if self._is_limited:
-            self._taken = received_bytes_per_s(state, load)
-            self._taken_after = self._taken + added_bytes_per_s(state, load, known)
         self._known = self._findings(before)
 
     def finding(self, source: int, destination: int) -> Finding | None:
@@ -119,10 +106,5 @@ class _OtherMoves:
         state, load, now = self._state, self._load, self._now
         known = moves_with_rates(state, load, [move] if move else [])
         after = compute_effect(state, load, known, self._after).after
-        if self._is_limited:
-            taken = self._taken, self._taken_after + added_bytes_per_s(state, load, known)
-            sent = now.out_bytes_per_s, after.out_bytes_per_s
-            yield from find_over_capacity(state, taken, sent, only=destination)
-        yield from find_above_fair_share(
-            state, now.in_bytes_per_s, after.in_bytes_per_s, only=destination
-        )
+        yield from find_over_capacity(state, now, after, only=destination)
+        yield from find_above_fair_share(state, now, after, only=destination)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -11,12 +12,9 @@ import numpy as np
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.load import Load
-from core.plan.checks.catalogue import (
-    Finding,
-    finding,
-    partition_list,
-)
+from core.plan.checks.catalogue import Finding, finding
 from core.plan.plan import Move, Plan, current_target, log_dir_of
+from core.units import name_list
 
 
 def check_base(state: ClusterState, plan: Plan) -> tuple[Finding, ...]:
@@ -52,7 +50,7 @@ def _grouped(facts: Iterable[tuple[TopicPartition, _Fact]]) -> Iterator[Finding]
         groups[fact].append(tp)
     for (id, about), tps in groups.items():
         broker = about if id in _OF_A_BROKER and isinstance(about, int) else None
-        yield finding(id, _SENTENCES[id](about, tps), tps, broker)
+        yield finding(id, _sentence(id, about, tps), tps, broker)
 
 
 def illegal_facts(state: ClusterState, move: Move) -> list[_Fact]:
@@ -80,9 +78,9 @@ def _doubts(
     row, topic = state.row(index), state.topics[int(state.topic_of[index])]
     yield from _stale(state, move)
     if move.tp in reassignments or row.adding or row.removing:
-        yield "foreign-move", None
+        yield "foreign-move", "moving"
     elif is_changing_log_dir(state, move):
-        yield "foreign-move", "log dir"
+        yield "foreign-move", "on the way to another log dir"
     for broker in move.receiving:
         if not state.broker_by_id[broker].alive:
             yield "dead-broker", broker
@@ -90,7 +88,8 @@ def _doubts(
         yield "no-leader", None
     lagging = [b for b in row.replicas if b not in row.isr and b not in row.adding]
     if lagging and row.leader >= 0:
-        yield "out-of-sync", tuple(lagging)
+        brokers = "broker" if len(lagging) == 1 else "brokers"
+        yield "out-of-sync", f"{brokers} {', '.join(map(str, lagging))}"
     if topic.min_insync is None:
         if len(move.after) < len(move.before):
             yield "min-isr-unknown", len(move.after)
@@ -111,9 +110,10 @@ def _stale(state: ClusterState, move: Move) -> Iterator[_Fact]:
     topic = state.topic(move.tp.topic)
     replaced = bool(topic and move.topic_id and topic.id and move.topic_id != topic.id)
     if replaced or current_target(state, move.tp) not in (move.before, move.after):
-        yield "stale", "replaced" if replaced else "moved"
+        anew = "[was|were] deleted and made anew since"
+        yield "stale", anew if replaced else "[has|have] other replicas than when"
     elif is_in_other_log_dir(state, move):
-        yield "stale", "log dir"
+        yield "stale", "[has|have] other log dirs than when"
 
 
 def _racks(state: ClusterState, move: Move) -> Iterator[_Fact]:
@@ -136,97 +136,51 @@ def _racks(state: ClusterState, move: Move) -> Iterator[_Fact]:
             yield "rack-unknown", broker
         return
     before, after = (
-        _counts(rack for rack in racks(held) if rack is not None)
+        Counter(rack for rack in racks(held) if rack is not None)
         for held in (move.before, move.after)
     )
     places = len(move.after) - (move.after[0] in bare)
     fewer = len(after) < min(len(before), places)
     even = -(-len(move.after) // len(everywhere))
     if fewer or max(after.values(), default=0) > max((even, *before.values())):
-        yield "rack-spread", (len(before), len(after))
-
-
-def _counts(racks: Iterable[str]) -> dict[str, int]:
-    counts: defaultdict[str, int] = defaultdict(int)
-    for rack in racks:
-        counts[rack] += 1
-    return counts
-
-
-def _stay(tps: Sequence[TopicPartition], one: str, many: str) -> str:
-    return f"{partition_list(tps)} {one if len(tps) == 1 else many}"
-
-
-def _out_of_sync(about: object, tps: Sequence[TopicPartition]) -> str:
-    assert isinstance(about, tuple)
-    who = ", ".join(map(str, about))
-    broker = "broker" if len(about) == 1 else "brokers"
-    return f"{_stay(tps, 'lacks', 'lack')} {broker} {who} in the ISR; let it catch up first."
-
-
-def _rack_spread(about: object, tps: Sequence[TopicPartition]) -> str:
-    assert isinstance(about, tuple)
-    before, after = about
-    if after < before:
-        return f"{_stay(tps, 'goes', 'go')} from {before} racks to {after}."
-    return f"{_stay(tps, 'has', 'have')} more replicas in one rack than before."
-
-
-def _pair(text: str) -> Callable[[object, Sequence[TopicPartition]], str]:
-    def sentence(about: object, tps: Sequence[TopicPartition]) -> str:
-        assert isinstance(about, tuple)
-        return text.format(partition_list(tps), *about)
-
-    return sentence
+        more = "[has|have] more replicas in one rack than before"
+        drop = f"[goes|go] from {len(before)} racks to {len(after)}"
+        yield "rack-spread", drop if len(after) < len(before) else more
 
 
 _OF_A_BROKER = frozenset(("dead-broker", "unknown-broker", "log-dirs", "rack-unknown"))
 """Checks of one move whose fact is a broker."""
-
-
-_SENTENCES: Mapping[str, Callable[[object, Sequence[TopicPartition]], str]] = {
-    "missing-partition": lambda _, tps: f"{_stay(tps, 'does', 'do')} not exist.",
-    "empty": lambda _, tps: f"{_stay(tps, 'is', 'are')} left without a replica.",
-    "same-broker-twice": lambda _, tps: f"{partition_list(tps)}: two replicas on one broker.",
-    "unknown-broker": lambda b, tps: (
-        f"Broker {b} does not exist; {partition_list(tps)} should go there."
-    ),
-    "too-many-replicas": lambda n, tps: (
-        f"{partition_list(tps)}: more replicas than the {n} brokers."
-    ),
-    "dead-broker": lambda b, tps: (
-        f"Broker {b} is down: {_stay(tps, 'would wait', 'would wait')} for it."
-    ),
-    "no-leader": lambda _, tps: f"{_stay(tps, 'has', 'have')} no leader to copy from.",
-    "foreign-move": lambda how, tps: (
-        f"{_stay(tps, 'is', 'are')} {'on the way to another log dir' if how else 'moving'} "
-        "already, by somebody else; wait for its end."
-    ),
-    "stale": lambda how, tps: (
-        f"{_stay(tps, 'was', 'were')} deleted and made anew since the plan was made; rebase it."
-        if how == "replaced"
-        else f"{_stay(tps, 'has', 'have')} other {'log dirs' if how == 'log dir' else 'replicas'} "
-        "than when the plan was made; rebase it."
-    ),
-    "out-of-sync": _out_of_sync,
-    "min-isr": _pair("{0}: {1} replicas, and min.insync.replicas is {2}: producers would fail."),
-    "min-isr-unknown": lambda left, tps: (
-        f"{partition_list(tps)}: min.insync.replicas is not known; where it is above {left}, "
-        "producers would fail."
-    ),
-    "rf-change": _pair("{0}: from {1} replicas to {2}."),
-    "rack-spread": _rack_spread,
-    "no-log-dir": _pair("Broker {1} has {3} log dir {2}; {0} should lie there."),
-    "log-dirs": lambda b, tps: (
-        f"What log dirs broker {b} has is not known; {partition_list(tps)} should lie in a "
-        "certain one."
-    ),
-    "rack-unknown": lambda b, tps: (
-        f"Broker {b} has no rack; {partition_list(tps)} should go there."
-    ),
-    "size-unknown": lambda _, tps: f"The size of {partition_list(tps)} is not known.",
-    "load-unknown": lambda _, tps: f"What is produced to {partition_list(tps)} is not known.",
+_SENTENCES: Mapping[str, str] = {
+    "missing-partition": "{0} [does|do] not exist.",
+    "empty": "{0} [is|are] left without a replica.",
+    "same-broker-twice": "{0}: two replicas on one broker.",
+    "unknown-broker": "Broker {1} does not exist; {0} should go there.",
+    "too-many-replicas": "{0}: more replicas than the {1} brokers.",
+    "no-log-dir": "Broker {1} has {3} log dir {2}; {0} should lie there.",
+    "stale": "{0} {1} the plan was made; rebase it.",
+    "dead-broker": "Broker {1} is down: {0} would wait for it.",
+    "no-leader": "{0} [has|have] no leader to copy from.",
+    "foreign-move": "{0} [is|are] {1} already, by somebody else; wait for its end.",
+    "out-of-sync": "{0} [lacks|lack] {1} in the ISR; let it catch up first.",
+    "min-isr": "{0}: {1} replicas, and min.insync.replicas is {2}: producers would fail.",
+    "min-isr-unknown": "{0}: min.insync.replicas is not known; where it is above {1}, producers "
+    "would fail.",
+    "rf-change": "{0}: from {1} replicas to {2}.",
+    "rack-spread": "{0} {1}.",
+    "log-dirs": "What log dirs broker {1} has is not known; {0} should lie in a certain one.",
+    "rack-unknown": "Broker {1} has no rack; {0} should go there.",
+    "size-unknown": "The size of {0} is not known.",
+    "load-unknown": "What is produced to {0} is not known.",
 }
+"""By check: {0} are partitions, the rest is what they have in common; [of one|of several]."""
+_NUMBER = re.compile(r"\[(.*?)\|(.*?)\]")
+
+
+def _sentence(id: str, about: object, tps: Sequence[TopicPartition]) -> str:
+    facts = about if isinstance(about, tuple) else (about,)
+    number = r"\1" if len(tps) == 1 else r"\2"
+    words = (_NUMBER.sub(number, fact) if isinstance(fact, str) else fact for fact in facts)
+    return _NUMBER.sub(number, _SENTENCES[id]).format(name_list(tps), *words)
 
 
 NONE_IN_FLIGHT: Mapping[TopicPartition, Reassignment] = MappingProxyType({})

@@ -101,10 +101,7 @@ NOTHING_LEARNED = Calibration()
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """How an estimate was calibrated: `seconds` and `range_seconds` are those from before.
-
-    They are None without a throttle, where there would be no answer.
-    """
+    """How an estimate was calibrated: its time and range from before, None without a throttle."""
 
     runs: int
     factor: float | None

@@ -1,9 +1,7 @@
 """How long a plan takes at a rate, and which rate a deadline needs, for each broker and side.
 
-Three things: `required` is the closed form that a deadline needs of one broker and
-side; `seconds` is what brokers' quotas make of a rate, with a range;
-`recommended` is the least rate whose `seconds` fit. Wall time is from the start of an apply to
-its end.
+`required` is the closed form that a deadline needs; `seconds` is what brokers' quotas make of a
+rate, from the start of an apply to its end; `recommended` is the least rate whose `seconds` fit.
 """
 
 from __future__ import annotations
@@ -14,8 +12,15 @@ from dataclasses import dataclass, field, replace
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.catalogue import partition_list
-from core.plan.copies import NO_PER_SIDE_RATES, BrokerSide, PerSideRates, Side, SideLoad
+from core.plan.copies import (
+    NO_PER_SIDE_RATES,
+    SWAP_SECONDS,
+    BrokerSide,
+    PerSideRates,
+    Side,
+    SideLoad,
+    slow_seconds,
+)
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibrated, Calibration
 from core.plan.estimate.estimate_text import (
     explain_never,
@@ -28,10 +33,15 @@ from core.plan.estimate.estimate_text import (
 from core.plan.estimate.near_capacity import NearCapacity, find_near_capacity
 from core.plan.estimate.required_rates import choose_rates, min_rate
 from core.plan.estimate.trace import Trace
-from core.plan.estimate.uncertainty import AROUND_RANGE, AROUND_SECONDS, START_SECONDS, Task
-from core.plan.log_dir_copies import SWAP_SECONDS, slow_seconds
+from core.plan.estimate.uncertainty import (
+    AROUND_RANGE,
+    AROUND_SECONDS,
+    START_SECONDS,
+    Task,
+    TimeRange,
+)
 from core.plan.plan import Plan
-from core.units import UNLIMITED, format_rate
+from core.units import UNLIMITED, format_rate, name_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +65,9 @@ class SideRow:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a plan takes at one rate.
+    """What a plan takes at one rate; `limit` is the broker and side that everything waits for.
 
     `seconds` is None when it never ends (`never` says why) or is not known (`note` says why).
-    `limit` is the broker and side that everything waits for.
     """
 
     rate_bytes_per_s: int
@@ -75,7 +84,7 @@ class Estimate:
     near_capacity: NearCapacity | None = None
     """Who comes nearest to its capacity at that rate, None when nobody does or it is not known."""
     trace: Trace | None = field(default=None, repr=False, compare=False)
-    """How copying went in the usual case; None where it was not played out, or never ends."""
+    """How copying went in the usual case; None where it was not simulated, or never ends."""
     per_side_rates: PerSideRates = field(default_factory=dict)
     """Lower rates of brokers and sides for which they will do; `seconds` are with them."""
 
@@ -100,9 +109,7 @@ def estimate_at(
 ) -> Estimate:
     """Return how long `plan` takes when each broker and side is limited to a rate.
 
-    `UNLIMITED` is answered only where capacities of the brokers concerned are known, or runs
-    without a throttle have told how fast they copy. `most_extra_bytes` is what a destination may
-    receive at a time.
+    `UNLIMITED` needs known capacities, or runs without a throttle to learn from.
     """
     return estimate_task(Task.of(state, load, plan, max_extra_bytes), rate_bytes_per_s, calibration)
 
@@ -120,8 +127,8 @@ def estimate_within(
 
     `rate_bytes_per_s` is the closed form's largest; `recommended_bytes_per_s` is the least whose
     whole range fits, to which `seconds` and `range_seconds` belong, or up to a fifth more where
-    the sides in `apart` then keep the deadline with much less. When no rate fits, `never` says so;
-    what cannot be known (a size) is no never.
+    those in `per_side_rates` then keep the deadline with much less. When no rate fits, `never` says
+    so; what cannot be known (a size) is no never.
     """
     task = Task.of(state, load, plan, max_extra_bytes)
     if not task.loads:
@@ -144,14 +151,11 @@ def estimate_within(
         )
         return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
     chosen = choose_rates(task, recommended, seconds, learned)
-    rate, per_side_rates = chosen.bytes_per_s, chosen.rates
-    return replace(
-        estimate_task(
-            task, rate, calibration, deadline_seconds=seconds, per_side_rates=per_side_rates
-        ),
-        rate_bytes_per_s=needed,
-        recommended_bytes_per_s=rate,
+    rate, per_side = chosen.bytes_per_s, chosen.rates
+    estimate = estimate_task(
+        task, rate, calibration, deadline_seconds=seconds, per_side_rates=per_side
     )
+    return replace(estimate, rate_bytes_per_s=needed, recommended_bytes_per_s=rate)
 
 
 def estimate_per_side(
@@ -170,12 +174,8 @@ def estimate_per_side(
     if rate == UNLIMITED or plain.range_seconds is None or plain.limit is None:
         return None
     task, learned = Task.of(state, load, plan), calibration.sides.get(plain.limit.side)
-    per_side_rates = choose_rates(task, rate, plain.range_seconds[1], learned, raises=(1.0,)).rates
-    return (
-        estimate_task(task, rate, calibration, per_side_rates=per_side_rates)
-        if per_side_rates
-        else None
-    )
+    rates = choose_rates(task, rate, plain.range_seconds[1], learned, raises=(1.0,)).rates
+    return estimate_task(task, rate, calibration, per_side_rates=rates) if rates else None
 
 
 # -- from the simulation's answer ----------------------------------------------------------------
@@ -189,10 +189,7 @@ def estimate_task(
     deadline_seconds: float | None = None,
     per_side_rates: PerSideRates = NO_PER_SIDE_RATES,
 ) -> Estimate:
-    """Return how long a task takes at a rate; the range is as of a deadline, where one is given.
-
-    The sides in `apart` have lower rates.
-    """
+    """Return how long a task takes at a rate; required rates are of a deadline, if one is given."""
     estimate = replace(
         _copied(task, rate, per_side_rates, calibration, deadline_seconds),
         per_side_rates=per_side_rates,
@@ -213,7 +210,7 @@ def _with_dirs(
     ends = dirs.seconds(rate, estimate.per_side_rates) if rate != UNLIMITED else {}
     limit = estimate.limit
     if dirs.unknown:
-        notes.append(f"The size of {partition_list(dirs.unknown)} is not known.")
+        notes.append(f"The size of {name_list(dirs.unknown)} is not known.")
     if dirs.loads_unknown and dirs.loads_unknown != task.what.loads_unknown:
         notes.append(explain_not_counted(dirs.loads_unknown))
     if dirs.down is not None:
@@ -265,54 +262,49 @@ def _copied(
     never = what.blocked
     if never is None and rate != UNLIMITED and rate <= 0:
         never = "A rate of 0 moves nothing."
-    seconds: float | None = None
-    range_seconds: tuple[float, float] | None = None
     limit: BrokerSide | None = None
-    ends: Mapping[BrokerSide, float] = {}
+    found: TimeRange | None = None
     calibrated: Calibrated | None = None
-    trace: Trace | None = None
     if never or what.sizes_unknown:
         pass
     elif rate == UNLIMITED and not task.link_known:
-        seen = None if calibration.speed is None else calibration.speed.on(what)
-        if seen is None or calibration.speed is None:
+        speed = calibration.speed
+        found = None if speed is None else speed.on(what)
+        if speed is None or found is None:
             notes.append(
                 "Without a throttle it takes what links and disks give, which is not known; "
                 "configure in_capacity and out_capacity for an answer."
             )
         else:
-            seconds, range_seconds = seen.seconds, (seen.min_seconds, seen.max_seconds)
-            calibrated = Calibrated(calibration.speed.runs, None, None, None)
+            calibrated = Calibrated(speed.runs, None, None, None)
     else:
         found = task.spread(rate, per_side_rates)
-        ends = found.ends
         if found.never:
             limit, never = explain_never(loads, rate, task.room)
         else:
             slowest = _limit(side_rows(loads, deadline_seconds or found.seconds, {}))
             learned = calibration.sides.get(slowest.side) if slowest is not None else None
             if learned is not None and rate != UNLIMITED:
-                own = (found.min_seconds, found.max_seconds)
-                calibrated = Calibrated(learned.runs, learned.factor, found.seconds, own)
+                own = found.seconds, found.range_seconds
+                calibrated = Calibrated(learned.runs, learned.factor, *own)
                 found = learned.on(found)
-                ends = found.ends
-            seconds, range_seconds = found.seconds, (found.min_seconds, found.max_seconds)
-            trace = found.trace
             if found.risk:
                 notes.append(explain_risk(loads, rate))
+    ending = None if found is None or found.never else found
+    seconds = None if ending is None else ending.seconds
     own_seconds = calibrated.seconds if calibrated is not None else seconds
-    rows = side_rows(loads, deadline_seconds or own_seconds, ends)
+    rows = side_rows(loads, deadline_seconds or own_seconds, found.ends if found else {})
     return Estimate(
         rate,
         seconds,
-        range_seconds,
+        None if ending is None else ending.range_seconds,
         never,
         limit or _limit(rows),
         rows,
         what.total_bytes,
         note=" ".join(notes),
         calibration=calibrated,
-        trace=trace,
+        trace=None if ending is None else ending.trace,
     )
 
 
@@ -331,9 +323,7 @@ def side_rows(
             required_bytes_per_s=load.required_bytes_per_s(deadline_seconds)
             if deadline_seconds
             else None,
-            seconds=START_SECONDS + ends[side]
-            if side in ends and math.isfinite(ends[side])
-            else None,
+            seconds=START_SECONDS + end if math.isfinite(end := ends.get(side, math.inf)) else None,
             sizes_unknown=load.sizes_unknown,
             rates_unknown=load.rates_unknown,
         )

@@ -58,7 +58,7 @@ def format_peak_usage(found: PeakUsage) -> dict[str, Any]:
 
 
 def format_timeline(found: PlanTimeline | None) -> dict[str, Any] | None:
-    """Return brokers' sides and disks over time, worst first; None where it was not played out."""
+    """Return brokers' sides and disks over time, worst first; None where it was not simulated."""
     if found is None:
         return None
     return {

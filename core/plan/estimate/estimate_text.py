@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from core.cluster.metadata import TopicPartition
-from core.plan.checks.catalogue import partition_list
 from core.plan.copies import BrokerSide, PerSideRates, PlanCopies, Side, SideLoad
-from core.units import UNLIMITED, format_bytes, format_rate
-
-MAX_SIDES = 3
-"""Sides that are named of those with a rate of their own."""
+from core.units import UNLIMITED, format_bytes, format_rate, name_list
 
 
 def explain_never(
@@ -48,8 +44,7 @@ def format_per_side_rates(per_side_rates: PerSideRates) -> str:
         per_side_rates.items(), key=lambda item: (item[1], item[0].broker, item[0].side.value)
     )
     shown = [f"broker {of.broker} {of.side.does} at {format_rate(rate)}" for of, rate in least]
-    more = f" and {len(shown) - MAX_SIDES} more" if len(shown) > MAX_SIDES else ""
-    return f"Less will do for some: {', '.join(shown[:MAX_SIDES])}{more}."
+    return f"Less will do for some: {name_list(shown)}."
 
 
 def format_slowest_link(
@@ -85,7 +80,7 @@ def explain_unknown(what: PlanCopies) -> list[str]:
     """Return what is not known, in sentences."""
     notes = []
     if what.sizes_unknown:
-        notes.append(f"The size of {partition_list(what.sizes_unknown)} is not known.")
+        notes.append(f"The size of {name_list(what.sizes_unknown)} is not known.")
     if what.loads_unknown:
         notes.append(explain_not_counted(what.loads_unknown))
     return notes
@@ -93,4 +88,4 @@ def explain_unknown(what: PlanCopies) -> list[str]:
 
 def explain_not_counted(unknown: Sequence[TopicPartition]) -> str:
     """Say to which partitions nobody knows what is produced."""
-    return f"What is produced to {partition_list(unknown)} is not known and not counted."
+    return f"What is produced to {name_list(unknown)} is not known and not counted."

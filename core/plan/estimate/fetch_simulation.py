@@ -1,7 +1,4 @@
-"""How long copies take under replication quotas: brokers' fetch loops, simulated fetch by fetch.
-
-Only where capacities are configured; without them nothing waits for anything here.
-"""
+"""How long copies take under replication quotas: brokers' fetch loops, simulated fetch by fetch."""
 
 from __future__ import annotations
 
@@ -24,11 +21,12 @@ from core.plan.copies import (
     wait_seconds,
 )
 from core.plan.estimate import fluid_model
+from core.plan.estimate.fluid_model import Conditions
 from core.plan.estimate.trace import Fetch, Trace
 
 
 class Links:
-    """When each broker's link is free again, each way; `room` is what it has, in bytes/s."""
+    """When each broker's link is free again, each way; `room` has those whose bytes/s are known."""
 
     def __init__(self, room: Mapping[BrokerSide, float]) -> None:
         self._room = room
@@ -37,10 +35,7 @@ class Links:
     def carry(self, flow: Flow, size_bytes: float, now: float) -> float:
         """Let a fetch pass behind those before it; return in how many seconds it is through."""
         through = now
-        for side in (
-            BrokerSide(flow.leader, Side.LEADER),
-            BrokerSide(flow.destination, Side.FOLLOWER),
-        ):
+        for side in flow.sides:
             if side in self._room:
                 begins = max(now, self._free_at[side])
                 self._free_at[side] = begins + size_bytes / self._room[side]
@@ -61,44 +56,12 @@ APPEND_SECONDS = 0.1
 TICK_SECONDS = 0.25
 """How often ordinary replication is counted; followers fetch at least twice a second."""
 EVENT_BUDGET = 2500
-"""Fetches and waits to play through; the rest flows."""
+"""Fetches and waits to simulate; the rest flows."""
 STAGGER_SECONDS = 0.5
 """Within how long after a submission the fetchers begin."""
 _TICKS_KEPT = math.ceil(2 * WINDOW_SECONDS / TICK_SECONDS)
 """Of a gap between fetches, which may be years on a tiny link: no quota knows what was before."""
 _GOLDEN = 0.618034
-
-
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """What the copies run under.
-
-    `leader_bytes_per_s` and `follower_bytes_per_s` are each broker's quotas, infinity for none;
-    the sides in `apart` have lower ones.
-    `link_bytes_per_s` is what one fetcher gets when nothing holds it back. `cut` is how many times
-    a byte is counted: a fetch of 1 MiB ends inside a batch, whose cut part is counted and fetched
-    again. `phase` (0 to 1) is where in a second the brokers' sample slots begin, and how far apart
-    the fetchers that share a quota do: whoever comes first takes what there is. `room` is what
-    brokers can send and take in for copies, in bytes/s and shared by fetchers, as far as known.
-    """
-
-    leader_bytes_per_s: float
-    follower_bytes_per_s: float
-    link_bytes_per_s: float = 300e6
-    cut: float = 1.007
-    phase: float = 0.5
-    room: Mapping[BrokerSide, float] = field(default_factory=dict)
-    per_side_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
-
-    def sends(self, broker: int) -> float:
-        """Return a broker's quota as leader."""
-        own = self.per_side_rates.get(BrokerSide(broker, Side.LEADER), math.inf)
-        return min(self.leader_bytes_per_s, own)
-
-    def receives(self, broker: int) -> float:
-        """Return a broker's quota as follower."""
-        own = self.per_side_rates.get(BrokerSide(broker, Side.FOLLOWER), math.inf)
-        return min(self.follower_bytes_per_s, own)
 
 
 CountedBytes = Sequence[tuple[float, float]]
@@ -109,7 +72,7 @@ CountedBytes = Sequence[tuple[float, float]]
 class RunningCopies:
     """Where copies stand that have begun: those in flight, and what quotas have counted lately.
 
-    `submitted_at` is when the newest of `flying` were, in seconds before now (negative).
+    `submitted_at` is when the newest of them were, in seconds before now (negative).
     """
 
     in_flight: frozenset[int]
@@ -161,22 +124,24 @@ def simulate_copies(
     """Return when each copy has caught up, and who sent and received what until then.
 
     Times are seconds from the first submission, or from now where copies are `midway`; infinite
-    is never. Without `batches` all are submitted at once. So many `events` are played, and what
+    is never. Without `batches` all are submitted at once. So many `events` are simulated, and what
     flows after them is told in so many `steps`.
     """
-    game = _FetchSimulation(
+    simulation = _FetchSimulation(
         copies, idle_seconds, conditions, batches or CopyBatches.at_once(len(copies)), midway
     )
-    game.play(events)
-    until = game.now
-    flowed = game.flow(steps)
+    simulation.simulate(events)
+    until = simulation.now
+    flowed = simulation.flow(steps)
     if flowed is None:
         until = math.inf
-    return Trace(copies, game.ends, game.submissions.begun, game.fetches, until, flowed)
+    return Trace(
+        copies, simulation.ends, simulation.submissions.begun, simulation.fetches, until, flowed
+    )
 
 
 class _FetchSimulation:
-    """One play-through: quotas and fetchers of all brokers involved, and the time."""
+    """One simulation: quotas and fetchers of all brokers involved, and the time."""
 
     def __init__(
         self,
@@ -218,8 +183,8 @@ class _FetchSimulation:
         if midway is not None:
             self._go_on(midway)
 
-    def play(self, events: int) -> None:
-        """Play fetches and waits until all is copied or so many events are over."""
+    def simulate(self, events: int) -> None:
+        """Simulate fetches and waits until all is copied or so many events are over."""
         tick = 0.0
         for _ in range(events):
             begins_at = self.submissions.begins_at
@@ -263,15 +228,11 @@ class _FetchSimulation:
         if not units:
             return None
         flowed = fluid_model.FluidFlows.of(list(units.values()))
-        limits = fluid_model.FlowLimits(
-            [self.conditions.sends(broker) for broker in flowed.leaders.tolist()],
-            self.conditions.link_bytes_per_s,
-            self.conditions.cut,
-            [self._average_bytes_per_s(flow, len(parts)) for (flow, _), parts in units.items()],
-            self.conditions.room,
-        )
+        receive = [
+            self._average_bytes_per_s(flow, len(parts)) for (flow, _), parts in units.items()
+        ]
         for at, end in fluid_model.simulate_flows(
-            flowed, limits, self.submissions, self.now, steps
+            flowed, self.conditions, receive, self.submissions, self.now, steps
         ):
             self.ends[at] = end
         return flowed

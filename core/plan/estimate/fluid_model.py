@@ -1,7 +1,4 @@
-"""Copies at average rates: the rest of a long plan after its first windows are simulated.
-
-Broker sides are shared fairly among what is in flight; nothing here knows single fetches.
-"""
+"""Copies at average rates: the rest of a long plan after its first windows are simulated."""
 
 from __future__ import annotations
 
@@ -25,6 +22,43 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the copies run under.
+
+    `leader_bytes_per_s` and `follower_bytes_per_s` are each broker's quotas, infinity for none;
+    those in `per_side_rates` are lower.
+    `link_bytes_per_s` is what one fetcher gets when nothing holds it back. `cut` is how many times
+    a byte is counted: a fetch of 1 MiB ends inside a batch, whose cut part is counted and fetched
+    again. `phase` (0 to 1) is where in a second the brokers' sample slots begin, and how far apart
+    the fetchers that share a quota do: whoever comes first takes what there is. `room` is what
+    brokers can send and take in for copies, in bytes/s and shared by fetchers, as far as known.
+    """
+
+    leader_bytes_per_s: float
+    follower_bytes_per_s: float
+    link_bytes_per_s: float = 300e6
+    cut: float = 1.007
+    phase: float = 0.5
+    room: Mapping[BrokerSide, float] = field(default_factory=dict)
+    per_side_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
+
+    def sends(self, broker: int) -> float:
+        """Return a broker's quota as leader."""
+        own = self.per_side_rates.get(BrokerSide(broker, Side.LEADER), math.inf)
+        return min(self.leader_bytes_per_s, own)
+
+    def room_of(self, brokers: Ints, side: Side) -> Floats:
+        """Return what each broker's link has for copies; infinite is not known."""
+        found = [self.room.get(BrokerSide(broker, side), math.inf) for broker in brokers.tolist()]
+        return np.array(found)
+
+    def receives(self, broker: int) -> float:
+        """Return a broker's quota as follower."""
+        own = self.per_side_rates.get(BrokerSide(broker, Side.FOLLOWER), math.inf)
+        return min(self.follower_bytes_per_s, own)
+
+
+@dataclass(frozen=True, slots=True)
 class RemainingCopy:
     """What is left of one copy; `open_copies` is how many its partition has yet."""
 
@@ -32,26 +66,6 @@ class RemainingCopy:
     copy: Copy
     left_bytes: float
     open_copies: int
-
-
-@dataclass(frozen=True, slots=True)
-class FlowLimits:
-    """What may flow, in bytes/s.
-
-    `send_bytes_per_s` is of each of the leaders, `receive_bytes_per_s` of each unit's destination,
-    `room` of links.
-    """
-
-    send_bytes_per_s: Sequence[float]
-    link_bytes_per_s: float
-    cut: float
-    receive_bytes_per_s: Sequence[float]
-    room: Mapping[BrokerSide, float]
-
-    def room_of(self, brokers: Ints, side: Side) -> Floats:
-        """Return what each broker's link has for copies; infinite is not known."""
-        found = [self.room.get(BrokerSide(broker, side), math.inf) for broker in brokers.tolist()]
-        return np.array(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +105,31 @@ class FluidFlows:
 
 
 def simulate_flows(
-    flowed: FluidFlows, limits: FlowLimits, submissions: Submissions, now: float, steps: int = STEPS
+    flowed: FluidFlows,
+    conditions: Conditions,
+    receive_bytes_per_s: Sequence[float],
+    submissions: Submissions,
+    now: float,
+    steps: int,
 ) -> Iterator[tuple[int, float]]:
-    """Yield each copy that ends, and when; `flowed` is told what every step moves.
+    """Yield each copy that ends, and when, in about so many `steps`, which `flowed` keeps.
 
-    There are about so many `steps` at most, or as many as units end in, if they are fewer.
+    `receive_bytes_per_s` is what each unit's destination receives on average.
     """
     units, leader_of, destination_of = flowed.units, flowed.leader_of, flowed.destination_of
     flowed.times.append(now)
     left = np.array([sum(part.left_bytes for part in unit) for unit in units])
     growth = np.array([sum(part.copy.in_bytes_per_s for part in unit) for unit in units])
     in_sync = np.array([sum(_in_sync_bytes_per_s(part) for part in unit) for unit in units])
-    own = np.array(limits.receive_bytes_per_s)
+    own = np.array(receive_bytes_per_s)
     unit_of = {part.index: i for i, unit in enumerate(units) for part in unit}
     running = np.ones(len(units), np.bool_)
     running[[unit_of[at] for at in submissions.waiting]] = False
-    can_send = limits.room_of(flowed.leaders, Side.LEADER)
-    can_receive = limits.room_of(flowed.destinations, Side.FOLLOWER)
+    can_send = conditions.room_of(flowed.leaders, Side.LEADER)
+    can_receive = conditions.room_of(flowed.destinations, Side.FOLLOWER)
     own = np.minimum(own, can_receive[destination_of])
-    may_send = np.array(limits.send_bytes_per_s)
-    sending = np.minimum(can_send, np.minimum(may_send, limits.link_bytes_per_s))
+    may_send = np.array([conditions.sends(broker) for broker in flowed.leaders.tolist()])
+    sending = np.minimum(can_send, np.minimum(may_send, conditions.link_bytes_per_s))
     least_step = _whole_seconds(leader_of, destination_of, left, own, sending) / steps
     while True:
         while submissions.begins_at <= now:
@@ -124,9 +143,9 @@ def simulate_flows(
             destination_of[at],
             np.minimum(np.maximum(send, 0.0), can_send),
             receive,
-            limits.link_bytes_per_s,
+            conditions.link_bytes_per_s,
         )
-        net = rates / limits.cut - growth[at]
+        net = rates / conditions.cut - growth[at]
         need = np.where(net > 0, left[at] / np.where(net > 0, net, 1.0), np.inf)
         step = min(max(float(need.min(initial=math.inf)), least_step), submissions.begins_at - now)
         if math.isinf(step):

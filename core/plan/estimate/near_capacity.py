@@ -1,7 +1,4 @@
-"""Brokers whose usual load plus the throttle comes near their capacity. Pure.
-
-Known only where capacities are configured, and who carries what has been measured.
-"""
+"""Brokers whose usual load plus the throttle comes near their capacity. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
 from core.plan.copies import NO_PER_SIDE_RATES, BrokerSide, PerSideRates, Side, SideLoad
-from core.plan.effect import current_totals, received_bytes_per_s
+from core.plan.effect import current_totals
 from core.units import UNLIMITED
 
 NEAR_CAPACITY = 0.8
@@ -49,10 +46,8 @@ class SideUsage:
 
 def broker_traffic(state: ClusterState, load: Load) -> Mapping[Side, Float64]:
     """Return what each broker sends, and takes in as leader and follower, shape [B]."""
-    return {
-        Side.LEADER: current_totals(state, load).out_bytes_per_s,
-        Side.FOLLOWER: received_bytes_per_s(state, load),
-    }
+    now = current_totals(state, load)
+    return {Side.LEADER: now.out_bytes_per_s, Side.FOLLOWER: now.received_bytes_per_s}
 
 
 def capacity_of(broker: Broker, side: Side) -> float | None:
@@ -62,21 +57,20 @@ def capacity_of(broker: Broker, side: Side) -> float | None:
     return broker.in_capacity_bytes_per_s if side is Side.FOLLOWER else None
 
 
+def _capacities(state: ClusterState, sides: Iterable[BrokerSide]) -> dict[BrokerSide, float]:
+    known = state.broker_by_id
+    return {
+        side: capacity
+        for side in sides
+        if side.broker in known and (capacity := capacity_of(known[side.broker], side.side))
+    }
+
+
 def side_usages(
     state: ClusterState, load: Load, loads: Mapping[BrokerSide, SideLoad]
 ) -> tuple[SideUsage, ...]:
-    """Return what the brokers and sides that copy bear besides, where that and capacity are known.
-
-    A load without bytes, as of what is empty, is none.
-    """
-    known = state.broker_by_id
-    can = {
-        side: capacity
-        for side, copies in loads.items()
-        if copies.bytes >= 0.5
-        and side.broker in known
-        and (capacity := capacity_of(known[side.broker], side.side))
-    }
+    """Return what brokers and sides that copy bear besides, where that and capacity are known."""
+    can = _capacities(state, (side for side, copies in loads.items() if copies.bytes >= 0.5))
     if not can:
         return ()
     now = broker_traffic(state, load)
@@ -93,15 +87,10 @@ def link_room(
 ) -> Mapping[BrokerSide, float]:
     """Return what brokers can send and take in for copies, in bytes/s, as far as that is known.
 
-    It is the capacity without what they bear anyway, but LEAST_ROOM of it at the least: where
+    It is the capacity without what they bear anyway, but MIN_ROOM of it at the least: where
     there is less, clients wait longer rather than copies stand still.
     """
-    known = state.broker_by_id
-    found = {
-        side: capacity
-        for side in loads
-        if side.broker in known and (capacity := capacity_of(known[side.broker], side.side))
-    }
+    found = _capacities(state, loads)
     for one in side_usages:
         most = one.capacity_bytes_per_s
         found[one.side] = max(most - one.besides_bytes_per_s, MIN_ROOM * most)
@@ -113,10 +102,7 @@ def find_near_capacity(
     rate_bytes_per_s: int,
     per_side_rates: PerSideRates = NO_PER_SIDE_RATES,
 ) -> NearCapacity | None:
-    """Return the fullest broker and side at a rate, None when below 80 % or not known.
-
-    A broker copies no faster than the rate, or than its own where that is set `apart`.
-    """
+    """Return the fullest broker and side at a rate, None when below 80 % or not known."""
     if rate_bytes_per_s == UNLIMITED:
         return None
     full = [

@@ -46,7 +46,7 @@ class DiskPoint(NamedTuple):
 class ExtraDisk:
     """How much more a broker's disks hold at the most than before; None when not known.
 
-    `at_seconds` is when, from the start of an apply; None where the plan was not played out. So is
+    `at_seconds` is when, from the start of an apply; None where the plan was not simulated. So is
     `course`: straight lines between its points, steps where two have the same time.
     """
 
@@ -109,8 +109,7 @@ def estimate_extra_disk(
 ) -> tuple[ExtraDisk, ...]:
     """Return how much more each broker's disks hold at the most, the most first.
 
-    What arrives has grown by the end as `core.plan.disk_space` says, which checks go by, too.
-    As it was played out; where it was not, all of it arrives before anything leaves.
+    Where the plan was not simulated, all of it arrives before anything leaves.
     """
     when = _when(estimate)
     timed = True
@@ -162,10 +161,7 @@ def _with_course(broker: int, course: Sequence[DiskPoint]) -> ExtraDisk:
 
 
 def _when(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tuple[float, float]]:
-    """Return from when to when each new replica is copied, from the start of an apply.
-
-    By broker alone: what it copies between its log dirs.
-    """
+    """Return when each new replica is copied, after the start of an apply; log dirs by broker."""
     found: dict[tuple[TopicPartition | None, int], tuple[float, float]] = {
         (None, row.broker): (START_SECONDS, row.seconds)
         for row in estimate.rows

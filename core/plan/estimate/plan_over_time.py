@@ -12,14 +12,13 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.load.view.verdicts import DISK_LOOK
-from core.plan.copies import Side
+from core.plan.copies import SWAP_SECONDS, Side
 from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.near_capacity import NEAR_CAPACITY, broker_traffic, capacity_of
 from core.plan.estimate.peak_usage import DiskPoint, ExtraDisk
 from core.plan.estimate.trace import Step
 from core.plan.estimate.uncertainty import START_SECONDS
-from core.plan.log_dir_copies import SWAP_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +79,15 @@ class DiskLane:
 
 def build_disk_lanes(state: ClusterState, extra: Iterable[ExtraDisk]) -> tuple[DiskLane, ...]:
     """Return the disks whose course is known, those nearest to full first."""
-    return tuple(sorted(_lanes(state, extra), key=_fullest_first))
-
-
-def _lanes(state: ClusterState, extra: Iterable[ExtraDisk]) -> Iterator[DiskLane]:
+    lanes = []
     for one in extra:
-        if not one.course:
-            continue
-        known = state.broker_by_id.get(one.broker)
-        disks = disks_of(known.log_dirs) if known is not None else ()
-        whole, free = whole_bytes(disks), free_bytes(disks)
-        used = None if whole is None or free is None else whole - free
-        yield DiskLane(one.broker, one.course, used, whole)
-
-
-def _fullest_first(disk: DiskLane) -> tuple[float, int, int]:
-    return -(disk.max_fraction or 0.0), -disk.max_bytes, disk.broker
+        if one.course:
+            known = state.broker_by_id.get(one.broker)
+            disks = disks_of(known.log_dirs) if known is not None else ()
+            whole, free = whole_bytes(disks), free_bytes(disks)
+            used = None if whole is None or free is None else whole - free
+            lanes.append(DiskLane(one.broker, one.course, used, whole))
+    return tuple(sorted(lanes, key=lambda d: (-(d.max_fraction or 0.0), -d.max_bytes, d.broker)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +152,9 @@ class SideLane:
 
 @dataclass(frozen=True, slots=True)
 class PlanTimeline:
-    """Every broker and side that copies, the worst first, and when batches begin, in seconds.
+    """Every broker and side that copies, and disks that fill, and when batches begin, in seconds.
 
-    Worst is who comes nearest to its capacity (where that is known: before all others), then who
-    copies most. `disks` are those that hold more meanwhile, the same way.
+    First who comes nearest to its capacity, where that is known, then who copies most.
     """
 
     lanes: tuple[SideLane, ...]
@@ -186,10 +177,7 @@ class PlanTimeline:
 def build_timeline(
     state: ClusterState, load: Load, estimate: Estimate, extra: Iterable[ExtraDisk]
 ) -> PlanTimeline | None:
-    """Return how a plan goes at the rate of its estimate; None where that was not played out.
-
-    `extra` is what disks hold more then (core.plan.estimate.peak_usage).
-    """
+    """Return how a plan goes at the rate of its estimate; None where that was not simulated."""
     if estimate.seconds is None:
         return None
     trace = estimate.trace

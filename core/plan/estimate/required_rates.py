@@ -19,13 +19,12 @@ def min_rate(task: Task, seconds: float, learned: Learned | None) -> int | None:
     """Return the least rate whose whole range ends in `seconds`, to 1 %; None when none does.
 
     The slow case is searched alone, as it is nearly the most; then the others are looked at too.
-    Where runs have narrowed the range it may be a few percent more than the least.
     """
-
     fits = seconds - AROUND_RANGE[1]
-    within = task.dirs.min_rate(fits)
-    if fits <= 0 or within is None:
+    needs = task.dirs.needs(fits)
+    if fits <= 0 or needs is None:
         return None
+    within = max(needs.values(), default=0.0)
     if not task.what.copies:
         return max(MIN_BYTES_PER_S, math.ceil(within))
     most = 4 * task.link_bytes_per_s * (1 if task.link_known else len(task.what.copies))
@@ -74,7 +73,7 @@ GENTLE_BYTES_PER_S = 10_000_000
 WORTH = 0.8
 """A side that needs more of the rate than this is left with all of it."""
 MAX_COPIES = 2_000
-"""More are not played through a dozen times."""
+"""More are not simulated a dozen times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,7 @@ def choose_rates(
 ) -> ChosenRates:
     """Return the rates with which all sides together may copy the least, and all end in time.
 
-    `rate_bytes_per_s` alone ends in time; it is the answer where no lower rates do. Where no broker
-    comes near its capacity with it, none does with the answer.
+    `rate_bytes_per_s` alone ends in time. No broker newly comes near its capacity.
     """
     alike = ChosenRates(rate_bytes_per_s)
     sides = len(task.what.side_loads) + len(task.dirs.sides)

@@ -1,7 +1,7 @@
 """The trace of simulated copies: when each began and ended, and bytes moved over time.
 
-Pure. Fetches come in bursts, so that what was played is told by quota windows, and what flowed by
-its changes of rate; nothing is lost or counted twice by that.
+Fetches come in bursts: what was fetched is told by quota windows, what flowed by its changes of
+rate.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Step(NamedTuple):
 class Trace:
     """All in seconds from the first submission; `ends` and `begun` are by copy, infinite is never.
 
-    Until `played_until` fetches were played one by one, then it `flowed` (infinite: never). The
-    time that is told may be another: `when` and `steps` take `stretch` times what was played.
+    Until `simulated_until` fetches were simulated one by one, then it `flowed` (infinite: never).
+    `when` and `steps` take `stretch` times what was simulated.
     """
 
     copies: Sequence[Copy]
@@ -80,14 +80,11 @@ class Trace:
 
     @cached_property
     def _in_flight(self) -> Mapping[BrokerSide, list[tuple[float, float]]]:
-        """Return from when to when each side has copies in flight; a short pause is none.
-
-        What one fetch brings is there at once: it is taken for what a second brings.
-        """
+        """Return when each side has copies in flight; short pauses count, a fetch is a second."""
         of: defaultdict[BrokerSide, list[tuple[float, float]]] = defaultdict(list)
         for at, copy in enumerate(self.copies):
             end = self.ends[at]
-            for side in copy.sides:
+            for side in copy.flow.sides:
                 of[side].append((min(self.begun.get(at, 0.0), end - SLOT_SECONDS), end))
         for side, intervals in of.items():
             joined: list[tuple[float, float]] = []
@@ -103,10 +100,7 @@ class Trace:
     def _fetched(self) -> Mapping[BrokerSide, tuple[list[float], list[float]]]:
         of: defaultdict[BrokerSide, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
         for at, flow, size in self.fetches:
-            for side in (
-                BrokerSide(flow.leader, Side.LEADER),
-                BrokerSide(flow.destination, Side.FOLLOWER),
-            ):
+            for side in flow.sides:
                 of[side][0].append(at)
                 of[side][1].append(size)
         return of
@@ -133,10 +127,7 @@ class Trace:
         return tuple(self._in_flight)
 
     def steps(self, side: BrokerSide) -> tuple[Step, ...]:
-        """Return what a side copies over time; what is produced until each copy ends included.
-
-        Their bytes are all that the side has to copy, and the last ends with its last copy.
-        """
+        """Return what a side copies over time: all of it, until its last copy ends."""
         borders = self._borders(side)
         when, sizes = self._fetched.get(side, ([], []))
         moved = np.histogram(when, borders, weights=sizes)[0].astype(np.float64)
@@ -165,7 +156,7 @@ class Trace:
         return tuple(step for step in found if step.bytes_per_s > 0)
 
     def _borders(self, side: BrokerSide) -> Floats:
-        """Return where cells begin and end: what was played by many fetches, then each change."""
+        """Return where cells begin and end: what was fetched, then each change."""
         when, _ = self._fetched.get(side, ([], []))
         times = np.array(self.flowed.times if self.flowed is not None else [])
         borders: set[float] = set()

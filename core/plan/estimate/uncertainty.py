@@ -21,15 +21,17 @@ from core.plan.batches import BatchInput
 from core.plan.copies import (
     NO_PER_SIDE_RATES,
     BrokerSide,
+    LogDirCopies,
     PerSideRates,
     PlanCopies,
     SideLoad,
     build_copies,
+    build_log_dir_copies,
 )
-from core.plan.estimate.fetch_simulation import Conditions, simulate_copies
+from core.plan.estimate.fetch_simulation import simulate_copies
+from core.plan.estimate.fluid_model import Conditions
 from core.plan.estimate.near_capacity import SideUsage, link_room, side_usages
 from core.plan.estimate.trace import Trace
-from core.plan.log_dir_copies import LogDirCopies, build_log_dir_copies
 from core.plan.plan import Plan
 from core.units import UNLIMITED
 
@@ -50,7 +52,7 @@ INFLOWS = (0.95, 1.05)
 PHASES = (0.35, 0.05, 0.95)
 """Where in a second brokers' samples may begin: the middle first, then the extremes."""
 MANY_FLOWS = 24
-"""From here on three play-throughs must do: an estimate is made at each key press."""
+"""From here on three simulations must do: an estimate is made at each key press."""
 MARGIN = 0.02
 """What two runs of the same plan differ by."""
 
@@ -87,6 +89,8 @@ class Task:
     """What brokers can send and take in for it, as far as capacities are configured."""
     fastest_bytes_per_s: float = LINK_BYTES_PER_S
     """No rate above is worth a try: the least capacity where all are known."""
+    _by_inflow: dict[float, PlanCopies] = field(default_factory=dict, init=False)
+    _by_rate: dict[int, TimeRange] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(
@@ -115,21 +119,10 @@ class Task:
         """Return what batches are made of, at any rate."""
         return BatchInput.of(self.state, self.load, self.plan, self.what)
 
-    @cached_property
-    def _by_inflow(self) -> dict[float, PlanCopies]:
-        return {}
-
-    @cached_property
-    def _by_rate(self) -> dict[int, TimeRange]:
-        return {}
-
     def spread(
         self, rate_bytes_per_s: int, per_side_rates: PerSideRates = NO_PER_SIDE_RATES
     ) -> TimeRange:
-        """Return how long it takes at a rate, over what is not known; a rate is played once.
-
-        The sides in `apart` have lower rates.
-        """
+        """Return how long it takes at a rate, over what is not known; a rate is simulated once."""
         if per_side_rates:
             return spread(self, rate_bytes_per_s, per_side_rates)
         if rate_bytes_per_s not in self._by_rate:
@@ -158,8 +151,8 @@ class Task:
 class TimeRange:
     """Wall seconds of an apply over all cases; infinite is never.
 
-    `most_seconds` is of the cases that end; `risk` is whether one of them does not. `ends` are
-    from the submission on: the usual case's, as `played`, stretched to the time that is told.
+    `max_seconds` is of the cases that end; `risk` is whether one of them does not. `ends` are
+    from the submission on: the usual case's, stretched to the time that is told.
     """
 
     seconds: float
@@ -173,6 +166,10 @@ class TimeRange:
     def never(self) -> bool:
         return math.isinf(self.seconds)
 
+    @property
+    def range_seconds(self) -> tuple[float, float]:
+        return self.min_seconds, self.max_seconds
+
     def fits(self, seconds: float) -> bool:
         """Return whether every case ends within so many seconds."""
         return not self.risk and self.max_seconds <= seconds
@@ -184,15 +181,15 @@ def spread(
     """Return how long a task that copies something takes at a rate, over what is not known."""
     batches = _batches(task, rate_bytes_per_s)
 
-    def play(case: Case) -> Trace:
+    def simulate(case: Case) -> Trace:
         return _simulate(task, rate_bytes_per_s, per_side_rates, batches, case)
 
-    usual = play(USUAL)
+    usual = simulate(USUAL)
     last = max(usual.ends)
     if math.isinf(last):
         sides = _side_ends(task.what, usual.ends)
         return TimeRange(math.inf, math.inf, math.inf, True, sides, usual)
-    lasts = [last, *(max(play(case).ends) for case in _cases(task.what))]
+    lasts = [last, *(max(simulate(case).ends) for case in _cases(task.what))]
     finite = [each for each in lasts if math.isfinite(each)]
     middle = median(lasts)
     told = middle if math.isfinite(middle) else last
@@ -259,7 +256,7 @@ def _at_submission(what: PlanCopies, inflow: float) -> PlanCopies:
 def _side_ends(what: PlanCopies, ends: Sequence[float]) -> dict[BrokerSide, float]:
     latest: defaultdict[BrokerSide, float] = defaultdict(float)
     for copy, end in zip(what.copies, ends, strict=True):
-        for side in copy.sides:
+        for side in copy.flow.sides:
             latest[side] = max(latest[side], end)
     return latest
 

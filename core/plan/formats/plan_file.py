@@ -1,8 +1,6 @@
-"""Reads plan files and validates them without a cluster.
+"""Reads plan files and validates them without a cluster: Kafka's JSON, Cruise Control's proposals.
 
-Kafka's form has `version` and `partitions`; the `trimtab` object beside it is ours. Proposals of
-Cruise Control are read, too. Everything that is wrong with a file is one DocumentError: one
-sentence, and what to do next.
+Everything that is wrong with a file is one DocumentError: one sentence, and what to do next.
 """
 
 from __future__ import annotations
@@ -41,10 +39,7 @@ MAJOR = 1
 
 @dataclass(frozen=True, slots=True)
 class MoveBase:
-    """What one partition was when a plan was made, and why it is in it; "" where nobody said.
-
-    `log_dirs` has one for each replica, or is None.
-    """
+    """What one partition was when a plan was made, and why it is in it."""
 
     replicas: tuple[int, ...]
     topic_id: str | None = None
@@ -217,10 +212,9 @@ def to_document(plan: Plan) -> dict[str, Any]:
 
 
 def format_plan_file(plan: Plan) -> str:
-    """Return the plan file's text, in the one line that Kafka's tool prints.
+    """Return the text of the plan's document, in the one line that Kafka's tool prints.
 
-    It is the document's. Plans repeat themselves: 100,000 moves take a third of the time when
-    each topic and each list of brokers is written once.
+    100,000 moves take a third of the time when each topic and list of brokers is written once.
     """
     text = cache(compact)
     targets, base = [], []
@@ -245,9 +239,7 @@ def format_plan_file(plan: Plan) -> str:
 def read_plan(source: Path | str, state: ClusterState | None = None) -> Plan:
     """Return the plan of a file (a Path) or of JSON text (a str), held against `state`.
 
-    A file without a base of its own takes it from `state`. Raises DocumentError, one sentence
-    and what to do next, for every file that cannot be carried out as it is; whether the cluster
-    has changed since the plan was made is `core.plan.checks.check_plan`'s to say.
+    A file without a base of its own takes it from `state`. Raises DocumentError.
     """
     return bind_document(read_document(source), state)
 

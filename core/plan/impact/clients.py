@@ -1,14 +1,10 @@
-"""Who a running plan affects: consumer groups, producers, and what may fail meanwhile.
-
-Pure. Brokers' totals before and after are in `core.plan.effect`; the members of a group, and its
-rebalances, belong to whoever watches groups.
-"""
+"""Who a running plan affects: consumer groups, producers, and what may fail meanwhile."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.cluster.documents.cluster_document import DocumentGroup
@@ -16,7 +12,6 @@ from core.cluster.groups import UNDESCRIBABLE
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.catalogue import partition_list
 from core.plan.effect import leader_after
 from core.plan.impact.retention import (
     RetentionSavings,
@@ -25,7 +20,7 @@ from core.plan.impact.retention import (
     retention_option,
 )
 from core.plan.plan import Move, Plan
-from core.units import counted, format_bytes
+from core.units import counted, format_bytes, name_list
 
 NEW_LEADER_SECONDS = 5.0
 """What clients are taken to need until they have found a new leader, and read or write there."""
@@ -86,11 +81,9 @@ class IsrHeadroom:
 class Impact:
     """What a plan means for those who use the cluster; the worst of each comes first.
 
-    `groups` is None when it is not known which there are; `groups_unknown` names those of which it
-    is not known what they read: they are not among `groups`; `types_unknown` has the type of those
-    that tell nobody, like share groups. `headroom` has partitions that no
-    replica may leave; `headroom_unknown` counts those of whose topic min.insync.replicas is not
-    known.
+    `groups` is None when they are not known; `groups_unknown` names those of which it is not known
+    what they read, `types_unknown` the type of those that tell nobody, like share groups.
+    `headroom` has partitions that no replica may leave.
     """
 
     moves: int
@@ -238,9 +231,6 @@ def _headroom(
     return tuple(sorted(found, key=lambda h: (h.least, h.tp))), unknown
 
 
-NAMED = 3
-
-
 def impact_summary(found: Impact) -> list[str]:
     """Return what somebody should know before anything else, the worst first, a few words each."""
     said = []
@@ -270,31 +260,21 @@ def kinds_unknown(types: Sequence[str]) -> str:
 
 
 def groups_sentence(found: Impact) -> str:
-    """Return what is to be said of groups beside, or instead of, those that are known to read it.
-
-    "" where these are all.
-    """
+    """Return what to say of groups that are not known, or where none reads; "" for nothing."""
     if found.groups is None:
         return "Which consumer groups read them is not known."
     unknown = tuple(id for id in found.groups_unknown if id not in found.types_unknown)
     if kinds := kinds_unknown(list(found.types_unknown.values())):
-        names = list(found.types_unknown)
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        first = f"Who reads is not known for {kinds} ({', '.join(names[:NAMED])}{more})."
+        first = f"Who reads is not known for {kinds} ({name_list(list(found.types_unknown))})."
         return f"{first} {_denied(unknown)}" if unknown else first
     return _denied(unknown) or ("" if found.groups else "No consumer group reads them.")
 
 
 def _denied(unknown: Sequence[str]) -> str:
-    if len(unknown) > NAMED:
-        names = f"{', '.join(unknown[:NAMED])} and {counted(len(unknown) - NAMED, 'group')} more"
-        return f"What consumer groups {names} read is not known."
-    if unknown:
-        group, reads = ("group", "reads") if len(unknown) == 1 else ("groups", "read")
-        first, last = ", ".join(unknown[:-1]), unknown[-1]
-        names = f"{first} and {last}" if first else last
-        return f"What consumer {group} {names} {reads} is not known."
-    return ""
+    if not unknown:
+        return ""
+    group, reads = ("group", "reads") if len(unknown) == 1 else ("groups", "read")
+    return f"What consumer {group} {name_list(unknown)} {reads} is not known."
 
 
 def to_read_words(group: GroupImpact) -> str:
@@ -311,10 +291,58 @@ def headroom_sentences(found: Sequence[IsrHeadroom]) -> list[str]:
     said = []
     if during:
         said.append(
-            f"{partition_list(during)} {'has' if len(during) == 1 else 'have'} no in-sync "
+            f"{name_list(during)} {'has' if len(during) == 1 else 'have'} no in-sync "
             "replica to spare until moved: with one broker fewer, acks=all is refused. "
             "Restart no broker meanwhile."
         )
     if after:
-        said.append(f"{partition_list(after)} will have no replica to spare once moved.")
+        said.append(f"{name_list(after)} will have no replica to spare once moved.")
     return said
+
+
+# -- what to leave alone, said before a run starts ---------------------------------------------
+
+
+def find_precautions(
+    state: ClusterState, plan: Plan, *, elects: bool = False, by: str = "--elect"
+) -> tuple[str, ...]:
+    """Return the sentences; none for what changes neither data nor leaders.
+
+    `elects` is whether preferred leaders are elected at the end, `by` what would have that done.
+    """
+    said = []
+    if any(move.moves_data for move in plan):
+        said.append("Until it ends, delete none of these topics and add no partitions to them.")
+    changed = sum(leader not in move.after for move, leader in _moves_with_leader(state, plan))
+    changed += count_elected(state, plan) if elects else 0
+    if changed:
+        many = "1 leader changes" if changed == 1 else f"{changed} leaders change"
+        said.append(f"Producers that do not retry may fail as {many}.")
+    if not elects and (waiting := count_waiting_for_election(state, plan)):
+        many = "1 leader changes" if waiting == 1 else f"{waiting} leaders change"
+        said.append(f"{many} by an election only: {by}, or trimtab elect when it has ended.")
+    return tuple(said)
+
+
+def count_waiting_for_election(state: ClusterState, plan: Plan) -> int:
+    """Return how many partitions the plan's leader leads only once elected: who leads now stays."""
+    return sum(
+        leader in move.after and leader_after(move, leader) != leader
+        for move, leader in _moves_with_leader(state, plan)
+    )
+
+
+def count_elected(state: ClusterState, plan: Plan) -> int:
+    """Return how many leaders an election at the end changes, whatever led before."""
+    return sum(
+        leader in move.after and leader != move.after[0]
+        for move, leader in _moves_with_leader(state, plan)
+    )
+
+
+def _moves_with_leader(state: ClusterState, plan: Plan) -> Iterator[tuple[Move, int]]:
+    """Yield the moves of partitions that somebody leads now, and who that is."""
+    for move in plan:
+        row = state.find(move.tp)
+        if row is not None and (leader := int(state.leader[row])) >= 0:
+            yield move, leader

@@ -1,13 +1,11 @@
 """Retention that could be lowered before a plan: bytes saved, and who has not read them yet.
 
-Pure. A run can lower the retention of its moving topics and put it back (`apply --retention`): it
-does so for all of them, so that the advice is one duration for all.
+A run lowers it for all moving topics alike (`apply --retention`), and puts it back.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +15,7 @@ from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.checks.catalogue import Finding, finding
 from core.plan.plan import Plan
-from core.units import counted, format_bytes, format_duration
+from core.units import counted, format_bytes, format_duration, name_list
 
 HOUR = 3600
 DURATIONS = tuple(hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 72, 168))
@@ -27,7 +25,6 @@ TIMES_BEHIND = 2.0
 SEGMENT_BYTES = 1 << 30
 """segment.bytes by default. Only closed segments are deleted: up to one more stays."""
 FOREVER_MS = -1
-NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +51,8 @@ class RetentionSavings:
     """What a retention of so many seconds would save, over all moving topics.
 
     `losing` are readers that would lose what they have not read, `unsure` those of whom it is not
-    known; `forever` are topics that are meant to keep everything, and would be shortened too.
-    `remote` are topics that are kept in remote storage, where the same retention deletes, and
-    `remote_unknown` those of which that is not known.
+    known; `forever` are topics that are meant to keep everything, `remote` those in remote storage,
+    where the same retention deletes.
     """
 
     seconds: int
@@ -78,10 +74,7 @@ class RetentionSavings:
 
     @property
     def is_advised(self) -> bool:
-        """Return whether it saves something, and all who read have read what is deleted.
-
-        Not while who reads, or what is kept elsewhere, is not wholly known.
-        """
+        """Return whether it saves something and deletes nothing unread, or in remote storage."""
         readers = self.losing or self.unsure or not self.readers_known
         against = readers or self.forever or self.remote or self.remote_unknown
         return bool(self.most_bytes) and not against
@@ -99,8 +92,8 @@ def estimate_retention_savings(
     None when nothing of the plan could be shortened: nothing is known to be deleted by time.
     """
     copies = _copies(state, plan)
-    topics = [topic.name for topic in _by_age(state, plan)]
-    readers = [reader for topic in topics for reader in _readers(state, load, groups or (), topic)]
+    topics = _by_age(state, plan)
+    readers = _readers(state, load, groups or (), topics)
     if seconds is None:
         behind = max((r.behind_seconds or 0.0 for r in readers), default=0.0) * TIMES_BEHIND
         seconds = next((s for s in DURATIONS if s >= behind), DURATIONS[-1])
@@ -117,7 +110,7 @@ def estimate_retention_savings(
         tuple(sorted(found, key=lambda shrunk: (-shrunk.most_bytes, shrunk.topic))),
         _losing(readers, seconds),
         tuple(r for r in readers if r.behind_seconds is None),
-        tuple(t for t in topics if _retention_ms(state, t) == FOREVER_MS),
+        tuple(topic.name for topic in topics if _retention_ms(topic) == FOREVER_MS),
         _are_known(groups),
         *remote,
     )
@@ -134,16 +127,21 @@ def check_retention(
 ) -> Iterator[Finding]:
     """Say what speaks against lowering the retention of the moving topics to this.
 
-    As for advice: nothing that deletes is done while who reads, or what is kept elsewhere, is not
-    wholly known. With `surely` only topics that are kept elsewhere are told, not those that may be:
-    what a run may not read it leaves as it is.
+    Nothing that deletes is done while who reads, or what is kept elsewhere, is not wholly known.
+    With `surely` topics that only may be kept elsewhere are not told: a run leaves them alone.
     """
     yield from _check_remote_storage(state, plan, retention_ms, surely=surely)
-    topics = [t.name for t in _by_age(state, plan) if _is_lowered(t, retention_ms)]
+    topics = [topic for topic in _by_age(state, plan) if _is_lowered(topic, retention_ms)]
     if not topics:
         return
-    yield from _check_readers(groups)
-    readers = [reader for topic in topics for reader in _readers(state, load, groups or (), topic)]
+    if not _are_known(groups):
+        unknown = [group.id for group in groups or () if group.unknown]
+        which = "Which groups have yet to read it"
+        if unknown:
+            which = f"What {counted(len(unknown), 'group')} may have yet to read "
+            which += f"({name_list(unknown)})"
+        yield finding("unread", f"{which} is not known.")
+    readers = _readers(state, load, groups or (), topics)
     for losing in _losing(readers, retention_ms / 1000):
         behind = format_duration(losing.behind_seconds or 0.0)
         yield finding(
@@ -152,17 +150,8 @@ def check_retention(
             "has not read.",
         )
     if unsure := sorted({r.group for r in readers if r.behind_seconds is None}):
-        yield finding("unread", f"How old what {_few(unsure)} has yet to read may be is not known.")
-
-
-def _check_readers(groups: Sequence[DocumentGroup] | None) -> Iterator[Finding]:
-    """Say that it is not wholly known who reads what."""
-    if not _are_known(groups):
-        unknown = [group.id for group in groups or () if group.unknown]
-        which = f"What {counted(len(unknown), 'group')} may have yet to read ({_few(unknown)})"
-        yield finding(
-            "unread", f"{which if unknown else 'Which groups have yet to read it'} is not known."
-        )
+        names = name_list(unsure)
+        yield finding("unread", f"How old the records are that {names} has yet to read is unknown.")
 
 
 def _check_remote_storage(
@@ -173,13 +162,13 @@ def _check_remote_storage(
     if remote:
         yield finding(
             "remote-storage",
-            f"{_few(remote)}: kept in remote storage, where retention.ms deletes the same records "
-            "for good. local.retention.ms shortens only what brokers hold, and is copied.",
+            f"{name_list(remote)}: kept in remote storage, where retention.ms deletes the same "
+            "records for good. local.retention.ms shortens only what brokers hold, and is copied.",
         )
     if unknown and not surely:
         yield finding(
             "remote-storage",
-            f"{_few(unknown)}: whether it is kept in remote storage, too, is not known; there "
+            f"{name_list(unknown)}: whether it is kept in remote storage, too, is not known; there "
             "retention.ms deletes the same records for good.",
         )
 
@@ -187,10 +176,7 @@ def _check_remote_storage(
 def in_remote_storage(
     state: ClusterState, plan: Plan, retention_ms: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return which topics that a run would lower to this are kept in remote storage, too.
-
-    And of which it is not known; those whose retention is not known are among them.
-    """
+    """Return which topics that a run would lower are in remote storage, too; and which may be."""
     lowered = [topic for topic in _by_age(state, plan) if _is_lowered(topic, retention_ms)]
     return (
         tuple(topic.name for topic in lowered if topic.remote_storage),
@@ -220,11 +206,6 @@ def _losing(readers: Iterable[LaggingReader], seconds: float) -> tuple[LaggingRe
     return tuple(r for r in readers if r.behind_seconds is not None and r.behind_seconds > seconds)
 
 
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 def only_compacted(state: ClusterState, topics: Iterable[str]) -> tuple[str, ...]:
     """Return those topics of which nothing is deleted by its age, whatever their retention."""
     found = ((name, state.topic(name)) for name in sorted(topics))
@@ -246,48 +227,46 @@ def _copies(state: ClusterState, plan: Plan) -> dict[int, int]:
     }
 
 
-def _retention_ms(state: ClusterState, name: str) -> int | None:
+def _retention_ms(topic: Topic) -> int | None:
     """Return for how long a topic keeps records; None when not by time, or when it is unknown."""
-    topic = state.topic(name)
-    if topic is None or "delete" not in (topic.cleanup_policy or ""):
-        return None
-    return topic.retention_ms
+    return topic.retention_ms if "delete" in (topic.cleanup_policy or "") else None
 
 
 def _shrunk(
-    state: ClusterState, load: Load, copies: dict[int, int], topic: str, seconds: int
+    state: ClusterState, load: Load, copies: dict[int, int], topic: Topic, seconds: int
 ) -> TopicSavings | None:
-    retention_ms = _retention_ms(state, topic)
+    retention_ms = _retention_ms(topic)
     if retention_ms is None or 0 <= retention_ms <= seconds * 1000:
         return None
     least = most = 0.0
-    for row in state.partitions_of(topic):
+    for row in state.partitions_of(topic.name):
         rate = float(load.in_bytes_per_s[row])
         if row not in copies or math.isnan(rate):
             continue
         saved = float(state.partition_size_bytes[row]) - rate * seconds
         most += max(saved, 0.0) * copies[row]
         least += max(saved - SEGMENT_BYTES, 0.0) * copies[row]
-    return TopicSavings(topic, retention_ms, round(least), round(most)) if most else None
+    return TopicSavings(topic.name, retention_ms, round(least), round(most)) if most else None
 
 
 def _readers(
-    state: ClusterState, load: Load, groups: Iterable[DocumentGroup], topic: str
+    state: ClusterState, load: Load, groups: Sequence[DocumentGroup], topics: Iterable[Topic]
 ) -> list[LaggingReader]:
-    """Return the groups that have yet to read some of a topic, on whichever of its partitions.
-
-    Those of whom that is not known are among them.
-    """
-    rates = {state.tp(row): float(load.messages_per_s[row]) for row in state.partitions_of(topic)}
-    found: defaultdict[str, list[float]] = defaultdict(list)
-    for group in groups:
-        for tp, lag in group.reads.items():
-            if lag != 0 and tp in rates:
-                found[group.id].append(behind_seconds(lag, rates[tp]))
-    return [
-        LaggingReader(group, topic, None if math.isnan(sum(behind)) else max(behind))
-        for group, behind in found.items()
-    ]
+    """Return the groups that have, or may have, yet to read some of each topic."""
+    readers = []
+    for name in (topic.name for topic in topics):
+        rates = {
+            state.tp(row): float(load.messages_per_s[row]) for row in state.partitions_of(name)
+        }
+        for group in groups:
+            reads = group.reads.items()
+            behind = [
+                behind_seconds(lag, rates[tp]) for tp, lag in reads if lag != 0 and tp in rates
+            ]
+            if behind:
+                oldest = None if math.isnan(sum(behind)) else max(behind)
+                readers.append(LaggingReader(group.id, name, oldest))
+    return readers
 
 
 def behind_seconds(lag: int | None, messages_per_s: float) -> float:
@@ -307,41 +286,32 @@ def retention_sentences(found: RetentionSavings) -> list[str]:
     longest = max(topic.retention_ms for topic in found.topics)
     endless = any(topic.retention_ms == FOREVER_MS for topic in found.topics)
     now = "no end" if endless else retention_option(longest // 1000)
-    topics = ", ".join(
-        f"{topic.topic} {format_bytes(topic.most_bytes)}" for topic in found.topics[:NAMED]
-    )
-    more = len(found.topics) - NAMED
+    topics = name_list([f"{one.topic} {format_bytes(one.most_bytes)}" for one in found.topics])
     saves = f"{format_bytes(found.least_bytes)} to {format_bytes(found.most_bytes)}"
     said = [
         f"With a retention of {kept} instead of {now} while they move, {saves} less would be "
-        "copied "
-        f"({topics}{f' and {more} more topics' if more > 0 else ''}); "
-        f"what is older is deleted for good."
+        f"copied ({topics}); what is older is deleted for good."
     ]
     if found.losing:
         lost = _reader_names(found.losing)
         said.append(f"Not yet: {lost} would lose records that are not read.")
     if found.unsure:
-        said.append(
-            f"How far {_reader_names(found.unsure)} got is not known: look before you do it."
-        )
+        unsure = _reader_names(found.unsure)
+        said.append(f"How far {unsure} got is not known: look before you do it.")
     if not found.readers_known:
         said.append("Which groups have yet to read it is not known: look before you do it.")
     if found.remote:
         said.append(
-            f"Not so: {', '.join(found.remote)} kept in remote storage would be deleted there too; "
+            f"Not so: {name_list(found.remote)} kept in remote storage would be deleted there too; "
             "local.retention.ms shortens only what is copied."
         )
     if found.remote_unknown:
-        unknown = ", ".join(found.remote_unknown[:NAMED])
-        rest = len(found.remote_unknown) - NAMED
-        others = f" and {counted(rest, 'more topic')}" if rest > 0 else ""
         said.append(
-            f"Whether {unknown}{others} is kept in remote storage, where it would be deleted too, "
-            "is not known."
+            f"Whether {name_list(found.remote_unknown)} is kept in remote storage, where it would "
+            "be deleted too, is not known."
         )
     if found.forever:
-        said.append(f"It would shorten {', '.join(found.forever)} too, meant to keep everything.")
+        said.append(f"It would shorten {name_list(found.forever)} too, meant to keep everything.")
     if found.is_advised:
         said.append("A run lowers it, and puts it back:")
     return said
@@ -377,14 +347,14 @@ def _reader_names(readers: Iterable[LaggingReader]) -> str:
     slowest: dict[str, LaggingReader] = {}
     for reader in sorted(readers, key=lambda r: -(r.behind_seconds or 0.0)):
         slowest.setdefault(reader.group, reader)
-    names = [
-        r.group
-        if r.behind_seconds is None
-        else f"{r.group} ({format_duration(r.behind_seconds)} behind on {r.topic})"
-        for r in slowest.values()
-    ]
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more groups" if more > 0 else "")
+    return name_list(
+        [
+            r.group
+            if r.behind_seconds is None
+            else f"{r.group} ({format_duration(r.behind_seconds)} behind on {r.topic})"
+            for r in slowest.values()
+        ]
+    )
 
 
 def retention_option(seconds: int) -> str:

@@ -1,7 +1,6 @@
 """Actual leaders where they are not the preferred ones, and what an election changes. Pure.
 
-Leaders do not return by themselves after a restart unless brokers are told to; an election does it,
-and no plan. The planner evens out preferred leaders; what others lead instead is told beside it.
+The planner evens out preferred leaders; only an election gives leadership back to them.
 """
 
 from __future__ import annotations
@@ -29,11 +28,8 @@ def actual_leaders(on: Placement) -> Int32:
     return np.where(kept & (now != NOBODY), now, first)
 
 
-def load_if_led(on: Placement, leader_row: Int32, *, surely: bool = False) -> Float64:
-    """Return what brokers carry in the items' units where these lead, shape [B, MEASURES].
-
-    `surely` counts no guesses.
-    """
+def load_as_leader(on: Placement, leader_row: Int32, *, surely: bool = False) -> Float64:
+    """Return what brokers carry where these lead, `surely` without guesses, shape [B, MEASURES]."""
     found = (on.known_carried if surely else on.carried).copy()
     items, held = on.problem.sure if surely else on.problem.items, leader_row != NOBODY
     for measure in LEADER_MEASURES:
@@ -48,17 +44,14 @@ def electable(on: Placement) -> Bool:
 
 
 def election_notes(on: Placement) -> list[str]:
-    """Say how many partitions an election would give back, and whom it is that they put off.
-
-    Nothing where no broker is further outside the band for it.
-    """
+    """Say how many partitions an election would give back, where that brings a broker nearer."""
     given, able = on.problem, electable(on)
     by, away = np.where(able, actual_leaders(on), on.at[:, 0]), int(able.sum())
     known = np.array([m for m in LEADER_MEASURES if given.active[m]], np.int64)
     if not away or not len(known):
         return []
     preferred = on.loads[:, known]
-    really = load_if_led(on, by)[:, known] * on.per_share[:, known]
+    really = load_as_leader(on, by)[:, known] * on.per_share[:, known]
     off, worse = (np.abs(shares - 1) for shares in (preferred, really))
     worse[~given.counts[:, None] | (worse <= off) | (worse <= given.band + 1e-9)] = 0.0
     if not worse.any():
@@ -83,14 +76,14 @@ def select_elections(
     """
     on = Placement(build_problem(state, load, band=band))
     given, now = on.problem, actual_leaders(on)
-    before = load_if_led(on, now) * on.per_share
+    before = load_as_leader(on, now) * on.per_share
     help = _relief(on, now, before)[rows]
     chosen = rows[np.lexsort((rows, -help))][: max(most, 0)]
     then = now.copy()
     then[chosen] = on.at[chosen, 0]
     active = given.active.copy()
     active[[m for m in range(len(active)) if m not in LEADER_MEASURES]] = False
-    after = load_if_led(on, then) * on.per_share
+    after = load_as_leader(on, then) * on.per_share
     ids = tuple(given.ids.tolist())
     return chosen, Evenness(ids, given.counts, active, before, after, band)
 

@@ -14,16 +14,14 @@ import numpy as np
 from core.cluster.metadata import LogDir
 from core.cluster.state import Bool, ClusterState, Int64
 from core.load.load import Float64
-from core.plan.checks.catalogue import partition_list
 from core.plan.disk_space import disks_of
 from core.plan.plan import Plan
-from core.units import format_bytes
+from core.plan.planner.model.placement import TINY
+from core.plan.planner.model.problem import FULL
+from core.units import format_bytes, name_list
 
-FULL = 0.90
-"""How full a log dir may get; the old copy of what leaves one counts until it has left."""
 OVERSHOOT = 0.05
 """By which part one replica may bring more than what is needed, though smaller ones would do."""
-TINY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +65,18 @@ class IncomingReplicas:
         placed: defaultdict[int, list[tuple[int, float, str]]] = defaultdict(list)
         part_in: Counter[int] = Counter()
         copied = 0.0
-        for move in (*between, *kept):
+        every = (*((move, False) for move in between), *((move, True) for move in kept))
+        for move, is_kept in every:
             row = state.find(move.tp)
             if row is None:
                 continue
+            size = float(max(state.partition_size_bytes[row], 0))
             for broker in move.removing:
                 leaving[broker].append(row)
-        for move in kept:
-            row = state.find(move.tp)
-            if row is None:
+            if is_kept:
+                for broker, path in move.target_log_dirs.items():
+                    placed[broker].append((row, size, path))
                 continue
-            size = float(max(state.partition_size_bytes[row], 0))
-            for broker, path in move.target_log_dirs.items():
-                placed[broker].append((row, size, path))
-        for move in between:
-            row = state.find(move.tp)
-            assert row is not None
-            size = float(max(state.partition_size_bytes[row], 0))
             # What is dropped without another one in its place is copied from nowhere.
             part_in.update((*move.adding, *move.removing[: len(move.adding)]))
             copied += size * len(move.adding)
@@ -279,7 +272,7 @@ class BrokerDirs:
 
     def why_homeless(self, state: ClusterState) -> str:
         """Say for which new replicas no log dir has the room that all together have."""
-        which = partition_list([state.tp(row) for row in self.homeless])
+        which = name_list([state.tp(row) for row in self.homeless])
         return (
             f"No log dir of broker {self.id} has room for {which} beside what else lands there: "
             "Kafka would choose one, and may fill it. Plan less for that broker, or add disk."

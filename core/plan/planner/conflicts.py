@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +33,7 @@ def find_conflicts(
 ) -> Iterator[Conflict]:
     """Yield what is wrong with what is wanted; fields are called by their `names`."""
     yield from _unknown(state, request)
-    yield from _leaders(request, names)
-    yield from _balance(request, names)
+    yield from _exclusive(request, names)
     yield from _twice(request, names)
     yield from _replaced(request, names)
     yield from _scope(request, names)
@@ -44,62 +43,30 @@ def find_conflicts(
 
 def _unknown(state: ClusterState, request: PlanRequest) -> Iterator[Conflict]:
     known = state.broker_by_id
-    named = {
-        Field.DRAIN: request.drain,
-        Field.ADD: request.fill,
-        Field.REPLACE: tuple(broker for pair in request.replace for broker in pair),
-        Field.BROKERS: request.brokers,
-        Field.EXCLUDE: request.exclude,
-    }
-    for field, brokers in named.items():
-        for broker in brokers:
-            if broker not in known:
-                there = ", ".join(map(str, state.broker_ids.tolist()))
-                yield Conflict(
-                    (field,), f"There is no broker {broker}.", f"The brokers are {there}."
-                )
-                return
     receiving = {
         Field.ADD: request.fill,
         Field.REPLACE: request.new,
         Field.BROKERS: request.brokers,
     }
-    for field, brokers in receiving.items():
-        for broker in brokers:
-            if not known[broker].alive:
-                yield Conflict(
-                    (field,),
-                    f"Broker {broker} is down and cannot receive anything.",
-                    "Start it first.",
-                )
-                return
-
-
-def _leaders(request: PlanRequest, names: Names) -> Iterator[Conflict]:
-    """Leaders alone copy nothing: with anything that has to copy they contradict."""
-    if not request.leaders_only:
-        return
-    copying = {
-        Field.DRAIN: bool(request.drain),
-        Field.ADD: bool(request.fill),
-        Field.REPLACE: bool(request.replace),
-        Field.RACKS: request.racks_only,
-        Field.REPLICAS: request.replicas is not None,
-        Field.BROKERS: bool(request.brokers),
-        Field.DISKS: request.disks,
-        Field.BALANCE: request.balance,
+    named = {
+        Field.DRAIN: request.drain,
+        **receiving,
+        Field.REPLACE: (*request.old, *request.new),
+        Field.EXCLUDE: request.exclude,
     }
-    for field, requested in copying.items():
-        if requested:
-            yield Conflict(
-                (Field.LEADERS, field),
-                f"{names[Field.LEADERS]} copies nothing, and {names[field]} has to copy.",
-                "Leave out one of the two.",
-            )
+    absent = [(field, b) for field, brokers in named.items() for b in brokers if b not in known]
+    for field, broker in absent[:1]:
+        there = ", ".join(map(str, state.broker_ids.tolist()))
+        yield Conflict((field,), f"There is no broker {broker}.", f"The brokers are {there}.")
+        return
+    down = [(field, b) for field, to in receiving.items() for b in to if not known[b].alive]
+    for field, broker in down[:1]:
+        title = f"Broker {broker} is down and cannot receive anything."
+        yield Conflict((field,), title, "Start it first.")
 
 
-def _balance(request: PlanRequest, names: Names) -> Iterator[Conflict]:
-    """Yield what moves only what it has to, where all brokers are to be evened out."""
+def _exclusive(request: PlanRequest, names: Names) -> Iterator[Conflict]:
+    """Yield what has to copy where leaders alone are chosen, or where all is to be evened out."""
     forced = {
         Field.DRAIN: bool(request.drain),
         Field.ADD: bool(request.fill),
@@ -107,8 +74,19 @@ def _balance(request: PlanRequest, names: Names) -> Iterator[Conflict]:
         Field.RACKS: request.racks_only,
         Field.REPLICAS: request.replicas is not None,
     }
-    for field, requested in forced.items():
-        if request.balance and requested:
+    copying = forced | {
+        Field.BROKERS: bool(request.brokers),
+        Field.DISKS: request.disks,
+        Field.BALANCE: request.balance,
+    }
+    for field in (field for field, is_requested in copying.items() if is_requested):
+        if request.leaders_only:
+            yield Conflict(
+                (Field.LEADERS, field),
+                f"{names[Field.LEADERS]} copies nothing, and {names[field]} has to copy.",
+                "Leave out one of the two.",
+            )
+        if request.balance and field in forced:
             yield Conflict(
                 (Field.BALANCE, field),
                 f"{names[Field.BALANCE]} evens all brokers out, and {names[field]} moves only what "
@@ -119,35 +97,19 @@ def _balance(request: PlanRequest, names: Names) -> Iterator[Conflict]:
 
 def _twice(request: PlanRequest, names: Names) -> Iterator[Conflict]:
     """Yield what is wanted of one broker twice, and is not the same."""
-    drain, add, left = Field.DRAIN, Field.ADD, Field.EXCLUDE
-    replace = Field.REPLACE
-    roles: list[tuple[Field, Collection[int], str, Field, Collection[int], str]] = [
-        (drain, request.drain, "to be drained", add, request.fill, "to be filled"),
-        (drain, request.drain, "to be drained", left, request.exclude, "to be left as it is"),
-        (drain, request.drain, "to be drained", replace, request.old, "to be replaced"),
-        (drain, request.drain, "to be drained", replace, request.new, "to take another's place"),
-        (add, request.fill, "to be filled", left, request.exclude, "to be left as it is"),
-        (add, request.fill, "to be filled", replace, request.old, "to be replaced"),
-        (replace, request.old, "to be replaced", left, request.exclude, "to be left as it is"),
-        (
-            replace,
-            request.new,
-            "to take another's place",
-            left,
-            request.exclude,
-            "to be left as it is",
-        ),
+    drained = Field.DRAIN, request.drain, "to be drained"
+    filled = Field.ADD, request.fill, "to be filled"
+    replaced = Field.REPLACE, request.old, "to be replaced"
+    taking = Field.REPLACE, request.new, "to take another's place"
+    left = Field.EXCLUDE, request.exclude, "to be left as it is"
+    only = Field.BROKERS, request.brokers, "one of those that alone hold the topics"
+    pairs = [
+        *((drained, other) for other in (filled, left, replaced, taking)),
+        *((filled, other) for other in (left, replaced)),
+        *((other, left) for other in (replaced, taking)),
+        *((only, other) for other in (drained, replaced, left)),
     ]
-    only, is_only = Field.BROKERS, "one of those that alone hold the topics"
-    roles += [
-        (only, request.brokers, is_only, field, brokers, words)
-        for field, brokers, words in (
-            (drain, request.drain, "to be drained"),
-            (replace, request.old, "to be replaced"),
-            (left, request.exclude, "to be left as it is"),
-        )
-    ]
-    for one, these, is_this, other, those, is_that in roles:
+    for (one, these, is_this), (other, those, is_that) in pairs:
         if both := set(these) & set(those):
             yield Conflict(
                 (one, other),
@@ -203,7 +165,6 @@ def _too_few(state: ClusterState, request: PlanRequest, names: Names) -> Iterato
         for field, brokers in ((Field.DRAIN, request.drain), (Field.REPLACE, request.old))
         if alive & set(brokers)
     ]
-    of = [Field.BROKERS] if request.brokers else []
     left = len((alive & set(request.brokers) if request.brokers else alive) - set(request.leaving))
     if leaving and not left:
         yield Conflict(
@@ -218,6 +179,7 @@ def _too_few(state: ClusterState, request: PlanRequest, names: Names) -> Iterato
             f"Take one out of {names[Field.EXCLUDE]}.",
         )
     elif request.replicas is not None and request.replicas > left:
+        of = [Field.BROKERS] if request.brokers else []
         among = f" of {names[Field.BROKERS]}" if of else ""
         without = f" without those of {' and '.join(names[f] for f in leaving)}" if leaving else ""
         yield Conflict(
@@ -229,10 +191,7 @@ def _too_few(state: ClusterState, request: PlanRequest, names: Names) -> Iterato
 
 
 def _too_many(state: ClusterState, request: PlanRequest, names: Names) -> Iterator[Conflict]:
-    """Yield a limit of replicas for each broker that no evening out can keep.
-
-    What has to move is told of where it stays because of such a limit.
-    """
+    """Yield a limit of replicas for each broker that no evening out can keep."""
     if request.max_replicas == INF or request.brokers or request.forces or request.fill:
         return
     alive = {broker.id for broker in state.brokers if broker.alive} - set(request.exclude)

@@ -14,8 +14,7 @@ from core.plan.effect import BAND
 from core.plan.plan import Plan
 from core.plan.planner.model.measures import SHOWN, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import build_problem
-from core.plan.planner.model.scope import with_moves
+from core.plan.planner.model.problem import build_problem, with_moves
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,10 +53,7 @@ class Evenness:
         return int(row), self.measures[int(column)]
 
     def by_need(self) -> list[int]:
-        """Return the rows that count or change, those furthest outside the band first.
-
-        What the plan leaves outside comes before what it mends.
-        """
+        """Return rows furthest outside the band first: those it leaves there, then mended ones."""
         now, then = (
             self.off(loads).max(axis=1, initial=0.0) for loads in (self.before, self.after)
         )

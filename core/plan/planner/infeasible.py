@@ -20,10 +20,7 @@ from core.plan.planner.plan_request import (
     kept_partitions,
     probe_partitions,
 )
-from core.units import counted, format_bytes
-
-NAMED = 3
-"""Partitions that a sentence names."""
+from core.units import counted, format_bytes, id_list, name_list
 
 
 class Obstacle(Enum):
@@ -83,29 +80,10 @@ def why_no_broker(given: Problem, held: Int32) -> Obstacle:
     return Obstacle.EXCLUDED if alive else Obstacle.BROKERS
 
 
-def stay(on: Placement, stuck: Sequence[StuckReplica], names: Names) -> list[str]:
-    """Say which replicas stay where they are."""
-    return _stuck_sentences(on, stuck, "stay where they are", names)
-
-
-def stay_doubled(on: Placement, stuck: Sequence[StuckReplica], names: Names) -> list[str]:
-    """Say which replicas go on sharing a rack."""
-    return _stuck_sentences(on, stuck, "share a rack with another one", names)
-
-
-def keep_number(
-    on: Placement, stuck: Sequence[StuckReplica], replicas: int, names: Names
+def stuck_sentences(
+    on: Placement, stuck: Sequence[StuckReplica], names: Names, do: str = "stay where they are"
 ) -> list[str]:
-    """Say which partitions do not get the replicas that are wanted."""
-    return _stuck_sentences(
-        on, stuck, f"are missing or too many for {replicas} of each partition", names
-    )
-
-
-def _stuck_sentences(
-    on: Placement, stuck: Sequence[StuckReplica], do: str, names: Names
-) -> list[str]:
-    """Return a sentence for each reason, the one that most are stuck for first."""
+    """Say what replicas that are stuck `do`: for each reason, what most are stuck for first."""
     given = on.problem
     sizes = given.items[:, Measure.DISK]
     whys: dict[Obstacle | Field, list[int]] = {}
@@ -113,15 +91,12 @@ def _stuck_sentences(
         whys.setdefault(one.why, []).append(one.partition)
     found = []
     for why, rows in sorted(whys.items(), key=lambda item: -len(item[1])):
-        shown = list(dict.fromkeys(rows))
-        listed = ", ".join(str(given.state.tp(row)) for row in shown[:NAMED])
-        more = f" and {len(shown) - NAMED} more" if len(shown) > NAMED else ""
+        tps = [given.state.tp(row) for row in dict.fromkeys(rows)]
         size = float(sizes[rows].sum())
-        subject = counted(len(rows), "replica")
         sized = np.isfinite(given.needs_bytes[rows]).all()
         of = format_bytes(size) if sized else "of unknown size"
         found.append(
-            f"{subject} ({of}) {_singular(do, len(rows))}, {listed}{more}: "
+            f"{counted(len(rows), 'replica')} ({of}) {_singular(do, len(rows))}, {name_list(tps)}: "
             f"{_reason_words(on, why, rows, size, names)}."
         )
     return found
@@ -225,9 +200,9 @@ def full(on: Placement) -> list[str]:
     if not len(rows):
         return []
     most = max(0.0, float(on.one_room_bytes[rows].max()))
-    ids = on.problem.ids[rows].tolist()
+    have = brokers_do(on.problem.ids[rows].tolist(), "has", "have")
     return [
-        f"{brokers_have(ids)} no disk left for what would help ({format_bytes(most)} may be "
+        f"{have} no disk left for what would help ({format_bytes(most)} may be "
         "filled at most); add disk, or lower retention."
     ]
 
@@ -283,10 +258,9 @@ def small_racks(given: Problem) -> list[str]:
     most = float(np.nan_to_num(more).max(initial=0.0))
     if most <= 1 + given.band:
         return []
-    alike = [str(broker) for broker in given.ids[more >= most - 1e-6].tolist()]
-    who = f"Broker {alike[0]} has" if len(alike) == 1 else f"Brokers {','.join(alike)} have"
+    have = brokers_do(given.ids[more >= most - 1e-6].tolist(), "has", "have")
     return [
-        f"{who} to carry {most:.0%} of the mean: few brokers in the rack hold a replica of every "
+        f"{have} to carry {most:.0%} of the mean: few brokers in the rack hold a replica of every "
         "partition. No plan that keeps racks evens that out; shares are counted by rack."
     ]
 
@@ -294,8 +268,7 @@ def small_racks(given: Problem) -> list[str]:
 def too_big(on: Placement, request: PlanRequest, *, stopped: bool) -> list[str]:
     """Name partitions that alone are more than a broker's share and the band: no plan helps.
 
-    Where brokers end outside the band though nothing else `stopped` the plan, also the largest that
-    is more than the band is wide, and may be moved.
+    Where nothing else `stopped` the plan, also the largest movable one that is wider than the band.
     """
     given, notes = on.problem, []
     for measure in WHOLE:
@@ -331,9 +304,9 @@ def too_big(on: Placement, request: PlanRequest, *, stopped: bool) -> list[str]:
 
 def broker_list(ids: Sequence[int]) -> str:
     """Return brokers by their ids, as in the middle of a sentence."""
-    return f"{'broker' if len(ids) == 1 else 'brokers'} {','.join(map(str, ids))}"
+    return f"{'broker' if len(ids) == 1 else 'brokers'} {id_list(ids)}"
 
 
-def brokers_have(ids: Sequence[int]) -> str:
-    """Return that they have something, as a sentence begins."""
-    return f"{broker_list(ids).capitalize()} {'has' if len(ids) == 1 else 'have'}"
+def brokers_do(ids: Sequence[int], one: str, many: str) -> str:
+    """Return what brokers do, as a sentence begins: `one` is the verb of one, `many` of several."""
+    return f"{broker_list(ids).capitalize()} {one if len(ids) == 1 else many}"

@@ -1,10 +1,7 @@
 """Balances log dirs: spreads each broker's bytes over its own disks. Pure.
 
 What is planned between brokers comes first: what leaves by it counts no more, and what lands is put
-where there is least. Nothing else moves between brokers.
-
-Each log dir's share is by its size, where all of a broker's are known, else an equal part. Whoever
-is outside the band gives or gets the fewest bytes that bring it inside.
+where there is least. Who is outside the band gives or gets the fewest bytes that bring it inside.
 """
 
 from __future__ import annotations
@@ -72,25 +69,24 @@ def balance_log_dirs(
 ) -> LogDirPlan:
     """Return the plan that evens out the log dirs of every broker, or of those that are named.
 
-    `between` is what is planned between brokers: it is part of the plan then, and log dirs are
-    chosen for what lands by it as for what stays. Raises UsageError for brokers that do not exist.
+    `between` is the plan between brokers: log dirs are chosen for what lands by it, too. Raises
+    UsageError for brokers that do not exist.
     """
     refuse_conflicts(state, replace(request, disks=True))
     coming = IncomingReplicas.of(state, between, request.kept)
     movable = _movable(state, request)
     notes: list[str] = []
-    brokers = [
-        one
-        for broker in state.brokers
-        if broker.id not in request.exclude and broker.id in (request.brokers or (broker.id,))
-        if (one := _looked_at(state, broker, movable, request.band, coming, notes)) is not None
-    ]
     chosen = [
         broker
         for broker in state.brokers
         if broker.alive
         and broker.id not in request.exclude
         and broker.id in (request.brokers or (broker.id,))
+    ]
+    brokers = [
+        one
+        for broker in chosen
+        if (one := _looked_at(state, broker, movable, request.band, coming, notes)) is not None
     ]
     unsized = {b.id: count for b in chosen if (count := _unsized(state, b))}
     notes += [
@@ -162,8 +158,6 @@ def _looked_at(
     notes: list[str],
 ) -> BrokerDirs | None:
     """Return a broker with log dirs to choose from; say of others what is not known of them."""
-    if not broker.alive:
-        return None
     dirs = [one for one in broker.log_dirs if one.error is None]
     offline = [one.path for one in broker.log_dirs if one.error is not None]
     if offline:

@@ -16,6 +16,7 @@ from core.cluster.state import ClusterState
 from core.cluster.topics import is_legal_name
 from core.errors import UsageError
 from core.load.load import Float64, Load
+from core.plan.planner.infeasible import brokers_do
 from core.plan.planner.model.measures import (
     LEADER_MEASURES,
     MEASURES,
@@ -54,10 +55,7 @@ def refuse_topic(state: ClusterState, topic: str, replicas: int) -> None:
 
 
 def refuse_replicas(state: ClusterState, replicas: int, *, next: str) -> None:
-    """Raise UsageError where fewer brokers are up than a partition is to have replicas.
-
-    `next` says what helps; {alive} and {down} in it are how many are up, and who is not.
-    """
+    """Raise UsageError for more replicas than brokers up; `next` may name {alive} and {down}."""
     alive = sum(broker.alive for broker in state.brokers)
     down = ", ".join(str(broker.id) for broker in state.brokers if not broker.alive)
     if replicas > alive:
@@ -113,9 +111,8 @@ def place_by_load(
 ) -> list[Replicas]:
     """Return the placement that leaves brokers as even as can be, partition by partition.
 
-    Each replica goes to the broker on which it costs least evenness in disk, in, replicas and
-    what may be sent, of those with room for it if any have; then the replica leads whose broker has
-    least to lead and to send.
+    Racks come first, then brokers with room, then where it costs least evenness; who has least to
+    lead and to send leads.
     """
     given = build_problem(state, load)
     on = Placement(given)
@@ -155,11 +152,10 @@ def without_rack(state: ClusterState) -> list[str]:
     bare = [id for id, has_one in racked.items() if not has_one]
     if not bare or len(bare) == len(racked):
         return []
-    who = f"Broker {bare[0]} has" if len(bare) == 1 else f"Brokers {','.join(map(str, bare))} have"
     they = "it comes" if len(bare) == 1 else "they come"
     return [
-        f"{who} no rack while others have one: {they} after racks that are not used yet; "
-        "set broker.rack."
+        f"{brokers_do(bare, 'has', 'have')} no rack while others have one: {they} after racks that "
+        "are not used yet; set broker.rack."
     ]
 
 

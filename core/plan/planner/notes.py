@@ -10,46 +10,40 @@ from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.plan import Plan
-from core.plan.planner.actual_leaders import actual_leaders, electable, load_if_led
-from core.plan.planner.infeasible import NAMED, broker_list, brokers_have, held_replicas
+from core.plan.planner.actual_leaders import actual_leaders, electable, load_as_leader
+from core.plan.planner.infeasible import broker_list, brokers_do, held_replicas
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.problem import Problem
 from core.plan.planner.plan_request import INF, Field, Names, PlanRequest, chosen_partitions
-from core.units import counted, format_rate
+from core.units import counted, format_rate, name_list
 
 
 def unknown(given: Problem, load: Load, request: PlanRequest, names: Names) -> list[str]:
     """Say how much of the load is not known: it is never taken for idle without a word."""
     state = given.state
-    notes = []
-    rates = int(np.isnan(load.in_bytes_per_s).sum())
-    if rates:
-        notes.append(
-            f"What is produced to {rates:,} of {state.partition_count:,} partitions is not known: "
-            + (
-                "it is taken to be what it is for the others, by size."
-                if rates < state.partition_count
-                else "they are planned for by size and count."
-            )
-        )
-    reads = int((np.isnan(load.out_bytes_per_s) & ~np.isnan(load.in_bytes_per_s)).sum())
-    if reads:
-        notes.append(
-            f"What is read of {reads:,} of {state.partition_count:,} partitions is not known: "
-            + (
-                "it is taken to be what it is for the others, by what is produced."
-                if (~np.isnan(load.out_bytes_per_s)).any()
-                else "of what they send only what followers fetch is counted."
-            )
-        )
-    sizes = int((state.partition_size_bytes < 0).sum())
-    if sizes:
-        notes.append(
-            f"The size of {sizes:,} of {state.partition_count:,} partitions is not known: "
-            f"{_unsized(given, request, names)}."
-        )
-    return notes
+    unrated, unread = np.isnan(load.in_bytes_per_s), np.isnan(load.out_bytes_per_s)
+    taken = "it is taken to be what it is for the others, by"
+    unknowns = [
+        (
+            "What is produced to",
+            unrated,
+            "they are planned for by size and count" if unrated.all() else f"{taken} size",
+        ),
+        (
+            "What is read of",
+            unread & ~unrated,
+            "of what they send only what followers fetch is counted"
+            if unread.all()
+            else f"{taken} what is produced",
+        ),
+        ("The size of", state.partition_size_bytes < 0, _unsized(given, request, names)),
+    ]
+    return [
+        f"{what} {int(which.sum()):,} of {state.partition_count:,} partitions is not known: {so}."
+        for what, which, so in unknowns
+        if which.any()
+    ]
 
 
 def _unsized(given: Problem, request: PlanRequest, names: Names) -> str:
@@ -79,15 +73,16 @@ def hidden_stay(state: ClusterState, leaving: Collection[int]) -> list[str]:
     keep = sorted(broker for broker in leaving if held.get(broker))
     notes = []
     if keep:
-        count = sum(held[broker] for broker in keep)
+        count = counted(sum(held[broker] for broker in keep), "replica")
         notes.append(
-            f"{broker_list(keep).capitalize()} keep{_s(keep)} {counted(count, 'replica')} of topics"
-            " that are hidden: allow DESCRIBE on them, and plan again."
+            f"{brokers_do(keep, 'keeps', 'keep')} {count} of topics that are hidden: allow "
+            "DESCRIBE on them, and plan again."
         )
     if (doubt := _doubted(state, leaving) - set(keep)) and not _only_down(state):
+        get = "gets" if len(doubt) == 1 else "get"
         notes.append(
-            f"Whether {broker_list(sorted(doubt))} get{_s(doubt)} empty is not known: topics may "
-            "be hidden there."
+            f"Whether {broker_list(sorted(doubt))} {get} empty is not known: topics may be hidden "
+            "there."
         )
     return notes
 
@@ -97,11 +92,10 @@ def hidden_down(state: ClusterState, leaving: Collection[int]) -> list[str]:
     doubt = sorted(_doubted(state, leaving))
     if not doubt or not _only_down(state):
         return []
-    is_one = len(doubt) == 1
+    they_hold = "it holds" if len(doubt) == 1 else "they hold"
     return [
-        f"{broker_list(doubt).capitalize()} {'is' if is_one else 'are'} down: whether "
-        f"{'it holds' if is_one else 'they hold'} replicas of topics that are hidden is not known. "
-        "All others leave."
+        f"{brokers_do(doubt, 'is', 'are')} down: whether {they_hold} replicas of topics that are "
+        "hidden is not known. All others leave."
     ]
 
 
@@ -121,10 +115,6 @@ def _only_down(state: ClusterState) -> bool:
         return False
     up = {broker.id for broker in state.brokers if broker.alive}
     return up.isdisjoint(state.hidden.unknown_brokers)
-
-
-def _s(ids: Collection[int]) -> str:
-    return "s" if len(ids) == 1 else ""
 
 
 def alone(given: Problem) -> list[str]:
@@ -163,11 +153,10 @@ def not_empty(state: ClusterState, request: PlanRequest) -> list[str]:
     if not held.any():
         return []
     brokers, count = np.unique(state.replica_broker[held]).tolist(), int(held.sum())
-    one = len(brokers) == 1
     return [
-        f"{broker_list(brokers).capitalize()} {'is' if one else 'are'} not empty then: "
-        f"{counted(count, 'replica')} of topics that were not chosen "
-        f"{'stays' if count == 1 else 'stay'} on {'it' if one else 'them'}."
+        f"{brokers_do(brokers, 'is', 'are')} not empty then: {counted(count, 'replica')} of topics "
+        f"that were not chosen {'stays' if count == 1 else 'stay'} on "
+        f"{'it' if len(brokers) == 1 else 'them'}."
     ]
 
 
@@ -175,40 +164,32 @@ def capacities(given: Problem) -> list[str]:
     """Say what is not known of brokers: racks of some, capacities of some, all disks' sizes."""
     ids = given.ids[given.counts].tolist()
     known = [given.state.broker_by_id[broker] for broker in ids]
-    notes = []
-    bare = [broker.id for broker in known if broker.rack is None]
-    if 0 < len(bare) < len(known) and (given.racks != NOBODY).any():
-        notes.append(
-            f"{brokers_have(bare)} no rack while others have one: nothing goes there from a rack; "
-            "set broker.rack."
+    notes: list[str] = []
+
+    def say(brokers: list[int], what: str) -> None:
+        if 0 < len(brokers) < len(known):
+            notes.append(f"{brokers_do(brokers, 'has', 'have')} {what}")
+
+    if (given.racks != NOBODY).any():
+        say(
+            [b.id for b in known if b.rack is None],
+            "no rack while others have one: nothing goes there from a rack; set broker.rack.",
         )
     unsized = [b.id for b in known if whole_bytes(disks_of(b.log_dirs)) is None]
-    if 0 < len(unsized) < len(known):
+    say(
+        unsized,
+        "disks of unknown size: shares of disk are equal parts, and nothing keeps those from "
+        "filling up.",
+    )
+    unfree = [b.id for b in known if free_bytes(disks_of(b.log_dirs)) is None]
+    if unfree := [id for id in unfree if id not in unsized]:
         notes.append(
-            f"{brokers_have(unsized)} disks of unknown size: shares of disk are equal parts, "
-            "and nothing keeps those from filling up."
+            f"{brokers_do(unfree, 'has', 'have')} disks whose free space is not known: nothing "
+            "keeps them from filling up."
         )
-    unfree = [
-        b.id
-        for b in known
-        if whole_bytes(disks_of(b.log_dirs)) is not None
-        and free_bytes(disks_of(b.log_dirs)) is None
-    ]
-    if unfree:
-        notes.append(
-            f"{brokers_have(unfree)} disks whose free space is not known: nothing keeps them from "
-            "filling up."
-        )
-    for side, capacity in (
-        ("in", [b.in_capacity_bytes_per_s for b in known]),
-        ("out", [b.out_capacity_bytes_per_s for b in known]),
-    ):
-        absent = [b.id for b, size in zip(known, capacity, strict=True) if not size]
-        if 0 < len(absent) < len(known):
-            notes.append(
-                f"{brokers_have(absent)} no capacity of {side}: shares of it are equal parts; "
-                "give all brokers one, or none."
-            )
+    rest = "shares of it are equal parts; give all brokers one, or none."
+    say([b.id for b in known if not b.in_capacity_bytes_per_s], f"no capacity of in: {rest}")
+    say([b.id for b in known if not b.out_capacity_bytes_per_s], f"no capacity of out: {rest}")
     return notes
 
 
@@ -222,13 +203,12 @@ def no_disk_sizes(given: Problem, copies: int) -> list[str]:
 
 def kept(plan: Plan, leaving: Set[int]) -> list[str]:
     """Say which moves that are planned already leave replicas on brokers that are to have none."""
-    found = [str(move.tp) for move in plan if not leaving.isdisjoint(move.after)]
+    found = [move.tp for move in plan if not leaving.isdisjoint(move.after)]
     if not found:
         return []
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return [
-        f"{', '.join(found[:NAMED])}{more}: what is planned already leaves replicas on brokers "
-        "that are to have none; drop it, and plan again."
+        f"{name_list(found)}: what is planned already leaves replicas on brokers that are to have "
+        "none; drop it, and plan again."
     ]
 
 
@@ -263,22 +243,12 @@ def over_capacity(
     been elected. Brokers that the plan may not give anything can still be handed leadership.
     """
     given, notes = found.problem, []
-    ways = [
-        (start.carried, found.carried),
-        (
-            load_if_led(start, actual_leaders(start)),
-            load_if_led(found, actual_leaders(found)),
-        ),
-    ]
+    both = [(on, actual_leaders(on)) for on in (start, found)]
+    ways = [[on.carried for on, _ in both], [load_as_leader(on, led) for on, led in both]]
     sure = ways
     if given.sure is not given.items:  # by a guess it may be less, and by what is known more
-        sure = [
-            (start.known_carried, found.known_carried),
-            (
-                load_if_led(start, actual_leaders(start), surely=True),
-                load_if_led(found, actual_leaders(found), surely=True),
-            ),
-        ]
+        known = [load_as_leader(on, led, surely=True) for on, led in both]
+        sure = [[on.known_carried for on, _ in both], known]
     limited_at_all = np.asarray(np.isfinite(given.capacity).any(axis=0))
     for measure in Measure:
         if not limited_at_all[measure] or (request.leaders_only and measure not in LEADER_MEASURES):
@@ -305,7 +275,7 @@ def over_capacity(
             help = "it comes to lead what others give up; plan with it, too"
         elif found.carried[rows[0], measure] > can * (1 + TINY):
             help = "add brokers, or carry less"
-        elif electable(found)[actual_leaders(found) == rows[0]].any():
+        elif electable(found)[both[1][1] == rows[0]].any():
             help = "trimtab elect gives leaders back first"
         else:
             help = "what it leads for others goes back once they are up and in sync"

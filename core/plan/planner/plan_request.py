@@ -84,12 +84,7 @@ class Limits:
 
     def allow(self, on: Placement, size_bytes: float, *brokers: int) -> bool:
         """Return whether one more replica of this size may be copied, from and to these brokers."""
-        return (
-            on.moved < self.max_moves
-            and on.moved_bytes + size_bytes <= self.max_bytes
-            and all(on.part_in[broker] < self.max_per_broker for broker in brokers)
-            and not self.time_is_up(on)
-        )
+        return self.reached(on, size_bytes, *brokers) is None
 
     def time_is_up(self, on: Placement) -> bool:
         """Return whether to end now, so that there is time to tell what has been planned."""

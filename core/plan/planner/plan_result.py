@@ -20,7 +20,7 @@ from core.plan.planner.model.measures import (
     SHOWN,
     Measure,
 )
-from core.plan.planner.model.placement import Placement
+from core.plan.planner.model.placement import Placement, not_in
 from core.plan.planner.plan_request import PlanRequest
 
 
@@ -29,7 +29,7 @@ class MoveReason:
     """Why a partition is in a plan: a broker's measure before and after all of it, in shares.
 
     One that should hold nothing has no share; then `leaves` is set. Where another number of
-    replicas, or racks, were asked for, `asked` says so in words, whatever it does for brokers.
+    replicas, or racks, were asked for, `requested` says so in words.
     """
 
     broker: int
@@ -84,10 +84,9 @@ class PlanResult:
         return not off.size or bool(off.max() <= band + 1e-9)
 
     def filled(self, brokers: Collection[int], band: float, *, or_more: bool = False) -> bool:
-        """Return whether none of these brokers ends with less than the band in a known measure.
+        """Return whether none of these brokers ends below the band, or newly above it.
 
-        Nor with more, unless it had that before, or where `or_more` is fine: where nobody else may
-        receive what has to move.
+        `or_more` is fine where nobody else may receive what has to move.
         """
         rows = np.flatnonzero(self.counts & np.isin(self.brokers, list(brokers)))
         known = np.ix_(rows, np.array([m for m in SHOWN if self.active[m]], np.int64))
@@ -100,10 +99,7 @@ class PlanResult:
 def build_result(
     start: Placement, found: Placement, notes: list[str], incomplete: bool, *, racks: bool = False
 ) -> PlanResult:
-    """Return the plan that leads from one placement to another, with the reason for every move.
-
-    `racks` is whether replicas were to be taken out of racks that held several.
-    """
+    """Return the plan from one placement to another, and why; `racks` is whether to spread them."""
     given, state = start.problem, start.problem.state
     width = start.at.shape[1]
     more = (found.at[:, width:] != NOBODY).any(axis=1)
@@ -151,12 +147,10 @@ def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) ->
     """Return for each partition the broker and measure furthest off of those that it relieves.
 
     A replica that goes relieves what is full, one that comes what is empty; so does leadership.
-    What was asked for, whatever it relieves, is told with it.
     """
     given = start.problem
     before, after = start.at[rows], found.at[rows]
-    gone = (before != NOBODY) & ~(before[:, :, None] == after[:, None, :]).any(axis=2)
-    come = (after != NOBODY) & ~(after[:, :, None] == before[:, None, :]).any(axis=2)
+    gone, come = not_in(before, after), not_in(after, before)
     led = before[:, :1] != after[:, :1]
     sides = [
         (before, gone, _furthest(start, found, REPLICA_MEASURES, 1.0)),
@@ -222,8 +216,7 @@ def _furthest(
 ) -> tuple[Float64, Int64]:
     """Return how far each broker is above its share (below, by the sign), and in which measure.
 
-    What leaves a broker that should hold nothing is always furthest; what all of the plan brings no
-    nearer is behind all that it does.
+    A broker that should hold nothing is always furthest; one that gets no nearer comes last.
     """
     given = start.problem
     known = [m for m in measures if m in SHOWN and given.active[m]]
@@ -266,10 +259,7 @@ def brokers_reached(found: PlanResult, request: PlanRequest) -> bool:
 
 
 def explain_no_plan(found: PlanResult, request: PlanRequest, between: str, *, reached: bool) -> str:
-    """Say why a plan has no move (`between` brokers, say), in a sentence that its notes bear out.
-
-    `reached` is whether nothing was to be done.
-    """
+    """Say why a plan has no move (`between` brokers, say); `reached`: there was none to do."""
     if reached:
         return f"Nothing to do{between}: it is so already."
     if found.elects:

@@ -18,12 +18,19 @@ from core.load.load import Load
 from core.plan.planner import infeasible, notes
 from core.plan.planner.actual_leaders import election_notes
 from core.plan.planner.conflicts import refuse_conflicts
-from core.plan.planner.infeasible import keep_number, kept_topics, stay, stay_doubled
+from core.plan.planner.infeasible import kept_topics, stuck_sentences
 from core.plan.planner.log_dir_balancing import balance_log_dirs
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
-from core.plan.planner.model.problem import Problem, build_problem, with_replica_counts
-from core.plan.planner.model.scope import brokers_outside, scoped, with_moves, without_racks
+from core.plan.planner.model.problem import (
+    Problem,
+    brokers_outside,
+    build_problem,
+    scoped,
+    with_moves,
+    with_replica_counts,
+    without_racks,
+)
 from core.plan.planner.plan_request import (
     FLAGS,
     Limits,
@@ -55,9 +62,9 @@ ATTEMPTS = 3
 def suggest_plan(
     state: ClusterState, load: Load, request: PlanRequest, names: Names = FLAGS
 ) -> PlanResult:
-    """Return the plan for what is wanted; raises UsageError for wants that contradict.
+    """Return the plan for a request; raises UsageError for wants that contradict each other.
 
-    What it says calls the fields of what is wanted by their `names`.
+    Its notes call the request's fields by their `names`.
     """
     refuse_conflicts(state, request, names)
     if request.disks:
@@ -140,10 +147,7 @@ def _problem(
 
 
 def _off_notes(found: Placement, request: PlanRequest, names: Names, incomplete: bool) -> list[str]:
-    """Say what keeps brokers from getting even: partitions that are too big, and limits.
-
-    What is `undone` has told of its limits already.
-    """
+    """Say what keeps brokers from getting even; what is `incomplete` has told of limits already."""
     stopped = infeasible.limited(found, request, names) if _off(found) and not incomplete else []
     if _off(found, REPLICA_MEASURES) and not request.leaders_only:
         stopped += infeasible.full(found)
@@ -164,7 +168,8 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
     found = []
     if request.replicas is not None:
         stuck = mandatory_moves.set_replica_count(on, request.replicas, limits)
-        found += keep_number(on, stuck, request.replicas, names)
+        missing = f"are missing or too many for {request.replicas} of each partition"
+        found += stuck_sentences(on, stuck, names, missing)
         on.recount()
         # Of what had to stay as it was, leaders send to as many followers as they have.
         numbers = (on.at != NOBODY).sum(axis=1)
@@ -173,7 +178,8 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
         on.share_out()
         exchange_dropped(on, limits)
     if request.racks_only:
-        found += stay_doubled(on, mandatory_moves.repair_racks(on, limits), names)
+        stuck = mandatory_moves.repair_racks(on, limits)
+        found += stuck_sentences(on, stuck, names, "share a rack with another one")
         found += notes.few_racks(given, request.replicas)
         on.recount()
     if request.leaving:
@@ -184,7 +190,7 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
         )
         alone = kept_partitions(given.state, request) & chosen_partitions(given.state, request)
         stuck += kept_topics(given.state, request.leaving, alone)
-        found += stay(on, stuck, names)
+        found += stuck_sentences(on, stuck, names)
         on.recount()
         _lead_drained(on, [row[broker] for broker in request.drain], limits)
     return on, found
@@ -200,10 +206,7 @@ def _lead_drained(on: Placement, drained: Sequence[int], limits: Limits) -> None
 
 
 def _filled(on: Placement, request: PlanRequest) -> None:
-    """Move data to the new brokers, and none of them above the band, and have them lead.
-
-    What has taken a replaced one's place stays there.
-    """
+    """Move data to the new brokers, none of them above the band, and have them lead."""
     given, limits = on.problem, request.limits
     keeps = np.isin(given.ids, np.array(request.new, np.int32))
     on.problem = replace(given, gives=given.gives & ~keeps)
@@ -219,12 +222,12 @@ def _gathered(on: Placement, request: PlanRequest, names: Names) -> list[str]:
     """Put what may be touched on the brokers that alone are to hold it, and even those out."""
     others = brokers_outside(on.problem.state, request.brokers, request.exclude)
     rows = np.flatnonzero(np.isin(on.problem.ids, others)).tolist()
-    told_of = stay(on, mandatory_moves.empty_brokers(on, rows, request.limits), names)
+    stuck = stuck_sentences(on, mandatory_moves.empty_brokers(on, rows, request.limits), names)
     on.recount()
     balance_leaders(on)
     if _off(on):
         _even(on, request.limits)
-    return told_of
+    return stuck
 
 
 def _evened(given: Problem, request: PlanRequest) -> Placement:
@@ -288,10 +291,7 @@ def _lead(on: Placement, limits: Limits) -> None:
 
 
 def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> bool:
-    """Move replicas, anew from where that led to when it has not led into the band, then swap.
-
-    Return whether a limit allows no more.
-    """
+    """Move replicas, anew while some are off, then swap; return whether a limit allows no more."""
     for _ in range(ATTEMPTS):
         moving = ReplicaMoves(on, measures, limits)
         took = moving.carry_out()

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from core.run.engine.move_outcome import needs_order, never_ends
 from core.run.journal.move_state import MoveRequest, Phase, Role, RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import AddedMove, AddMoves, Cancel, Observation, Reorder
 
 

@@ -16,8 +16,7 @@ from core.clock import Clock, SteadyClock
 from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
 from core.plan.estimate.calibration import NOTHING_LEARNED
-from core.run.engine.log_dir_mover import LogDirMover
-from core.run.engine.mover import Mover, elect
+from core.run.engine.mover import LogDirMover, Mover, elect
 from core.run.engine.next_step import next_step
 from core.run.engine.observer import (
     BUSY_MAX_SECONDS,
@@ -41,7 +40,7 @@ from core.run.journal.journal import Journal, JournalError
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.move_state import MoveRequest, Outcome, Role
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import (
     AddMoves,
     Cancel,
@@ -107,15 +106,15 @@ class Executor:
         self._patience_seconds, self._on_look = patience_seconds, on_look
         self._learned, self._load = learned, load
         self._recorder = RunRecorder(journal, clock)
-        self._moving = Mover(client, clock, self._recorder)
+        self._mover = Mover(client, clock, self._recorder)
         self._restorer = ThrottleRestorer(client, clock, self._recorder)
-        self._verified = VerifiedThrottles(client, clock, self._recorder, self._restorer)
+        self._verified = VerifiedThrottles(client, clock, self._recorder)
         self._writer = ThrottleWriter(clock, self._recorder, self._verified, self._restorer)
         self._log_dirs = LogDirMover(client, clock, self._recorder)
         self._retention = LoweredRetention(client, clock, self._recorder)
         self._sampler = Sampler(client, clock)
-        self._lookout = Observer(client, clock)
-        self._measuring = SignalMonitor(open_probe, clock)
+        self._observer = Observer(client, clock)
+        self._signal_monitor = SignalMonitor(open_probe, clock)
         self._last_step: Step | None = None
         self._rates_changed = -math.inf
         self._denied_after: int | None = None
@@ -136,7 +135,7 @@ class Executor:
         try:
             return self._run()
         finally:
-            self._measuring.close()
+            self._signal_monitor.close()
 
     def _run(self) -> Outcome:
         lost_since: float | None = None
@@ -190,7 +189,7 @@ class Executor:
         look = observe_once(self._client, self.state.min_insync)
         self._recorder.take_requests(lambda kind, p: retarget_objection(look, self.state, kind, p))
         self._on_look(self._recorder)
-        if self._waits_for_start():
+        if self._is_awaiting_start():
             return Poll()
         observed = self._look()
         step = next_step(self.state, observed)
@@ -203,7 +202,7 @@ class Executor:
             self._last_step = step  # also one that is refused, and waited for
         return step
 
-    def _waits_for_start(self) -> bool:
+    def _is_awaiting_start(self) -> bool:
         """Wait a little for the time that was asked for, unless it has come."""
         run = self.state
         if run.preflight or run.cancel_requested or run.start_at is None:
@@ -222,24 +221,24 @@ class Executor:
             m.request is not MoveRequest.CONTINUE for m in self.state.moves if not m.phase.ended
         )
         afresh = wanted or not isinstance(self._last_step, Poll)
-        since = self._clock.monotonic() - self._moving.submitted
-        seen = self._lookout.look(self.state, afresh=afresh)
+        since = self._clock.monotonic() - self._mover.submitted
+        seen = self._observer.look(self.state, afresh=afresh)
         observed = replace(
             seen,
             now=self._clock.now(),
             since_submission_seconds=since,
-            backing_off=self._verified.backing_off,
-            left_alone=self._restorer.left_alone,
-            moves_left=self._moving.left_alone,
-            retention_left=self._retention.left_alone,
+            backing_off=self._verified.backoff.now,
+            left_alone=self._restorer.backoff.now,
+            moves_left=self._mover.backoff.now,
+            retention_left=self._retention.backoff.now,
             arrived=self._sampler.arrived,
             disks=self._sampler.disks,
             locations=self._log_dirs.look(self.state, seen.alive),
             unplaced=self._log_dirs.unplaced,
-            dirs_left_alone=self._log_dirs.left_alone,
+            dirs_left_alone=self._log_dirs.backoff.now,
             shorter=self._retention.shorter,
         )
-        return self._measuring.look(self.state, observed, self._lookout.state)
+        return self._signal_monitor.look(self.state, observed, self._observer.state)
 
     # -- doing ----------------------------------------------------------------------------------
 
@@ -247,8 +246,8 @@ class Executor:
         again = step == self._last_step or self._is_another_try(step)
         again |= isinstance(step, IntendThrottles | SetThrottles | IntendRates | SetRates)
         throttles = RemovePairs | RestoreRates | SuspendPairs | ReinstatePairs
-        again |= isinstance(step, throttles) and self._restorer.has_refusals
-        again |= isinstance(step, RestoreRetention) and self._retention.has_refusals
+        again |= isinstance(step, throttles) and bool(self._restorer.backoff)
+        again |= isinstance(step, RestoreRetention) and bool(self._retention.backoff)
         if not isinstance(step, Poll | NoteEnded | ChangeRates | End) and not again:
             self._recorder.note_waiting("")
         match step:
@@ -260,17 +259,17 @@ class Executor:
                 self._recorder.write(Kind.POSTPONED, moves=list(moves), why=why)
             case Submit(moves):
                 if self._writer.are_in_force(observed):
-                    self._moving.submit(moves)
+                    self._mover.submit(moves)
                     self._log_dirs.forget()
             case MoveDirs(replicas):
                 self._log_dirs.move(replicas)
                 self._sample(observed)
             case NoteEnded(endings, stop):
-                self._moving.note_ended(endings, stop)
+                self._mover.note_ended(endings, stop)
             case Cancel(moves):
-                self._moving.cancel(moves)
+                self._mover.cancel(moves)
             case Reorder(moves):
-                self._moving.reorder(moves)
+                self._mover.reorder(moves)
             case AddMoves():
                 self._add_moves(step)
             case LowerRetention():
@@ -287,15 +286,15 @@ class Executor:
                 copying = self.state.in_flight
                 self._clock.sleep(self._pace(self._sampler.nearest if copying else None))
             case End(outcome, why):
-                self._measuring.close()
-                told = "; ".join(filter(None, (why, self._measuring.left)))
+                self._signal_monitor.close()
+                told = "; ".join(filter(None, (why, self._signal_monitor.left)))
                 self._recorder.write(Kind.ENDED, outcome=outcome.value, why=told)
             case _:
                 self._throttle(step, observed)
 
     def _throttle(self, step: ThrottleStep, observed: Observation) -> None:
         if not isinstance(step, ChangeRates):  # reads what it changes, maybe every second
-            self._lookout.forget_throttles(guarded=self.state.guarded)
+            self._observer.forget_throttles(guarded=self.state.guarded)
         match step:
             case IntendThrottles() | SetThrottles():
                 self._writer.set_up(step, observed)
@@ -323,7 +322,7 @@ class Executor:
             case Submit((first, *_)):
                 return self.state.moves[first].phase.in_flight
             case Cancel((first, *_)) | Reorder((first, *_)):
-                return self._moving.was_refused(first)
+                return self.state.moves[first].move.tp in self._mover.backoff
             case ElectLeaders((first, *_)):
                 return self.state.moves[first].elections > 0
             case _:
@@ -360,7 +359,7 @@ class Executor:
             return
         sample = self._sampler.sample(self.state, observed)
         if sample is not None:
-            self._measuring.take_sample(observed.now, sample)
+            self._signal_monitor.take_sample(observed.now, sample)
             self._recorder.sample(sample)
 
     # -- small helps ----------------------------------------------------------------------------
@@ -368,9 +367,9 @@ class Executor:
     def _pace(self, nearest: float | None = None) -> float:
         """Return how long to wait between looks; what takes brokers long is asked less often."""
         now = self._clock.monotonic()
-        wait = seconds_to_next_look(now - self._moving.submitted, nearest)
+        wait = seconds_to_next_look(now - self._mover.submitted, nearest)
         if self.state.guarded:
             wait = min(wait, GUARDED_SECONDS)
         elif now - self._rates_changed < BUSY_SECONDS:
             wait = min(wait, BUSY_MAX_SECONDS)
-        return max(wait, min(10 * self._lookout.took_seconds, 30.0))
+        return max(wait, min(10 * self._observer.took_seconds, 30.0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.run.journal.move_state import DIRS_AS_BEFORE, MoveRequest, Phase, RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import Ending, MoveDirs, Observation, ReplicaLocation
 
 

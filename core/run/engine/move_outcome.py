@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from core.cluster.metadata import PartitionRow, Reassignment
 from core.run.engine import log_dir_moves as log_dirs
 from core.run.journal.move_state import NOT_STARTED, TAKEN_BACK, MoveRequest, Phase, RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import Ending, Observation
 
 CANCELLED_ELSEWHERE = "was cancelled by somebody else"

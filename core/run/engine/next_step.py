@@ -1,4 +1,4 @@
-"""What a run does next: `next_step(history, observed)`, a pure function over a table of rules.
+"""What a run does next: `next_step(run, observed)`, a pure function over a table of rules.
 
 The journal's fold and what the cluster shows decide everything, so a run that crashed goes on
 where the two say it is. Nothing here talks to a cluster (docs/runs.md tells the order and why).
@@ -15,10 +15,15 @@ from core.run.engine.run_completion import elect, finish, restore_retention, sho
 from core.run.engine.submission import begin_next_batch, retry_submission
 from core.run.journal.move_state import Phase
 from core.run.journal.produce_latency import BaselineMeasurement
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import NoteBaseline, NoteEnded, Observation, Poll, Preflight, Step
-from core.run.throttles.drift import adjust_pairs, change_rates, note_drift, set_missing_throttles
-from core.run.throttles.restore_changes import release_throttles
+from core.run.throttles.rules import (
+    adjust_pairs,
+    change_rates,
+    note_drift,
+    release_throttles,
+    set_missing_throttles,
+)
 
 MEASURING = "measuring what producers wait, to compare with"
 BEGUN = "what producers waited before the run is not known: it has begun"

@@ -16,10 +16,10 @@ from core.errors import UnreachableError
 from core.plan.plan import Move
 from core.run.backoff import with_denials_as_faults
 from core.run.journal.move_state import RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import LISTS, RATES
 from core.run.steps import SETTLE_SECONDS, Observation
-from core.run.throttles.drift import required_lists
+from core.run.throttles.rules import required_lists
 
 DESCRIBE_SECONDS = 1.0
 DUTY = 10
@@ -113,7 +113,7 @@ class Observer:
         if now < self._throttles_due or not (run.in_flight or run.queued):
             return {}
         alive = {b.id for b in self._state.brokers if b.alive} if self._state else set()
-        brokers = sorted({broker for broker, _ in run.rates} & alive)
+        brokers = sorted({broker for broker, _ in run.throttles.rates} & alive)
         topics = sorted({topic for topic, _ in required_lists(run)})
         client, found = with_denials_as_faults(self._client), dict[Resource, _Answer]()
         if topics:

@@ -23,7 +23,7 @@ from core.load.load_source import newest_load
 from core.plan.checks.broker_load import has_capacities
 from core.plan.checks.catalogue import OWN_RUN_CHECKS, Finding, Severity, refuse
 from core.plan.checks.check_plan import check_plan
-from core.plan.copies import BrokerSide, Side
+from core.plan.copies import BrokerSide
 from core.plan.estimate.calibration import Calibration
 from core.plan.estimate.estimate import estimate_task
 from core.plan.estimate.estimate_json import format_estimate
@@ -31,7 +31,7 @@ from core.plan.estimate.uncertainty import Task
 from core.plan.impact.retention import check_retention
 from core.plan.plan import Move, Plan
 from core.run.backoff import with_denials_as_faults
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 
 Look = Callable[[], ClusterState]
 
@@ -191,8 +191,7 @@ def estimate_of_start(
     rows = {row: rate for tp, rate in produced.items() if (row := state.find(tp)) is not None}
     load = _with_rates(known(state) if has_capacities(state) else Load.unknown(state), rows)
     per_side_rates = {
-        BrokerSide(broker, Side(side.value)): rate
-        for (broker, side), rate in run.rate_control.per_side_rates.items()
+        BrokerSide(*key): rate for key, rate in run.rate_control.per_side_rates.items()
     }
     task = Task.of(state, load, plan, run.max_extra_bytes)
     return format_estimate(

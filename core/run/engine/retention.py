@@ -20,8 +20,8 @@ from core.cluster.metadata import TopicPartition
 from core.run.backoff import RETRY_SECONDS, Backoff, with_denials_as_faults
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
 from core.run.journal.retention import RETENTION, Retention, RetentionIntent
+from core.run.journal.run_state import RunState
 
 CLEANUP = "cleanup.policy"
 NEEDED = (RETENTION, CLEANUP, *REMOTE_STORAGE)
@@ -38,7 +38,7 @@ class LoweredRetention:
 
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
-        self._alone = Backoff[Resource](clock)
+        self.backoff = Backoff[Resource](clock)
         self._intended: set[str] = set()
         asked = self._state.retention
         before = asked.topics if asked is not None and not asked.lowered else ()
@@ -138,16 +138,6 @@ class LoweredRetention:
         )
 
     @property
-    def left_alone(self) -> dict[Resource, str]:
-        """Return the topics whose retention is left alone for now, and why."""
-        return self._alone.now
-
-    @property
-    def has_refusals(self) -> bool:
-        """Return whether a retention was refused when it was last put back."""
-        return bool(self._alone)
-
-    @property
     def shorter(self) -> bool:
         """Return whether the logs have become shorter, or have had the time for it."""
         retention = self._state.retention
@@ -244,7 +234,7 @@ class LoweredRetention:
             Resource.topic(topic): f"the retention of {topic} cannot be put back: {fault}"
             for topic, fault in faults.items()
         }
-        self._alone.tried([Resource.topic(topic) for topic in topics], said)
+        self.backoff.tried([Resource.topic(topic) for topic in topics], said)
 
     def _wait(self, why: str) -> None:
         self._recorder.note_waiting(why)

@@ -14,7 +14,7 @@ from core.run.journal.move_state import (
     Role,
     RunMove,
 )
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import (
     ElectLeaders,
     End,
@@ -24,7 +24,7 @@ from core.run.steps import (
     Poll,
     RestoreRetention,
 )
-from core.run.throttles.restore_changes import still_held
+from core.run.throttles.rules import still_held
 
 MAX_ELECTED_AT_ONCE = 200
 """Leaders that change in one call: clients of them all look for new ones at once."""

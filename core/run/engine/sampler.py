@@ -13,7 +13,7 @@ from typing import Any
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.metadata import TopicPartition
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.steps import Observation
 
 DUTY = 10

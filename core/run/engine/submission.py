@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from core.cluster.metadata import PartitionRow, TopicPartition
 from core.plan.batch_schedule import WINDOW_SECONDS, InFlightMove, may_start, select_fitting
+from core.plan.copies import Side
 from core.run.engine import log_dir_moves as log_dirs
 from core.run.engine.cancellation import not_clean
 from core.run.engine.move_outcome import GONE, OFF, never_ends
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
+from core.run.journal.run_state import RunState
 from core.run.steps import (
     Ending,
     IntendRates,
@@ -25,7 +25,7 @@ from core.run.steps import (
     Submit,
 )
 from core.run.throttles import external_removal as guard
-from core.run.throttles.desired import sides
+from core.run.throttles.rules import set_missing_rates
 from core.units import UNLIMITED
 
 LONGEST_SECONDS = 30.0
@@ -125,7 +125,7 @@ def _throttle(
     run: RunState, observed: Observation, moves: tuple[int, ...]
 ) -> IntendThrottles | SetThrottles | IntendRates | SetRates | None:
     batch = run.moves[moves[0]].batch
-    throttle = run.throttles.get(batch)
+    throttle = run.throttles.batches.get(batch)
     if throttle is not None and not throttle.set:
         return SetThrottles(batch)
     begin = (i for i in moves if run.moves[i].move.receiving)
@@ -134,12 +134,7 @@ def _throttle(
         return IntendThrottles(batch, bare)
     if throttle is None:
         return None
-    needed = {key for i in moves for key in sides(run.moves[i].move)}
-    alive = sorted(key[0] for key in needed if key[0] in observed.alive and key not in run.rates)
-    if alive:  # somebody has freed a lower rate that was kept, or a broker is back
-        return IntendRates(batch, tuple(dict.fromkeys(alive)))
-    due = tuple(k for k in run.rates_due if k in needed and k[0] in observed.alive)
-    return SetRates(batch, due) if due else None
+    return set_missing_rates(run, observed, batch, (run.moves[i].move for i in moves))
 
 
 def _spoiled(run: RunState, observed: Observation, moves: tuple[int, ...]) -> Iterator[Ending]:

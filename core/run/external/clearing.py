@@ -22,13 +22,22 @@ from core.cluster.configs import (
 )
 from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
-from core.plan.throttle_lists import ALL, entries, joined
+from core.plan.copies import Side
 from core.run.external.throttles import Throttle, fetch_throttles
-from core.run.journal import throttle_values as throttle
-from core.run.journal.throttle_values import Configs, ListKey, Side
+from core.run.journal.throttle_values import (
+    ALL,
+    LISTED,
+    LISTS,
+    RATES,
+    Configs,
+    ListKey,
+    entries,
+    joined,
+    own_list,
+)
 from core.run.reporting.runs import KnownRun
-from core.run.throttles import restore_changes as putting_back
-from core.run.throttles.lists import fetch_lists
+from core.run.throttles.changes import restore_changes
+from core.run.throttles.verified_writes import await_shown, fetch_lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,7 @@ def plan_clearing(
     reasons = [_kept(t, runs, named=bool(named)) for t in wanted]
     cleared = tuple(t for t, reason in zip(wanted, reasons, strict=True) if not reason)
     resources = list(dict.fromkeys(t.resource for t in cleared))
-    names = [*throttle.LISTS, *throttle.RATES]
+    names = [*LISTS, *RATES]
     configs = client.describe_configs(resources, names) if resources else {}
     return Clearing(
         cleared,
@@ -83,16 +92,9 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
     failed |= {resource: str(fault) for resource, fault in silent_broker.items()}
     empty = [change for key, change in asked.items() if held.get(key) == frozenset()]
     failed |= _altered(client, empty)
-    left = tuple(change for change in (*first, *empty) if change.resource not in failed)
-    deadline = clock.monotonic() + putting_back.READ_BACK_SECONDS
-    while left:
-        names = list({change.name for change in left})
-        resources = list(dict.fromkeys(change.resource for change in left))
-        left = putting_back.missing_changes(left, client.describe_configs(resources, names))
-        if not left or clock.monotonic() >= deadline:
-            break
-        clock.sleep(0.05)
-    return failed | {change.resource: "it is set still" for change in left}
+    left = (change for change in (*first, *empty) if change.resource not in failed)
+    unseen = await_shown(client, clock, left)
+    return failed | {change.resource: "it is set still" for change in unseen}
 
 
 def _altered(client: ClusterClient, changes: Sequence[ConfigChange]) -> dict[Resource, str]:
@@ -105,7 +107,7 @@ def _key(change: ConfigChange) -> ListKey:
 
 
 def _side(list_config: str) -> Side:
-    return next(side for side in throttle.LISTED if side.list_config == list_config)
+    return next(side for side in LISTED if side.list_config == list_config)
 
 
 def _pairs(cleared: Iterable[Throttle]) -> dict[tuple[Resource, str], set[str]]:
@@ -161,7 +163,7 @@ def _changes(
         answer = configs.get(resource, {})
         if isinstance(answer, Fault):
             continue
-        if entries(throttle.own_list(answer, _side(name))) <= pairs:
+        if entries(own_list(answer, _side(name))) <= pairs:
             yield ConfigChange(resource, name, ConfigOp.DELETE)
         else:
             yield ConfigChange(resource, name, ConfigOp.SUBTRACT, joined(pairs))
@@ -171,9 +173,9 @@ def _rate_change(t: Throttle, configs: Configs, runs: Collection[KnownRun]) -> C
     """Return what clears a rate: as it was found before a run of ours that died, else no rate."""
     for run in runs:
         if run.state.run_id == t.run:
-            for intent in run.state.rates.values():
+            for intent in run.state.throttles.rates.values():
                 if (str(intent.broker), intent.side.rate_config) == (t.resource.name, t.config):
-                    back = putting_back.restore_changes(intent, configs)
+                    back = restore_changes(intent, configs)
                     if back:
                         return back[0]
     return ConfigChange(t.resource, t.config, ConfigOp.DELETE)

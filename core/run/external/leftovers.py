@@ -1,22 +1,40 @@
-"""Finds what died or abandoned runs left in a cluster, by describing the cluster itself."""
+"""What runs that died or gave up have left in a cluster, and what must not start beside it.
+
+A new run would take it for what was there before, keep it or put it back: it would never go.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+
+import numpy as np
 
 from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource, ResourceKind
+from core.cluster.connect import Address, connect
 from core.cluster.kafka_errors import Fault, is_missing
 from core.cluster.metadata import TopicPartition
 from core.cluster.probe.produce_latency import TOPIC_PREFIX
 from core.cluster.state import ClusterState
-from core.plan.throttle_lists import entries
-from core.run.journal import throttle_values as throttle
+from core.errors import RIGHTS, AccessDeniedError, RefusedError
+from core.plan.copies import Side
 from core.run.journal.retention import RETENTION
-from core.run.journal.throttle_values import RateIntent, Side
-from core.run.reporting.runs import KnownRun
+from core.run.journal.throttle_values import (
+    LISTS,
+    RATES,
+    RateIntent,
+    as_rate,
+    entries,
+    is_ours,
+    own_list,
+    own_rate,
+    own_value,
+)
+from core.run.reporting.progress import leftovers
+from core.run.reporting.runs import KnownRun, left_behind, refuse_unreadable, with_throttles
 from core.run.reporting.views import Leftovers, LoweredRetention
+from core.units import format_duration
 
 REMEDY = (
     "Bring the run back with `runs attach`, which deletes it; where the run is unknown and nobody "
@@ -45,30 +63,30 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
     alive = {broker.id for broker in client.describe_cluster().brokers if broker.alive}
     brokers = sorted(alive & {rate.broker for rate in left.rates})
     resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
-    names = [*throttle.LISTS, *throttle.RATES, RETENTION]
+    names = [*LISTS, *RATES, RETENTION]
     found = client.describe_configs(resources, names) if resources else {}
 
     def pairs(topic: str, side: str, ours: tuple[str, ...]) -> tuple[str, ...]:
         answer = found.get(Resource.topic(topic), {})
         if isinstance(answer, Fault):
             return () if surely or is_missing(answer) else ours
-        there = entries(throttle.own_list(answer, Side(side)))
+        there = entries(own_list(answer, Side(side)))
         return tuple(pair for pair in ours if pair in there)
 
     def kept_rate(rate: RateIntent) -> RateIntent | None:
         answer = found.get(Resource.broker(rate.broker))
         if answer is None or isinstance(answer, Fault):
             return None if surely else rate
-        if not throttle.is_ours(rate, answer):
+        if not is_ours(rate, answer):
             return None
-        held = throttle.as_rate(throttle.own_rate(answer, rate.side))
+        held = as_rate(own_rate(answer, rate.side))
         return replace(rate, rate_bytes_per_s=held, perhaps=())
 
     def lowered(one: LoweredRetention) -> bool:
         answer = found.get(Resource.topic(one.topic), {})
         if isinstance(answer, Fault):
             return not (surely or is_missing(answer))
-        own = throttle.own_value(answer.get(RETENTION), ResourceKind.TOPIC)
+        own = own_value(answer.get(RETENTION), ResourceKind.TOPIC)
         return own == str(one.retention_ms)
 
     lists = [(topic, side, pairs(topic, side, ours)) for topic, side, ours in left.lists]
@@ -94,3 +112,98 @@ def _copied(client: ClusterClient, left: Leftovers) -> set[TopicPartition]:
         copies = {TopicPartition(r.topic, r.partition) for r in answer.replicas if r.future}
         found |= here & copies
     return found
+
+
+_SHOWN = 3
+
+
+def refuse_conflicts(cluster_id: str, address: Address) -> None:
+    """Raise RefusedError while something of another run's is left in this cluster.
+
+    Raises IncompleteError when a journal that may tell of such cannot be read.
+    The cluster is asked only where a journal tells of what an ended run left, which it does ever
+    after. Throttles of brokers that are down cannot be cleared either: they do not count.
+    """
+    if dead := left_behind(cluster_id):
+        raise RefusedError(
+            f"Run {dead[0]} has died in the middle of its work on this cluster.",
+            detail="What it left would be taken for what was there before.",
+            next=f"Bring it back first: trimtab runs attach {dead[0]} --yes (to undo what it "
+            f"began, ask for that before: trimtab runs cancel {dead[0]} --yes).",
+        )
+    refuse_unreadable(cluster_id, "has left something")
+    ended = [run.state for run in with_throttles(cluster_id) if run.state.ended is not None]
+    if not ended:
+        return
+    connection = connect(address)
+    try:
+        for state in ended:
+            left = replace(leftovers(state), moves=(), copies=())  # others' moves are looked for
+            refuse_leftovers(state.run_id, fetch_leftovers(connection.client, left, surely=True))
+    finally:
+        connection.client.close()
+
+
+def refuse_leftovers(run: str, left: Leftovers) -> None:
+    """Raise RefusedError when a run that has ended left throttles, or a retention lowered."""
+    if left.lists or left.rates:
+        _refuse_throttles(run, left)
+    if left.retention:
+        first, more = left.retention[0], len(left.retention) - 1
+        others = f" and {more} more topic{'s' * (more > 1)}" if more else ""
+        lowered = format_duration(first.retention_ms / 1000)
+        raise RefusedError(
+            f"Run {run} has left the retention of {first.topic}{others} lowered to {lowered}: "
+            "put it back first.",
+            detail="It would be taken for what was there before.",
+            next="; ".join(one.puts_back for one in left.retention[:_SHOWN])
+            + (f"; the others: trimtab runs show {run}" if more >= _SHOWN else ""),
+        )
+
+
+def _refuse_throttles(run: str, left: Leftovers) -> None:
+    places = [f"broker {broker}" for broker in sorted({rate.broker for rate in left.rates})]
+    places += [f"topic {topic}" for topic in sorted({topic for topic, _, _ in left.lists})]
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    between_dirs = sorted({r.broker for r in left.rates if r.side is Side.LOG_DIRS})
+    by_name = "".join(f" broker:{broker}" for broker in between_dirs)
+    raise RefusedError(
+        f"Run {run} has left throttles in this cluster ({', '.join(places[:_SHOWN])}{more}): "
+        f"clear them first, by trimtab throttles clear{by_name}.",
+        detail="They would be taken for what was there before.",
+    )
+
+
+ALLOW = "moving"
+"""By this id it can be allowed, where that is offered at all."""
+
+
+def refuse_if_moving(
+    state: ClusterState, topics: Collection[str], doing: str, *, allowable: bool = False
+) -> None:
+    """Raise RefusedError when one of these topics is under a move, by a run of ours or not.
+
+    `doing` is what is refused ("deleted"); the refusal says how to allow it where it is
+    `allowable`. Raises IncompleteError when a journal that may name them cannot be read, and
+    AccessDeniedError when the user may not see what is in flight.
+    """
+    allow = f"; or, if you know better: --allow {ALLOW}" if allowable else ""
+    refuse_unreadable(state.cluster_id, "moves a topic")
+    for run in with_throttles(state.cluster_id):
+        if run.state.ended is not None:
+            continue
+        held = {move.move.tp.topic for move in run.state.moves}.intersection(topics)
+        if held:
+            raise RefusedError(
+                f"Topic {min(held)} cannot be {doing}: run {run.state.run_id} moves it.",
+                next=f"Wait for its end, or: trimtab runs cancel {run.state.run_id}{allow}",
+            )
+    if state.moves_unknown:
+        raise AccessDeniedError(state.moves_unknown, next=f"{RIGHTS}{allow}")
+    for row in np.flatnonzero(state.reassigning).tolist():
+        tp = state.tp(row)
+        if tp.topic in topics:
+            raise RefusedError(
+                f"Topic {tp.topic} cannot be {doing}: {tp} is being reassigned.",
+                next=f"Wait for the end of that move: trimtab runs show foreign{allow}",
+            )

@@ -132,9 +132,9 @@ class ForeignWatch:
         self, state: ClusterState, ours: Collection[TopicPartition]
     ) -> tuple[ForeignMove, ...]:
         """Return others' moves with the progress that was seen of them."""
-        return tuple(self._told(move) for move in foreign_moves(state, ours))
+        return tuple(self._with_progress(move) for move in foreign_moves(state, ours))
 
-    def _told(self, move: ForeignMove) -> ForeignMove:
+    def _with_progress(self, move: ForeignMove) -> ForeignMove:
         track, since = self._last_bytes.get(move.key), self._since.get(move.key)
         if not track or since is None or self._last is None:
             return replace(move, since=since)

@@ -12,8 +12,17 @@ from core.cluster.configs import LOG_DIRS_RATE, ConfigSource, ConfigValue, Resou
 from core.cluster.kafka_errors import Fault, is_missing
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState
-from core.plan.throttle_lists import ALL, entries, joined
-from core.run.journal.throttle_values import LISTED, LISTS, RATES, Side, is_ours, own_list
+from core.plan.copies import Side
+from core.run.journal.throttle_values import (
+    ALL,
+    LISTED,
+    LISTS,
+    RATES,
+    entries,
+    is_ours,
+    joined,
+    own_list,
+)
 from core.run.reporting.runs import KnownRun
 from core.units import NO_LIMIT, format_rate
 
@@ -158,7 +167,7 @@ def _rates(
             (
                 run
                 for run in runs
-                for rate in run.state.rates.values()
+                for rate in run.state.throttles.rates.values()
                 if rate.broker == broker and rate.side.rate_config == name and is_ours(rate, answer)
             ),
             None,
@@ -220,7 +229,7 @@ def _lists(
             yield throttle(ALL, None, moving, "not ours; every replica of the topic")
             continue
         for run in runs:
-            intent = run.state.lists.get((resource.name, side))
+            intent = run.state.throttles.lists.get((resource.name, side))
             mine = there & set(intent.pairs) if intent else frozenset[str]()
             if mine:
                 there -= mine

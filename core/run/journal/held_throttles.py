@@ -12,10 +12,9 @@ from enum import Enum
 from typing import Any
 
 from core.cluster.configs import ConfigSource
-from core.run.journal.throttle_values import ListIntent, ListKey, RateIntent, Side
+from core.plan.copies import Side
+from core.run.journal.throttle_values import Key, ListIntent, ListKey, RateIntent
 
-Key = tuple[int, Side]
-"""A broker and side."""
 Pair = tuple[str, Side, str]
 """One `partition:broker` entry of ours in a topic's list."""
 
@@ -47,7 +46,7 @@ class BatchThrottles:
 class HeldThrottles:
     """The throttles of a run that it has not given back."""
 
-    throttles: dict[int, BatchThrottles] = field(default_factory=dict)
+    batches: dict[int, BatchThrottles] = field(default_factory=dict)
     lists: dict[ListKey, ListIntent] = field(default_factory=dict)
     """What of the topic lists is ours, and not given back yet."""
     rates: dict[Key, RateIntent] = field(default_factory=dict)
@@ -68,7 +67,7 @@ class HeldThrottles:
 
         Those that wait are not listed: a follower of theirs that returns would be held back.
         """
-        before = self.throttles.get(p["batch"])
+        before = self.batches.get(p["batch"])
         batch = BatchThrottles(
             tuple(ListIntent.from_json(entry) for entry in p["lists"]),
             tuple(RateIntent.from_json(entry) for entry in p["rates"]),
@@ -76,9 +75,9 @@ class HeldThrottles:
             earlier=(*before.earlier, *before.rates) if before else (),
             moves=tuple(p.get("moves", whole)),
         )
-        self.throttles[p["batch"]] = batch
+        self.batches[p["batch"]] = batch
         for intent in batch.lists:
-            key = intent.topic, intent.side
+            key = intent.key
             known = self.lists.get(key)
             self.lists[key] = known.joined(intent) if known else intent
             self.lists_due.add(key)
@@ -87,20 +86,16 @@ class HeldThrottles:
 
     def still_needed(self, batch: int) -> BatchThrottles:
         """Return a batch's throttles but for what was given back since they were intended."""
-        intended = self.throttles[batch]
+        intended = self.batches[batch]
         held = {key: frozenset(intent.pairs) for key, intent in self.lists.items()}
         return replace(
             intended,
             lists=tuple(
-                replace(i, pairs=tuple(pair for pair in i.pairs if pair in held[i.topic, i.side]))
+                replace(i, pairs=tuple(pair for pair in i.pairs if pair in held[i.key]))
                 for i in intended.lists
-                if (i.topic, i.side) in held
+                if i.key in held
             ),
-            rates=tuple(
-                self.rates[r.broker, r.side]
-                for r in intended.rates
-                if (r.broker, r.side) in self.rates
-            ),
+            rates=tuple(self.rates[r.key] for r in intended.rates if r.key in self.rates),
         )
 
     def throttles_are_set(self, p: Mapping[str, Any]) -> tuple[RateIntent, ...]:
@@ -108,13 +103,13 @@ class HeldThrottles:
 
         `late` are those of brokers that died meanwhile: they are due when these return.
         """
-        throttle = self.throttles[p["batch"]]
+        throttle = self.batches[p["batch"]]
         late = {(broker, Side(side)) for broker, side in p.get("late", ())}
         throttle.set = True
-        self.lists_due -= {(i.topic, i.side) for i in throttle.lists}
-        rates = tuple(r for r in throttle.rates if (r.broker, r.side) not in late)
+        self.lists_due -= {i.key for i in throttle.lists}
+        rates = tuple(r for r in throttle.rates if r.key not in late)
         for rate in rates:
-            self.rates_due.pop((rate.broker, rate.side), None)
+            self.rates_due.pop(rate.key, None)
         return rates
 
     def throttles_failed(self, p: Mapping[str, Any]) -> None:
@@ -126,7 +121,7 @@ class HeldThrottles:
 
     def intend_rates(self, p: Mapping[str, Any]) -> None:
         late = tuple(RateIntent.from_json(entry) for entry in p["rates"])
-        self.throttles[p["batch"]].late += late
+        self.batches[p["batch"]].late += late
         self._due(late)
 
     def change_rates(self, wanted: Iterable[tuple[Key, int]]) -> None:
@@ -239,8 +234,8 @@ class HeldThrottles:
 
     def _due(self, rates: Iterable[RateIntent]) -> None:
         for rate in rates:
-            self.rates[rate.broker, rate.side] = rate
+            self.rates[rate.key] = rate
             if rate.rate_bytes_per_s is not None:
-                self.rates_due[rate.broker, rate.side] = rate
+                self.rates_due[rate.key] = rate
             else:
-                self.rates_due.pop((rate.broker, rate.side), None)
+                self.rates_due.pop(rate.key, None)

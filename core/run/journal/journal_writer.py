@@ -10,7 +10,7 @@ from typing import Any
 from core.clock import Clock
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold, fold_record
 from core.run.journal.requests import refusal
 
 FREE = 3
@@ -35,17 +35,29 @@ class RunRecorder:
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self.journal, self._clock = journal, clock
-        self.state = RunState.fold(journal.records())
+        self.state = fold(journal.records())
         self.newest_sample: dict[str, Any] | None = None
         self._reasons: dict[str, _Reason] = {}
         self._present = "", 0.0
+        self._intended: dict[Kind, object] = {}
 
     def now(self) -> datetime:
         return self._clock.now()
 
     def write(self, what: Kind, /, **payload: Any) -> None:
         """Write a record, on disk as this returns, and fold it in."""
-        self.state.apply(self.journal.write(self._clock.now(), what, payload))
+        fold_record(self.state, self.journal.write(self._clock.now(), what, payload))
+
+    def intend_once(self, kind: Kind, **payload: Any) -> None:
+        """Write an intent, unless it is the last of its kind over again and came to nothing."""
+        if self._intended.get(kind) != payload:
+            self.write(kind, **payload)
+        self._intended[kind] = payload
+
+    def record_outcome(self, kind: Kind, **payload: Any) -> None:
+        """Write what came of an intent, or what makes a new one of it."""
+        self.write(kind, **payload)
+        self._intended.clear()
 
     def note_waiting(self, why: str) -> None:
         """Write for what the run waits, "" for nothing, unless the last such record says so.

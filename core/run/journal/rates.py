@@ -6,16 +6,16 @@ from the journal; `core.run.throttles.adaptive_rate` says what to change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from core.errors import UsageError
-from core.run.journal.throttle_values import Side
+from core.plan.copies import Side
+from core.run.journal.move_state import RunMove
+from core.run.journal.throttle_values import Key, arriving_sides
 from core.units import UNLIMITED, format_rate
-
-Key = tuple[int, Side]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ class SideRate:
 class RateControl:
     """What is asked of a run's rates, and what is in force: plain data, folded from the journal.
 
-    `rate_bytes_per_s` holds while `bounds` is None, but for the sides in `apart`, which need less
-    as long as the plan stays what it was. `rates` are ours, and lower ones of somebody
-    else's that were kept: a still lower one takes their place, until it is put back.
+    `rate_bytes_per_s` holds while `bounds` is None, but for those in `per_side_rates`, which need
+    less as long as the plan stays what it was. `rates` are ours, and lower ones of somebody else's
+    that were kept: a still lower one takes their place, until it is put back.
     """
 
     rate_bytes_per_s: int
@@ -191,3 +191,46 @@ class RateControl:
         """Take in that these rates are the cluster's own again."""
         gone = set(keys)
         return replace(self, rates={k: rate for k, rate in self.rates.items() if k not in gone})
+
+
+RateOf = Callable[[Key], int]
+"""The rate of a broker and side that is in force, bytes/s or UNLIMITED."""
+
+
+@dataclass(slots=True)
+class Backlog:
+    """Bytes that are to come, by broker and side, each as of the moment it was last settled."""
+
+    left: dict[Key, tuple[float, datetime]] = field(default_factory=dict)
+
+    def left_bytes(self, key: Key, rate_bytes_per_s: int, now: datetime) -> float:
+        """Return what is left of one side at `now`, at the rate that has been in force since."""
+        size, at = self.left.get(key, (0.0, now))
+        if rate_bytes_per_s == UNLIMITED:
+            return 0.0
+        return max(0.0, size - rate_bytes_per_s * max(0.0, (now - at).total_seconds()))
+
+    def settle(self, rate_of: RateOf, at: datetime) -> None:
+        """Take in that rates change at `at`: up to then those of `rate_of` have been in force."""
+        left = {key: self.left_bytes(key, rate_of(key), at) for key in self.left}
+        self.left = {key: (size, at) for key, size in left.items() if size}
+
+    def add(self, m: RunMove, rate_of: RateOf, at: datetime) -> None:
+        """Take in that a move is submitted."""
+        for key, size in copied_sides(m):
+            self.left[key] = self.left_bytes(key, rate_of(key), at) + size, at
+
+    def remove(self, m: RunMove, rate_of: RateOf, at: datetime) -> None:
+        """Take in that the rest of a move never comes, as far as that can be told."""
+        for key, size in copied_sides(m):
+            self.left[key] = max(0.0, self.left_bytes(key, rate_of(key), at) - size), at
+
+
+def copied_sides(m: RunMove) -> Iterator[tuple[Key, int]]:
+    """Yield which brokers and sides copy for a move, and how much, as far as that is known."""
+    size, move = m.size_bytes or 0, m.move
+    if move.adding:
+        leader = next(iter(move.before), -1) if m.leader is None else m.leader
+        yield (leader, Side.LEADER), size * len(move.adding)
+    for key in arriving_sides(move):
+        yield key, size

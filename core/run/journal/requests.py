@@ -8,18 +8,14 @@ meanwhile changes nothing. What a journal holds as taken up is taken in as it wa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from core.run.journal.move_state import MoveRequest, Phase, Role, RunMove
 from core.run.journal.rates import RateBounds
+from core.run.journal.run_state import RunState
 from core.units import UNLIMITED
 
-if TYPE_CHECKING:
-    from core.run.journal.replay import RunState
-
-KINDS = frozenset(
-    ("cancel", "pause", "resume", "throttle", "skip", "retry", "retarget", "rollback")
-)
+KINDS = ("cancel", "pause", "resume", "throttle", "skip", "retry", "retarget", "rollback")
 AFTER_CANCEL = frozenset(("cancel", "resume", "rollback"))
 """All that a run takes up once it is being cancelled as a whole."""
 OF_MOVES = frozenset(("skip", "retry", "retarget"))
@@ -30,11 +26,18 @@ def refusal(run: RunState, kind: str, p: Mapping[str, Any]) -> str:
     wrong = _senseless(run, kind, p)
     if wrong:
         return wrong
-    if run.cancel_requested and kind not in AFTER_CANCEL:
-        return "the run is being cancelled: it is asked for nothing else"
+    rolling_back = run.rollback_requested or run.rolling_back
+    undoes = undone_by(run, kind, cancelling=run.cancel_requested, rolling_back=rolling_back)
+    return f"the run {undoes}" if undoes else ""
+
+
+def undone_by(run: RunState, kind: str, *, cancelling: bool, rolling_back: bool) -> str:
+    """Return what a request would undo, as the end of a sentence about the run, or ""."""
+    if cancelling and kind not in AFTER_CANCEL:
+        return "is being cancelled: it is asked for nothing else"
     back = run.rolling_back and kind == "retry"  # of moves back
-    if kind in OF_MOVES and (run.rollback_requested or run.rolling_back) and not back:
-        return "the run is being rolled back: its moves stay as they are"
+    if rolling_back and kind in OF_MOVES and not back:
+        return "is being rolled back: its moves stay as they are"
     return ""
 
 
@@ -116,7 +119,7 @@ def take(run: RunState, kind: str, p: Mapping[str, Any]) -> None:
             run.paused = True
         case "resume":
             run.paused, run.removals = False, 0
-            run.mends.clear()
+            run.throttles.mends.clear()
         case "throttle":
             run.limit_late |= run.rate_bytes_per_s == UNLIMITED
             run.rate_bytes_per_s = run.rate_control.rate_bytes_per_s

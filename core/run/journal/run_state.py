@@ -5,7 +5,7 @@ Only `core.run.journal.replay` changes it, record by record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,18 +13,18 @@ from typing import Any
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
 from core.plan.plan import Plan
-from core.run.journal.backlog import Backlog
-from core.run.journal.held_throttles import HeldThrottles, Key
+from core.run.journal.held_throttles import HeldThrottles
 from core.run.journal.move_state import Outcome, Phase, RunMove
 from core.run.journal.produce_latency import BaselineMeasurement
-from core.run.journal.rates import RateControl
+from core.run.journal.rates import Backlog, RateControl
 from core.run.journal.retention import Retention
+from core.run.journal.throttle_values import Key
 from core.units import UNLIMITED
 
 
 @dataclass(slots=True, kw_only=True)
-class Known(HeldThrottles):
-    """Everything the records say, in the shape that decisions and screens need."""
+class RunState:
+    """Everything the records say of one run, in the shape that decisions and screens need."""
 
     run_id: str
     cluster_id: str
@@ -49,6 +49,7 @@ class Known(HeldThrottles):
     start_at: datetime | None = None
     elect: bool = False
     rate_control: RateControl
+    throttles: HeldThrottles = field(default_factory=HeldThrottles)
     retention: Retention | None = None
     measured: BaselineMeasurement | None = None
     """What producers waited before an adaptive run; None until that has been measured."""
@@ -113,6 +114,25 @@ class Known(HeldThrottles):
     def batch(self, number: int) -> list[int]:
         """Return the indices of batch `number`'s moves, counted from 0."""
         return [index for index, m in enumerate(self.moves) if m.batch == number]
+
+    def place_last(self, indices: Iterable[int]) -> None:
+        """Queue moves again, after all others: in the last batch, while it is open, or new ones.
+
+        Batches that were asked for, for what each may copy at once, stay apart.
+        """
+        origins = {i: self._origin(self.moves[i].batch) for i in indices}
+        last = self.batches - 1
+        taken = len(self.batch(last))
+        for index, origin in sorted(origins.items(), key=lambda item: item[1]):
+            open_ = self.late.get(last) == origin and last not in self.throttles.batches
+            if not open_ or taken >= self.batch_size:
+                last, taken = last + 1, 0
+                self.late[last] = origin
+            self.moves[index].requeue(last)
+            taken += 1
+
+    def _origin(self, batch: int) -> int:
+        return self.late.get(batch, batch) if self.explicit else 0
 
     @property
     def begun(self) -> bool:
@@ -180,10 +200,10 @@ class Known(HeldThrottles):
                 else max(held.rate_bytes_per_s, least)
             )
         else:
-            most = self.max_rate_of(key) if key in self.rates else None
+            most = self.max_rate_of(key) if key in self.throttles.rates else None
             now = asked if most is None else most
         return asked if now == UNLIMITED else now if asked == UNLIMITED else min(now, asked)
 
     def max_rate_of(self, key: Key) -> int | None:
         """Return somebody else's rate, which ours never exceeds; None for none, or overridden."""
-        return None if self.override_rates else self.rates[key].found_bytes_per_s
+        return None if self.override_rates else self.throttles.rates[key].found_bytes_per_s

@@ -1,13 +1,12 @@
-"""Replication throttles of a run: what a list and a rate of ours are, and what shows of them.
+"""Replication throttles as values: topics' lists, brokers' rates, and what a run intends of both.
 
-What to set is `intents`' to say, how it goes again `putting_back`'s (rules: docs/runs.md).
+A list is one topic config with entries `partition:broker`, or `*` for all (docs/runs.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any
 
 from core.cluster.configs import (
@@ -22,36 +21,53 @@ from core.cluster.configs import (
     ResourceKind,
 )
 from core.cluster.kafka_errors import Fault
-from core.plan.throttle_lists import entries
+from core.plan.copies import Side
+from core.plan.plan import Move
 from core.units import NO_LIMIT
+
+ALL = "*"
+
+
+def entries(value: str | None) -> frozenset[str]:
+    """Return the entries of a list config as a broker returned it; unset and empty have none."""
+    return frozenset(part for entry in (value or "").split(",") if (part := entry.strip()))
+
+
+def missing(wanted: Set[str], existing: str | None) -> tuple[str, ...]:
+    """Return the entries to append so that all `wanted` count, in order; none beside a `*`.
+
+    What is there already is somebody else's, and not to be subtracted later.
+    """
+    there = entries(existing)
+    return () if ALL in there else tuple(sorted(wanted - there, key=_by_number))
+
+
+def joined(wanted: Iterable[str]) -> str:
+    """Return entries as a config value, by partition and broker."""
+    return ",".join(sorted(wanted, key=_by_number))
+
+
+def _by_number(entry: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in entry.split(":"))
+
 
 Configs = Mapping[Resource, Mapping[str, ConfigValue] | Fault]
 
 
-class Side(Enum):
-    """What a broker limits: what it sends, what it receives, what it copies between log dirs."""
-
-    LEADER = "leader"
-    FOLLOWER = "follower"
-    LOG_DIRS = "log-dirs"
-
-    @property
-    def list_config(self) -> str:
-        """Return the topic list of a side that has one: log dirs are limited as a whole."""
-        return LEADER_LIST if self is Side.LEADER else FOLLOWER_LIST
-
-    @property
-    def rate_config(self) -> str:
-        return _RATE_OF[self]
-
-
+Key = tuple[int, Side]
+"""A broker and side."""
 ListKey = tuple[str, Side]
 """A topic and side."""
 LISTS = (LEADER_LIST, FOLLOWER_LIST)
 LISTED = (Side.LEADER, Side.FOLLOWER)
 """The sides that limit what topic lists name."""
 RATES = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)
-_RATE_OF = dict(zip(Side, RATES, strict=True))
+
+
+def arriving_sides(move: Move) -> tuple[Key, ...]:
+    """Return on which side each of `move.receiving` is limited."""
+    adding = [(broker, Side.FOLLOWER) for broker in move.adding]
+    return (*adding, *((broker, Side.LOG_DIRS) for broker in move.dir_moves))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +79,10 @@ class ListIntent:
     prior: str | None
     """The topic's own value before us, "" when set to nothing, None when unset."""
     pairs: tuple[str, ...]
+
+    @property
+    def key(self) -> ListKey:
+        return self.topic, self.side
 
     def joined(self, later: ListIntent) -> ListIntent:
         """Return this intent with a later batch's pairs; how it was found stays the first."""
@@ -99,6 +119,10 @@ class RateIntent:
     """Other rates of ours that may be in force, while one is changed."""
     ours: RateIntent | None = None
     """What was ours until somebody changed it: where its rate shows again, it is ours again."""
+
+    @property
+    def key(self) -> Key:
+        return self.broker, self.side
 
     @property
     def dynamic(self) -> bool:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.cluster.configs import ConfigSource
+from core.plan.copies import Side
 from core.run.journal.records import Kind, Record
-from core.run.journal.replay import RunState
 from core.run.journal.retention import RETENTION
-from core.run.journal.throttle_values import LISTED, LISTS, RATES, Side
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import LISTED, LISTS, RATES
 from core.units import NO_LIMIT, format_duration, format_rate
 
 SHOWN_PAIRS = 4
@@ -112,10 +113,10 @@ def changes(records: Iterable[Record], run: RunState) -> tuple[ChangedConfig, ..
     found: dict[tuple[str, str, str], ChangedConfig] = {}
     for record in records:
         _take(found, record)
-    for (broker, side), rate in run.rates.items():
+    for (broker, side), rate in run.throttles.rates.items():
         if rate.rate_bytes_per_s is not None:
             found["broker", str(broker), side.rate_config].after = "held"
-    for topic, side in run.lists:
+    for topic, side in run.throttles.lists:
         found["topic", topic, side.list_config].after = "held"
     return tuple(sorted(found.values(), key=_by_name))
 

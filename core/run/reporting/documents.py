@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from core.run.journal.records import Kind, Record
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.reporting.config_changes import changes
 from core.run.reporting.runs import RunReading, read_journal
 from core.run.reporting.views import Leftovers, RunStatus, RunSummary, RunView
@@ -189,71 +189,53 @@ def _before_the_end(events: list[Event]) -> int:
 
 def of_record(record: Record, run: RunState) -> Iterator[Event]:
     """Yield what one record says to somebody who follows the run."""
+    for event, more in _events(record, run):
+        yield {"at": format_time(record.at), "run": run.run_id, "event": event, **more}
+
+
+def _events(record: Record, run: RunState) -> Iterator[tuple[str, dict[str, Any]]]:
     p = record.payload
     match record.kind:
         case Kind.STARTED:
-            yield _event(
-                record,
-                run,
+            yield (
                 "started",
-                pid=p["pid"],
-                cluster_id=run.cluster_id,
-                moves=len(run.moves),
-                rate_bytes_per_s=run.rate_bytes_per_s,
-                estimated_seconds=_estimated(run.estimate),
+                {
+                    "pid": p["pid"],
+                    "cluster_id": run.cluster_id,
+                    "moves": len(run.moves),
+                    "rate_bytes_per_s": run.rate_bytes_per_s,
+                    "estimated_seconds": run.estimate.get("seconds") if run.estimate else None,
+                },
             )
         case Kind.THROTTLE_SET:
-            batch = run.throttles[p["batch"]]
-            yield _event(
-                record,
-                run,
-                "throttled",
-                batch=p["batch"] + 1,
-                lists=[i.to_json() for i in batch.lists],
-                rates=[r.to_json() for r in batch.rates],
-            )
+            batch = run.throttles.batches[p["batch"]]
+            lists, rates = [i.to_json() for i in batch.lists], [r.to_json() for r in batch.rates]
+            yield "throttled", {"batch": p["batch"] + 1, "lists": lists, "rates": rates}
         case Kind.RATE_SET:
-            late = run.throttles[p["batch"]].late
-            yield _event(
-                record,
-                run,
-                "throttled",
-                batch=p["batch"] + 1,
-                lists=[],
-                rates=[r.to_json() for r in late if [r.broker, r.side.value] in p["rates"]],
-            )
+            late = run.throttles.batches[p["batch"]].late
+            rates = [r.to_json() for r in late if [r.broker, r.side.value] in p["rates"]]
+            yield "throttled", {"batch": p["batch"] + 1, "lists": [], "rates": rates}
         case Kind.SUBMITTED if p["moves"]:
-            yield _event(
-                record,
-                run,
-                "submitted",
-                batch=p["batch"] + 1,
-                batches=run.batches,
-                partitions=[_partition(run, i) for i in p["moves"]],
-            )
+            partitions = [_partition(run, i) for i in p["moves"]]
+            batch_of = {"batch": p["batch"] + 1, "batches": run.batches}
+            yield "submitted", {**batch_of, "partitions": partitions}
         case Kind.MOVED:
             for entry in p["moves"]:
-                yield _event(
-                    record,
-                    run,
-                    "moved",
-                    **_partition(run, entry["index"]),
-                    outcome=entry["phase"],
-                    why=entry["why"] or None,
-                )
+                became = {"outcome": entry["phase"], "why": entry["why"] or None}
+                yield "moved", {**_partition(run, entry["index"]), **became}
         case Kind.PAIRS_REMOVED:
             lists = [{"topic": t, "side": s, "pairs": pairs} for t, s, pairs in p["lists"]]
-            yield _event(record, run, "restored", lists=lists)
+            yield "restored", {"lists": lists}
         case Kind.RATE_RESTORED:
-            yield _event(record, run, "restored", rates=list(p["rates"]))
+            yield "restored", {"rates": list(p["rates"])}
         case Kind.WAITING if p["why"]:
-            yield _event(record, run, "waiting", why=p["why"])
+            yield "waiting", {"why": p["why"]}
         case Kind.POSTPONED:
-            yield _event(record, run, "waiting", why=p["why"])
+            yield "waiting", {"why": p["why"]}
         case Kind.THROTTLE_FAILED:
-            yield _event(record, run, "waiting", why=f"{p['why']}; what was set is taken back")
+            yield "waiting", {"why": f"{p['why']}; what was set is taken back"}
         case Kind.REQUEST:
-            yield _event(record, run, "request", request=p["kind"], who=p["who"], host=p["host"])
+            yield "request", {"request": p["kind"], "who": p["who"], "host": p["host"]}
 
 
 def progress(view: RunView) -> Event:
@@ -289,14 +271,6 @@ def end(view: RunView) -> Event:
     return event | ({"left": left(view.leftovers)} if view.leftovers else {})
 
 
-def _event(record: Record, run: RunState, event: str, **more: Any) -> Event:
-    return {"at": format_time(record.at), "run": run.run_id, "event": event, **more}
-
-
 def _partition(run: RunState, index: int) -> dict[str, Any]:
     move = run.moves[index].move
     return {"topic": move.tp.topic, "partition": move.tp.partition, "replicas": list(move.after)}
-
-
-def _estimated(estimate: Mapping[str, Any] | None) -> float | None:
-    return estimate.get("seconds") if estimate else None

@@ -3,17 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from core.cluster.balancers import editor_in_words, editor_remedy
 from core.cluster.probe.produce_latency import TOPIC_PREFIX
 from core.run.journal.move_state import Outcome, Phase
-from core.run.journal.records import Kind, Record
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import RateIntent, Side
-from core.run.reporting.request_words import ends_a_pause, request_words
-from core.run.reporting.views import Level, RunEvent
+from core.run.journal.records import Kind, Record, Request
+from core.run.journal.requests import unreadable
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import RateIntent
+from core.run.reporting.views import Level, RunEvent, RunRequest
 from core.units import counted, format_bytes, format_duration, format_rate
+
+NAMED = 3
+
+
+def run_requests(
+    records: Iterable[Record], pending: Iterable[Request], run: RunState
+) -> tuple[RunRequest, ...]:
+    """Return what was asked, oldest first; `pending` are those that no record tells of yet."""
+    taken = [
+        _request(record.at, record.payload["kind"], record.payload, run, taken=True)
+        for record in records
+        if record.kind is Kind.REQUEST
+    ]
+    return (*taken, *(_request(r.at, r.kind, r.payload, run, taken=False) for r in pending))
+
+
+def ends_a_pause(payload: Mapping[str, Any]) -> bool:
+    """Return whether a paused run that is asked for this is paused no longer."""
+    match payload["kind"]:
+        case "resume" | "rollback":
+            return True
+        case "cancel":
+            return payload.get("moves") is None
+        case _:
+            return False
+
+
+def request_words(kind: str, payload: Mapping[str, Any], run: RunState) -> str:
+    """Return a request in words, like `cancel orders-3` or `throttle 50 MB/s`."""
+    if unreadable(kind, payload):
+        return kind
+    named = payload.get("moves")
+    match kind:
+        case "pause":
+            return "pause, and hold what is in flight" if payload.get("floor") else "pause"
+        case "cancel":
+            return "cancel the run" if named is None else f"cancel {_named_moves(named, run)}"
+        case "skip" | "retry":
+            return f"{kind} {_named_moves(named or (), run)}"
+        case "retarget":
+            after = ",".join(map(str, payload.get("after", ())))
+            despite = f" (despite {', '.join(ids)})" if (ids := payload.get("allow")) else ""
+            return f"retarget {_named_moves([payload.get('move')], run)} to {after}{despite}"
+        case "throttle":
+            bounds = payload.get("auto")
+            if bounds:
+                least, most = bounds["least_bytes_per_s"], bounds["most_bytes_per_s"]
+                return f"throttle auto, {format_rate(least)} – {format_rate(most)}"
+            return f"throttle {format_rate(payload.get('rate_bytes_per_s'))}"
+        case "rollback":
+            return "roll back"
+        case _:
+            return kind
+
+
+def _request(
+    at: datetime, kind: str, payload: Mapping[str, Any], run: RunState, *, taken: bool
+) -> RunRequest:
+    return RunRequest(
+        at,
+        kind,
+        request_words(kind, payload, run),
+        f"{payload.get('who', '?')} on {payload.get('host', '?')}",
+        taken,
+        payload.get("refused") or "",
+    )
+
 
 PAUSED = "paused, as asked"
 
@@ -71,7 +139,7 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
                 topic = f"{TOPIC_PREFIX}{run.run_id}"
                 yield f"measured by a topic of its own, deleted at the end: {topic}", Level.INFO
         case Kind.THROTTLE_SET:
-            yield throttled(run, p["batch"]), Level.INFO
+            yield _throttled(run, p["batch"]), Level.INFO
         case Kind.RATE_SET:
             back = _brokers(broker for broker, _ in p["rates"])
             yield f"throttles set and read back on what has returned: {back}", Level.INFO
@@ -79,14 +147,15 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
             yield f"{p['why']}; what was set is taken back", Level.ACT
         case Kind.POSTPONED:
             yield (
-                f"put off until the others are done: {named_moves(p['moves'], run)}",
+                f"put off until the others are done: {_named_moves(p['moves'], run)}",
                 Level.LOOK,
             )
         case Kind.SUBMITTED if p["moves"]:
             batch = f"batch {p['batch'] + 1} of {run.batches}"
             yield f"{batch} submitted: {counted(len(p['moves']), 'partition')}", Level.INFO
         case Kind.DIRS_MOVED if p["replicas"]:
-            yield f"copies between log dirs begin: {_dirs(p['replicas'], run)}", Level.INFO
+            copies = [f"{run.moves[i].move.tp} on broker {b} to {d}" for i, b, d in p["replicas"]]
+            yield f"copies between log dirs begin: {_named(copies)}", Level.INFO
         case Kind.MOVED:
             yield from _moved(p, run)
         case Kind.RATE_RESTORED:
@@ -102,21 +171,40 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
             yield _not_changed(p), Level.LOOK
         case Kind.PAIRS_TAKING:
             yield p["why"], Level.LOOK
-        case (
-            Kind.DISTURBED
-            | Kind.PAIRS_PUT
-            | Kind.MOVES_ADDED
-            | Kind.RETENTION_LOWERING
-            | Kind.RETENTION_LOWERED
-            | Kind.RETENTION_AWAITED
-            | Kind.RETENTION_RESTORED
-            | Kind.ELECTED
-        ):
-            yield from happenings(record, run)
+        case Kind.DISTURBED:
+            yield from _disturbed(p)
+        case Kind.PAIRS_PUT:
+            topics = _named([topic for topic, _, _ in p["lists"]])
+            yield f"throttle list of {topics} is whole again", Level.INFO
+        case Kind.MOVES_ADDED:
+            yield from _added(p, run)
+        case Kind.RETENTION_LOWERED if run.retention is not None:
+            if p["topics"]:
+                lowered = format_duration(run.retention.ms / 1000)
+                yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
+            yield from _refused(p)
+        case Kind.RETENTION_LOWERING:
+            yield from _refused(p)
+        case Kind.RETENTION_AWAITED if p["of"]:
+            before, after = (p.get(f"{when}_bytes", 0) for when in ("before", "after"))
+            saved = f": {format_bytes(after)} to copy, not {format_bytes(before)}" * (
+                after < before
+            )
+            yield f"logs of {p['moved']} of {p['of']} partitions are shorter{saved}", Level.INFO
+        case Kind.RETENTION_RESTORED:
+            changed = [topic for topic, how in p["topics"].items() if how == "changed"]
+            as_before = ("set", "unset", "found")
+            restored_topics = [topic for topic, how in p["topics"].items() if how in as_before]
+            if restored_topics:
+                yield f"retention of {_named(restored_topics)} as before", Level.INFO
+            if changed:
+                yield f"retention of {_named(changed)}: changed by others, left so", Level.LOOK
+        case Kind.ELECTED if p["moves"]:
+            yield f"preferred leaders elected: {_named_moves(p['moves'], run)}", Level.INFO
         case Kind.CANCEL_SENT if p["moves"]:
-            yield f"cancelled in flight: {named_moves(p['moves'], run)}", Level.LOOK
+            yield f"cancelled in flight: {_named_moves(p['moves'], run)}", Level.LOOK
         case Kind.REORDERED:
-            yield f"original order submitted again: {named_moves(p['moves'], run)}", Level.INFO
+            yield f"original order submitted again: {_named_moves(p['moves'], run)}", Level.INFO
         case Kind.WAITING if p["why"]:
             yield p["why"], Level.LOOK
         case Kind.NOTIFIED if p["why"]:
@@ -150,16 +238,9 @@ def _moved(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
         yield f"no further batch starts: {p['stop']}", Level.ACT
 
 
-def _dirs(replicas: Iterable[list[Any]], run: RunState) -> str:
-    """Return replicas on their way to a log dir, the first few of them."""
-    words = [f"{run.moves[i].move.tp} on broker {b} to {path}" for i, b, path in replicas]
-    more = f" and {len(words) - 3} more" if len(words) > 3 else ""
-    return ", ".join(words[:3]) + more
-
-
-def throttled(run: RunState, batch: int) -> str:
+def _throttled(run: RunState, batch: int) -> str:
     """Return what throttles a batch set, and what was there before."""
-    rates = run.throttles[batch].rates
+    rates = run.throttles.batches[batch].rates
     if not rates:
         return "throttles as set before"
     found = [_found(r) for r in rates if r.prior is not None]
@@ -226,58 +307,6 @@ def _brokers(ids: Iterable[int]) -> str:
     return f"broker{'' if len(known) == 1 else 's'} {' '.join(map(str, known))}"
 
 
-_DOES = {
-    Side.LEADER: "sends",
-    Side.FOLLOWER: "receives",
-    Side.LOG_DIRS: "log dirs",
-}
-
-
-def side_word(side: Side) -> str:
-    """Return what a broker does on a side."""
-    return _DOES[side]
-
-
-NAMED = 3
-
-
-def happenings(record: Record, run: RunState) -> Iterator[tuple[str, Level]]:
-    """Yield the lines of one record."""
-    p = record.payload
-    match record.kind:
-        case Kind.DISTURBED:
-            yield from _disturbed(p)
-        case Kind.PAIRS_PUT:
-            topics = _named([topic for topic, _, _ in p["lists"]])
-            yield f"throttle list of {topics} is whole again", Level.INFO
-        case Kind.MOVES_ADDED:
-            yield from _added(p, run)
-        case Kind.RETENTION_LOWERED if run.retention is not None:
-            if p["topics"]:
-                lowered = format_duration(run.retention.ms / 1000)
-                yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
-            yield from _refused(p)
-        case Kind.RETENTION_LOWERING:
-            yield from _refused(p)
-        case Kind.RETENTION_AWAITED if p["of"]:
-            before, after = (p.get(f"{when}_bytes", 0) for when in ("before", "after"))
-            saved = f": {format_bytes(after)} to copy, not {format_bytes(before)}" * (
-                after < before
-            )
-            yield f"logs of {p['moved']} of {p['of']} partitions are shorter{saved}", Level.INFO
-        case Kind.RETENTION_RESTORED:
-            changed = [topic for topic, how in p["topics"].items() if how == "changed"]
-            back = [topic for topic, how in p["topics"].items() if how in ("set", "unset", "found")]
-            if back:
-                yield f"retention of {_named(back)} as before", Level.INFO
-            if changed:
-                yield f"retention of {_named(changed)}: changed by others, left so", Level.LOOK
-        case Kind.ELECTED if p["moves"]:
-            yield f"preferred leaders elected: {named_moves(p['moves'], run)}", Level.INFO
-        case _:
-            pass
-
-
 def _refused(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
     for topic, why in p.get("refused", {}).items():
         yield f"retention of {topic} stays as it is: {why}", Level.LOOK
@@ -318,9 +347,10 @@ def _added(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
         yield f"{run.moves[index].move.tp} does not go elsewhere: {why}", Level.ACT
 
 
-def named_moves(indices: Sequence[int], run: RunState) -> str:
-    """Return the partitions of moves, the first few by name."""
-    return _named([str(run.moves[i].move.tp) for i in indices])
+def _named_moves(indices: Iterable[Any], run: RunState) -> str:
+    """Return the partitions of moves, the first few by name; anybody may ask for one of none."""
+    known = range(len(run.moves))
+    return _named([str(run.moves[i].move.tp) if i in known else f"move {i}" for i in indices])
 
 
 def _named(names: Sequence[str]) -> str:

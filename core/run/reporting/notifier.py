@@ -28,7 +28,8 @@ from core.run.journal.journal import Journal
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.move_state import Phase
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
+from core.run.journal.run_state import RunState
 from core.run.reporting.rates import RATE_SECONDS
 from core.run.reporting.stuck_moves import is_held, waiting_their_turn
 from core.settings import NotifyBy
@@ -81,7 +82,7 @@ class Notifier:
         """Send how the run ended, and return when that is done or has taken too long."""
         if not (self._by.command or self._by.webhook):
             return
-        run = RunState.fold(journal.records())
+        run = fold(journal.records())
         at = run.ended_at or run.last_at or run.created_at
         died = run.ended is None
         why = run.crashed if died else run.ended_why

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from core.plan.copies import Side
 from core.plan.estimate.uncertainty import START_SECONDS
 from core.run.journal.move_state import Outcome, Phase, RunMove
 from core.run.journal.records import Kind, Record, Request, Sample
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
-from core.run.reporting.event_text import story
+from core.run.journal.replay import fold
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import Key
+from core.run.reporting.event_text import run_requests, story
 from core.run.reporting.rates import (
     RecentRate,
     SamplePoint,
@@ -29,7 +31,6 @@ from core.run.reporting.rates import (
     slowest_seconds,
     tracks,
 )
-from core.run.reporting.request_words import run_requests
 from core.run.reporting.stuck_moves import QuotaTurns, is_held, never_sides, slowed, stuck
 from core.run.reporting.time_left import TimeLeft, time_left
 from core.run.reporting.views import (
@@ -61,7 +62,7 @@ def run_view(
 
     `pending` are requests that it has not taken up yet.
     """
-    run = run or RunState.fold(records)
+    run = run or fold(records)
     tracked = tracks(samples)
     working = at_work(records, samples)
     recent_rate = recent(working, _counted(run, tracked))
@@ -246,8 +247,8 @@ def leftovers(run: RunState) -> Leftovers:
             for i in run.in_flight
             for broker in run.moves[i].move.target_log_dirs
         ),
-        lists=tuple((i.topic, i.side.value, i.pairs) for i in run.lists.values()),
-        rates=tuple(r for r in run.rates.values() if r.rate_bytes_per_s is not None),
+        lists=tuple((i.topic, i.side.value, i.pairs) for i in run.throttles.lists.values()),
+        rates=tuple(r for r in run.throttles.rates.values() if r.rate_bytes_per_s is not None),
         retention=tuple(_lowered(run)),
     )
 
@@ -321,7 +322,7 @@ def _move(
     track: list[SamplePoint] | None,
     ailing: tuple[frozenset[int], Mapping[int, str]],
     recent_rate: RecentRate,
-    never: Mapping[tuple[int, Side], str],
+    never: Mapping[Key, str],
     turns: QuotaTurns,
     model: TimeLeft | None,
 ) -> MoveProgress:

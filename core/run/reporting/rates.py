@@ -9,19 +9,19 @@ from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-from core.plan.plan import Move
+from core.plan.copies import Side
 from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.records import Kind, Record, Sample
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
-from core.run.reporting.event_text import side_word
-from core.run.reporting.request_words import ends_a_pause
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import Key, arriving_sides
+from core.run.reporting.event_text import ends_a_pause
 from core.run.reporting.views import DUE, IN_FLIGHT, BrokerProgress, MoveProgress, MoveStatus
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import format_rate
 
 RATE_SECONDS = 12.0
 """Rates *now* are over one quota window: within it a throttled copy stalls and bursts."""
+_SIDE_WORDS = {Side.LEADER: "sends", Side.FOLLOWER: "receives", Side.LOG_DIRS: "log dirs"}
 ARRIVING = (Side.FOLLOWER, Side.LOG_DIRS)
 """The sides on which copies arrive."""
 
@@ -89,15 +89,15 @@ class Passed(NamedTuple):
 
 def passed(
     run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], since: datetime
-) -> dict[tuple[int, Side], list[Passed]]:
+) -> dict[Key, list[Passed]]:
     """Return what each broker's side has copied since then, oldest first.
 
     What came of a move after its last sample has come by the time at which it was done.
     """
-    found: defaultdict[tuple[int, Side], list[Passed]] = defaultdict(list)
+    found: defaultdict[Key, list[Passed]] = defaultdict(list)
     for index, track in tracks.items():
         m = run.moves[index]
-        sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+        sides = arriving_sides(m.move)
         moments = [(p.at, p.leader, p.arrived) for p in track]
         if m.phase is Phase.DONE and m.ended_at is not None and track[-1].size_bytes is not None:
             whole = (track[-1].size_bytes,) * len(track[-1].arrived)
@@ -136,7 +136,7 @@ def left_seconds(elapsed: float, total_bytes: float, moved_bytes: float) -> floa
     return max(0.0, elapsed * (total_bytes - moved_bytes) / moved_bytes)
 
 
-def _arriving(m: MoveProgress) -> list[tuple[int, Side]]:
+def _arriving(m: MoveProgress) -> list[Key]:
     """Return the sides on which a move's copies arrive."""
     adding = [(b, Side.FOLLOWER) for b in m.after if b not in m.before]
     return [*adding, *((b, Side.LOG_DIRS) for b, _ in m.dir_moves)]
@@ -150,7 +150,7 @@ def min_seconds(
     A leader's quota lets a window's worth through at wire speed; an average of that is no promise.
     Only what arrives on the sides `on` counts.
     """
-    due: defaultdict[tuple[int, Side], float] = defaultdict(float)
+    due: defaultdict[Key, float] = defaultdict(float)
     for m in moves:
         if m.state in DUE and m.total_bytes:
             sides = _arriving(m)
@@ -190,9 +190,9 @@ def slowest_seconds(
     return max((due[b] / rate for b, rate in speed.items() if b not in unknown), default=0.0)
 
 
-def heading_for(run: RunState, key: tuple[int, Side]) -> int | None:
+def heading_for(run: RunState, key: Key) -> int | None:
     """Return the limit of a side once it is as asked: a pause ends, a raised rate has risen."""
-    held = run.rates.get(key)
+    held = run.throttles.rates.get(key)
     if held is None or held.rate_bytes_per_s is None:
         return held.limit_bytes_per_s if held else None
     rate_control, most = run.rate_control, run.max_rate_of(key)
@@ -228,9 +228,9 @@ def brokers_now(
 
     What is not known of one move counts for nothing; a side of which nothing is known has no rate.
     """
-    flows: dict[tuple[int, Side], float | None] = {}
+    flows: dict[Key, float | None] = {}
 
-    def flow(key: tuple[int, Side], rate: float | None) -> None:
+    def flow(key: Key, rate: float | None) -> None:
         known = flows.setdefault(key, None)
         flows[key] = known if rate is None else (known or 0.0) + rate
 
@@ -247,11 +247,10 @@ def brokers_now(
         ]
         whole = sum(came)
         sent = 0.0
-        for broker, part in zip(m.move.receiving, came, strict=True):
+        for key, part in zip(arriving_sides(m.move), came, strict=True):
             share = part / whole if whole > 0 else 1 / len(came)
-            side = arriving_side(m.move, broker)
-            flow((broker, side), None if rate is None else rate * share)
-            sent += share if side is Side.FOLLOWER else 0.0
+            flow(key, None if rate is None else rate * share)
+            sent += share if key[1] is Side.FOLLOWER else 0.0
         if m.move.moves_data and newest.leader is not None and newest.leader >= 0:
             flow((newest.leader, Side.LEADER), None if rate is None else rate * sent)
     rows = [
@@ -261,17 +260,10 @@ def brokers_now(
     return tuple(sorted(rows, key=lambda row: (-(row.bytes_per_s or 0.0), row.broker, row.side)))
 
 
-def arriving_side(move: Move, broker: int) -> Side:
-    """Return the side on which a receiving broker is limited."""
-    return Side.FOLLOWER if broker in move.adding else Side.LOG_DIRS
-
-
-def _averages(
-    run: RunState, tracks: Mapping[int, list[SamplePoint]]
-) -> dict[tuple[int, Side], float]:
+def _averages(run: RunState, tracks: Mapping[int, list[SamplePoint]]) -> dict[Key, float]:
     """Return bytes/s of each broker and side since the first move in which it has that part."""
-    came: defaultdict[tuple[int, Side], float] = defaultdict(float)
-    begun: dict[tuple[int, Side], datetime] = {}
+    came: defaultdict[Key, float] = defaultdict(float)
+    begun: dict[Key, datetime] = {}
     newest = max((track[-1].at for track in tracks.values()), default=None)
     for index, m in enumerate(run.moves):
         if m.submitted_at is None or not m.move.receiving:
@@ -281,10 +273,8 @@ def _averages(
             arrived: tuple[int | None, ...] = (m.size_bytes,) * len(m.move.receiving)
         else:
             arrived = track[-1].arrived if track else ()
-        parts = [
-            ((broker, arriving_side(m.move, broker)), size or 0)
-            for broker, size in zip(m.move.receiving, arrived, strict=False)
-        ]
+        sizes = (size or 0 for size in arrived)
+        parts = list(zip(arriving_sides(m.move), sizes, strict=False))
         leader = track[-1].leader if track and m.phase is not Phase.DONE else m.move.before[0]
         if leader is not None and m.move.moves_data:
             came_over = sum(size for (_, side), size in parts if side is Side.FOLLOWER)
@@ -304,7 +294,7 @@ def _averages(
 def _broker(
     run: RunState, broker: int, side: Side, rate: float | None, down: frozenset[int]
 ) -> BrokerProgress:
-    intent = run.rates.get((broker, side))
+    intent = run.throttles.rates.get((broker, side))
     limit = intent.limit_bytes_per_s if intent else None
     why = ""
     if broker in down:
@@ -313,7 +303,7 @@ def _broker(
         why = f"foreign quota {format_rate(limit)}, kept"
     elif limit is not None and limit > FLOOR_BYTES_PER_S and (rate or 0.0) >= 0.95 * limit:
         why = "at its limit"
-    return BrokerProgress(broker, side_word(side), rate, limit, why)
+    return BrokerProgress(broker, _SIDE_WORDS[side], rate, limit, why)
 
 
 MIN_SECONDS = 5.0

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from core.run.journal.records import Record
 from core.run.reporting.config_changes import changes
 from core.run.reporting.runs import RunReading
-from core.run.reporting.views import Leftovers, MoveStatus, RunStatus, RunView
+from core.run.reporting.views import Leftovers, MoveProgress, MoveStatus, RunStatus, RunView
 from core.text.tables import markdown_cell, markdown_table
 from core.text.terminal import printable
 from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time
@@ -88,9 +88,8 @@ def report(look: RunReading) -> str:
     ]
     width = max((len(str(m.tp)) for m in view.moves[:_SHOWN]), default=0)
     for m in view.moves[:_SHOWN]:
-        size = f"{format_bytes(m.moved_bytes)} / {format_bytes(m.total_bytes)}"
-        way = f"{_brokers(m.before)} → {m.target_words}"
-        says = f"{m.state.value}{': ' if m.why else ''}{m.why}"
+        size, says = _size_and_state(m)
+        way = f"{_ids(m.before)} → {m.target_words}"
         lines.append(f"  {_MARKS[m.state]} {m.tp!s:<{width}}  {way}  {size}  {says}")
     if len(view.moves) > _SHOWN:
         lines.append(f"    and {len(view.moves) - _SHOWN} more (--json has all of them)")
@@ -139,10 +138,6 @@ def left_words(left: Leftovers) -> Iterator[str]:
         yield f"{r.side.value} throttle rate of broker {r.broker}: {rate}"
     for lowered in left.retention:
         yield f"retention of {lowered.topic}: {lowered.words}"
-
-
-def _brokers(replicas: tuple[int, ...]) -> str:
-    return ",".join(str(broker) for broker in replicas)
 
 
 MAX_ROWS = 500
@@ -205,8 +200,7 @@ def _done(view: RunView) -> Iterator[str]:
 
 def _moves(view: RunView) -> Iterator[Sequence[str]]:
     for m in view.moves[:MAX_ROWS]:
-        size = f"{format_bytes(m.moved_bytes)} / {format_bytes(m.total_bytes)}"
-        says = f"{m.state.value}{': ' if m.why else ''}{m.why}"
+        size, says = _size_and_state(m)
         yield str(m.tp), _ids(m.before), m.target_words, size, str(m.batch), says
     if len(view.moves) > MAX_ROWS:
         yield f"and {len(view.moves) - MAX_ROWS} more", "", "", "", "", ""
@@ -225,6 +219,11 @@ def _changed(look: RunReading) -> Iterable[str]:
 
 def _left(left: Leftovers) -> list[str]:
     return [f"- {markdown_cell(words)}" for words in left_words(left)] or ["Nothing."]
+
+
+def _size_and_state(m: MoveProgress) -> tuple[str, str]:
+    size = f"{format_bytes(m.moved_bytes)} / {format_bytes(m.total_bytes)}"
+    return size, f"{m.state.value}{': ' if m.why else ''}{m.why}"
 
 
 def _ids(replicas: Iterable[int]) -> str:

@@ -14,7 +14,7 @@ from core.plan.estimate.calibration import Lesson
 from core.plan.estimate.uncertainty import AROUND_RANGE, AROUND_SECONDS
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.units import UNLIMITED
 
 MIN_SECONDS = 20.0
@@ -53,7 +53,7 @@ def _is_plain(run: RunState) -> bool:
     """Return whether a run was carried out as it was estimated, alone and from beginning to end."""
     kept = any(
         rate.rate_bytes_per_s is None
-        for batch in run.throttles.values()
+        for batch in run.throttles.batches.values()
         for rate in (*batch.rates, *batch.late, *batch.earlier)
     )
     return (

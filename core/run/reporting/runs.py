@@ -20,7 +20,8 @@ from core.errors import IncompleteError, UsageError
 from core.plan.estimate.calibration import Calibration, Lesson, build_calibration
 from core.run.journal.journal import SUFFIX, Journal, JournalError, journal_path
 from core.run.journal.records import Kind, Record
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
+from core.run.journal.run_state import RunState
 from core.run.reporting import run_calibration as lessons
 from core.run.reporting.progress import run_view
 from core.run.reporting.run_calibration import lesson_of
@@ -165,11 +166,11 @@ def read_journal(cluster_id: str, run: str) -> RunReading:
     """Return one look at a run's journal; raises JournalError when it cannot be read."""
     path = journal_path(cluster_id, run)
     with Journal.open(path) as journal, _whole(path):
-        state = RunState.fold(records := journal.records())
+        state = fold(records := journal.records())
         living = state.ended is not None or _is_living(path, state)
         if not living:
             # It may have ended well since it was read; what a dead process wrote is final.
-            state = RunState.fold(records := journal.records())
+            state = fold(records := journal.records())
         samples, pending = journal.samples(), journal.requests(state.last_request)
         view = run_view(records, samples, living=living, run=state, pending=pending)
     return RunReading(view, records, state)

@@ -6,22 +6,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from core.plan.copies import PARTITION_FETCH_BYTES
+from core.plan.copies import PARTITION_FETCH_BYTES, Side
 from core.run.journal.move_state import RunMove
 from core.run.journal.records import Sample
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import Key, arriving_sides
 from core.run.reporting.rates import (
     RATE_SECONDS,
     Passed,
     SamplePoint,
-    arriving_side,
     heading_for,
     passed,
     size_changes,
     tracks,
 )
-from core.run.throttles.inflow import FLOOR_BYTES_PER_S, Key, growing_sides, never
+from core.run.throttles.inflow import FLOOR_BYTES_PER_S, growing_sides, never
 from core.units import format_rate
 
 STUCK_SECONDS = 30.0
@@ -64,7 +63,7 @@ class QuotaTurns:
             for key, growing in growing_sides(self._state, sizes, self._leaders()).items()
             if key[1] is Side.LEADER
         }
-        limits = {key: self._state.rates.get(key) for key in self._passed}
+        limits = {key: self._state.throttles.rates.get(key) for key in self._passed}
         self._busy = frozenset(
             key
             for key, rows in self._passed.items()
@@ -121,7 +120,7 @@ class QuotaTurns:
 
 def _sides(m: RunMove, newest: SamplePoint) -> list[Key]:
     """Return the sides whose limits hold for a move, its leader's first."""
-    sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+    sides = [*arriving_sides(m.move)]
     if newest.leader is not None and m.move.adding:
         sides.insert(0, (newest.leader, Side.LEADER))
     return sides
@@ -132,7 +131,7 @@ def stuck(
     track: list[SamplePoint] | None,
     down: frozenset[int],
     disks: Mapping[int, str],
-    never: Mapping[tuple[int, Side], str],
+    never: Mapping[Key, str],
     *,
     held: bool = False,
     turn: bool = False,
@@ -196,22 +195,21 @@ def waiting_their_turn(run: RunState, samples: Sequence[Sample]) -> frozenset[in
 
 def slowed(run: RunState, m: RunMove) -> str:
     """Return which lower quota of somebody else's slows a move; "" for none."""
-    for broker in m.move.receiving:
-        key = broker, arriving_side(m.move, broker)
-        limit = run.rates.get(key)
+    for key in arriving_sides(m.move):
+        limit = run.throttles.rates.get(key)
         if limit is not None and limit.is_theirs:
             rate = limit.limit_bytes_per_s
             if rate is not None and rate < run.requested_rate(key):
-                return f"b{broker} quota {format_rate(rate)}, not ours"
+                return f"b{key[0]} quota {format_rate(rate)}, not ours"
     return ""
 
 
 def is_held(run: RunState, m: RunMove) -> bool:
     """Return whether a move waits on the floor: as it was paused so, or is ahead of its rate."""
-    sides = [(broker, arriving_side(m.move, broker)) for broker in m.move.receiving]
+    sides = arriving_sides(m.move)
     if sides and all(side in run.held_back for side in sides):
         return True
-    held = [run.rates.get(side) for side in sides]
+    held = [run.throttles.rates.get(side) for side in sides]
     return (
         run.rate_control.floored
         and bool(held)
@@ -233,7 +231,7 @@ def never_sides(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]) -> d
             left[leaders.get(index, -1), Side.LEADER] += due
     found = {}
     for key, growing in growing_sides(run, sizes, leaders).items():
-        held = run.rates.get(key)
+        held = run.throttles.rates.get(key)
         rate = held.limit_bytes_per_s if held is not None else None
         if rate is not None and rate > FLOOR_BYTES_PER_S:
             asked = heading_for(run, key) or rate  # one that rises yet is not judged as it is

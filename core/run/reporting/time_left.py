@@ -17,16 +17,15 @@ from itertools import pairwise
 import numpy as np
 
 from core.plan.batch_schedule import CopyBatches
-from core.plan.copies import FETCH_WAIT_SECONDS, BrokerSide, Copy, Flow, wait_seconds
-from core.plan.copies import Side as CopySide
-from core.plan.estimate.fetch_simulation import Conditions, RunningCopies, simulate_copies
-from core.plan.estimate.fluid_model import share_fairly
+from core.plan.copies import FETCH_WAIT_SECONDS, BrokerSide, Copy, Flow, Side, wait_seconds
+from core.plan.estimate.fetch_simulation import RunningCopies, simulate_copies
+from core.plan.estimate.fluid_model import Conditions, share_fairly
 from core.plan.estimate.uncertainty import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
 from core.run.journal.move_state import MoveRequest, RunMove
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import Key
 from core.run.reporting.rates import SamplePoint, heading_for, passed, size_changes
-from core.run.throttles.inflow import Key, growth_bytes_per_s
+from core.run.throttles.inflow import growth_bytes_per_s
 
 EVENTS = 800
 """Fetches and waits that are played: the picture is made anew each second."""
@@ -57,7 +56,7 @@ class _Due:
 
     copies: list[Copy]
     indices: list[int]
-    flying: frozenset[int]
+    in_flight: frozenset[int]
 
 
 def time_left(
@@ -94,14 +93,14 @@ def time_left(
             frozenset(at for at, m in enumerate(moves) if m.long),
             run.max_extra_bytes,
         ),
-        RunningCopies(due.flying, min(0.0, since), _counted(run, tracks, now)),
+        RunningCopies(due.in_flight, min(0.0, since), _counted(run, tracks, now)),
         events=EVENTS,
         steps=STEPS,
     )
     if not all(map(math.isfinite, found.ends)):
         return None
     of: defaultdict[int, float] = defaultdict(float)
-    for at in due.flying:
+    for at in due.in_flight:
         of[due.indices[at]] = max(of[due.indices[at]], found.ends[at])
     return TimeLeft(max(found.ends) + END_SECONDS, dict(of))
 
@@ -110,7 +109,7 @@ def _due(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], now: dateti
     """Return what is still to be copied; None for nothing, or where a size is not known."""
     copies: list[Copy] = []
     indices: list[int] = []
-    flying: list[int] = []
+    in_flight: list[int] = []
     for index, m in enumerate(run.moves):
         if m.phase.ended or m.replaced or m.request is not MoveRequest.CONTINUE:
             continue
@@ -128,11 +127,11 @@ def _due(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], now: dateti
         followers = sum(one != leader for one in m.move.before)
         for broker in adding:
             if m.phase.in_flight:
-                flying.append(len(copies))
+                in_flight.append(len(copies))
             indices.append(index)
             left = max(0.0, size - (came.get(broker) or 0))
             copies.append(Copy(m.move.tp, leader, broker, left, grows, followers))
-    return _Due(copies, indices, frozenset(flying)) if copies else None
+    return _Due(copies, indices, frozenset(in_flight)) if copies else None
 
 
 def _size(m: RunMove, track: Sequence[SamplePoint], now: datetime) -> tuple[float, float | None]:
@@ -149,8 +148,8 @@ def _size(m: RunMove, track: Sequence[SamplePoint], now: datetime) -> tuple[floa
 def _limits(run: RunState, copies: Sequence[Copy]) -> dict[BrokerSide, float] | None:
     """Return the limit of each side that copies; None where one has none."""
     found: dict[BrokerSide, float] = {}
-    for side in {side for copy in copies for side in copy.sides}:
-        limit = _limit(run, (side.broker, Side(side.side.value)))
+    for side in {side for copy in copies for side in copy.flow.sides}:
+        limit = _limit(run, side)
         if limit is None:
             return None
         found[side] = limit
@@ -159,9 +158,9 @@ def _limits(run: RunState, copies: Sequence[Copy]) -> dict[BrokerSide, float] | 
 
 def _limit(run: RunState, key: Key) -> float | None:
     """Return the limit of a side once it is as asked, also of one that has no move yet."""
-    if key in run.rates:
+    if key in run.throttles.rates:
         return heading_for(run, key)
-    if not run.rates:
+    if not run.throttles.rates:
         return None
     return float(run.rate_control.per_side_rates.get(key, run.rate_control.first_bytes_per_s))
 
@@ -183,7 +182,7 @@ def _counted(
     """Return what each side has copied lately, as its quota has counted it: (when, bytes)."""
     since = now - timedelta(seconds=COUNTED_SECONDS)
     return {
-        BrokerSide(broker, CopySide(side.value)): [
+        BrokerSide(broker, side): [
             ((row.at - now).total_seconds(), float(row.bytes)) for row in rows if row.at <= now
         ]
         for (broker, side), rows in passed(run, tracks, since).items()
@@ -203,7 +202,7 @@ def _speed(
     """
     flows = _last_bytes(run, tracks, at_work)
     sides = {side for of in flows.values() for flow in of for side in _sides(flow)}
-    limits = {side: _limit(run, (side.broker, Side(side.side.value))) for side in sides}
+    limits = {side: _limit(run, side) for side in sides}
     if not flows or any(limit is None for limit in limits.values()):
         return 1.0
     given = {side: float(limit or 0.0) for side, limit in limits.items()}
@@ -257,8 +256,8 @@ def _last_bytes(
 
 
 def _sides(flow: Flow) -> tuple[BrokerSide, BrokerSide]:
-    leader = BrokerSide(flow.leader, CopySide.LEADER)
-    return leader, BrokerSide(flow.destination, CopySide.FOLLOWER)
+    leader = BrokerSide(flow.leader, Side.LEADER)
+    return leader, BrokerSide(flow.destination, Side.FOLLOWER)
 
 
 def _fair(flows: Mapping[Flow, _Seen], limits: Mapping[BrokerSide, float]) -> dict[Flow, float]:
@@ -266,8 +265,8 @@ def _fair(flows: Mapping[Flow, _Seen], limits: Mapping[BrokerSide, float]) -> di
     of = list(flows)
     leaders, leader_of = np.unique([flow.leader for flow in of], return_inverse=True)
     takers, taker_of = np.unique([flow.destination for flow in of], return_inverse=True)
-    send = np.array([limits[BrokerSide(b, CopySide.LEADER)] for b in leaders.tolist()], float)
+    send = np.array([limits[BrokerSide(b, Side.LEADER)] for b in leaders.tolist()], float)
     send = send - np.bincount(leader_of, [seen.in_sync_bytes_per_s for seen in flows.values()])
-    receive = [limits[BrokerSide(broker, CopySide.FOLLOWER)] for broker in takers.tolist()]
+    receive = [limits[BrokerSide(broker, Side.FOLLOWER)] for broker in takers.tolist()]
     rates = share_fairly(leader_of, taker_of, send, np.array(receive), LINK_BYTES_PER_S)
     return dict(zip(of, rates.tolist(), strict=True))

@@ -39,19 +39,14 @@ class RunStatus(Enum):
     @property
     def ended(self) -> bool:
         """Return whether nothing more will happen (a dead run may have left something behind)."""
-        return self in _ENDED
-
-
-_ENDED = frozenset(
-    (
-        RunStatus.DONE,
-        RunStatus.CANCELLED,
-        RunStatus.ROLLED_BACK,
-        RunStatus.INCOMPLETE,
-        RunStatus.FAILED,
-        RunStatus.DIED,
-    )
-)
+        return self in (
+            RunStatus.DONE,
+            RunStatus.CANCELLED,
+            RunStatus.ROLLED_BACK,
+            RunStatus.INCOMPLETE,
+            RunStatus.FAILED,
+            RunStatus.DIED,
+        )
 
 
 class MoveStatus(Enum):

@@ -1,17 +1,91 @@
-"""Which sides hold a run up: the others gain nothing by being faster. Pure."""
+"""An adaptive rate: its bounds, as a run starts, and what it is to be next. Pure."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
+import numpy as np
+
+from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
+from core.load.load import Load
+from core.load.snapshot.aggregates import state_broker_loads
+from core.plan.copies import Copy, PerSideRates, PlanCopies, Side, build_copies
+from core.plan.estimate.calibration import Calibration
+from core.plan.estimate.rate_table import default_rate, rate_table
+from core.plan.plan import Plan
 from core.run.journal.produce_latency import SideObservation, Strain, strain
-from core.run.journal.rates import Key, RateBounds, RateControl, SideRate
-from core.run.journal.throttle_values import Side
+from core.run.journal.rates import RateBounds, RateControl, SideRate
+from core.run.journal.throttle_values import Key
 from core.run.throttles.inflow import CREDIT_SECONDS, FLOOR_BYTES_PER_S
-from core.units import format_rate
+from core.units import UNLIMITED, format_rate
+
+MIN_BYTES_PER_S = 2_000_000
+"""What brokers with little to spare bear better than more: see bench-latency."""
+MAX_BYTES_PER_S = 200_000_000
+MIN_RATE_INFLOW_FACTOR = 1.5
+"""How far above what one partition brings with it the least rate is: below it, it never ends."""
+
+
+def side_rates(per_side_rates: PerSideRates) -> dict[Key, int]:
+    """Return the lower rates of an estimate as a run takes them."""
+    return {(one.broker, one.side): rate for one, rate in per_side_rates.items()}
+
+
+def usual_bounds(
+    state: ClusterState, load: Load, plan: Plan, chosen_bytes_per_s: int = UNLIMITED
+) -> RateBounds:
+    """Return the bounds for a plan when nobody has said any.
+
+    A rate that was chosen is within them, unless what is produced meanwhile needs a higher one.
+    """
+    by_partition: defaultdict[TopicPartition, list[Copy]] = defaultdict(list)
+    for copy in build_copies(state, load, plan).copies:
+        by_partition[copy.tp].append(copy)
+    alone = [PlanCopies(tuple(copies), {}).side_loads for copies in by_partition.values()]
+    inflow = max((side.background for sides in alone for side in sides.values()), default=0.0)
+    least, most = MIN_BYTES_PER_S, MAX_BYTES_PER_S
+    if chosen_bytes_per_s != UNLIMITED:
+        least, most = min(least, chosen_bytes_per_s), max(most, chosen_bytes_per_s)
+    least = max(least, round(inflow * MIN_RATE_INFLOW_FACTOR))
+    return with_spare(RateBounds(least, max(least, most)), state, load)
+
+
+def expected_rate(
+    bounds: RateBounds, state: ClusterState, load: Load, plan: Plan, known: Calibration
+) -> int:
+    """Return the rate to reckon an adaptive run with: the recommended one, within its bounds."""
+    wanted = default_rate(rate_table(state, load, plan, calibration=known))
+    least, most = bounds.min_bytes_per_s, bounds.max_bytes_per_s
+    return min(max(wanted or most, least), most)
+
+
+def with_spare(bounds: RateBounds, state: ClusterState, load: Load) -> RateBounds:
+    """Return bounds that know what capacity leaves each broker, as far as that is known."""
+    return replace(bounds, spare_bytes_per_s=spare_rates(state, load))
+
+
+def spare_rates(state: ClusterState, load: Load) -> dict[Key, float]:
+    """Return what capacity leaves each broker's sides; those without a known one are left out."""
+    found: dict[Key, float] = {}
+    if np.isnan(load.in_bytes_per_s).all():
+        return found
+    known = state.broker_by_id
+    for one in state_broker_loads(state, load.in_bytes_per_s, load.out_bytes_per_s):
+        broker = known.get(one.broker)
+        if broker is None:
+            continue
+        if broker.out_capacity_bytes_per_s is not None and one.out_bytes_per_s is not None:
+            left = broker.out_capacity_bytes_per_s - one.out_bytes_per_s
+            found[one.broker, Side.LEADER] = max(0.0, left)
+        if broker.in_capacity_bytes_per_s is not None:
+            comes = (one.leader_in_bytes_per_s or 0.0) + (one.follower_in_bytes_per_s or 0.0)
+            found[one.broker, Side.FOLLOWER] = max(0.0, broker.in_capacity_bytes_per_s - comes)
+    return found
+
 
 NEAR_SHARE = 0.8
 """A side that needs less than this of the longest time left ends early enough as it is."""
@@ -63,16 +137,6 @@ class RateChange:
 
     rates: Mapping[Key, int]
     why: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the payload of a journal record."""
-        return {
-            "rates": [
-                {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
-                for (broker, side), rate in self.rates.items()
-            ],
-            "why": self.why,
-        }
 
 
 def next_rates(

@@ -10,10 +10,10 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 
 from core.cluster.balancers import editor_in_words, editor_remedy
-from core.run.journal.backlog import copies
-from core.run.journal.held_throttles import Key
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
+from core.plan.copies import Side
+from core.run.journal.rates import copied_sides
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import Key
 from core.run.steps import ChangeRates, Observation
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import UNLIMITED
@@ -39,7 +39,7 @@ def begins_within(run: RunState, now: datetime, moves: tuple[int, ...]) -> tuple
     chosen = []
     begun: defaultdict[Key, int] = defaultdict(int)
     for index in moves:
-        sizes = dict(copies(run.moves[index]))
+        sizes = dict(copied_sides(run.moves[index]))
         if all(_is_due(run, key, begun[key], now) for key in sizes):
             chosen.append(index)
             for key, size in sizes.items():
@@ -83,15 +83,15 @@ def hold_back(run: RunState, observed: Observation) -> ChangeRates | None:
     So the mean rate of one that takes longer than somebody's rhythm is kept too. The allowance
     grows with the time that it has gone on, so that rates are changed ever more seldom.
     """
-    if run.guarded_since is None or run.rate_control.floored or run.away:
+    if run.guarded_since is None or run.rate_control.floored or run.throttles.away:
         return None  # what was taken away is put back first
     ahead, allowed = _ahead_bytes(run, observed), _allowed_seconds(run, observed.now)
     moves = [run.moves[index] for index in run.in_flight]
-    receiving = {key for m in moves for key, _ in copies(m) if key[1] is not Side.LEADER}
+    receiving = {key for m in moves for key, _ in copied_sides(m) if key[1] is not Side.LEADER}
     over: set[Key] = set()
     even = {key for key in run.held_back if key not in receiving}
     for m in moves:
-        keys = [key for key, _ in copies(m)]
+        keys = [key for key, _ in copied_sides(m)]
         there = [key for key in keys if key in receiving]
         if any(ahead.get(key, 0) > allowed * run.rate_in_force(key) for key in keys):
             over.update(there)
@@ -113,7 +113,7 @@ def _ahead_bytes(run: RunState, observed: Observation) -> dict[Key, float]:
     for index in run.in_flight:
         m = run.moves[index]
         share = 1 - min(1.0, observed.arrived.get(index, 0) / (m.size_bytes or 1))
-        for key, size in copies(m):
+        for key, size in copied_sides(m):
             left[key] += size * share
             if index not in observed.arrived:
                 unknown.add(key)
@@ -132,7 +132,7 @@ def _allowed_seconds(run: RunState, now: datetime) -> float:
 def _may(run: RunState, key: Key) -> bool:
     """Return whether a side of ours can be held back."""
     rate = run.rate_control.rates.get(key)
-    if rate is None or rate.theirs or key in run.held_back or key in run.rates_due:
+    if rate is None or rate.theirs or key in run.held_back or key in run.throttles.rates_due:
         return False
     return not rate.is_refused(FLOOR_BYTES_PER_S)
 

@@ -10,16 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from core.run.journal.move_state import MoveRequest, RunMove
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
+from core.plan.copies import Side
+from core.run.journal.move_state import MoveRequest
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import Key, arriving_sides
 from core.units import format_rate
-
-if TYPE_CHECKING:
-    from core.run.journal.replay import RunState
-
 
 GROWTH_SECONDS = 2.0
 """For how long a log is watched before its growth is believed."""
@@ -28,8 +24,6 @@ CREDIT_SECONDS = 11.5
 FLOOR_BYTES_PER_S = 1
 """One fetch (10 MiB from each leader at most) passes in 11 s, as also at a rate of 0: a quota that
 has counted nothing lets the next one through."""
-
-Key = tuple[int, Side]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +141,13 @@ def remaining_bytes(
         size = sizes.get(index, m.size_bytes)
         leader = leaders.get(index, m.leader)
         came = arrived.get(index) or (0,) * len(m.move.receiving)
-        for broker, part in zip(m.move.receiving, came, strict=True):
-            for key in _sides(m, broker, leader):
+        for arriving, part in zip(arriving_sides(m.move), came, strict=True):
+            keys = [arriving]
+            if leader is not None and arriving[1] is Side.FOLLOWER:
+                keys.append((leader, Side.LEADER))
+            for key in keys:
                 before = found[key]
                 found[key] = (
                     None if size is None or before is None else before + max(0, size - part)
                 )
     return dict(found)
-
-
-def _sides(m: RunMove, broker: int, leader: int | None) -> tuple[Key, ...]:
-    if broker not in m.move.adding:
-        return ((broker, Side.LOG_DIRS),)
-    received = (broker, Side.FOLLOWER)
-    return (received,) if leader is None else ((leader, Side.LEADER), received)

@@ -10,27 +10,24 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from core.clock import Clock
 from core.cluster.probe.produce_latency import LatencyWindow
 from core.cluster.state import ClusterState
-from core.plan.copies import alive_ids
+from core.plan.copies import Side, alive_ids
 from core.run.journal.produce_latency import (
     BaselineMeasurement,
     LatencyBaseline,
     SideObservation,
     before,
 )
-from core.run.journal.throttle_values import Side
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import Key, arriving_sides
+from core.run.steps import Observation
 from core.run.throttles.inflow import growing_sides, inflow_bytes_per_s, remaining_bytes
-
-if TYPE_CHECKING:
-    from core.run.journal.replay import RunState
-    from core.run.steps import Observation
-
 
 FLOW_SECONDS = 12.0
 """Copies under a quota stall and burst: what they get is told by a whole window."""
@@ -41,8 +38,6 @@ BEFORE_WINDOWS = 7
 """So many windows of a probe are awaited before a run begins. The median one counts: the first may
 still feel how the run itself was started, and of three, two such have been seen."""
 
-Key = tuple[int, Side]
-
 
 class Probe(Protocol):
     """What measures how long producers wait; see core.cluster.probe.produce_latency."""
@@ -50,8 +45,11 @@ class Probe(Protocol):
     @property
     def trouble(self) -> str: ...
     @property
+    def leftover(self) -> str: ...
+    @property
     def replicas_by_broker(self) -> Mapping[int, tuple[int, ...]]: ...
     def windows(self) -> dict[int, tuple[LatencyWindow, ...]]: ...
+    def close(self) -> None: ...
 
 
 class Signals:
@@ -160,13 +158,10 @@ class Signals:
         for index, arrived in last.items():
             earlier = first.get(index, (0,) * len(arrived))
             came = [max(0, b - a) / seconds for a, b in zip(earlier, arrived, strict=True)]
-            move = run.moves[index].move
-            for broker, rate in zip(move.receiving, came, strict=True):
-                if broker in move.adding:
-                    flows[broker, Side.FOLLOWER] += rate
+            for key, rate in zip(arriving_sides(run.moves[index].move), came, strict=True):
+                flows[key] += rate
+                if key[1] is Side.FOLLOWER:
                     flows[self._leaders[index], Side.LEADER] += rate
-                else:
-                    flows[broker, Side.LOG_DIRS] += rate
         return dict(flows)
 
 
@@ -201,16 +196,7 @@ MEASURE_SECONDS = 45.0
 """How long a run waits for what producers wait before it; then what is known must do."""
 
 
-class ClosableProbe(Probe, Protocol):
-    """A probe that can be closed; see core.cluster.probe.produce_latency."""
-
-    @property
-    def leftover(self) -> str: ...
-
-    def close(self) -> None: ...
-
-
-OpenProbe = Callable[[Sequence[int]], ClosableProbe | None]
+OpenProbe = Callable[[Sequence[int]], Probe | None]
 """Opens a probe of these brokers; None where nothing can be probed."""
 
 
@@ -219,8 +205,8 @@ class SignalMonitor:
 
     def __init__(self, open_probe: OpenProbe, clock: Clock) -> None:
         self._open_probe, self._clock = open_probe, clock
-        self._probe: ClosableProbe | None = None
-        self._senses: Signals | None = None
+        self._probe: Probe | None = None
+        self._signals: Signals | None = None
         self._since = 0.0
         self._cleared = False
         self.left = ""
@@ -248,20 +234,20 @@ class SignalMonitor:
         return BaselineMeasurement(found.before(), found.trouble)
 
     def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
-        if self._senses is not None:
-            self._senses.take_sample(at, sample)
+        if self._signals is not None:
+            self._signals.take_sample(at, sample)
 
     def close(self) -> None:
         if self._probe is not None:
             self._probe.close()
             self.left = self._probe.leftover
-        self._cleared |= self._senses is not None
-        self._probe = self._senses = None
+        self._cleared |= self._signals is not None
+        self._probe = self._signals = None
 
     def _opened(self, run: RunState, state: ClusterState) -> Signals:
-        if self._senses is None:
+        if self._signals is None:
             involved = {b for m in run.moves for b in (*m.move.before, *m.move.after)}
             self._probe = self._open_probe(sorted(involved & alive_ids(state)))
-            self._senses = Signals(self._probe)
+            self._signals = Signals(self._probe)
             self._since = self._clock.monotonic()
-        return self._senses
+        return self._signals

@@ -6,7 +6,7 @@ Whatever was read earlier decides nothing: somebody else may have changed it sin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,25 +21,100 @@ from core.cluster.kafka_errors import (
     is_unanswered,
 )
 from core.plan.plan import Move
-from core.plan.throttle_lists import ALL
-from core.run.journal import throttle_values as throttle
-from core.run.journal.held_throttles import Key
+from core.run.backoff import Backoff
+from core.run.journal.held_throttles import HeldThrottles
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import ListIntent, ListKey, RateIntent
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import (
+    ALL,
+    LISTS,
+    RATES,
+    Configs,
+    Key,
+    ListIntent,
+    ListKey,
+    RateIntent,
+    as_rate,
+    entries,
+    is_as_found,
+    is_ours,
+    list_now,
+    own_list,
+    own_rate,
+    stands,
+)
 from core.run.steps import LostPairs, LostRate
-from core.run.throttles import desired as intents
-from core.run.throttles.drift import is_freed, lost_rate
-from core.run.throttles.lists import fetch_lists
-from core.run.throttles.restore_changes import READ_BACK_SECONDS
-from core.run.throttles.restorer import ThrottleRestorer, faults_of
+from core.run.throttles.changes import (
+    READ_BACK_SECONDS,
+    intend_rates,
+    list_changes,
+    missing_changes,
+    not_in_force,
+    rate_changes,
+)
+from core.run.throttles.rules import is_freed, lost_rate
+
+LAG_SECONDS = 1.0
+"""For how long one broker may show what another does not any more."""
+UNSUPPORTED = "UNSUPPORTED_VERSION"
+
+
+def fetch_lists(
+    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
+) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
+    """Return what lists hold now, and why some cannot be asked; those that are gone neither."""
+    answers = fetch_list_answers(client, clock, keys)
+    faults = {Resource.topic(t): a for (t, _), a in answers.items() if isinstance(a, Fault)}
+    told = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
+    return told, {r: fault for r, fault in faults.items() if not is_missing(fault)}
+
+
+def fetch_list_answers(
+    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
+) -> dict[ListKey, frozenset[str] | Fault]:
+    """Return the entries of these lists as the controller holds them.
+
+    Of a cluster that does not tell, what two looks some time apart have shown alike.
+    """
+    named = {(Resource.topic(topic), side.list_config): (topic, side) for topic, side in keys}
+    answers = client.fetch_list_entries(list(named)) if named else {}
+    found = {named[asked]: answer for asked, answer in answers.items()}
+    silent_broker = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
+    return found | _shown_twice(client, clock, silent_broker)
+
+
+def _shown_twice(
+    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
+) -> dict[ListKey, frozenset[str] | Fault]:
+    if not keys:
+        return {}
+    first = _shown(client, keys)
+    clock.sleep(LAG_SECONDS)
+    then = _shown(client, keys)
+    unsettled = Fault("REQUEST_TIMED_OUT", "brokers do not show the same list yet")
+    return {key: now if now == first[key] else unsettled for key, now in then.items()}
+
+
+def _shown(
+    client: ClusterClient, keys: Collection[ListKey]
+) -> dict[ListKey, frozenset[str] | Fault]:
+    found = client.describe_configs(
+        [Resource.topic(t) for t in sorted({t for t, _ in keys})], LISTS
+    )
+    return {
+        (topic, side): answer
+        if isinstance(answer := found[Resource.topic(topic)], Fault)
+        else entries(own_list(answer, side))
+        for topic, side in keys
+    }
+
 
 RETURNED_SECONDS = 1.0
 """How soon a broker that has just come back, and has no rate yet, is asked again."""
 UNANSWERED_SECONDS = 12.0
 """How long what was not answered may act yet: one that hangs for longer is fenced, and down."""
-LONGEST_REST_SECONDS = 5.0
+MAX_REST_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +127,19 @@ class Refusal:
     """The same is worth asking again: nothing speaks against it for good."""
     unanswered: bool = False
     """Some of it may act late."""
-    unread: bool = False
+    not_shown: bool = False
     """All of it was taken, and some is not there: somebody may have changed it right after."""
     values: frozenset[Resource] = frozenset()
     """What was refused for the value that it was to have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """How long a batch's limits are left alone, and why."""
-
-    why: str
-    until: float
-    seconds: float
-
-
 class VerifiedThrottles:
     """Fetches and sets the throttles of one run, and reads back what was set."""
 
-    def __init__(
-        self,
-        client: ClusterClient,
-        clock: Clock,
-        recorder: RunRecorder,
-        restorer: ThrottleRestorer,
-    ) -> None:
+    def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
-        self._restorer = restorer
-        self._rests: dict[int, Rest] = {}
-        self.unread: set[int] = set()
+        self.backoff = Backoff[int](clock)
+        self.not_shown: set[int] = set()
         self._unwritten: Counter[Key | ListKey] = Counter()
         """How often what somebody deletes has been put back since that was last journalled."""
 
@@ -89,30 +148,23 @@ class VerifiedThrottles:
         return self._recorder.state
 
     @property
-    def backing_off(self) -> dict[int, str]:
-        """Return which batches' limits were refused and are left alone for now, and why."""
-        now = self._clock.monotonic()
-        return {batch: rest.why for batch, rest in self._rests.items() if now < rest.until}
+    def _throttles(self) -> HeldThrottles:
+        return self._recorder.state.throttles
 
     def back_off(self, batch: int, why: str) -> None:
         """Say what moves in flight lack, and let all else go on before it is asked again."""
         self._recorder.note_waiting(why)
-        last = self._rests.get(batch)
-        seconds = min(LONGEST_REST_SECONDS, 2 * last.seconds) if last else RETURNED_SECONDS
-        self._rests[batch] = Rest(why, self._clock.monotonic() + seconds, seconds)
-
-    def clear_backoff(self, batch: int) -> None:
-        self._rests.pop(batch, None)
+        self.backoff.refused(batch, why, RETURNED_SECONDS, MAX_REST_SECONDS)
 
     def is_worth_retry(self, batch: int, refusal: Refusal) -> bool:
         """Return whether a batch's limits are to be set again: once more where they were taken.
 
         A cluster that takes them and never shows them would be asked for ever.
         """
-        if not refusal.unread:
+        if not refusal.not_shown:
             return refusal.passing
-        again = batch not in self.unread
-        self.unread.add(batch)
+        again = batch not in self.not_shown
+        self.not_shown.add(batch)
         return again
 
     def wait_to_retry(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
@@ -130,56 +182,58 @@ class VerifiedThrottles:
         lists = self._lost_for_sure(lists)
         if not (rates or lists):
             return False
-        times = {key: self._times(key) for key in _keys(rates, lists)}
+        keys: list[Key | ListKey] = [lost.key for lost in rates]
+        keys += [lost.key for lost in lists]
+        times = {key: self._times(key) for key in keys}
         if all(n & (n - 1) for n in times.values()) and self._mend_as_before(rates, lists):
             self._unwritten.update(times.keys())
             return True
         for key in times:
             self._unwritten.pop(key, None)
-        self._restorer.record_outcome(
+        self._recorder.record_outcome(
             Kind.DISTURBED,
-            rates=[lost.to_json() | {"times": times[lost.broker, lost.side]} for lost in rates],
-            lists=[lost.to_json() | {"times": times[lost.topic, lost.side]} for lost in lists],
+            rates=[lost.to_json() | {"times": times[lost.key]} for lost in rates],
+            lists=[lost.to_json() | {"times": times[lost.key]} for lost in lists],
             **({"editor": editor} if editor else {}),
         )
         return True
 
     def _times(self, key: Key | ListKey) -> int:
         """Return how often somebody has deleted this, since the run was last resumed."""
-        written = self._state.mends.get(key, 0)
+        written = self._throttles.mends.get(key, 0)
         return written + 1 + (self._unwritten[key] if written else 0)
 
     def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[LostPairs]) -> bool:
         """Put back what was deleted, if the journal tells all of it already; return whether so."""
         for lost in rates:
-            known = self._state.rates[lost.broker, lost.side]
+            known = self._throttles.rates[lost.key]
             if not lost.mend or (known.prior, known.source) != (lost.prior, lost.source):
                 return False
         for gone in lists:
-            ours = self._state.lists.get((gone.topic, gone.side))
+            ours = self._throttles.lists.get(gone.key)
             if ours is None or ours.prior != gone.prior or not set(gone.pairs) <= set(ours.pairs):
                 return False
         pairs = [ListIntent(gone.topic, gone.side, gone.prior, gone.pairs) for gone in lists]
-        whole = [self._state.rates[lost.broker, lost.side] for lost in rates]
+        whole = [self._throttles.rates[lost.key] for lost in rates]
         return self.apply_and_verify(pairs, whole) is None
 
     def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
         """Return which pairs the controller does not hold either; a broker may be behind."""
-        held, failed = self.fetch_lists((lost.topic, lost.side) for lost in lists)
+        held, failed = self.fetch_lists(lost.key for lost in lists)
         sure = []
         for lost in lists:
-            there = held.get((lost.topic, lost.side))
+            there = held.get(lost.key)
             if there is None or Resource.topic(lost.topic) in failed or ALL in there:
                 continue
             gone = tuple(pair for pair in lost.pairs if pair not in there)
             if gone:
-                prior = throttle.list_now(lost.prior, there)
+                prior = list_now(lost.prior, there)
                 sure.append(replace(lost, pairs=gone, prior=prior))
         return tuple(sure)
 
     def reread_rates(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:
         """Journal rates anew that somebody has set, changed or freed since they were intended."""
-        found = self.fetch_current((), rates)
+        found = self.fetch_configs(brokers=(rate.broker for rate in rates))
         changed = set()
         for rate in rates:
             answer = found[Resource.broker(rate.broker)]
@@ -188,27 +242,23 @@ class VerifiedThrottles:
             if rate.rate_bytes_per_s is None:
                 stale = is_freed(self._state, rate, answer)
             else:
-                stale = not (throttle.is_ours(rate, answer) or throttle.is_as_found(rate, answer))
+                stale = not (is_ours(rate, answer) or is_as_found(rate, answer))
             if stale:
-                changed.add((rate.broker, rate.side))
+                changed.add(rate.key)
         answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
-        known = self._state.rates.keys() - changed
+        known = self._throttles.rates.keys() - changed
         if changed:
-            anew = [
-                r
-                for r in self.desired_rates(moves, answered, known)
-                if (r.broker, r.side) in changed
-            ]
+            anew = [r for r in self.desired_rates(moves, answered, known) if r.key in changed]
             payload = [rate.to_json() for rate in anew]
             self._recorder.write(Kind.RATE_INTENT, batch=batch, rates=payload)
 
     def unchanged_rates(self, held: Mapping[Key, RateIntent]) -> list[Key]:
         """Return which rates nobody has changed up to now; journal the others as lost."""
-        found = self.fetch_current((), held.values())
+        found = self.fetch_configs(brokers=(broker for broker, _ in held))
         lost: dict[Key, LostRate] = {}
         for key, intent in held.items():
             answer = found[Resource.broker(key[0])]
-            if not isinstance(answer, Fault) and not throttle.stands(intent, answer):
+            if not isinstance(answer, Fault) and not stands(intent, answer):
                 lost[key] = lost_rate(self._state, key, answer)
         if lost:
             self.note_lost(tuple(lost.values()), ())
@@ -219,18 +269,18 @@ class VerifiedThrottles:
 
         Asked again, it would refuse them again, and all else would wait for that.
         """
-        rates = self._state.rates
+        rates = self._throttles.rates
         keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
-        found = self.fetch_current((), [rates[key] for key in keys])
+        found = self.fetch_configs(brokers=(broker for broker, _ in keys))
         kept: dict[Key, int | None] = {}
         for key in keys:
             answer, intent = found[Resource.broker(key[0])], rates[key]
             if isinstance(answer, Fault):
                 continue
-            now = throttle.as_rate(throttle.own_rate(answer, key[1]))
+            now = as_rate(own_rate(answer, key[1]))
             if now in intent.perhaps:
                 kept[key] = now
-            elif key in self._state.rate_control.rates and throttle.is_as_found(intent, answer):
+            elif key in self._state.rate_control.rates and is_as_found(intent, answer):
                 kept[key] = None
         if kept:
             refused = [
@@ -241,10 +291,10 @@ class VerifiedThrottles:
         return set(kept)
 
     def desired_rates(
-        self, moves: list[Move], found: throttle.Configs, known: Collection[Key]
+        self, moves: list[Move], found: Configs, known: Collection[Key]
     ) -> tuple[RateIntent, ...]:
         run = self._state
-        return intents.intend_rates(
+        return intend_rates(
             moves,
             run.rate_control.first_bytes_per_s,
             found,
@@ -258,7 +308,7 @@ class VerifiedThrottles:
         self, lists: Collection[ListIntent], rates: Collection[RateIntent]
     ) -> Refusal | None:
         """Set throttles and read them back; return why they are not in force, or None."""
-        for changes in (intents.list_changes(lists), intents.rate_changes(rates)):
+        for changes in (list_changes(lists), rate_changes(rates)):
             faults = self.alter(changes)
             if faults:
                 unknown = frozenset(r for r, fault in faults.items() if is_transient(fault))
@@ -268,22 +318,15 @@ class VerifiedThrottles:
                 why = first_fault("setting", faults)
                 return Refusal(why, unknown, passing, unanswered, values=values)
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
+        topics, brokers = [i.topic for i in lists], [r.broker for r in rates]
         while True:
-            off = intents.not_in_force(lists, rates, self.fetch_current(lists, rates))
+            off = not_in_force(lists, rates, self.fetch_configs(topics, brokers))
             if not off:
                 return None
             if self._clock.monotonic() >= deadline:
                 why = f"throttles were set but do not read back: {', '.join(off)}"
-                return Refusal(why, unread=True)
+                return Refusal(why, not_shown=True)
             self._clock.sleep(0.05)
-
-    def fetch_current(
-        self, lists: Collection[ListIntent], rates: Collection[RateIntent]
-    ) -> dict[Resource, Any]:
-        """Return the configs that these throttles are in, as they are now."""
-        topics = [Resource.topic(t) for t in sorted({i.topic for i in lists})]
-        brokers = [Resource.broker(b) for b in sorted({r.broker for r in rates})]
-        return self.fetch_shown(topics, brokers)
 
     def fetch_lists(
         self, keys: Iterable[ListKey]
@@ -291,22 +334,41 @@ class VerifiedThrottles:
         return fetch_lists(self._client, self._clock, list(keys))
 
     def fetch_configs(
-        self, resources: list[Resource], names: Collection[str]
+        self, topics: Iterable[str] = (), brokers: Iterable[int] = ()
     ) -> dict[Resource, Any]:
-        return dict(self._client.describe_configs(resources, names)) if resources else {}
+        """Return the lists of topics and the rates of brokers as they are shown now."""
+        asked = (
+            ([Resource.topic(topic) for topic in sorted(set(topics))], LISTS),
+            ([Resource.broker(broker) for broker in sorted(set(brokers))], RATES),
+        )
+        found: dict[Resource, Any] = {}
+        for resources, names in asked:
+            if resources:
+                found |= self._client.describe_configs(resources, names)
+        return found
 
     def alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
         return faults_of(self._client.alter_configs(changes)) if changes else {}
 
-    def fetch_shown(self, topics: list[Resource], brokers: list[Resource]) -> dict[Resource, Any]:
-        return self.fetch_configs(topics, throttle.LISTS) | self.fetch_configs(
-            brokers, throttle.RATES
-        )
+
+def await_shown(
+    client: ClusterClient, clock: Clock, changes: Iterable[ConfigChange]
+) -> list[ConfigChange]:
+    """Wait until brokers show changes that take throttles out; return what they do not show."""
+    left = list(changes)
+    deadline = clock.monotonic() + READ_BACK_SECONDS
+    while left:
+        resources = list(dict.fromkeys(change.resource for change in left))
+        names = {change.name for change in left}
+        left = missing_changes(left, client.describe_configs(resources, names))
+        if not left or clock.monotonic() >= deadline:
+            break
+        clock.sleep(0.05)
+    return left
 
 
-def _keys(rates: Iterable[LostRate], lists: Iterable[LostPairs]) -> Iterator[Key | ListKey]:
-    yield from ((lost.broker, lost.side) for lost in rates)
-    yield from ((lost.topic, lost.side) for lost in lists)
+def faults_of(answers: Mapping[Resource, Fault | None]) -> dict[Resource, Fault]:
+    return {r: fault for r, fault in answers.items() if fault is not None}
 
 
 def first_fault(doing: str, faults: Mapping[Resource, Fault]) -> str:

@@ -1,6 +1,6 @@
 """Writes a run's throttles into the cluster: each intent journalled, each change read back.
 
-`desired` says what to set, `release` what puts it back exactly.
+`changes` says what to set, and what restores it exactly.
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from core.clock import Clock
 from core.cluster.configs import ConfigChange, Resource, ResourceKind
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.errors import AccessDeniedError
-from core.plan.throttle_lists import ALL, entries
-from core.run.journal import throttle_values as throttle
-from core.run.journal.held_throttles import BatchThrottles, Key
+from core.plan.copies import Side
+from core.run.journal.held_throttles import BatchThrottles, HeldThrottles
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import ListIntent
+from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import ALL, LISTED, Key, ListIntent, entries, own_list, stands
 from core.run.steps import IntendThrottles, Observation, SetThrottles
-from core.run.throttles import desired as intents
-from core.run.throttles import restore_changes as putting_back
-from core.run.throttles.drift import lost_rate, note_drift, required_lists
-from core.run.throttles.lists import LAG_SECONDS
-from core.run.throttles.restorer import Lists, ThrottleRestorer
+from core.run.throttles.changes import intend_lists, limited, restore_changes, subtract_changes
+from core.run.throttles.restorer import Lists, ThrottleRestorer, lists_to_json
+from core.run.throttles.rules import lost_rate, note_drift, required_lists
 from core.run.throttles.verified_writes import (
+    LAG_SECONDS,
     RETURNED_SECONDS,
     UNANSWERED_SECONDS,
     Refusal,
@@ -53,6 +51,10 @@ class ThrottleWriter:
     def _state(self) -> RunState:
         return self._recorder.state
 
+    @property
+    def _throttles(self) -> HeldThrottles:
+        return self._recorder.state.throttles
+
     def set_up(self, step: IntendThrottles | SetThrottles, observed: Observation) -> None:
         """Intend a batch's throttles, or set them; a cluster that says no fails one not begun."""
         batch = step.batch
@@ -74,15 +76,11 @@ class ThrottleWriter:
         """Journal the lists of these moves, and the rates of all that is left of the batch."""
         beginning = [self._state.moves[index].move for index in indices]
         moves = [m.move for m in self._left_of(batch)]
-        topics, brokers = intents.resources(moves, observed.alive)
-        found = self._verified.fetch_configs(topics, throttle.LISTS)
-        found |= self._verified.fetch_configs(
-            [Resource.broker(b) for b in sorted(brokers)], throttle.RATES
-        )
+        found = self._verified.fetch_configs(*limited(moves, observed.alive))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
         copying = sorted({move.tp.topic for move in beginning if move.moves_data})
         held, silent_broker = self._verified.fetch_lists(
-            (topic, side) for topic in copying for side in throttle.LISTED
+            (topic, side) for topic in copying for side in LISTED
         )
         faults |= silent_broker
         if (
@@ -96,9 +94,9 @@ class ThrottleWriter:
         if faults:  # one that died is not shown so yet
             self._later(batch, indices, first_fault("reading", faults))
             return
-        ours, left = self._state.lists, self._state.lists_left
-        lists = intents.intend_lists(beginning, found, ours, held, left)
-        rates = self._verified.desired_rates(moves, found, self._state.rates)
+        ours, left = self._throttles.lists, self._throttles.lists_left
+        lists = intend_lists(beginning, found, ours, held, left)
+        rates = self._verified.desired_rates(moves, found, self._throttles.rates)
         self._recorder.write(
             Kind.THROTTLE_INTENT,
             batch=batch,
@@ -110,9 +108,9 @@ class ThrottleWriter:
 
     def _set_throttles(self, batch: int, observed: Observation) -> None:
         moves = [m.move for m in self._left_of(batch)]
-        wanted = self._state.still_needed(batch).rates
+        wanted = self._throttles.still_needed(batch).rates
         self._verified.reread_rates(batch, moves, [r for r in wanted if r.broker in observed.alive])
-        intent = self._state.still_needed(batch)
+        intent = self._throttles.still_needed(batch)
         down = [r for r in intent.rates if r.broker not in observed.alive]
         refusal = self._verified.apply_and_verify(
             intent.lists, [r for r in intent.rates if r not in down]
@@ -120,8 +118,8 @@ class ThrottleWriter:
         if refusal is None:
             late = [[r.broker, r.side.value] for r in down]
             self._recorder.write(Kind.THROTTLE_SET, batch=batch, **{"late": late} if late else {})
-            self._verified.clear_backoff(batch)
-            self._verified.unread.discard(batch)
+            self._verified.backoff.taken(batch)
+            self._verified.not_shown.discard(batch)
         elif self._are_in_flight(intent.moves):
             self._verified.back_off(batch, refusal.why)
         elif self._verified.is_worth_retry(batch, refusal):
@@ -152,10 +150,10 @@ class ThrottleWriter:
         """Journal the rates of brokers that are back; one that does not answer is waited for."""
         moves = [self._state.moves[i].move for i in self._state.in_flight]
         moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
-        found = self._verified.fetch_configs([Resource.broker(b) for b in brokers], throttle.RATES)
+        found = self._verified.fetch_configs(brokers=brokers)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         answered = {r: a for r, a in found.items() if r not in faults}
-        rates = self._verified.desired_rates(moves, answered, self._state.rates)
+        rates = self._verified.desired_rates(moves, answered, self._throttles.rates)
         if rates:
             self._recorder.write(
                 Kind.RATE_INTENT, batch=batch, rates=[rate.to_json() for rate in rates]
@@ -163,12 +161,12 @@ class ThrottleWriter:
         if faults:
             self._later(batch, self._state.batch(batch), first_fault("reading", faults))
 
-    def set_rates(self, batch: int, keys: tuple[tuple[int, throttle.Side], ...]) -> None:
+    def set_rates(self, batch: int, keys: tuple[Key, ...]) -> None:
         """Set rates that were journalled for brokers that are back; where refused, wait."""
         moves = [self._state.moves[i].move for i in self._state.in_flight]
         moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
-        self._verified.reread_rates(batch, moves, [self._state.rates_due[key] for key in keys])
-        due = self._state.rates_due
+        self._verified.reread_rates(batch, moves, [self._throttles.rates_due[key] for key in keys])
+        due = self._throttles.rates_due
         keys = tuple(key for key in keys if key in due)
         refusal = self._verified.apply_and_verify((), [due[key] for key in keys])
         if refusal is not None and self._verified.keep_refused(keys, refusal) != set(keys):
@@ -176,7 +174,7 @@ class ThrottleWriter:
         elif refusal is None and keys:
             rates = [[broker, side.value] for broker, side in keys]
             self._recorder.write(Kind.RATE_SET, batch=batch, rates=rates)
-            self._verified.clear_backoff(batch)
+            self._verified.backoff.taken(batch)
 
     def _later(self, batch: int, indices: Iterable[int], why: str) -> None:
         """Moves that fly go on without a limit until it can be set; others do not begin."""
@@ -194,15 +192,14 @@ class ThrottleWriter:
         up, and what was there before it stays. Each is read first: one that
         somebody else has changed meanwhile is theirs.
         """
-        ours = self._state.rates
-        brokers = sorted({broker for (broker, _), _ in wanted})
-        found = self._verified.fetch_configs([Resource.broker(b) for b in brokers], throttle.RATES)
+        ours = self._throttles.rates
+        found = self._verified.fetch_configs(brokers=(broker for (broker, _), _ in wanted))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         wanted = tuple(w for w in wanted if Resource.broker(w[0][0]) not in faults)
         lost = {
             key: lost_rate(self._state, key, found[Resource.broker(key[0])])
             for key, _ in wanted
-            if not throttle.stands(ours[key], found[Resource.broker(key[0])])
+            if not stands(ours[key], found[Resource.broker(key[0])])
         }
         if lost:
             self._verified.note_lost(tuple(lost.values()), ())
@@ -213,12 +210,14 @@ class ThrottleWriter:
         ]
         refused = first_fault("reading", faults) if faults else ""
         if rates:
-            keys = [(rate["broker"], throttle.Side(rate["side"])) for rate in rates]
+            keys = [(rate["broker"], Side(rate["side"])) for rate in rates]
             held = {key: ours[key] for key in keys}
             back = {"held": True} if held_back else {}
             self._recorder.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
             keys = self._verified.unchanged_rates(held)
-            unset = self._verified.apply_and_verify((), [self._state.rates[key] for key in keys])
+            unset = self._verified.apply_and_verify(
+                (), [self._throttles.rates[key] for key in keys]
+            )
             if unset is None:
                 changed = [[broker, side.value] for broker, side in keys]
                 self._recorder.write(Kind.RATES_CHANGED, rates=changed)
@@ -232,14 +231,13 @@ class ThrottleWriter:
 
         Asked before moves begin, as looks are seconds apart; what is odd is read twice.
         """
-        topics = [Resource.topic(t) for t in sorted({t for t, _ in required_lists(self._state)})]
-        alive = sorted({broker for broker, _ in self._state.rates} & observed.alive)
-        brokers = [Resource.broker(broker) for broker in alive]
-        found = self._verified.fetch_shown(topics, brokers)
+        topics = [topic for topic, _ in required_lists(self._state)]
+        brokers = {broker for broker, _ in self._throttles.rates} & observed.alive
+        found = self._verified.fetch_configs(topics, brokers)
         if note_drift(self._state, replace(observed, throttles=found)) is None:
             return True
         self._clock.sleep(LAG_SECONDS)
-        again = self._verified.fetch_shown(topics, brokers)
+        again = self._verified.fetch_configs(topics, brokers)
         alike = {resource: a for resource, a in again.items() if found.get(resource) == a}
         lost = note_drift(self._state, replace(observed, throttles=alike))
         return lost is None or not self._verified.note_lost(lost.rates, lost.lists, lost.editor)
@@ -249,23 +247,20 @@ class ThrottleWriter:
 
         A list that somebody has set to `*` meanwhile holds them already, and takes no more.
         """
-        found = self._verified.fetch_configs(
-            [Resource.topic(t) for t in sorted({e[0] for e in lists})], throttle.LISTS
-        )
+        found = self._verified.fetch_configs(topic for topic, _, _ in lists)
         whole = [entry for entry in lists if _holds_all(found[Resource.topic(entry[0])], entry[1])]
         if whole:
-            done = [[topic, side.value, list(pairs)] for topic, side, pairs in whole]
-            self._restorer.record_outcome(Kind.PAIRS_PUT, lists=done)
+            self._recorder.record_outcome(Kind.PAIRS_PUT, lists=lists_to_json(whole))
         lists = tuple(entry for entry in lists if entry not in whole)
         if not lists:
             return
-        payload: list[Any] = [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
-        self._restorer.intend_once(Kind.PAIRS_PUTTING, lists=payload)
+        payload = lists_to_json(lists)
+        self._recorder.intend_once(Kind.PAIRS_PUTTING, lists=payload)
         wanted = [ListIntent(topic, side, None, pairs) for topic, side, pairs in lists]
         refusal = self._verified.apply_and_verify(wanted, ())
         topics = [Resource.topic(topic) for topic, _, _ in lists]
         if refusal is None:
-            self._restorer.record_outcome(Kind.PAIRS_PUT, lists=payload)
+            self._recorder.record_outcome(Kind.PAIRS_PUT, lists=payload)
         self._restorer.backoff.tried(topics, dict.fromkeys(topics, refusal.why) if refusal else {})
 
     def _restore_unverified(self, intent: BatchThrottles) -> None:
@@ -273,15 +268,15 @@ class ThrottleWriter:
 
         What is refused here was refused before; what shows is given back step by step.
         """
-        held, _ = self._verified.fetch_lists((i.topic, i.side) for i in intent.lists)
-        found = self._verified.fetch_current((), intent.rates)
+        held, _ = self._verified.fetch_lists(i.key for i in intent.lists)
+        found = self._verified.fetch_configs(brokers=(rate.broker for rate in intent.rates))
         changes: list[ConfigChange] = []
         for i in intent.lists:
-            there = held.get((i.topic, i.side))
+            there = held.get(i.key)
             if there is not None:
-                changes += putting_back.subtract_changes(i, i.pairs, there, unverified=True)
+                changes += subtract_changes(i, i.pairs, there, unverified=True)
         for r in intent.rates:
-            changes += putting_back.restore_changes(r, found, unverified=True)
+            changes += restore_changes(r, found, unverified=True)
         with suppress(AccessDeniedError):
             self._verified.alter(changes)
 
@@ -290,6 +285,6 @@ class ThrottleWriter:
         return [m for m in moves if not m.phase.ended]
 
 
-def _holds_all(answer: Any, side: throttle.Side) -> bool:
+def _holds_all(answer: Any, side: Side) -> bool:
     """Return whether a topic's list is `*`; one that was not read is not."""
-    return not isinstance(answer, Fault) and ALL in entries(throttle.own_list(answer, side))
+    return not isinstance(answer, Fault) and ALL in entries(own_list(answer, side))

@@ -16,7 +16,7 @@ from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
-from core.plan.checks.catalogue import partition_list
+from core.units import name_list
 from core.watch.replicas.compare import Difference, DifferenceKind, compare
 from core.watch.replicas.record_batches import OldFormatError
 from core.watch.replicas.result import MAX_DIFFERENCES, Comparison, Verification
@@ -50,7 +50,7 @@ def recheck_differences(
 
 def _recheck_note(tps: list[TopicPartition], why: str) -> str:
     return (
-        f"What differs in {partition_list(tps)} was not read a second time ({why}): verify "
+        f"What differs in {name_list(tps)} was not read a second time ({why}): verify "
         "again to see whether it still does."
     )
 

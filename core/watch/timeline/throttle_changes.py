@@ -13,7 +13,6 @@ from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource, ResourceKind
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError
-from core.plan.throttle_lists import ALL, entries
 from core.run.external.throttles import (
     Answers,
     Whose,
@@ -22,7 +21,7 @@ from core.run.external.throttles import (
     fetch_list_configs,
     fetch_rate_configs,
 )
-from core.run.journal.throttle_values import RATES
+from core.run.journal.throttle_values import ALL, RATES, entries
 from core.run.reporting.runs import with_throttles
 from core.units import format_rate
 from core.watch.timeline.event_sources import RECORDER, AccessNotice, authorization_fault

@@ -31,9 +31,9 @@ from core.cluster.connect import Address
 from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import Process
 from core.errors import UnreachableError
-from core.run import logout_survival as logout
+from core.run import run_process
 from core.run.journal.move_state import Outcome
-from core.run.logout_survival import Logout
+from core.run.run_process import LogoutPolicy
 from core.run.steps import Submit
 
 NOWHERE = "127.0.0.1:1"
@@ -342,9 +342,9 @@ def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(
     monkeypatch.setattr("core.daemons.supervisor.spawn", spawn)
     said = []
     for lingers in (True, False):
-        there = Logout("sre", kills=True, lingers=lingers, runner="systemd-run")
-        for module in (logout, autopilot):
-            monkeypatch.setattr(module, "look", lambda there=there: there)
+        there = LogoutPolicy("sre", kills=True, lingers=lingers, runner="systemd-run")
+        for module in (run_process, autopilot):
+            monkeypatch.setattr(module, "logout_policy", lambda there=there: there)
         code, _, err = trimtab("-b", NOWHERE, "autopilot", "--mode", "suggest", "--detach")
         assert code == 0
         said.append("this autopilot too: first loginctl enable-linger sre" in err)

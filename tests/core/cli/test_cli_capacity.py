@@ -29,12 +29,12 @@ from core.daemons.heartbeat import Readers
 from core.daemons.service import Service
 from core.errors import ExitCode, UnreachableError
 from core.load.load import Load
+from core.plan.copies import Side
 from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
 from core.run.journal.records import Kind
-from core.run.journal.throttle_values import Side
 from core.run.options import RunOptions, create_journal
-from core.run.throttles.rate_bounds import usual_bounds
+from core.run.throttles.adaptive_rate import usual_bounds
 from tui.feed.events import PictureChanged
 from tui.feed.feed import Feed
 

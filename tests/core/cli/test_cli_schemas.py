@@ -108,7 +108,7 @@ def test_of_log_dirs(saved: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     text = saved.run(*words)[1]
     assert "b1 /d1 200% → 100%" in text
     assert "1 replica to copy within their brokers (9.0 MB); about" in text
-    monkeypatch.setattr("core.plan.estimate.quick_estimate.LAID_OUT_SECONDS", 60.0)
+    monkeypatch.setattr("core.plan.estimate.rate_table.LAID_OUT_SECONDS", 60.0)
     hurried = ("--time-budget", "60s", "--within", "1h")
     _, found = saved.json(*words, *hurried)
     assert 0 < found["seconds"] <= 3600

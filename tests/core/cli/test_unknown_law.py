@@ -251,7 +251,7 @@ def test_no_answer_becomes_more_certain_with_a_fact_less(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
     # That copies are played out is for `estimate` to hold: it takes most of the time.
-    monkeypatch.setattr("core.plan.estimate.quick_estimate.MANY", 0)
+    monkeypatch.setattr("core.plan.estimate.rate_table.MANY", 0)
     ask = Asker(tmp_path)
     words, law = COMMANDS[command]
     words = tuple(str(ask.plan) if word == "PLAN" else word for word in words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.plan.batch_schedule import WINDOW_SECONDS, InFlightMove, may_start
+from core.plan.batches import MAX_MOVES
 
 SHORT, LONG = InFlightMove(1), InFlightMove(0, long=True)
 TO_3 = InFlightMove(2, destinations=(3,), extra_bytes=60)
@@ -23,7 +24,7 @@ TO_3 = InFlightMove(2, destinations=(3,), extra_bytes=60)
         ([TO_3], [InFlightMove(1, destinations=(3,), extra_bytes=40)], 100.0, 100, True),
         ([TO_3], [InFlightMove(1, destinations=(4,), extra_bytes=50)], 100.0, 100, True),
         ([TO_3], [InFlightMove(1, destinations=(4,), extra_bytes=50)], 100.0, 10, True),
-        ([TO_3] * 3, [LONG] * 18, 100.0, None, False),
+        ([TO_3] * 3, [LONG] * (2 * MAX_MOVES - 2), 100.0, None, False),
     ],
     ids=[
         "nothing in flight",
@@ -40,4 +41,4 @@ TO_3 = InFlightMove(2, destinations=(3,), extra_bytes=60)
     ],
 )
 def test_when_the_next_batch_may_start(batch, in_flight, since, extra, expected):
-    assert may_start(batch, in_flight, since, max_moves=10, max_extra_bytes=extra) is expected
+    assert may_start(batch, in_flight, since, max_extra_bytes=extra) is expected

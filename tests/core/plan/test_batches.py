@@ -8,10 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import pytest
-from clusters import MB, cluster, load_of, tp
+from clusters import MB, cluster, load_of, plan_of, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cluster.metadata import LogDir
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.batches import Batches, plan_batches
@@ -22,13 +23,6 @@ from core.plan.plan import Move, Plan
 from core.units import UNLIMITED
 
 BROKERS = (1, 2, 3, 4, 5)
-
-
-def plan_of(state: ClusterState, targets: dict[str, Sequence[int]]) -> Plan:
-    plan = Plan()
-    for name, after in targets.items():
-        plan = plan.with_target(state, tp(name), tuple(after))
-    return plan
 
 
 def names(plan: Plan, batches: Batches) -> list[list[str]]:
@@ -295,3 +289,22 @@ def test_partitions_that_are_gone_and_ones_of_unknown_size_are_in_batches_too():
     batches = plan_batches(state, Load.unknown(state), Plan.of(moves), rate_bytes_per_s=MB)
 
     assert sorted(i for batch in batches.batches for i in batch) == [0, 1, 2]
+
+
+GB = 1000 * MB
+EVEN = {f"t-{n}": [1 + n % 3] for n in range(9)}
+
+
+def test_a_broker_that_is_down_takes_no_share() -> None:
+    state = cluster(EVEN, brokers=[1, 2, 3, 4], dead=[4], size_bytes=GB)
+    plan = Plan().with_move(state, tp("t-0"), 1, 2)
+    (found,) = find_reliefs(state, load_of(state, MB), plan)
+    assert found is not None
+    assert found.words == "b1 in 100% → 67%"
+
+
+def test_what_a_broker_that_is_down_has_is_not_asked_for_shares_by_disk() -> None:
+    dirs = {b: (LogDir("/data", size * GB, GB),) for b, size in ((1, 20), (2, 10), (3, 10))}
+    state = cluster(EVEN, brokers=[1, 2, 3, 4], dead=[4], size_bytes=GB, log_dirs=dirs)
+    pressure, _ = pressures(state, load_of(state, MB))
+    assert [round(float(part), 3) for part in pressure[:, 2]] == [0.667, 1.333, 1.333, 0.0]

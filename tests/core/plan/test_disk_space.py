@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from clusters import MB, cluster, load_of, tp
+from clusters import MB, cluster, load_of, plan_of, tp
+from hypothesis import given
+from hypothesis import strategies as st
 
-from core.cluster.metadata import LogDir
+from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
 from core.plan.batches import plan_batches
-from core.plan.checks.check_plan import check_plan
+from core.plan.checks.check_plan import CheckedPlan, check_plan
+from core.plan.checks.disks import arrivals
+from core.plan.disk_space import growth_bytes
+from core.plan.effect import compute_effect, with_growth
+from core.plan.estimate.estimate import estimate_at
+from core.plan.estimate.peak_usage import estimate_peak_usage
 from core.plan.plan import Move, Plan
 from core.plan.planner.model.problem import build_problem
 from core.plan.planner.plan_request import PlanRequest
@@ -38,14 +46,6 @@ ROOMS: dict[str, tuple[tuple[LogDir, ...], int | None, int]] = {
 """Log dirs of broker 3; what may come to it, and what a plan fills: MB, None where unknown."""
 
 
-def with_dirs(state: ClusterState, dirs: tuple[LogDir, ...]) -> ClusterState:
-    """Return the cluster with these log dirs of broker 3, and no known ones of others."""
-    return replace(
-        state,
-        brokers=tuple(replace(b, log_dirs=dirs if b.id == 3 else ()) for b in state.brokers),
-    )
-
-
 def disk_findings(state: ClusterState, *moves: Move) -> list[str]:
     found = check_plan(state, load_of(state), Plan.of(moves))
     return [one.sentence for one in found if one.id == "disk"]
@@ -55,23 +55,21 @@ def disk_findings(state: ClusterState, *moves: Move) -> list[str]:
 def test_room(name: str) -> None:
     dirs, free, filled = ROOMS[name]
     names = [f"t-{n}" for n in range(10)]
+
+    def on_1(sizes: dict[str, int]) -> ClusterState:
+        held = {name: [1] for name in sizes}
+        return cluster(held, brokers=[1, 3], size_bytes=sizes, log_dirs={3: dirs})
+
     sizes = dict.fromkeys(names, (free or 10_000) * MB // 10)
-    state = with_dirs(cluster({n: [1] for n in names}, brokers=[1, 3], size_bytes=sizes), dirs)
+    state, more = on_1(sizes), on_1(sizes | {"t-0": 100_000 * MB})
     moves = [Move(tp(n), (1,), (3,)) for n in names]
     assert disk_findings(state, *moves) == []
-    more = with_dirs(
-        cluster({n: [1] for n in names}, brokers=[1, 3], size_bytes=sizes | {"t-0": 100_000 * MB}),
-        dirs,
-    )
     assert bool(disk_findings(more, *moves)) == (free is not None)
     given = build_problem(state, load_of(state))
     room = given.room_bytes[given.ids.tolist().index(3)]
     assert room == (pytest.approx(filled * MB) if free is not None else float("inf"))
     # Two of 0.3 of what is free are more than a batch may bring: one at a time then.
-    two = with_dirs(
-        cluster({"t-0": [1], "t-1": [1]}, brokers=[1, 3], size_bytes=(free or 100) * MB * 3 // 10),
-        dirs,
-    )
+    two = on_1(dict.fromkeys(names[:2], (free or 100) * MB * 3 // 10))
     found = plan_batches(two, load_of(two), Plan.of(moves[:2]), rate_bytes_per_s=1000 * MB)
     assert len(found.batches) == (2 if free is not None else 1)
 
@@ -85,10 +83,11 @@ def in_flight(arrived: int | None, *, size: int = 100 * MB) -> ClusterState:
         adding={"u-0": [3]},
         removing={"u-0": [1]},
         size_bytes=size,
+        log_dirs={3: (LogDir("/d", 1000 * MB, 220 * MB),)},
     )
     sizes = state.size_bytes.copy()
     sizes[state.adding] = -1 if arrived is None else arrived
-    return with_dirs(replace(state, size_bytes=sizes), (LogDir("/d", 1000 * MB, 220 * MB),))
+    return replace(state, size_bytes=sizes)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +123,102 @@ def test_what_a_plan_itself_has_in_flight_counts_once() -> None:
 
 
 def test_nothing_is_planned_onto_a_disk_whose_other_log_dir_is_offline() -> None:
-    state = cluster({f"t-{n}": [1] for n in range(6)}, brokers=[1, 3], size_bytes=100 * MB)
-    tight = with_dirs(state, (LogDir("/d1", 1000 * MB, 220 * MB), OFFLINE))
-    found = suggest_plan(tight, load_of(tight), PlanRequest(drain=(1,)))
+    dirs = {3: (LogDir("/d1", 1000 * MB, 220 * MB), OFFLINE)}
+    held = {f"t-{n}": [1] for n in range(6)}
+    state = cluster(held, brokers=[1, 3], size_bytes=100 * MB, log_dirs=dirs)
+    found = suggest_plan(state, load_of(state), PlanRequest(drain=(1,)))
     assert found.bytes == 100 * MB
     assert found.incomplete
+
+
+HOUR_MS = 3_600_000
+
+
+def state_of(size: int, **configs: object) -> ClusterState:
+    """Return one partition of so many bytes on broker 1, with room for 1 GB on broker 2."""
+    state = cluster(
+        {"t-0": [1]},
+        brokers=(1, 2),
+        size_bytes={"t-0": size},
+        disk_bytes=(1000 * MB, 1000 * MB),
+    )
+    topic = replace(Topic("t"), min_insync=1, **configs)  # type: ignore[arg-type]
+    return state.with_topics({"t": topic})
+
+
+DELETES = {"cleanup_policy": "delete", "retention_ms": -1, "retention_bytes": -1}
+
+
+@pytest.mark.parametrize(
+    ("size", "configs", "grows"),
+    [
+        (100, {}, 3600),
+        (100, {"cleanup_policy": "compact", "retention_ms": HOUR_MS}, 3600),
+        (100, DELETES, 3600),
+        (3600, DELETES | {"retention_ms": HOUR_MS}, 0),
+        (3000, DELETES | {"retention_ms": HOUR_MS}, 600),
+        (9000, DELETES | {"retention_ms": HOUR_MS}, 0),
+        (100, DELETES | {"retention_ms": 24 * HOUR_MS}, 3600),
+        (100, DELETES | {"retention_bytes": 1100}, 1000),
+        (1200, DELETES | {"retention_bytes": 1100, "retention_ms": 24 * HOUR_MS}, 0),
+        (3000, {"cleanup_policy": "compact,delete", "retention_ms": HOUR_MS}, 600),
+    ],
+)
+def test_a_partition_grows_until_it_holds_what_its_topic_keeps(
+    size: int, configs: dict[str, object], grows: int
+) -> None:
+    """A megabyte a second, for an hour; sizes in MB."""
+    if "retention_bytes" in configs and configs["retention_bytes"] != -1:
+        configs = configs | {"retention_bytes": int(str(configs["retention_bytes"])) * MB}
+    state = state_of(size * MB, **configs)
+    load = load_of(state, {"t-0": 1e6})
+    assert growth_bytes(state, load, 0, 3600.0) == grows * MB
+
+
+def test_what_is_not_known_to_be_produced_is_not_counted() -> None:
+    state = state_of(MB)
+    assert growth_bytes(state, load_of(state), 0, 3600.0) == 0
+
+
+@given(
+    size=st.integers(0, 10**12),
+    rate=st.floats(0, 1e9),
+    seconds=st.floats(0, 1e6),
+    kept_ms=st.one_of(st.none(), st.integers(-1, 10**10)),
+)
+def test_it_never_shrinks_and_never_outgrows_what_is_produced(
+    size: int, rate: float, seconds: float, kept_ms: int | None
+) -> None:
+    state = state_of(size, **(DELETES | {"retention_ms": kept_ms}))
+    grows = growth_bytes(state, load_of(state, {"t-0": rate}), 0, seconds)
+    assert 0 <= grows <= round(rate * seconds)
+
+
+@pytest.mark.parametrize(
+    ("configs", "refused"),
+    [({}, True), (DELETES | {"retention_ms": HOUR_MS // 10}, False)],
+    ids=["nothing known to be deleted", "holds all that it keeps"],
+)
+def test_checks_extra_disk_and_totals_go_by_the_same_growth(
+    configs: dict[str, object], refused: bool
+) -> None:
+    """600 MB at 1.2 MB/s with 1.5 MB/s produced: the copy takes more than half an hour."""
+    state = state_of(600 * MB, **configs)
+    load = load_of(state, {"t-0": 1e6})
+    plan = plan_of(state, {"t-0": (2,)})
+    estimate = estimate_at(state, load, plan, int(1.5 * MB))
+    assert estimate.seconds is not None
+    grows = growth_bytes(state, load, 0, estimate.seconds)
+    found = CheckedPlan(state, load, plan).after(estimate.seconds, estimate.never)
+    assert ("disk" in {one.id for one in found}) is refused
+    (arrival,) = arrivals(state, load, plan, estimate.seconds)[2]
+    (extra,) = estimate_peak_usage(state, load, plan, estimate).extra
+    plain = compute_effect(state, load, plan)
+    more = with_growth(plain, state, load, plan, estimate.seconds).after.disk_used_bytes
+    assert arrival.growth_bytes == grows
+    assert extra.bytes == arrival.grown_bytes == 600 * MB + grows
+    assert np.allclose(more - plain.after.disk_used_bytes, [0, grows])
+    if refused:
+        (disk,) = (one for one in found if one.id == "disk")
+        assert disk.broker == 2
+        assert "retention of t is not known" in disk.sentence

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 from clusters import cluster, tp
 from hypothesis import given
 from hypothesis import strategies as st
 from plan_strategies import BROKERS, assignments, plans, states
 
-from core.cluster.metadata import Broker, PartitionRow, TopicPartition
-from core.cluster.state import ClusterState
 from core.plan.plan import ANY, Move, Plan, current_target
+from core.plan.verify import VerifyStatus, verify
 
 
 @given(plans)
@@ -120,18 +117,9 @@ def test_a_missing_partition_is_a_key_error():
 
 
 def test_what_is_at_its_target_or_on_the_way_does_not_remain():
-    state = ClusterState.build(
-        cluster_id="c",
-        fetched_at=datetime(2026, 1, 31, tzinfo=UTC),
-        brokers=[Broker(b) for b in range(1, 6)],
-        topics=[],
-        partitions=[
-            PartitionRow("t", 0, 3, (3, 2), (3, 2)),
-            PartitionRow("t", 1, 1, (3, 2, 1), (1, 2), adding=(3,), removing=(1,)),
-            PartitionRow("t", 2, 1, (1, 2), (1, 2)),
-        ],
-    )
-    moves = [Move(TopicPartition("t", p), (1, 2), (3, 2)) for p in range(4)]
+    held = {"t-0": [3, 2], "t-1": [3, 2, 1], "t-2": [1, 2]}
+    state = cluster(held, adding={"t-1": [3]}, removing={"t-1": [1]})
+    moves = [Move(tp(f"t-{p}"), (1, 2), (3, 2)) for p in range(4)]
     left = Plan.of(moves).remaining(state)
     assert [move.tp.partition for move in left] == [2, 3]
 
@@ -165,3 +153,26 @@ def test_a_plan_is_left_until_every_replica_lies_where_it_should():
     due = Move(tp("a-0"), (0, 1), (0, 1), None, (ANY, "/d2"), (ANY, "/data"))
     assert not Plan.of([there]).remaining(state)
     assert Plan.of([due]).remaining(state) == Plan.of([due])
+
+
+STATE = cluster({"t-0": [0, 1], "t-1": [0, 1]}, size_bytes={"t-0": 1})  # t-0 in /data
+
+
+def test_a_replica_in_another_log_dir_is_not_as_planned() -> None:
+    targets = {tp("t-0"): (0, 1)}
+    (found,) = verify(STATE, targets, {tp("t-0"): ("any", "/d2")})
+    assert found.status is VerifyStatus.OTHER_LOG_DIR
+    assert found.sentence == "t-0 lies in /data on broker 1, not in /d2."
+    (found,) = verify(STATE, targets, {tp("t-0"): ("any", "/data")})
+    assert found.status is VerifyStatus.DONE
+
+
+def test_a_log_dir_that_is_not_known_is_not_taken_for_the_right_one() -> None:
+    (found,) = verify(STATE, {tp("t-1"): (0, 1)}, {tp("t-1"): ("any", "/d2")})
+    assert found.status is VerifyStatus.OTHER_LOG_DIR
+    assert "not known" in found.sentence
+
+
+def test_other_replicas_are_said_before_log_dirs() -> None:
+    (found,) = verify(STATE, {tp("t-0"): (0, 2)}, {tp("t-0"): ("any", "/d2")})
+    assert found.status is VerifyStatus.DIFFERENT

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from clusters import MB, cluster, tp
+from clusters import MB, cluster, placed, tp
 from hypothesis import given
 from hypothesis import strategies as st
 from plan_strategies import assignments, states
@@ -133,9 +132,8 @@ def test_log_dirs_go_with_their_brokers() -> None:
     ],
 )
 def test_a_move_into_a_log_dir_that_is_gone_by_now_is_lost(path: str, why: str | None) -> None:
-    state = cluster({"t-0": BASE}, brokers=range(1, 8))
     dirs = (LogDir("/a", 10**12, 10**12), LogDir("/b", error="offline"))
-    state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
+    state = cluster({"t-0": BASE}, brokers=range(1, 8), log_dirs=dirs)
     move = Move(tp("t-0"), BASE, TARGET, log_dirs=(path, "any", "any"))
     found = rebase(state, Plan.of([move]))
     assert [lost.why for lost in found.lost] == ([why] if why else [])
@@ -143,9 +141,8 @@ def test_a_move_into_a_log_dir_that_is_gone_by_now_is_lost(path: str, why: str |
 
 
 def test_a_replica_that_lies_elsewhere_by_now_goes_on_from_there() -> None:
-    state = cluster({"t-0": BASE}, size_bytes=MB)  # in /data on each
     dirs = tuple(LogDir(path, 10**12, 10**12) for path in ("/data", "/b"))
-    state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
+    state = cluster({"t-0": BASE}, size_bytes=MB, log_dirs=dirs)  # in /data on each
     to, since = ("/b", ANY, ANY), ("/a", ANY, ANY)
     plan = Plan.of([Move(tp("t-0"), BASE, BASE, log_dirs=to, log_dirs_before=since)])
     assert [found.id for found in check_base(state, plan)] == ["stale"]
@@ -170,10 +167,7 @@ def _planned(draw: st.DrawFn) -> tuple[ClusterState, Plan]:
 
 def _after(state: ClusterState, plan: Plan) -> ClusterState:
     """Return the cluster once a plan is done."""
-    return cluster(
-        {str(row.tp): plan.target(state, row.tp) for row in state.rows()},
-        brokers=state.broker_ids.tolist(),
-    )
+    return cluster(placed(state, plan), brokers=state.broker_ids.tolist())
 
 
 @given(_planned())

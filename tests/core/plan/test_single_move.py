@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from clusters import cluster, load_of
+from clusters import MB, cluster, load_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +16,6 @@ from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Plan
 from core.plan.single_move import plan_totals, suggest_move
 
-MB = 1e6
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
 
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from run_help import Faulty, cluster
+from run_help import Faulty, answering, cluster
 
 from core import paths
 from core.cli.main import run as command_line
@@ -249,9 +249,7 @@ def test_nor_is_one_that_was_refused_before(
 ) -> None:
     """A try that is not written, as the one before it tells enough, needs room for its answer."""
     through = Faulty(cluster({"t": [(1, 2)]}))
-    through.replaced["cancel_reassignments"] = lambda real, asked: dict.fromkeys(
-        asked, Fault("NOT_CONTROLLER")
-    )
+    through.replaced["cancel_reassignments"] = answering("NOT_CONTROLLER")
     client: Any = through
     client = audited(client, "c", None)
     for _ in range(again):
@@ -273,9 +271,7 @@ def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
 ) -> None:
     monkeypatch.setattr("core.run.audited_client.MAX_REMEMBERED", 2)
     through = Faulty(cluster({"t": [(1, 2)] * 3}))
-    through.replaced["cancel_reassignments"] = lambda real, asked: dict.fromkeys(
-        asked, Fault("NOT_CONTROLLER")
-    )
+    through.replaced["cancel_reassignments"] = answering("NOT_CONTROLLER")
     client: Any = through
     client = audited(client, "c", None)
     for partition in (0, 1, 2, 0):
@@ -314,9 +310,7 @@ def test_how_often_a_call_was_tried_is_written_as_its_client_is_closed(
     again: int, told: list[int | None]
 ) -> None:
     through = Faulty(cluster({"t": [(1, 2)]}))
-    through.replaced["cancel_reassignments"] = lambda real, asked: dict.fromkeys(
-        asked, Fault("NOT_CONTROLLER")
-    )
+    through.replaced["cancel_reassignments"] = answering("NOT_CONTROLLER")
     client: Any = through
     client = audited(client, "c", None)
     for _ in range(1 + again):

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from run_help import MB, move
+from run_help import MB, move, new_journal
 
-from core.cluster.connect import Address
 from core.daemons.process import Process
 from core.errors import RefusedError, TrimtabError, UsageError
 from core.plan.plan import Plan
 from core.run.control import find_moves, request
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
-from core.run.options import RunOptions, create_journal
 from core.run.reporting.runs import read_journal
 from core.units import UNLIMITED
 
@@ -34,12 +31,10 @@ def rate() -> int:
 
 
 @pytest.fixture
-def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: int) -> Any:
+def journal(rate: int) -> Any:
     """Three moves of a living run: t-0 is done, t-1 in flight, t-2 queued."""
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     moves = tuple(move("t", n, (1, 2), (3, 2)) for n in range(3))
-    options = RunOptions(rate, batch_size=1, produced=PRODUCED)
-    made = create_journal(Address("b:9092"), CLUSTER, Plan(CLUSTER, moves), options, None, at=NOON)
+    made = new_journal(Plan(CLUSTER, moves), rate, batch_size=1, produced=PRODUCED)
     with made as journal:
         ours = Process.this()
         journal.write(NOON, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
@@ -83,7 +78,7 @@ def test_what_makes_sense_is_in_the_journal_with_who_asked(
     asked = ask(kind, **payload)
     (found,) = journal.requests()
     assert (found.seq, found.kind) == (asked.seq, kind)
-    assert not asked.waits
+    assert not asked.is_waiting
     assert {key: found.payload[key] for key in payload if key != "allow"} == {
         key: value for key, value in payload.items() if key != "allow"
     }
@@ -197,7 +192,7 @@ def test_a_rollback_may_be_asked_for_again_once_it_was_cancelled(ask: Ask) -> No
 
 def test_while_the_process_is_down_a_request_waits(journal: Journal, ask: Ask) -> None:
     journal.write(NOON, Kind.CRASHED, {"why": "of an error of its own"})
-    assert ask("pause").waits
+    assert ask("pause").is_waiting
     assert [found.kind for found in journal.requests()] == ["pause"]
 
 

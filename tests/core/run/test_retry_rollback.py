@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from clusters import NOON, cluster, tp
-from run_help import MB, move
+from run_help import move, new_journal
 
-from core.cluster.connect import Address
 from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.plan import Plan
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
-from core.run.options import RunOptions, create_journal
+from core.run.journal.replay import fold
 from core.run.retry_rollback import FollowUp, FollowUpPlan, plan_followup
 
 MOVES = tuple(move("t", n, (1, 2), (3, 2)) for n in range(5))
@@ -27,12 +24,9 @@ ENDS = ("done", "failed", "cancelled", "skipped", None)
 
 
 @pytest.fixture
-def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def journal() -> Any:
     plan = Plan("test-cluster", MOVES)
-    made = create_journal(
-        Address("b:9092"), "test-cluster", plan, RunOptions(5 * MB), None, at=NOON
-    )
+    made = new_journal(plan)
     with made as journal:
         found = {"sizes": [1] * 5, "leaders": [1] * 5, "min_insync": {}, "said": []}
         journal.write(NOON, Kind.PREFLIGHT, found)
@@ -74,7 +68,7 @@ def now(**replicas: tuple[int, ...]) -> ClusterState:
 def again(
     journal: Journal, way: FollowUp, state: ClusterState | None = None, only: tuple[str, ...] = ()
 ) -> FollowUpPlan:
-    history = RunState.fold(journal.records())
+    history = fold(journal.records())
     return plan_followup(history, way, state or now(), [tp(name) for name in only])
 
 
@@ -167,35 +161,21 @@ def test_what_does_not_hold_any_more_is_left_and_said(
         ("/c", "would go to log dir /c of broker 3, which it does not have"),
     ],
 )
-def test_what_would_go_into_a_log_dir_that_is_gone_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, why: str
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_what_would_go_into_a_log_dir_that_is_gone_is_left(path: str, why: str) -> None:
     named = replace(MOVES[0], log_dirs=(path, "any"))
     plan = Plan("test-cluster", (named, *MOVES[1:]))
     state = now(t_0=(1, 2))
     dirs = (LogDir("/a", 10**12, 10**12), LogDir("/b", error="offline"))
     state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
-    with create_journal(
-        Address("b:9092"), "test-cluster", plan, RunOptions(5 * MB), None, at=NOON
-    ) as journal:
+    with new_journal(plan) as journal:
         found = again(journal, FollowUp.RETRY, state)
     assert [str(left) for left in found.left] == [f"t-0 {why}"]
     assert list(changes(found)) == [f"t-{n}" for n in range(1, 5)]
 
 
-def test_a_topic_that_was_made_anew_is_another_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_a_topic_that_was_made_anew_is_another_one() -> None:
     state = cluster({"t-0": (1, 2)}, brokers=(1, 2, 3), topics=(Topic("t", "new"),))
-    with create_journal(
-        Address("b:9092"),
-        "test-cluster",
-        Plan("test-cluster", (replace(MOVES[0], topic_id="old"),)),
-        RunOptions(5 * MB),
-        None,
-        at=NOON,
-    ) as journal:
+    plan = Plan("test-cluster", (replace(MOVES[0], topic_id="old"),))
+    with new_journal(plan) as journal:
         found = again(journal, FollowUp.RETRY, state)
     assert "another topic's by now" in str(found.left[0])

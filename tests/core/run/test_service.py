@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_help import MB, Faulty, Run, Start, cluster, plan_of, set_config, submitted, throttles
+from run_help import (
+    MB,
+    Faulty,
+    Run,
+    Start,
+    cluster,
+    plan_of,
+    refusing,
+    set_config,
+    submitted,
+    throttles,
+)
 
 from core import paths
 from core.cluster.configs import LEADER_RATE, ConfigSource, Resource
@@ -16,14 +27,15 @@ from core.cluster.connect import Address, Connection
 from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import IncompleteError, RefusedError, UnreachableError
+from core.plan.copies import Side
 from core.run import launch, service
 from core.run.audit import AuditError
-from core.run.external import conflicts as beside
+from core.run.external import leftovers as beside
 from core.run.external.clearing import clear, plan_clearing
 from core.run.journal.journal import Journal
 from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
-from core.run.journal.throttle_values import RateIntent, Side
+from core.run.journal.throttle_values import RateIntent
 from core.run.launch import start_run
 from core.run.options import RunOptions, create_journal
 from core.run.reporting.documents import end
@@ -51,10 +63,9 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Faulty:
 
 
 def test_a_run_is_created_by_the_clock_that_it_lives_by(
-    connected: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    connected: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A demo may live faster than the wall clock: elapsed times would be off."""
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     client = connected.client
     client.clock.sleep(1000)
     journals: list[Path] = []
@@ -69,7 +80,7 @@ def test_a_run_is_created_by_the_clock_that_it_lives_by(
 def test_a_bug_that_ends_the_process_is_in_the_journal_in_one_sentence(
     connected: Faulty, start: Start
 ) -> None:
-    run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
+    run = start(connected.client, {("t", 0): (1, 3)})
     calls: list[int] = []
 
     def breaks(real: Any) -> Any:
@@ -98,8 +109,8 @@ def test_a_bug_that_ends_the_process_is_in_the_journal_in_one_sentence(
 def test_an_error_that_no_step_expects_is_in_the_journal_too(
     connected: Faulty, start: Start
 ) -> None:
-    run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
-    run.until(lambda _: run.runner.state.preflight)
+    run = start(connected.client, {("t", 0): (1, 3)})
+    run.until(lambda _: run.state.preflight)
 
     def dies(real: Any) -> Any:
         raise service.TrimtabError("Something else is wrong.")
@@ -114,7 +125,7 @@ def test_an_error_that_no_step_expects_is_in_the_journal_too(
 def test_a_run_that_could_not_begin_has_failed(
     connected: Faulty, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
+    run = start(connected.client, {("t", 0): (1, 3)})
 
     def nobody(address: Address) -> Connection:
         raise UnreachableError("Nothing answers there.")
@@ -126,11 +137,8 @@ def test_a_run_that_could_not_begin_has_failed(
     assert view.elapsed_seconds == 0
 
 
-def test_no_run_starts_unaudited(
-    connected: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    (tmp_path / "data" / "audit.jsonl").mkdir(parents=True)  # which cannot be written to
+def test_no_run_starts_unaudited(connected: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths.audit_file().mkdir(parents=True)  # which cannot be written to
     spawned: list[Path] = []
     monkeypatch.setattr(launch, "spawn", lambda path, lock, address: spawned.append(path))
     client = connected.client
@@ -143,9 +151,8 @@ def test_no_run_starts_unaudited(
 
 
 def test_a_run_whose_process_cannot_be_started_leaves_no_journal(
-    connected: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    connected: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
     def spawn(*_: Any) -> None:
         raise OSError(errno.EAGAIN, "no more processes")
@@ -176,7 +183,7 @@ def test_no_run_starts_beside_one_that_died_in_the_middle(
     connected: Faulty, start: Start, begin: Callable[[], str]
 ) -> None:
     client = connected.client
-    dead = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    dead = start(client, {("t", 0): (1, 3)})
     dead.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     assert begin(), "it had not begun: it left nothing"
     dead.until(lambda _: dead.runner.state.preflight)
@@ -191,7 +198,7 @@ def test_no_run_starts_beside_one_whose_journal_cannot_be_read(
     connected: Faulty, start: Start, begin: Callable[[], str]
 ) -> None:
     """It may have died in the middle of its work."""
-    run = start(connected.client, plan_of(connected.client, {("t", 0): (1, 3)}))
+    run = start(connected.client, {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll))
     run.journal.close()
     run.path.write_text("not a journal at all")
@@ -207,7 +214,7 @@ def test_no_run_starts_beside_one_whose_journal_cannot_be_read(
 def gave_up(connected: Faulty, start: Start) -> Run:
     """A run that was cancelled while broker 2 was down: that broker's rate is left."""
     client = connected.client
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(client, {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll))
     client.stop_broker(2)
     run.until(lambda step: isinstance(step, Poll) and "a cancel leaves it" in step.waiting)
@@ -253,13 +260,9 @@ def test_a_list_that_an_ended_run_left_counts_where_it_may_be_looked_at(
     client, t = connected.client, Resource.topic("t")
     refused = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
 
-    def refuse(real: Any, changes: Any) -> Any:
-        allowed = [change for change in changes if change.resource != t]
-        return {**real(allowed), **({t: refused} if len(allowed) < len(changes) else {})}
-
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=connected)
+    run = start(client, {("t", 0): (1, 3)}, through=connected)
     run.until(lambda step: isinstance(step, Poll))
-    connected.replaced["alter_configs"] = refuse
+    connected.replaced["alter_configs"] = refusing(t)
     run.until(lambda _: "a cancel leaves it" in run.view().why)
     run.cancel()
     assert run.to_the_end(60) is Outcome.INCOMPLETE
@@ -282,16 +285,9 @@ def test_no_run_takes_a_retention_that_was_left_lowered_for_somebody_elses(
     if own:
         set_config(client, t, "retention.ms", own)
 
-    def keep_retention(real: Any, changes: Any) -> Any:
-        rest = [change for change in changes if change.name != "retention.ms"]
-        kept = {t: Fault("POLICY_VIOLATION")} if len(rest) < len(changes) else {}
-        return {**(real(rest) if rest else {}), **kept}
-
-    run = start(
-        client, plan_of(client, {("t", 0): (1, 3)}), through=connected, retention_ms=3_600_000
-    )
+    run = start(client, {("t", 0): (1, 3)}, through=connected, retention_ms=3_600_000)
     run.until(submitted)
-    connected.replaced["alter_configs"] = keep_retention
+    connected.replaced["alter_configs"] = refusing(t, "retention.ms")
     run.until(lambda _: "the retention of t cannot be put back" in run.view().why)
     run.cancel()
     assert run.to_the_end(60) is Outcome.INCOMPLETE
@@ -326,7 +322,7 @@ def test_where_no_ended_run_left_anything_nothing_is_asked(
     connected: Faulty, start: Start, begin: Callable[[], str]
 ) -> None:
     client = connected.client
-    assert start(client, plan_of(client, {("t", 0): (1, 3)})).to_the_end() is Outcome.DONE
+    assert start(client, {("t", 0): (1, 3)}).to_the_end() is Outcome.DONE
     connected.calls.clear()
     assert begin()
     assert set(connected.calls) <= {"close"}
@@ -347,11 +343,9 @@ def test_a_run_knows_what_a_flag_and_config_toml_say_of_its_cluster(
     flag: float | None,
     elsewhere: Address | None,
     timeout: float,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A flag's timeout goes before config.toml's, also of a process that takes the run up again."""
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     paths.config_file().parent.mkdir(parents=True, exist_ok=True)
     paths.config_file().write_text(
         'balancer_topics = ["ours"]\n[clusters.a]\nbootstrap = "sim:none,sim:moved"\n'

@@ -34,7 +34,7 @@ from core.cluster.connect import Address
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.plan.plan import Plan
-from core.run.control import Asked
+from core.run.control import SentRequest
 from core.run.reporting.views import MoveStatus, RunStatus, RunView
 from core.watch.clients.report import ProbeReport
 from tui.dialogs.base import Words
@@ -256,9 +256,9 @@ async def test_moves_that_end_while_it_is_asked_are_not_cancelled(
 ) -> None:
     asked: list[Any] = []
 
-    def ask(cluster_id: str, run: str, kind: str, payload: Any) -> Asked:
+    def ask(cluster_id: str, run: str, kind: str, payload: Any) -> SentRequest:
         asked.append((kind, dict(payload)))
-        return Asked(run, 1, kind, waits=False)
+        return SentRequest(run, 1, kind, is_waiting=False)
 
     monkeypatch.setattr(requests_module, "request", ask)
     session = a_session(Plan())

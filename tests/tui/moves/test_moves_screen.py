@@ -22,7 +22,8 @@ from pictures import (
 )
 
 from core.cluster.configs import ConfigSource
-from core.run.journal.throttle_values import RateIntent, Side
+from core.plan.copies import Side
+from core.run.journal.throttle_values import RateIntent
 from core.run.reporting.views import Leftovers, LoweredRetention, MoveStatus, RunStatus, RunSummary
 from core.units import UNLIMITED, format_rate
 from tui.drawing.page import Page

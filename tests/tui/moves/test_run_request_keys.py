@@ -23,7 +23,7 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Label, Static
 
 from core.errors import UsageError
-from core.run.control import Asked
+from core.run.control import SentRequest
 from core.run.reporting.views import MoveProgress, MoveStatus, RunRequest, RunStatus, RunView
 from core.units import UNLIMITED
 from tui.app import FeedMessage
@@ -198,7 +198,7 @@ async def test_that_no_run_is_known_is_not_taken_for_none(requested: list[tuple[
 async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     errors = [UsageError("Run 0101-021101 has ended: done."), OSError(28, "The disk is full")]
 
-    def refuse(*_: Any) -> Asked:
+    def refuse(*_: Any) -> SentRequest:
         raise errors[0]
 
     monkeypatch.setattr(module, "request", refuse)
@@ -283,7 +283,7 @@ async def test_a_move_is_sent_elsewhere(requested: list[tuple[str, Any]]) -> Non
 async def test_what_is_asked_of_a_dead_run_waits_and_the_screen_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    waits = Asked("0101-021101", 1, "cancel", waits=True)
+    waits = SentRequest("0101-021101", 1, "cancel", is_waiting=True)
     monkeypatch.setattr(module, "request", lambda *_: waits)
     waiting = RunRequest(at(2, 30), "cancel", "cancel orders-3", "ann on here", taken=False)
     run = a_run(DIED, requests=(waiting,), why="its process (pid 4711) has died")

@@ -33,8 +33,8 @@ from textual.widgets import Button, Input, Label, Static
 from core.cluster.connect import Address
 from core.errors import TrimtabError
 from core.plan.checks.catalogue import finding
+from core.plan.copies import Side
 from core.plan.plan import Plan
-from core.run.journal.throttle_values import Side
 from core.run.reporting.views import RunStatus
 from tui.app import FeedMessage
 from tui.dialogs.base import ChoiceDialog

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from core.cluster.state import ClusterState
 from core.plan.checks.catalogue import Severity
 from core.plan.estimate.estimate import Estimate
-from core.plan.impact.precautions import find_precautions
+from core.plan.impact.clients import find_precautions
 from core.plan.plan import Plan
 from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED, counted, format_duration, format_rate

@@ -73,7 +73,7 @@ def capacities(state: ClusterState, ids: Int32, max_replicas: float) -> Float64:
 def ceilings(capacity: Float64, total: Float64, counts: Bool) -> Float64:
     """Return what a plan may let brokers carry, shape [B, MEASURES]: capacities less the headroom.
 
-    Where all that count could not carry the `total` [MEASURES] so, there is no headroom to keep.
+    There is none to keep where all that count cannot carry the `total` [MEASURES] with it.
     """
     found = capacity.copy()
     for measure in RATES:

@@ -121,10 +121,7 @@ class Placement:
         return [broker for broker in row.tolist() if broker != NOBODY]
 
     def off_by(self, measures: Int64) -> Float64:
-        """Return how far outside the band each broker is, [B, len(measures)], 0 inside.
-
-        Where the ceiling is lower, it is the band's upper end.
-        """
+        """Return how far outside the band or above its ceiling each broker is, [B, measures]."""
         band, most = self.problem.band, self.ceilings[:, measures]
         loads = self.loads[:, measures]
         above = loads - 1 - np.minimum(band, most - 1)
@@ -208,23 +205,22 @@ class Placement:
             column[-1] = empty
         self._held[source] = self._held[source][self._held[source] != partition]
 
-    def exchange_all(self, partitions: Int64, going: int, returning: int) -> None:
+    def exchange_all(self, partitions: Int64, source: int, destination: int) -> None:
         """Drop one broker's followers instead of those of another, which hold all: no copy."""
-        there = self.problem.replicas[partitions] == returning
-        places = np.argmax(self.at[partitions] == going, axis=1)
-        to = np.full(len(partitions), returning)
-        self._shift_all(partitions, going, to, _REPLICA_MEASURES)
-        self.at[partitions, places] = returning
+        there = self.problem.replicas[partitions] == destination
+        places = np.argmax(self.at[partitions] == source, axis=1)
+        to = np.full(len(partitions), destination)
+        self._shift_all(partitions, source, to, _REPLICA_MEASURES)
+        self.at[partitions, places] = destination
         may_lead = self.problem.may_lead[partitions, np.argmax(there, axis=1)]
         self.may_lead[partitions, places] = may_lead
-        self._hand_over(partitions, going, to)
+        self._hand_over(partitions, source, to)
 
     def rearrange(self, at: Int32) -> None:
         """Put all replicas where `at` [P, W] has them, and count what that moves."""
         given = self.problem
         first = given.replicas
-        came = (at != NOBODY) & ~(at[:, :, None] == first[:, None, :]).any(axis=2)
-        gone = (first != NOBODY) & ~(first[:, :, None] == at[:, None, :]).any(axis=2)
+        came, gone = not_in(at, first), not_in(first, at)
         self.at = at.copy()
         same = at[:, :, None] == first[:, None, :]
         self.may_lead = came | (same & given.may_lead[:, None, :]).any(axis=2)
@@ -240,8 +236,7 @@ class Placement:
 
     def recount(self) -> None:
         """Count what has moved anew: a replica that went on from where it had come counts once."""
-        start = self.problem.replicas
-        come = (self.at != NOBODY) & ~(self.at[:, :, None] == start[:, None, :]).any(axis=2)
+        come = not_in(self.at, self.problem.replicas)
         self.moved = int(come.sum())
         self.moved_bytes = float(come.sum(axis=1) @ self.problem.items[:, Measure.DISK])
 
@@ -272,6 +267,11 @@ class Placement:
             for column in (*REPLICA_MEASURES, *LEADER_MEASURES) if place == 0 else REPLICA_MEASURES:
                 found[:, column] += np.bincount(brokers, items[held, column], len(found))
         return found
+
+
+def not_in(at: Int32, others: Int32) -> Bool:
+    """Return which replicas of partitions `at` [P, W] are on none of the brokers of `others`."""
+    return np.asarray((at != NOBODY) & ~(at[:, :, None] == others[:, None, :]).any(axis=2))
 
 
 def _bound(ceilings: Float64) -> tuple[Measure, ...]:

@@ -17,6 +17,7 @@ from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.load import Float64, Load
 from core.plan.disk_space import disks_of, free_bytes, incoming_bytes, whole_bytes
 from core.plan.effect import BAND
+from core.plan.plan import Plan
 from core.plan.planner.model.measures import (
     LEADER_MEASURES,
     MEASURES,
@@ -27,6 +28,8 @@ from core.plan.planner.model.measures import (
 )
 from core.plan.planner.model.racks import rack_shares
 
+FULL = 0.90
+"""The part of a disk that a plan may fill; what leaves it counts until it has left."""
 IDLE = 0.01
 """What brokers send is evened out if it is more than this part of what is produced."""
 
@@ -98,7 +101,6 @@ def build_problem(
     load: Load,
     *,
     band: float = BAND,
-    full: float = 0.90,
     excluded: Collection[int] = (),
     leaving: Collection[int] = (),
     filling: Collection[int] | None = None,
@@ -111,9 +113,7 @@ def build_problem(
     `excluded` brokers are left as they are, `frozen` partitions (shape [P]) too; `leaving` ones
     get no share of what they hold; only `filling` ones receive, if they are named. Partitions in
     flight, out of sync, with replicas on unknown brokers or without a leader are left alone.
-    `full` is the part of a disk that a plan may fill. With `replicas_wanted` leaders send to as
-    many followers as the partitions that may be touched will have. No broker is to have more than
-    `most_replicas`.
+    With `target_replicas` leaders send to as many followers as movable partitions will have.
     """
     ids = np.union1d(state.broker_ids, state.replica_broker).astype(np.int32)
     at = np.searchsorted(ids, state.replica_broker).astype(np.int32)
@@ -127,7 +127,7 @@ def build_problem(
         held = np.where(movable, target_replicas, held)
     items = _items(state, load, held)
     sure = _items(state, _surely(load), held) if _is_guessed(load) else items
-    room_bytes, largest_bytes = _room(state, ids, full)
+    room_bytes, largest_bytes = _room(state, ids)
     racks, even = _racks(state, ids), _parts(state, ids, able)
     return Problem(
         state=state,
@@ -185,7 +185,7 @@ def _alive(state: ClusterState, broker: int) -> bool:
     return known is not None and known.alive
 
 
-def _matrix(state: ClusterState, values: npt.NDArray[np.int32], least: int = 1) -> Int32:
+def _matrix(state: ClusterState, values: Int32, least: int) -> Int32:
     """Return per-replica values as a matrix [P, W] padded with NOBODY, `least` wide."""
     counts = np.diff(state.replica_start)
     width = int(counts.max()) if len(counts) else 1
@@ -301,7 +301,7 @@ def _parts_by_rack(
     return parts
 
 
-def _room(state: ClusterState, ids: Int32, full: float) -> tuple[Float64, Float64]:
+def _room(state: ClusterState, ids: Int32) -> tuple[Float64, Float64]:
     """Return what may be filled of each broker's disks together, and of the emptiest of them."""
     room, largest = np.full((2, len(ids)), np.inf)
     in_flight = incoming_bytes(state)
@@ -310,9 +310,77 @@ def _room(state: ClusterState, ids: Int32, full: float) -> tuple[Float64, Float6
         disks = disks_of(known.log_dirs) if known else ()
         free, whole = free_bytes(disks), whole_bytes(disks)
         if free is not None and whole is not None:
-            room[row] = max(0.0, free - (1 - full) * whole - in_flight.get(broker, 0))
+            room[row] = max(0.0, free - (1 - FULL) * whole - in_flight.get(broker, 0))
             each = (
-                (disk.usable_bytes or 0) - (1 - full) * (disk.total_bytes or 0) for disk in disks
+                (disk.usable_bytes or 0) - (1 - FULL) * (disk.total_bytes or 0) for disk in disks
             )
             largest[row] = max(0.0, *each)
     return room, largest
+
+
+def brokers_outside(
+    state: ClusterState, brokers: Collection[int], left: Collection[int]
+) -> list[int]:
+    """Return the brokers off which a scope's replicas go: all but these, and those left alone."""
+    held = np.union1d(state.broker_ids, state.replica_broker)
+    return np.setdiff1d(held, [*brokers, *left]).astype(int).tolist() if brokers else []
+
+
+def scoped(given: Problem, brokers: Collection[int]) -> Problem:
+    """Return the problem of evening only these brokers out, which get all that may be touched.
+
+    What may not be touched counts where it is on these brokers, and nowhere else.
+    """
+    inside = np.isin(given.ids, np.array(list(brokers), np.int32))
+    elsewhere = ~inside[given.replicas] & ~given.touchable[:, None]
+    replicas = np.where(elsewhere, NOBODY, given.replicas)
+    chosen = given.held * given.touchable
+    parts = given.even_parts.copy()
+    hidden = np.where(inside[:, None], given.hidden, 0.0)
+    for measure in REPLICA_MEASURES:
+        items = given.items[:, measure]
+        fixed = hidden[:, measure].copy()
+        for place in range(replicas.shape[1]):
+            held = (replicas[:, place] != NOBODY) & ~given.touchable
+            fixed += np.bincount(replicas[held, place], items[held], given.brokers)
+        parts[:, measure] = rack_shares(
+            parts[:, measure], items, chosen, given.racks, given.counts, fixed
+        )
+    return replace(given, replicas=replicas, parts=parts, hidden=hidden)
+
+
+def without_racks(given: Problem) -> Problem:
+    """Return the problem as if no broker had a rack: nothing is kept apart, all shares are even."""
+    racks = np.full_like(given.racks, NOBODY)
+    return replace(given, racks=racks, parts=given.even_parts)
+
+
+def with_moves(given: Problem, plan: Plan) -> Problem:
+    """Return the problem as a plan leaves it; its own partitions may not be touched any more.
+
+    Moves of partitions that do not exist, and brokers that do not, are none.
+    """
+    found = [(row, move) for move in plan if (row := given.state.find(move.tp)) is not None]
+    row_of = {int(broker): row for row, broker in enumerate(given.ids)}
+    width = max([given.replicas.shape[1], *(len(move.after) for _, move in found)])
+    more = ((0, 0), (0, width - given.replicas.shape[1]))
+    replicas = np.pad(given.replicas, more, constant_values=NOBODY)
+    may_lead = np.pad(given.may_lead, more)
+    touched, room = np.zeros(len(replicas), np.bool_), given.room_bytes.copy()
+    for row, move in found:
+        known = [row_of[broker] for broker in move.after if broker in row_of]
+        replicas[row] = NOBODY
+        replicas[row, : len(known)] = known
+        touched[row] = True
+        come = [row_of[broker] for broker in move.adding if broker in row_of]
+        room[come] -= given.items[row, Measure.DISK]
+    may_lead[touched] = False
+    held = np.where(touched, (replicas >= 0).sum(axis=1), given.held)
+    return replace(
+        with_replica_counts(given, held),
+        replicas=replicas,
+        may_lead=may_lead,
+        movable=given.movable & ~touched,
+        touchable=given.touchable & ~touched,
+        room_bytes=room,
+    )

@@ -69,10 +69,8 @@ def barred(at: Int32, source: int, to: Int64, racks: Int32) -> Bool:
     """Return for assignments [n, W] and destinations [D] which may not take `source`'s replica.
 
     A rack may take one only while it holds fewer of the others than the source's rack holds now:
-    then neither are fewer racks used, nor does the fullest get fuller. Who has no rack tells
-    nothing of how they were spread: what leaves there makes no rack fuller than the fullest of the
-    others, or than they have to be. It is laid out by destination: there are few of them, and many
-    assignments.
+    then neither are fewer racks used, nor does the fullest get fuller. What leaves a broker without
+    a rack fills no rack beyond the fullest of the others, or what so many replicas need.
     """
     places = [place.copy() for place in at.T]
     taking = to.astype(np.int32)[:, None]

@@ -25,11 +25,11 @@ class _Exchanges(NamedTuple):
     """What may be exchanged: in which partition, and on which brokers; [n] each."""
 
     rows: Int64
-    going: Int32
-    returning: Int32
+    source: Int32
+    destination: Int32
 
     def some(self, which: Int64) -> _Exchanges:
-        return _Exchanges(self.rows[which], self.going[which], self.returning[which])
+        return _Exchanges(self.rows[which], self.source[which], self.destination[which])
 
 
 def exchange_dropped(on: Placement, limits: Limits = NO_LIMITS) -> None:
@@ -64,16 +64,16 @@ def _able(on: Placement) -> _Exchanges:
     found = [_Exchanges(some[:0], at[:0, 0], at[:0, 0])]
     for place in range(1, at.shape[1]):
         for old in range(given.replicas.shape[1]):
-            going, returning = at[some, place], given.replicas[some, old]
-            may = (going != NOBODY) & (returning != NOBODY) & (going != given.leader_row[some])
-            may &= given.counts[going] & given.gives[going] & given.counts[returning]
-            may &= (at[some] != returning[:, None]).all(axis=1)
-            may &= _spread(on, some, going, returning)
-            found.append(_Exchanges(some[may], going[may], returning[may]))
+            source, destination = at[some, place], given.replicas[some, old]
+            may = (source != NOBODY) & (destination != NOBODY) & (source != given.leader_row[some])
+            may &= given.counts[source] & given.gives[source] & given.counts[destination]
+            may &= (at[some] != destination[:, None]).all(axis=1)
+            may &= _spread(on, some, source, destination)
+            found.append(_Exchanges(some[may], source[may], destination[may]))
     return _Exchanges(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
 
-def _spread(on: Placement, rows: Int64, going: Int32, returning: Int32) -> Bool:
+def _spread(on: Placement, rows: Int64, source: Int32, destination: Int32) -> Bool:
     """Return where no rack gets fuller than the one that the follower leaves is now.
 
     Where that has none, no rack gets fuller than the fullest of the others.
@@ -82,8 +82,8 @@ def _spread(on: Placement, rows: Int64, going: Int32, returning: Int32) -> Bool:
     names = np.unique(racks[racks != NOBODY])
     if not len(names):
         return np.ones(len(rows), np.bool_)
-    here, there = racks[going], racks[returning]
-    stay = np.where((at == NOBODY) | (at == going[:, None]), NOBODY, racks[at])
+    here, there = racks[source], racks[destination]
+    stay = np.where((at == NOBODY) | (at == source[:, None]), NOBODY, racks[at])
     each = (stay[:, :, None] == names).sum(axis=1)
     most = (stay == here[:, None]).sum(axis=1) + 1
     most = np.where(here == NOBODY, np.maximum(each.max(axis=1), 1), most)
@@ -94,7 +94,7 @@ def _spread(on: Placement, rows: Int64, going: Int32, returning: Int32) -> Bool:
 def _gains(on: Placement, columns: Int64, able: _Exchanges, items: Float64) -> Float64:
     """Return by how much the two brokers of each get more even if so much [n, MEASURES] goes."""
     gains = np.zeros(len(items))
-    for brokers, sign in ((able.going, -1.0), (able.returning, 1.0)):
+    for brokers, sign in ((able.source, -1.0), (able.destination, 1.0)):
         off = on.loads[brokers][:, columns] - 1
         then = off + sign * items[:, columns] * on.per_share[brokers][:, columns]
         gains += (off**2 - then**2).sum(axis=1)
@@ -103,7 +103,7 @@ def _gains(on: Placement, columns: Int64, able: _Exchanges, items: Float64) -> F
 
 def _lots(able: _Exchanges, brokers: int) -> list[Int64]:
     """Return which exchanges are of the same two brokers, the lot with the best of all first."""
-    keys = able.going.astype(np.int64) * brokers + able.returning
+    keys = able.source.astype(np.int64) * brokers + able.destination
     order = np.argsort(keys, kind="stable")
     starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
     return sorted(np.split(order, starts[1:]), key=lambda lot: int(lot[0])) if len(order) else []
@@ -113,13 +113,13 @@ def _exchange(on: Placement, columns: Int64, lot: _Exchanges) -> float:
     """Exchange as many of a lot, best first, as make its two brokers most even; return the gain."""
     items = np.cumsum(on.problem.items[lot.rows], axis=0)
     gains = _gains(on, columns, lot, items)
-    returning = lot.returning.astype(np.int64)
+    destination = lot.destination.astype(np.int64)
     for measure in on.bound:
         if measure in REPLICA_MEASURES:
-            more = items[:, measure] * on.per_share[returning, measure]
-            gains[more > on.spare(returning, measure)] = 0.0
+            more = items[:, measure] * on.per_share[destination, measure]
+            gains[more > on.spare(destination, measure)] = 0.0
     most = int(np.argmax(gains))
     if gains[most] <= MIN_GAIN:
         return 0.0
-    on.exchange_all(lot.rows[: most + 1], int(lot.going[0]), int(returning[0]))
+    on.exchange_all(lot.rows[: most + 1], int(lot.source[0]), int(destination[0]))
     return float(gains[most])

@@ -25,7 +25,7 @@ PART = 128
 """At one that holds many: one in so many."""
 STILL = 0.5
 MIN_GAIN = 1e-15
-MAX_LOOKS = 60
+MAX_ROUNDS = 60
 """Looks at each broker, at most, before what is left must be left."""
 MAX_DETOUR = 60
 """Changes for each broker, at most, that may lead out of a dead end."""
@@ -69,7 +69,7 @@ class _LeaderChanges:
     def carry_out(self) -> int:
         on, changed = self._on, 0
         stuck = np.zeros(on.problem.brokers, np.bool_)
-        for _ in range(MAX_LOOKS * on.problem.brokers):
+        for _ in range(MAX_ROUNDS * on.problem.brokers):
             off = on.off_by(self._columns)
             if not off.any() or self._limits.time_is_up(on):
                 return changed

@@ -20,10 +20,7 @@ MARGIN = 0.002
 
 @dataclass(frozen=True, slots=True)
 class LoadBounds:
-    """Lowest and highest load of each broker and measure, in fair shares; shapes [B, K].
-
-    None is above a broker's ceiling.
-    """
+    """Lowest and highest load of each broker and measure, in fair shares, at most its ceiling."""
 
     low: Float64
     high: Float64
@@ -37,10 +34,7 @@ class LoadBounds:
         return cls(np.minimum(1 - edge, most), np.minimum(1 + edge, most), True)
 
     def distance(self, loads: Float64, brokers: int | Int64) -> Float64:
-        """Return the squared distance of these brokers from their levels, elementwise.
-
-        The last axis of `loads` is measures; the one before it is brokers, where they are many.
-        """
+        """Return the squared distance of brokers' loads [..., K] from their bounds, elementwise."""
         off = np.maximum(loads - self.high[brokers], self.low[brokers] - loads)
         np.maximum(off, 0.0, out=off)
         off *= off
@@ -53,7 +47,7 @@ def edge_of(band: float) -> float:
 
 
 def balanced_bounds(loads: Float64, counts: Bool, band: float, ceilings: Float64) -> LoadBounds:
-    """Return the levels for loads [B, K] of the brokers that count; ceilings are [B, K], too."""
+    """Return the bounds for loads [B, K] of the brokers that count; ceilings are [B, K], too."""
     plain = LoadBounds.of(band, ceilings)
     low, high, giving = plain.low.copy(), plain.high.copy(), True
     edge = edge_of(band)
@@ -80,13 +74,10 @@ def _level(ascending: Float64, amount: float) -> float:
 
 
 def neediest(
-    balanced_bounds: LoadBounds, loads: Float64, takes: Bool, racks: Int64 | np.ndarray, most: int
+    bounds: LoadBounds, loads: Float64, takes: Bool, racks: Int64 | np.ndarray, most: int
 ) -> Int64:
     """Return up to `most` broker rows that data helps most, every rack among them if possible."""
-    over, lack = (
-        np.maximum(loads - balanced_bounds.high, 0),
-        np.maximum(balanced_bounds.low - loads, 0),
-    )
+    over, lack = np.maximum(loads - bounds.high, 0), np.maximum(bounds.low - loads, 0)
     need = 1e-3 * over.sum(axis=1) - lack.sum(axis=1) + 1e-6 * loads.sum(axis=1)
     order = np.argsort(np.where(takes, need, np.inf), kind="stable")
     order = order[takes[order]]

@@ -21,10 +21,7 @@ from core.plan.planner.plan_request import Field, Limits, probe_partitions
 def empty_brokers(
     placement: Placement, leaving: Collection[int], limits: Limits
 ) -> list[StuckReplica]:
-    """Take every replica off these broker rows; return those that must stay.
-
-    One stays where its partition may not be touched, nobody may take it, or a limit is reached.
-    """
+    """Take every replica off these broker rows; return those that must stay."""
     problem = placement.problem
     held = [
         (int(p), broker)
@@ -35,13 +32,13 @@ def empty_brokers(
     held.sort(key=lambda one: (-problem.items[one[0], Measure.DISK], one))
     found = []
     for partition, broker in held:
-        movable = problem.movable[partition]
-        why = (
-            _put(placement, partition, broker, limits)
-            if movable
-            else why_untouchable(problem, partition)
-        )
-        found += [StuckReplica(partition, why)] if why else []
+        why: Obstacle | Field | None
+        if problem.movable[partition]:
+            why = _put(placement, partition, broker, limits)
+        else:
+            why = why_untouchable(problem, partition)
+        if why:
+            found.append(StuckReplica(partition, why))
     return found
 
 
@@ -176,7 +173,7 @@ def set_replica_count(placement: Placement, replicas: int, limits: Limits) -> li
     New ones go to racks that hold fewest of the partition, then where brokers stay evenest. What
     goes is of a rack that holds two, if any does, else on a broker without a rack, be it the
     preferred leader: first what is on a broker that leaves, then a follower: one that cannot lead,
-    then one that does not, then of the fullest broker. `dropping` exchanges followers afterwards.
+    then one that does not, then of the fullest broker. `exchange_dropped` exchanges followers then.
     """
     stay, problem = [], placement.problem
     for row in np.flatnonzero(problem.touchable & ~probe_partitions(problem.state)).tolist():
@@ -184,10 +181,10 @@ def set_replica_count(placement: Placement, replicas: int, limits: Limits) -> li
             why: Obstacle | Field | None
             if not problem.movable[row]:
                 why = why_untouchable(problem, row)
+            elif held > replicas:
+                why = _dropped(placement, row)
             else:
-                why = (
-                    _dropped(placement, row) if held > replicas else _added(placement, row, limits)
-                )
+                why = _added(placement, row, limits)
             if why:
                 stay += [StuckReplica(row, why)] * abs(held - replicas)
                 break

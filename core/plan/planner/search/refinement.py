@@ -18,7 +18,7 @@ import numpy as np
 from core.cluster.state import Bool, Int32, Int64
 from core.load.load import Float64
 from core.plan.planner.model.measures import LEADER_MEASURES, MEASURES, NOBODY, Measure
-from core.plan.planner.model.placement import TINY, Placement
+from core.plan.planner.model.placement import TINY, Placement, not_in
 from core.plan.planner.model.racks import barred
 from core.plan.planner.plan_request import Limits
 
@@ -173,7 +173,7 @@ class _Search:
     def _affordable(self, source: int, rows: Int64, to: Int64) -> Bool:
         """Return which replicas of `source` may go where, by disks and limits, [to, rows]."""
         on, limits = self._on, self._limits
-        came, gone = self._came(), self._gone()
+        came = self._came()
         sizes, back = self._sizes[rows], self._held_first(rows, to)
         new_bytes = self._given.items[:, Measure.DISK]
         room = self._given.room_bytes - _per_broker(self.at, came, new_bytes, on.problem.brokers)
@@ -187,7 +187,8 @@ class _Search:
         if limits.max_per_broker < np.inf:
             ones, brokers = np.ones(len(self.at)), on.problem.brokers
             parts = _per_broker(self.at, came, ones, brokers)
-            parts += _per_broker(self._given.replicas, gone, ones, brokers)
+            first = self._given.replicas
+            parts += _per_broker(first, not_in(first, self.at), ones, brokers)
             ready = parts < limits.max_per_broker
             # What comes back gives `to` a change less; only what was held first is given away.
             allowed &= back | ready[to][:, None]
@@ -305,14 +306,7 @@ class _Search:
 
     def _came(self) -> Bool:
         """Return which replicas are new where they are, [P, W]."""
-        first = self._given.replicas[:, None, :]
-        return np.asarray((self.at != NOBODY) & ~(self.at[:, :, None] == first).any(axis=2))
-
-    def _gone(self) -> Bool:
-        """Return which replicas of the beginning are not there any more, [P, W]."""
-        first = self._given.replicas
-        there = (first[:, :, None] == self.at[:, None, :]).any(axis=2)
-        return np.asarray((first != NOBODY) & ~there)
+        return not_in(self.at, self._given.replicas)
 
     def _copied(self) -> float:
         """Return the bytes that are copied for all of it."""

@@ -36,36 +36,55 @@ EVERY_MOVE = 0.1
 """What a move costs beside its bytes, in replicas of the usual size."""
 
 
+class ReplicaItems:
+    """What replicas bring to brokers of some measures, as far as these are known: its `columns`."""
+
+    def __init__(self, on: Placement, measures: Sequence[Measure]) -> None:
+        self._on = on
+        self.measures = [m for m in measures if on.problem.active[m]]
+        self.columns = np.array(self.measures, np.int64)
+        self._led = np.array([m in LEADER_MEASURES for m in self.measures], np.bool_)
+        self._items = on.problem.items[:, self.columns]
+        sizes = on.problem.items[:, Measure.DISK]
+        self.usual_bytes = float(sizes.sum()) / max(len(sizes), 1)
+        self.band = LoadBounds.of(on.problem.band, on.ceilings[:, self.columns])
+
+    def of(self, rows: Int64, source: int) -> Float64:
+        """Return what `source`'s replicas of partitions bring wherever they go, [rows, columns]."""
+        items: Float64 = self._items[rows]
+        if self._led.any():
+            items[:, self._led] *= (self._on.at[rows, 0] == source)[:, None]
+        return items
+
+    def added(self, rows: Int64, source: int, measure: Measure) -> Float64:
+        """Return the same of any one measure."""
+        more: Float64 = self._on.problem.items[rows, measure]
+        return more * (self._on.at[rows, 0] == source) if measure in LEADER_MEASURES else more
+
+
 class ReplicaMoves:
     """One pass of moves over a placement, for some measures."""
 
     def __init__(self, placement: Placement, measures: Sequence[Measure], limits: Limits) -> None:
         self._on, self._limits = placement, limits
-        known = [m for m in measures if placement.problem.active[m]]
-        self._columns = np.array(known, np.int64)
-        self._items = placement.problem.items[:, self._columns]
-        self._led = np.array([m in LEADER_MEASURES for m in known], np.bool_)
+        self._items = ReplicaItems(placement, measures)
+        self._columns, self._band = self._items.columns, self._items.band
+        known = self._items.measures
         self._alike = [m not in placement.bound for m in known]
         """Of which measures all have the same levels, as none has a ceiling."""
         self._disk = known.index(Measure.DISK) if Measure.DISK in known else None
-        sizes = placement.problem.items[:, Measure.DISK]
-        self._usual_bytes = float(sizes.sum()) / max(len(sizes), 1)
-        self._counts = placement.problem.counts
         band, most = placement.problem.band, placement.ceilings[:, self._columns]
-        self._levels = balanced_bounds(placement.loads[:, self._columns], self._counts, band, most)
-        self._band = LoadBounds.of(band, most)
+        loads, counts = placement.loads[:, self._columns], placement.problem.counts
+        self._levels = balanced_bounds(loads, counts, band, most)
         self.spent = False
         """Whether a limit allows no more: bytes, moves or time."""
         self._moves = 0
-        self._looks = 0
-        self._again = np.zeros(placement.problem.brokers, np.int64)
+        self._rounds = 0
+        self._retry_at = np.zeros(placement.problem.brokers, np.int64)
         """From which move on a broker that had nothing to give is asked again."""
 
     def carry_out(self) -> int:
-        """Move replicas until all brokers are within the band, or nothing helps; return how many.
-
-        Brokers that have nothing to give are asked again when others have moved something.
-        """
+        """Move replicas until all brokers are within the band or nothing helps; return how many."""
         tried = -1
         while self._on.off_by(self._columns).any():
             self.spent = not self._limits.allow(self._on, 0.0)
@@ -76,18 +95,18 @@ class ReplicaMoves:
                 if tried == self._moves:
                     break
                 tried = self._moves
-                self._again[:] = 0
+                self._retry_at[:] = 0
                 continue
             took = self._give(source, most)
             if not took:
-                self._again[source] = self._moves + max(8, len(self._again) // 4)
+                self._retry_at[source] = self._moves + max(8, len(self._retry_at) // 4)
         return self._moves
 
     def _source(self) -> tuple[int | None, int]:
         """Return the broker that gives next, and how many replicas at most."""
         loads, bounds = self._on.loads[:, self._columns], self._levels
         may = self._limits.ready(self._on)
-        ready = self._on.problem.gives & may & (self._again <= self._moves)
+        ready = self._on.problem.gives & may & (self._retry_at <= self._moves)
         over = np.where(ready, (loads - bounds.high).max(axis=1), -np.inf)
         source = int(np.argmax(over))
         if over[source] > MIN_GAIN:
@@ -123,17 +142,15 @@ class ReplicaMoves:
             return 0
         parts = -(-len(rows) // MAX_COMPARED)
         for _ in range(parts):
-            self._looks += 1
-            took = self._look(source, to, rows[self._looks % parts :: parts], most)
+            self._rounds += 1
+            took = self._look(source, to, rows[self._rounds % parts :: parts], most)
             if took:
                 return took
         return 0
 
     def _look(self, source: int, to: Int64, rows: Int64, most: int) -> int:
         """Give away what helps most of some partitions' replicas; return how many."""
-        items = self._items[rows]
-        if self._led.any():
-            items[:, self._led] *= (self._on.at[rows, 0] == source)[:, None]
+        items = self._items.of(rows, source)
         gain = self._gain(source, to, items, self._levels)
         useful = (gain > MIN_GAIN) & ~self._barred(source, to, rows)
         self._spare_room(source, to, rows, items, useful)
@@ -171,7 +188,7 @@ class ReplicaMoves:
             good = self._allowed(source, to[kept], sizes[kept])
             good &= _before_at(to[kept], sizes[kept]) + sizes[kept] <= on.room_bytes[to[kept]]
             for measure in on.bound:
-                more = self._added(source, partitions[kept], measure)
+                more = self._items.added(partitions[kept], source, measure)
                 more = more * on.per_share[to[kept], measure]
                 good &= _before_at(to[kept], more) + more <= on.spare(to[kept], measure)
             for bounds, least in ((self._levels, STILL * gain[kept]), (self._band, MIN_GAIN)):
@@ -224,7 +241,7 @@ class ReplicaMoves:
         problem = on.problem
         per = on.per_share[source, disk] or 1.0
         sizes = problem.items[rows, disk] * per
-        usual = self._usual_bytes * per or 1.0
+        usual = self._items.usual_bytes * per or 1.0
         if self._disk is None:
             served = np.zeros((1, len(rows)))
         elif bounds.giving:
@@ -239,13 +256,10 @@ class ReplicaMoves:
         return np.asarray((sizes - served) + length + EVERY_MOVE * usual)
 
     def _barred(self, source: int, to: Int64, rows: Int64) -> Bool:
-        """Return which moves must not be, [to, rows].
-
-        Racks less spread, a second replica, too much to carry.
-        """
+        """Return which moves must not be, [to, rows]: for racks, a second replica, or a ceiling."""
         found = barred(self._on.at[rows], source, to, self._on.problem.racks).T
         for measure in self._on.bound:
-            more = self._added(source, rows, measure)[None, :]
+            more = self._items.added(rows, source, measure)[None, :]
             per = self._on.per_share[to, measure]
             found |= more * per[:, None] > self._on.spare(to, measure)[:, None]
         return found
@@ -253,10 +267,7 @@ class ReplicaMoves:
     def _spare_room(
         self, source: int, to: Int64, rows: Int64, items: Float64, useful: Bool
     ) -> None:
-        """Take what disks have no room for out of what is `useful` [to, rows].
-
-        The placement keeps where something would have helped.
-        """
+        """Take what disks have no room for out of what is `useful`; note who lacked it."""
         on, sizes = self._on, self._on.problem.needs_bytes[rows]
         room = on.one_room_bytes[to]
         if not sizes.max(initial=0.0) > room.min():
@@ -272,10 +283,7 @@ class ReplicaMoves:
     def _spare_bytes(
         self, source: int, to: Int64, rows: Int64, items: Float64, useful: Bool
     ) -> None:
-        """Take what the limit of bytes does not allow out of what is `useful` [to, rows].
-
-        The placement keeps whether something would have helped.
-        """
+        """Take what the limit of bytes does not allow out of what is `useful`, likewise."""
         on, sizes = self._on, self._on.problem.needs_bytes[rows]
         large = sizes > self._limits.max_bytes - on.moved_bytes
         if not large.any():
@@ -285,11 +293,6 @@ class ReplicaMoves:
             helps = self._gain(source, to, items[kept_out], self._band) > MIN_GAIN
             on.short_of_bytes = bool((helps & useful[:, kept_out]).any())
         useful[:, large] = False
-
-    def _added(self, source: int, rows: Int64, measure: Measure) -> Float64:
-        """Return what `source`'s replicas of partitions bring of a measure wherever they go."""
-        more: Float64 = self._on.problem.items[rows, measure]
-        return more * (self._on.at[rows, 0] == source) if measure in LEADER_MEASURES else more
 
 
 def _best(score: Float64, each: int) -> tuple[Int64, Int64]:

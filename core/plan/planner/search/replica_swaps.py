@@ -1,8 +1,4 @@
-"""Swapping replicas between two brokers, where no single one that moves helps any more.
-
-What is left then is a matter of sizes that do not fit: of small clusters, mostly. The same input
-gives the same swaps.
-"""
+"""Swapping replicas between two brokers, where no single one that moves helps any more."""
 
 from __future__ import annotations
 
@@ -12,14 +8,18 @@ import numpy as np
 
 from core.cluster.state import Bool, Int64
 from core.load.load import Float64
-from core.plan.planner.model.measures import LEADER_MEASURES, Measure
+from core.plan.planner.model.measures import Measure
 from core.plan.planner.model.placement import TINY, Placement
 from core.plan.planner.model.racks import barred
 from core.plan.planner.plan_request import Limits
-from core.plan.planner.search.load_bounds import LoadBounds
-from core.plan.planner.search.replica_moves import DESTINATIONS, EVERY_MOVE, MIN_GAIN
+from core.plan.planner.search.replica_moves import (
+    DESTINATIONS,
+    EVERY_MOVE,
+    MIN_GAIN,
+    ReplicaItems,
+)
 
-MOST_PAIRS, MOST_LOOKS = 10_000_000, 3_000
+MAX_PAIRS, MAX_COMPARISONS = 10_000_000, 3_000
 """Pairs of replicas, and of brokers, that are compared in all: large clusters have other ways."""
 WORTH = 0.01
 """The part of what is outside the band that a swap must bring in: crumbs are not worth copying."""
@@ -32,14 +32,9 @@ class ReplicaSwaps:
 
     def __init__(self, placement: Placement, measures: Sequence[Measure], limits: Limits) -> None:
         self._on, self._limits = placement, limits
-        known = [m for m in measures if placement.problem.active[m]]
-        self._columns = np.array(known, np.int64)
-        self._led = np.array([m in LEADER_MEASURES for m in known], np.bool_)
-        most = placement.ceilings[:, self._columns]
-        self._band = LoadBounds.of(placement.problem.band, most)
-        sizes = placement.problem.items[:, Measure.DISK]
-        self._usual_bytes = float(sizes.sum()) / max(len(sizes), 1) or 1.0
-        self._pairs = self._looks = 0
+        self._items = ReplicaItems(placement, measures)
+        self._columns, self._band = self._items.columns, self._items.band
+        self._pairs = self._comparisons = 0
 
     def carry_out(self) -> int:
         """Swap until all brokers are within the band, or nothing helps; return how many swaps."""
@@ -55,7 +50,7 @@ class ReplicaSwaps:
 
     def _swap(self, one: int, least: float) -> bool:
         """Let a broker swap what helps most for its bytes with any other; return whether it did."""
-        if self._pairs > MOST_PAIRS or self._looks > MOST_LOOKS:
+        if self._pairs > MAX_PAIRS or self._comparisons > MAX_COMPARISONS:
             return False
         on, problem = self._on, self._on.problem
         able = problem.gives & problem.takes & problem.counts
@@ -66,7 +61,7 @@ class ReplicaSwaps:
         others = [int(at) for at in np.argsort(-strain, kind="stable") if able[at] and at != one]
         best = (0.0, -1, -1, -1)
         for other in others[:DESTINATIONS]:
-            self._looks += 1
+            self._comparisons += 1
             ours, theirs = self._rows(one, other), self._rows(other, one)
             if not (len(ours) and len(theirs)):
                 continue
@@ -96,7 +91,7 @@ class ReplicaSwaps:
     def _score(self, one: int, other: int, ours: Int64, theirs: Int64, least: float) -> Float64:
         """Return what each pair [ours, theirs] helps for its bytes, 0 where it must not be."""
         on = self._on
-        given, taken = self._items(ours, one), self._items(theirs, other)
+        given, taken = self._items.of(ours, one), self._items.of(theirs, other)
         gain = np.zeros((len(ours), len(theirs)))
         allowed = self._affordable(ours, theirs)
         for broker, sign in ((one, 1.0), (other, -1.0)):
@@ -109,13 +104,14 @@ class ReplicaSwaps:
                 gain -= np.maximum(np.maximum(then - high, low - then), 0.0) ** 2
         for measure in on.bound:
             for broker, sign in ((one, 1.0), (other, -1.0)):
-                more = self._item(theirs, other, measure)[None, :]
-                more = sign * (more - self._item(ours, one, measure)[:, None])
+                more = self._items.added(theirs, other, measure)[None, :]
+                more = sign * (more - self._items.added(ours, one, measure)[:, None])
                 then = on.loads[broker, measure] + more * on.per_share[broker, measure]
                 worse = (then > on.ceilings[broker, measure] + TINY) & (more > 0)
                 allowed &= ~worse
         sizes = on.problem.items[:, Measure.DISK]
-        cost = sizes[ours][:, None] + sizes[theirs][None, :] + 2 * EVERY_MOVE * self._usual_bytes
+        usual = self._items.usual_bytes or 1.0
+        cost = sizes[ours][:, None] + sizes[theirs][None, :] + 2 * EVERY_MOVE * usual
         return np.where(allowed & (gain > least), gain / cost, 0.0)
 
     def _affordable(self, ours: Int64, theirs: Int64) -> Bool:
@@ -128,11 +124,3 @@ class ReplicaSwaps:
             affordable &= np.isfinite(needs[ours])[:, None] & np.isfinite(needs[theirs])[None, :]
         affordable &= on.moved + 2 <= limits.max_moves
         return np.asarray(affordable, np.bool_)
-
-    def _items(self, rows: Int64, source: int) -> Float64:
-        items: Float64 = self._on.problem.items[rows][:, self._columns]
-        return np.where(self._led & (self._on.at[rows, 0] != source)[:, None], 0.0, items)
-
-    def _item(self, rows: Int64, source: int, measure: Measure) -> Float64:
-        items: Float64 = self._on.problem.items[rows, measure]
-        return items * (self._on.at[rows, 0] == source) if measure in LEADER_MEASURES else items

@@ -89,7 +89,7 @@ def test_nothing_is_advised_while_it_is_not_known_what_a_group_reads(saved: Here
     [
         (["etl"], "What consumer group etl reads is not known."),
         (["a", "b"], "What consumer groups a and b read is not known."),
-        (["d", "b", "c", "a", "e"], "What consumer groups a, b, c and 2 groups more read is"),
+        (["d", "b", "c", "a", "e"], "What consumer groups a, b, c and 2 more read is"),
     ],
 )
 def test_groups_that_cannot_be_read_are_named_and_nobody_is_not_said(

@@ -94,7 +94,7 @@ def test_a_rate_that_was_not_played_out_says_that_it_may_be_too_low(
     saved: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved.save_cluster(ONE_SIDED)
-    monkeypatch.setattr("core.plan.estimate.quick_estimate.SIMULATION_SECONDS", 60.0)
+    monkeypatch.setattr("core.plan.estimate.rate_table.SIMULATION_SECONDS", 60.0)
     asked = ("plan", "suggest", "--drain", "0", "--time-budget", "60s", "--within")
     code, out, _ = saved.run(*asked, "1h")
     assert code == ExitCode.DONE

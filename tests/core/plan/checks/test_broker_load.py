@@ -21,13 +21,7 @@ RATES = {"t-0": 5.0 * MB, "t-1": 3.0 * MB, "t-2": 1.0 * MB}
 
 
 def with_capacity(into: float | None = None, out: float | None = None) -> ClusterState:
-    state = cluster(BEFORE, brokers=range(4), size_bytes=MB)
-    return state.with_brokers(
-        [
-            replace(b, in_capacity_bytes_per_s=into, out_capacity_bytes_per_s=out)
-            for b in state.brokers
-        ]
-    )
+    return cluster(BEFORE, brokers=range(4), size_bytes=MB, can_take_in=into, can_send=out)
 
 
 def found(

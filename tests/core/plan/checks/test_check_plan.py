@@ -1,18 +1,20 @@
-"""What speaks against a plan."""
+"""What speaks against a plan, and against dropping a replica."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+from bench.skewed import Shape, skewed
 from clusters import MB, cluster, load_of, tp
+from effort import effort
 
 from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import Reassignment, Topic
 from core.errors import RefusedError, UsageError
-from core.plan.checks.catalogue import CATALOGUE, Severity, never_finding, parse_allow, refuse
+from core.plan.checks.catalogue import CATALOGUE, Severity, finding, parse_allow, refuse
 from core.plan.checks.check_plan import check_plan
-from core.plan.checks.drop import check_drop
+from core.plan.checks.drop import check_drop, check_drops
 from core.plan.plan import Move, Plan
 
 RACKS = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
@@ -34,157 +36,96 @@ def checked(
     return [finding.id for finding in found], found
 
 
+def case(after, *expected, **options):
+    return after, options, list(expected)
+
+
+def bare(*held, brokers=4):
+    """Return options of a partition on these brokers, of which those from 3 on have no rack."""
+    racks = {0: "a", 1: "a", 2: "b"}
+    return {"racks": racks, "brokers": range(brokers), "before": {"t-0": [*held]}}
+
+
+def move(before, after, *more):
+    return Move(tp("t-0"), before, after, *more)
+
+
+PRODUCED = {f"t-{i}": 0.01 * MB for i in range(6)}
+MOVING = {"adding": {"t-0": [5]}, "removing": {"t-0": [2]}, "move": move((0, 5), (0, 3))}
+HIDDEN = HiddenTopics(1, (HiddenLogDir(0, "/d", 1, 1, 1),))
 CASES = {
-    "nothing": ([0, 3], {}, []),
-    "reorder": ([2, 0], {}, []),
-    "missing-partition": ([0, 3], {"name": "u-0"}, ["missing-partition"]),
-    "empty": ([], {}, ["empty"]),
-    "same-broker-twice": ([0, 0], {}, ["same-broker-twice"]),
-    "unknown-broker": ([0, 9], {}, ["unknown-broker"]),
-    "too-many-replicas": (
+    "nothing": case([0, 3]),
+    "reorder": case([2, 0]),
+    "missing-partition": case([0, 3], "missing-partition", name="u-0"),
+    "empty": case([], "empty"),
+    "same-broker-twice": case([0, 0], "same-broker-twice"),
+    "unknown-broker": case([0, 9], "unknown-broker"),
+    "too-many-replicas": case(
         [0, 1, 2, 3],
-        {"before": {"t-0": [0, 1]}, "brokers": range(3)},
-        ["unknown-broker", "too-many-replicas"],
+        *("unknown-broker", "too-many-replicas"),
+        before={"t-0": [0, 1]},
+        brokers=range(3),
     ),
-    "dead-broker": ([0, 3], {"dead": [3]}, ["dead-broker"]),
-    "a dead broker that keeps its replica": (
-        [2, 3],
-        {"dead": [2], "isr": {"t-0": [0]}},
-        ["out-of-sync"],
+    "dead-broker": case([0, 3], "dead-broker", dead=[3]),
+    "a dead broker that keeps its replica": case([2, 3], "out-of-sync", dead=[2], isr={"t-0": [0]}),
+    "no-leader": case([0, 3], "no-leader", leaders={"t-0": -1}),
+    "foreign-move listed": case(
+        [0, 3], "foreign-move", in_flight={tp("t-0"): Reassignment((0, 2, 5), (5,), (2,))}
     ),
-    "no-leader": ([0, 3], {"leaders": {"t-0": -1}}, ["no-leader"]),
-    "foreign-move listed": (
-        [0, 3],
-        {"in_flight": {tp("t-0"): Reassignment((0, 2, 5), (5,), (2,))}},
-        ["foreign-move"],
+    "foreign-move described": case([0, 3], "foreign-move", before={"t-0": [0, 2, 5]}, **MOVING),
+    "stale": case([0, 3], "stale", move=move((0, 4), (0, 3))),
+    "already as planned": case([0, 3], move=move((0, 4), (0, 2))),
+    "topic made anew": case(
+        [0, 3], "stale", move=move((0, 2), (0, 3), "old"), topics=[Topic("t", "new")]
     ),
-    "foreign-move described": (
-        [0, 3],
-        {
-            "before": {"t-0": [0, 2, 5]},
-            "adding": {"t-0": [5]},
-            "removing": {"t-0": [2]},
-            "move": Move(tp("t-0"), (0, 5), (0, 3)),
-        },
-        ["foreign-move"],
-    ),
-    "stale": ([0, 3], {"move": Move(tp("t-0"), (0, 4), (0, 3))}, ["stale"]),
-    "already as planned": ([0, 3], {"move": Move(tp("t-0"), (0, 4), (0, 2))}, []),
-    "topic made anew": (
-        [0, 3],
-        {"move": Move(tp("t-0"), (0, 2), (0, 3), "old"), "topics": [Topic("t", "new")]},
-        ["stale"],
-    ),
-    "out-of-sync": ([0, 3], {"isr": {"t-0": [0]}}, ["out-of-sync"]),
-    "min-isr": ([0], {"topics": [Topic("t", min_insync=2)]}, ["min-isr", "rf-change"]),
-    "min-isr-unknown": ([0], {"topics": [Topic("t")]}, ["min-isr-unknown", "rf-change"]),
-    "min.insync.replicas does not matter where none goes": ([0, 3], {"topics": [Topic("t")]}, []),
-    "rf up": ([0, 2, 4], {}, ["rf-change"]),
-    "racks kept": ([0, 4], {"racks": RACKS}, []),
-    "rack-spread": ([0, 1], {"racks": RACKS}, ["rack-spread"]),
-    "rack-spread no worse": (
-        [0, 1],
-        {"racks": RACKS, "before": {"t-0": [2, 3]}},
-        [],
-    ),
-    "fewer replicas need fewer racks": (
-        [0],
-        {"racks": RACKS, "topics": [ONE_IN_SYNC]},
-        ["rf-change"],
-    ),
-    "rack-spread less even": (
+    "out-of-sync": case([0, 3], "out-of-sync", isr={"t-0": [0]}),
+    "min-isr": case([0], "min-isr", "rf-change", topics=[Topic("t", min_insync=2)]),
+    "min-isr-unknown": case([0], "min-isr-unknown", "rf-change", topics=[Topic("t")]),
+    "min.insync.replicas does not matter where none goes": case([0, 3], topics=[Topic("t")]),
+    "rf up": case([0, 2, 4], "rf-change"),
+    "racks kept": case([0, 4], racks=RACKS),
+    "rack-spread": case([0, 1], "rack-spread", racks=RACKS),
+    "rack-spread no worse": case([0, 1], racks=RACKS, before={"t-0": [2, 3]}),
+    "fewer replicas need fewer racks": case([0], "rf-change", racks=RACKS, topics=[ONE_IN_SYNC]),
+    "rack-spread less even": case(
         [0, 1, 2, 4],
-        {
-            "racks": {0: "a", 1: "a", 2: "a", 3: "b", 4: "b"},
-            "before": {"t-0": [0, 1, 3, 4]},
-            "brokers": range(5),
-        },
-        ["rack-spread"],
+        "rack-spread",
+        racks={0: "a", 1: "a", 2: "a", 3: "b", 4: "b"},
+        before={"t-0": [0, 1, 3, 4]},
+        brokers=range(5),
     ),
-    "rack-unknown": ([0, 5], {"racks": {0: "a", 1: "a", 2: "b", 3: "b"}}, ["rack-unknown"]),
-    "from a broker without a rack to the last one free": (
-        [0, 2],
-        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 3]}},
-        [],
+    "rack-unknown": case([0, 5], "rack-unknown", racks={0: "a", 1: "a", 2: "b", 3: "b"}),
+    "from a broker without a rack to the last one free": case([0, 2], **bare(0, 3)),
+    "from a broker without a rack to a rack that holds one": case(
+        [0, 1], "rack-spread", **bare(0, 3)
     ),
-    "from a broker without a rack to a rack that holds one": (
-        [0, 1],
-        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 3]}},
-        ["rack-spread"],
+    "from a broker without a rack where every rack holds one": case([0, 2, 1], **bare(0, 2, 3)),
+    "a rack goes, and a replica stays on a broker without one": case(
+        [0, 3], "rf-change", "rack-spread", topics=[ONE_IN_SYNC], **bare(0, 3, 2)
     ),
-    "from a broker without a rack where every rack holds one": (
-        [0, 2, 1],
-        {"racks": {0: "a", 1: "a", 2: "b"}, "brokers": range(4), "before": {"t-0": [0, 2, 3]}},
-        [],
+    "a rack goes, and only the leader's broker has none": case(
+        [3, 2], "rf-change", topics=[ONE_IN_SYNC], **bare(3, 0, 2)
     ),
-    "a rack goes, and a replica stays on a broker without one": (
-        [0, 3],
-        {
-            "racks": {0: "a", 1: "a", 2: "b"},
-            "brokers": range(4),
-            "before": {"t-0": [0, 3, 2]},
-            "topics": [ONE_IN_SYNC],
-        },
-        ["rf-change", "rack-spread"],
+    "from brokers without racks into one of two racks": case(
+        [0, 1], "rack-spread", **bare(3, 4, brokers=5)
     ),
-    "a rack goes, and only the leader's broker has none": (
-        [3, 2],
-        {
-            "racks": {0: "a", 1: "a", 2: "b"},
-            "brokers": range(4),
-            "before": {"t-0": [3, 0, 2]},
-            "topics": [ONE_IN_SYNC],
-        },
-        ["rf-change"],
+    "disk": case([0, 3], "disk", size_bytes=100 * MB, disk_bytes=(1000 * MB, 50 * MB)),
+    "disk with growth": case(
+        [0, 3], "disk", size_bytes=40 * MB, disk_bytes=(1000 * MB, 50 * MB), load=PRODUCED
     ),
-    "from brokers without racks into one of two racks": (
-        [0, 1],
-        {
-            "racks": {0: "a", 1: "a", 2: "b"},
-            "brokers": range(5),
-            "before": {"t-0": [3, 4]},
-        },
-        ["rack-spread"],
+    "disk-fuller": case(
+        [0, 3], "disk-fuller", size_bytes=100 * MB, disk_bytes=(1000 * MB, 200 * MB)
     ),
-    "disk": ([0, 3], {"size_bytes": 100 * MB, "disk_bytes": (1000 * MB, 50 * MB)}, ["disk"]),
-    "disk with growth": (
-        [0, 3],
-        {
-            "size_bytes": 40 * MB,
-            "disk_bytes": (1000 * MB, 50 * MB),
-            "load": {f"t-{i}": 0.01 * MB for i in range(6)},
-        },
-        ["disk"],
+    "log-dirs": case([0, 3], "log-dirs", move=move((0, 2), (0, 3), None, ("any", "/d3"))),
+    "size-unknown": case([0, 3], "size-unknown", size_bytes=None),
+    "load-unknown": case([0, 3], "load-unknown", load={}),
+    "hotter-broker": case([0, 3], load={"t-0": 5.0 * MB} | dict.fromkeys(BEFORE, 1.0 * MB)),
+    "hidden-topics": case([0, 3], "hidden-topics", hidden=HIDDEN),
+    "nothing hidden": case([0, 3], hidden=HiddenTopics()),
+    "nobody knows what is hidden": case(
+        [0, 3], "hidden-topics", hidden=HiddenTopics(why_unknown="nobody told")
     ),
-    "disk-fuller": (
-        [0, 3],
-        {"size_bytes": 100 * MB, "disk_bytes": (1000 * MB, 200 * MB)},
-        ["disk-fuller"],
-    ),
-    "log-dirs": (
-        [0, 3],
-        {"move": Move(tp("t-0"), (0, 2), (0, 3), None, ("any", "/d3"))},
-        ["log-dirs"],
-    ),
-    "size-unknown": ([0, 3], {"size_bytes": None}, ["size-unknown"]),
-    "load-unknown": ([0, 3], {"load": {}}, ["load-unknown"]),
-    "hotter-broker": ([0, 3], {"load": {"t-0": 5.0 * MB} | dict.fromkeys(BEFORE, 1.0 * MB)}, []),
-    "hidden-topics": (
-        [0, 3],
-        {"hidden": HiddenTopics(1, (HiddenLogDir(0, "/d", 1, 1, 1),))},
-        ["hidden-topics"],
-    ),
-    "nothing hidden": ([0, 3], {"hidden": HiddenTopics()}, []),
-    "nobody knows what is hidden": (
-        [0, 3],
-        {"hidden": HiddenTopics(why_unknown="nobody told")},
-        ["hidden-topics"],
-    ),
-    "cruise-control": (
-        [0, 3],
-        {"topics": [Topic("__CruiseControlMetrics")]},
-        ["cruise-control"],
-    ),
+    "cruise-control": case([0, 3], "cruise-control", topics=[Topic("__CruiseControlMetrics")]),
 }
 
 
@@ -289,7 +230,7 @@ def test_unwise_is_only_said():
 
 
 def test_never_is_refused_and_can_be_allowed():
-    found = [never_finding("The throttle is below what is produced.")]
+    found = [finding("never", "The throttle is below what is produced.")]
     with pytest.raises(RefusedError, match="never"):
         refuse(found)
     refuse(found, {"never"})
@@ -317,3 +258,44 @@ def test_leaders_that_are_there_already_are_not_counted_once_more():
     assert not [
         f for f in check_plan(state, load_of(state), Plan.of(done)) if f.id == "leader-skew"
     ]
+
+
+# -- drops ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("planned", [0, 40])
+def test_a_drop_is_judged_as_the_plan_with_it_would_be(planned: int) -> None:
+    state, load = skewed(Shape(12, 200, "skew"))
+    plan = Plan()
+    for row in range(planned):
+        moved, held = state.tp(row), state.replicas(row)
+        away = next(b for b in state.broker_ids.tolist() if b not in held)
+        plan = plan.with_move(state, moved, held[0], away)
+    before = check_plan(state, load, plan)
+    sources = {state.tp(row): plan.target(state, state.tp(row))[0] for row in (3, 50, 199)}
+    found = check_drops(state, load, plan, sources)
+    for one, source in sources.items():
+        for to in state.broker_ids.tolist():
+            if to == source:
+                continue
+            said = found[one].get(to)
+            assert said == check_drop(state, load, plan, one, source, to)
+            if to in plan.target(state, one):
+                assert said is not None
+                assert said.severity is Severity.ILLEGAL
+                continue
+            checked = check_plan(state, load, plan.with_move(state, one, source, to))
+            if said is not None:
+                assert said.id in {f.id for f in checked}
+            else:
+                unsafe = {
+                    f.id for f in checked if f.severity > Severity.UNWISE and one in f.partitions
+                }
+                assert unsafe <= {f.id for f in before if one in f.partitions}
+
+
+def test_replicas_are_lifted_off_a_large_cluster_at_once() -> None:
+    state, load = skewed(Shape(60, 20_000, "skew"))
+    sources = {state.tp(row): state.replicas(row)[0] for row in range(0, 20_000, 5_000)}
+    # Once for each of 60 brokers and 4 replicas it would be some 50.
+    assert effort(lambda: check_drops(state, load, Plan(), sources)) < 8

@@ -22,9 +22,7 @@ DIRS = (
 
 def placed(*, dirs: tuple[LogDir, ...] = DIRS, dead: tuple[int, ...] = ()) -> ClusterState:
     """Return t-0 on brokers 0 and 1, 6 MB in /data on each."""
-    state = cluster({"t-0": [0, 1]}, brokers=range(3), dead=dead, size_bytes=6 * MB)
-    brokers = tuple(replace(broker, log_dirs=dirs) for broker in state.brokers)
-    return replace(state, brokers=brokers)
+    return cluster({"t-0": [0, 1]}, brokers=range(3), dead=dead, size_bytes=6 * MB, log_dirs=dirs)
 
 
 def moved(path: str, *, found: str = "/data") -> Move:
@@ -83,28 +81,20 @@ def test_a_log_dir_that_there_is_not_cannot_be_allowed_and_is_named() -> None:
     assert found.sentence == "Broker 1 has no log dir /d9; t-0 should lie there."
 
 
-def test_what_arrives_in_one_log_dir_is_added_up() -> None:
-    state = cluster({"t-0": [0], "t-1": [0]}, size_bytes=6 * MB)
-    dirs = (LogDir("/data", 100 * MB, 0), LogDir("/d2", 100 * MB, 10 * MB))
-    state = replace(state, brokers=tuple(replace(b, log_dirs=dirs) for b in state.brokers))
-    one, two = (Move(tp(f"t-{p}"), (0,), (0,), None, ("/d2",), ("/data",)) for p in range(2))
-    assert ids(state, one) == []
-    (found,) = check_plan(state, load_of(state), Plan.of([one, two]))
-    assert (found.id, len(found.partitions)) == ("disk", 2)
-
-
-def test_what_arrives_in_two_log_dirs_on_one_disk_is_added_up() -> None:
-    state = cluster({"t-0": [0], "t-1": [0]}, size_bytes=6 * MB)
+@pytest.mark.parametrize(
+    ("paths", "has"),
+    [
+        (("/d2", "/d2"), "Log dir /d2 of broker 0 has 10 MB free"),
+        (("/d2", "/d3"), "Log dirs /d2 and /d3 of broker 0 have 10 MB free, on one disk"),
+    ],
+)
+def test_what_arrives_on_one_disk_is_added_up(paths: tuple[str, str], has: str) -> None:
     dirs = (LogDir("/data", 100 * MB, 0), *(LogDir(d, 90 * MB, 10 * MB) for d in ("/d2", "/d3")))
-    state = replace(state, brokers=tuple(replace(b, log_dirs=dirs) for b in state.brokers))
+    state = cluster({"t-0": [0], "t-1": [0]}, size_bytes=6 * MB, log_dirs=dirs)
     one, two = (
-        Move(tp(f"t-{n}"), (0,), (0,), None, (path,), ("/data",))
-        for n, path in enumerate(("/d2", "/d3"))
+        Move(tp(f"t-{n}"), (0,), (0,), None, (path,), ("/data",)) for n, path in enumerate(paths)
     )
     assert ids(state, one) == ids(state, two) == []
     (found,) = check_plan(state, load_of(state), Plan.of([one, two]))
     assert (found.id, len(found.partitions)) == ("disk", 2)
-    assert found.sentence == (
-        "Log dirs /d2 and /d3 of broker 0 have 10 MB free, on one disk; the plan brings 12 MB, "
-        "growth meanwhile included."
-    )
+    assert found.sentence == f"{has}; the plan brings 12 MB, growth meanwhile included."

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from clusters import MB, cluster, load_of, tp
+from clusters import MB, cluster, load_of, plan_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,10 +41,10 @@ def learned(*ratios: float, **more: float) -> Learned:
     return build_calibration(run(ratio, **more) for ratio in ratios).sides[Side.LEADER]  # type: ignore[arg-type]
 
 
-def a_plan(**more: object) -> tuple[ClusterState, Load, Plan]:
+def a_plan(**more: Any) -> tuple[ClusterState, Load, Plan]:
     """Return a plan that copies 200 MB from broker 1 to broker 3."""
-    state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=200 * MB)
-    return state, load_of(state, 10_000.0), Plan().with_target(state, tp("t-0"), (1, 3))
+    state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=200 * MB, **more)
+    return state, load_of(state, 10_000.0), plan_of(state, {"t-0": (1, 3)})
 
 
 def leading(factor: float, reach: float = 1.0, runs: int = 4) -> Calibration:
@@ -173,12 +174,7 @@ def test_without_a_throttle_the_speed_that_was_seen_is_the_answer() -> None:
 
 
 def test_a_configured_capacity_is_more_than_what_was_seen() -> None:
-    state, load, plan = a_plan()
-    fast = [
-        replace(b, in_capacity_bytes_per_s=100e6, out_capacity_bytes_per_s=100e6)
-        for b in state.brokers
-    ]
-    state = state.with_brokers(fast)
+    state, load, plan = a_plan(can_send=100e6, can_take_in=100e6)
     known = Calibration(speed=Speed(2, 1e6, 1e6, 1e6))
     assert estimate_at(state, load, plan, UNLIMITED, calibration=known) == (
         estimate_at(state, load, plan, UNLIMITED)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from clusters import MB, cluster, load_of, tp
+from clusters import MB, cluster, load_of, plan_of, tp
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
@@ -25,10 +23,9 @@ from core.units import UNLIMITED
 
 SWAPS = tuple(Move(tp(f"t-{n}"), (0, 1), (2, 1)) for n in range(4))
 BACK = tuple(Move(tp(f"u-{n}"), (2, 1), (0, 1)) for n in range(4))
-STATE = cluster(
-    {f"t-{n}": [0, 1] for n in range(4)} | {f"u-{n}": [2, 1] for n in range(4)},
-    size_bytes=100 * MB,
-)
+HELD = {f"t-{n}": [0, 1] for n in range(4)} | {f"u-{n}": [2, 1] for n in range(4)}
+STATE = cluster(HELD, size_bytes=100 * MB)
+LIMITED = cluster(HELD, size_bytes=100 * MB, can_take_in=1e8, can_send=1e8)
 PLAN = Plan.of([*SWAPS, *BACK])
 """Four partitions go from broker 0 to 2, four from 2 to 0."""
 
@@ -37,27 +34,29 @@ def at(state: ClusterState, plan: Plan, rate: int) -> Estimate:
     return estimate_at(state, load_of(state), plan, rate)
 
 
+def extra(state: ClusterState, plan: Plan, estimate: Estimate | int) -> tuple[ExtraDisk, ...]:
+    """Return how much more disks hold, by an estimate or at a rate."""
+    estimate = at(state, plan, estimate) if isinstance(estimate, int) else estimate
+    return estimate_extra_disk(state, Load.unknown(state), plan, estimate)
+
+
 def test_in_a_short_run_everything_that_comes_is_there_before_anything_is_deleted() -> None:
     estimate = at(STATE, PLAN, 50 * MB)
     assert estimate.seconds is not None
     assert estimate.seconds < DELETED_SECONDS
-    found = {
-        one.broker: one for one in estimate_extra_disk(STATE, Load.unknown(STATE), PLAN, estimate)
-    }
-    assert {broker: one.bytes for broker, one in found.items()} == {0: 400 * MB, 2: 400 * MB}
-    latest = max(one.at_seconds or 0.0 for one in found.values())
+    found = extra(STATE, PLAN, estimate)
+    assert {one.broker: one.bytes for one in found} == {0: 400 * MB, 2: 400 * MB}
+    latest = max(one.at_seconds or 0.0 for one in found)
     assert latest == pytest.approx(estimate.seconds - END_SECONDS)
 
 
 def test_in_a_long_one_what_has_left_is_deleted_while_the_rest_still_comes() -> None:
     there = {f"t-{n}": [0, 1] for n in range(40)} | {f"u-{n}": [2, 1] for n in range(40)}
     state = cluster(there, size_bytes=25 * MB)
-    plan = Plan.of(
-        Move(tp(name), tuple(held), (2 - held[0], 1)) for name, held in sorted(there.items())
-    )
+    plan = plan_of(state, {name: (2 - held[0], 1) for name, held in there.items()})
     estimate = at(state, plan, MB)
     assert estimate.seconds is not None
-    for one in estimate_extra_disk(state, Load.unknown(state), plan, estimate):
+    for one in extra(state, plan, estimate):
         assert one.bytes is not None
         assert one.at_seconds is not None
         # two batches are there at a time, and what left in the last minute
@@ -68,26 +67,19 @@ def test_in_a_long_one_what_has_left_is_deleted_while_the_rest_still_comes() -> 
 
 def test_replicas_that_only_go_make_no_room_before_they_are_deleted() -> None:
     state = cluster({"t-0": [0, 1], "u-0": [1, 0]}, brokers=[0, 1, 2], size_bytes=100 * MB)
-    comes = Move(tp("t-0"), (0, 1), (2, 1))
-    goes = Move(tp("u-0"), (1, 0), (1,))
-    both = Plan.of([comes, goes])
-    assert [
-        (x.broker, x.bytes)
-        for x in estimate_extra_disk(state, Load.unknown(state), both, at(state, both, 10 * MB))
-    ] == [(2, 100 * MB)]
+    both = plan_of(state, {"t-0": (2, 1), "u-0": (1,)})
+    found = extra(state, both, 10 * MB)
+    assert [(one.broker, one.bytes) for one in found] == [(2, 100 * MB)]
 
 
 def test_where_nothing_was_played_out_all_of_it_arrives_before_anything_leaves() -> None:
     unplayed = Estimate(MB, 60.0, None, None, None, (), 800 * MB)
-    assert estimate_extra_disk(STATE, Load.unknown(STATE), PLAN, unplayed) == (
-        ExtraDisk(0, 400 * MB),
-        ExtraDisk(2, 400 * MB),
-    )
+    assert extra(STATE, PLAN, unplayed) == (ExtraDisk(0, 400 * MB), ExtraDisk(2, 400 * MB))
 
 
 def test_a_copy_between_log_dirs_needs_its_room_twice_for_a_while() -> None:
     plan = Plan.of([Move(tp("t-0"), (0, 1), (0, 1), None, ("/d2", ANY), ("/data", ANY))])
-    (found,) = estimate_extra_disk(STATE, Load.unknown(STATE), plan, at(STATE, plan, 10 * MB))
+    (found,) = extra(STATE, plan, 10 * MB)
     assert (found.broker, found.bytes) == (0, 100 * MB)
     assert found.at_seconds == pytest.approx(12.8)
 
@@ -100,32 +92,17 @@ def test_what_a_broker_holds_of_it_already_is_not_more() -> None:
         size_bytes=100 * MB,
     )
     plan = Plan.of([SWAPS[0]])
-    assert estimate_extra_disk(state, Load.unknown(state), plan, at(state, plan, 10 * MB)) == ()
+    assert extra(state, plan, 10 * MB) == ()
 
 
 def test_an_unknown_size_is_not_nothing() -> None:
     state = cluster({"t-0": [0, 1], "u-0": [2, 1]}, size_bytes={"u-0": MB})
     plan = Plan.of([SWAPS[0], BACK[0]])
     estimate = at(state, plan, 10 * MB)
-    assert estimate_extra_disk(state, Load.unknown(state), plan, estimate) == (
-        ExtraDisk(2, None),
-        ExtraDisk(0, MB),
-    )
+    assert extra(state, plan, estimate) == (ExtraDisk(2, None), ExtraDisk(0, MB))
     assert estimate_peak_usage(state, Load.unknown(state), plan, estimate).sentences == [
         "Meanwhile disks hold more, at most an unknown size on broker 2, 1.0 MB on broker 0."
     ]
-
-
-"""Four partitions go from broker 0 to 2, four from 2 to 0."""
-
-
-def with_capacity(state: ClusterState, bytes_per_s: float) -> ClusterState:
-    return state.with_brokers(
-        [
-            replace(b, in_capacity_bytes_per_s=bytes_per_s, out_capacity_bytes_per_s=bytes_per_s)
-            for b in state.brokers
-        ]
-    )
 
 
 @pytest.mark.parametrize(
@@ -135,20 +112,16 @@ def test_a_broker_that_carries_much_already_comes_near_its_capacity(
     rate: int, fraction: float | None
 ) -> None:
     """Broker 0 sends 60 MB/s, to readers and to followers."""
-    state = with_capacity(STATE, 100.0 * MB)
-    load = load_of(state, 7.5 * MB)
-    plan = Plan.of([SWAPS[0]])
-    found = estimate_peak_usage(state, load, plan, estimate_at(state, load, plan, rate))
+    load, plan = load_of(LIMITED, 7.5 * MB), Plan.of([SWAPS[0]])
+    found = estimate_peak_usage(LIMITED, load, plan, estimate_at(LIMITED, load, plan, rate))
     told = found.near_capacity
     assert (told and round(told.fraction, 3)) == fraction
 
 
 def test_a_deadline_is_held_against_the_rate_that_it_recommends() -> None:
-    state = with_capacity(STATE, 100.0 * MB)
-    load = load_of(state)
-    estimate = estimate_within(state, load, PLAN, 12.0)
+    estimate = estimate_within(LIMITED, load_of(LIMITED), PLAN, 12.0)
     assert estimate.recommended_bytes_per_s is not None
-    found = estimate_peak_usage(state, Load.unknown(state), PLAN, estimate)
+    found = estimate_peak_usage(LIMITED, Load.unknown(LIMITED), PLAN, estimate)
     assert found.near_capacity is None or found.near_capacity.fraction == pytest.approx(
         estimate.recommended_bytes_per_s / (100 * MB)
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from clusters import MB, cluster, load_of, tp
+from clusters import MB, cluster, load_of, plan_of, tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,12 +29,12 @@ SECONDS = 60.0
 BOTH = (("big-0", 1), ("little-0", 2))
 
 
-def uneven(big: int = 3_000, little: int = 300, produced: float = 0.0):
+def uneven(big: int = 3_000, little: int = 300, produced: float = 0.0, **more):
     """Return a plan by which broker 1 sends much to broker 3, and broker 2 little to broker 4."""
     sizes = {"big-0": big * MB, "little-0": little * MB}
-    state = cluster({"big-0": [1], "little-0": [2]}, brokers=range(1, 5), size_bytes=sizes)
-    plan = Plan().with_target(state, tp("big-0"), (3,)).with_target(state, tp("little-0"), (4,))
-    return state, load_of(state, produced), plan
+    held = {"big-0": [1], "little-0": [2]}
+    state = cluster(held, brokers=range(1, 5), size_bytes=sizes, **more)
+    return state, load_of(state, produced), plan_of(state, {"big-0": [3], "little-0": [4]})
 
 
 def test_a_deadline_gives_those_who_need_less_less():
@@ -103,7 +101,7 @@ def test_it_is_said_in_the_document_and_on_the_time_line():
     assert limits[2, "leader"]["limit_bytes_per_s"] == GENTLE_BYTES_PER_S
     assert limits[1, "leader"]["limit_bytes_per_s"] == found.recommended_bytes_per_s
     assert format_per_side_rates(found.per_side_rates) == (
-        "Less will do for some: broker 2 sends at 10 MB/s, broker 4 receives at 10 MB/s."
+        "Less will do for some: broker 2 sends at 10 MB/s and broker 4 receives at 10 MB/s."
     )
     lanes = {
         (lane.broker, lane.side): lane for lane in build_timeline(state, load, found, ()).lanes
@@ -112,15 +110,7 @@ def test_it_is_said_in_the_document_and_on_the_time_line():
 
 
 def test_nobody_comes_near_capacity_by_a_rate_that_is_not_its_own():
-    state, load, plan = uneven()
-    state = replace(
-        state,
-        brokers=tuple(
-            replace(broker, out_capacity_bytes_per_s=50e6 if broker.id == 2 else None)
-            for broker in state.brokers
-        ),
-    )
-    bearings = Task.of(state, load, plan).bearings
+    bearings = Task.of(*uneven(can_send={2: 50e6})).bearings
     assert find_near_capacity(bearings, 60 * MB).broker == 2
     assert find_near_capacity(bearings, 60 * MB, {BrokerSide(2, Side.LEADER): 10 * MB}) is None
 
@@ -129,14 +119,12 @@ def test_nobody_comes_near_capacity_so_that_others_are_spared(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Lower rates fit only where broker 3 gets a tenth more, of which it can take in half."""
-    state, load, plan = uneven()
-    can = [replace(b, in_capacity_bytes_per_s=82e6 if b.id == 3 else None) for b in state.brokers]
-    task = Task.of(state.with_brokers(can), load, plan)
+    task = Task.of(*uneven(can_take_in={3: 82e6}))
     alike = round(82e6 * 0.8 / 1.05)
     monkeypatch.setattr(required_rates, "max_seconds", lambda *_: SECONDS)
     monkeypatch.setattr(required_rates, "is_in_time", lambda task, rate, *_: rate > alike)
     assert choose_rates(task, alike, SECONDS, None) == ChosenRates(alike)
-    free = choose_rates(Task.of(state, load, plan), alike, SECONDS, None)
+    free = choose_rates(Task.of(*uneven()), alike, SECONDS, None)
     assert free.bytes_per_s > alike
     assert free.rates
 
@@ -153,9 +141,7 @@ def test_whatever_the_plan_all_of_it_ends_in_time_and_nobody_gets_more(copies, s
     sizes = {f"t-{i}": size * MB for i, (*_, size) in enumerate(copies)}
     state = cluster(layout, brokers=range(1, 7), size_bytes=sizes)
     load = load_of(state, share * MB)
-    plan = Plan()
-    for i, (_, destination, _) in enumerate(copies):
-        plan = plan.with_target(state, tp(f"t-{i}"), (destination,))
+    plan = plan_of(state, {f"t-{i}": [to] for i, (_, to, _) in enumerate(copies)})
     found = estimate_within(state, load, plan, seconds)
     if found.never:
         return

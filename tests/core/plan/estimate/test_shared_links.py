@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
-from clusters import MB, cluster, load_of, tp
+from clusters import MB, cluster, load_of, plan_of, tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,29 +17,17 @@ from core.plan.plan import Move, Plan
 from core.units import UNLIMITED
 
 CAN = 100 * MB
+SENDS = {"can_send": CAN, "can_take_in": 10 * CAN}
 
 
-def with_capacities(state: ClusterState, out: float, into: float) -> ClusterState:
-    return state.with_brokers(
-        [
-            replace(b, out_capacity_bytes_per_s=out, in_capacity_bytes_per_s=into)
-            for b in state.brokers
-        ]
-    )
-
-
-def star(side: Side, size_bytes: int) -> tuple[ClusterState, Plan]:
+def star(side: Side, size_bytes: int, **can: Any) -> tuple[ClusterState, Plan]:
     """Return what one broker sends to three others, or three send to one."""
-    others = (1, 2, 3)
-    if side is Side.LEADER:
-        moves = [Move(tp(f"t-{i}"), (9,), (i,)) for i in others]
-        state = cluster(
-            {f"t-{i}": [9] for i in others}, brokers=[*others, 9], size_bytes=size_bytes
-        )
-        return with_capacities(state, CAN, 10 * CAN), Plan.of(moves)
-    moves = [Move(tp(f"t-{i}"), (i,), (9,)) for i in others]
-    state = cluster({f"t-{i}": [i] for i in others}, brokers=[*others, 9], size_bytes=size_bytes)
-    return with_capacities(state, 10 * CAN, CAN), Plan.of(moves)
+    sends = side is Side.LEADER
+    can = can or {"can_send": CAN if sends else 10 * CAN, "can_take_in": 10 * CAN if sends else CAN}
+    pairs = {f"t-{i}": ([9], [i]) if sends else ([i], [9]) for i in (1, 2, 3)}
+    held = {name: before for name, (before, _) in pairs.items()}
+    state = cluster(held, brokers=[1, 2, 3, 9], size_bytes=size_bytes, **can)
+    return state, plan_of(state, {name: after for name, (_, after) in pairs.items()})
 
 
 @pytest.mark.parametrize("rate", [UNLIMITED, 1000 * MB, 150 * MB])
@@ -72,26 +60,18 @@ def test_what_a_broker_does_anyway_leaves_it_less():
     """Broker 9 sends 40 MB/s to readers and followers of what stays."""
     names = {"t-1": [9], "t-2": [9], "u-0": [9, 1]}
     sizes = {"t-1": 3_000 * MB, "t-2": 3_000 * MB, "u-0": MB}
-    state = with_capacities(cluster(names, brokers=[1, 2, 9], size_bytes=sizes), CAN, 10 * CAN)
-    plan = Plan.of([Move(tp("t-1"), (9,), (1,)), Move(tp("t-2"), (9,), (2,))])
+    state = cluster(names, brokers=[1, 2, 9], size_bytes=sizes, **SENDS)
+    plan = plan_of(state, {"t-1": [1], "t-2": [2]})
     load = load_of(state, {"t-1": 0.0, "t-2": 0.0, "u-0": 20 * MB})
     estimate = estimate_at(state, load, plan, UNLIMITED)
     assert 100 + AROUND_SECONDS < estimate.seconds < 106
 
 
 def test_a_slow_broker_holds_back_none_but_its_own():
-    state = cluster({"t-0": [1], "u-0": [3]}, brokers=[1, 2, 3, 4], size_bytes=2_000 * MB)
-    state = state.with_brokers(
-        [
-            replace(
-                b,
-                out_capacity_bytes_per_s=10 * MB if b.id == 1 else CAN,
-                in_capacity_bytes_per_s=CAN,
-            )
-            for b in state.brokers
-        ]
-    )
-    plan = Plan.of([Move(tp("t-0"), (1,), (2,)), Move(tp("u-0"), (3,), (4,))])
+    can = {"can_send": dict.fromkeys((2, 3, 4), CAN) | {1: 10 * MB}, "can_take_in": CAN}
+    held = {"t-0": [1], "u-0": [3]}
+    state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=2_000 * MB, **can)
+    plan = plan_of(state, {"t-0": [2], "u-0": [4]})
     rows = estimate_at(state, load_of(state), plan, UNLIMITED).rows
     seconds = {row.broker: row.seconds for row in rows}
     assert seconds[1] == pytest.approx(204, rel=0.03)
@@ -99,32 +79,21 @@ def test_a_slow_broker_holds_back_none_but_its_own():
 
 
 def test_a_capacity_counts_also_where_others_are_not_known():
-    state, plan = star(Side.LEADER, 2_000 * MB)
-    state = state.with_brokers(
-        [
-            replace(
-                b,
-                in_capacity_bytes_per_s=None,
-                out_capacity_bytes_per_s=CAN if b.id == 9 else None,
-            )
-            for b in state.brokers
-        ]
-    )
+    state, plan = star(Side.LEADER, 2_000 * MB, can_send={9: CAN})
     assert estimate_at(state, load_of(state), plan, 1000 * MB).seconds > 60
 
 
 def test_a_broker_that_is_full_anyway_gives_copies_half():
-    state = cluster({"t-0": [1], "u-0": [1]}, brokers=[1, 2], size_bytes=6_000 * MB)
-    state = with_capacities(state, CAN, 10 * CAN)
-    plan = Plan.of([Move(tp("t-0"), (1,), (2,))])
+    state = cluster({"t-0": [1], "u-0": [1]}, brokers=[1, 2], size_bytes=6_000 * MB, **SENDS)
+    plan = plan_of(state, {"t-0": [2]})
     estimate = estimate_at(state, load_of(state, {"t-0": 0.0, "u-0": 99 * MB}), plan, 1000 * MB)
     assert 120 + AROUND_SECONDS < estimate.seconds < 140
 
 
 def test_what_is_produced_to_a_broker_without_room_never_ends():
-    state = cluster({"t-0": [1], "u-0": [1]}, brokers=[1, 2], size_bytes=100 * MB)
-    state = with_capacities(state, 30 * MB, 300 * MB)
-    plan = Plan.of([Move(tp("t-0"), (1,), (2,))])
+    can = {"can_send": 30 * MB, "can_take_in": 300 * MB}
+    state = cluster({"t-0": [1], "u-0": [1]}, brokers=[1, 2], size_bytes=100 * MB, **can)
+    plan = plan_of(state, {"t-0": [2]})
     estimate = estimate_at(state, load_of(state, {"t-0": 16 * MB, "u-0": 2 * MB}), plan, UNLIMITED)
     assert estimate.never == (
         "Broker 1 has room to send 15 MB/s besides what it does anyway; what is produced to the "
@@ -151,12 +120,8 @@ def test_no_broker_sends_or_takes_in_more_than_it_can(
         {f"t-{i}": move.before for i, move in enumerate(moves)},
         brokers=can,
         size_bytes={f"t-{i}": size for i, size in enumerate(sizes)},
-    )
-    state = state.with_brokers(
-        [
-            replace(b, out_capacity_bytes_per_s=can[b.id], in_capacity_bytes_per_s=can[b.id])
-            for b in state.brokers
-        ]
+        can_send=can,
+        can_take_in=can,
     )
     estimate = estimate_at(state, load_of(state), Plan.of(moves), rate)
     least = max(row.bytes / can[row.broker] for row in estimate.rows)
@@ -167,6 +132,5 @@ def test_no_broker_sends_or_takes_in_more_than_it_can(
 @pytest.mark.parametrize("side", [Side.LEADER, Side.FOLLOWER])
 def test_a_link_that_takes_years_is_told_at_once(side: Side):
     """Not a quota's every tick of these years is played."""
-    state, plan = star(side, 1_000 * MB)
-    tiny = with_capacities(state, 1, 1)
+    tiny, plan = star(side, 1_000 * MB, can_send=1, can_take_in=1)
     assert estimate_at(tiny, load_of(tiny), plan, UNLIMITED).seconds > 1e8

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from clusters import MB, cluster, load_of, tp
+from clusters import MB, cluster, load_of, plan_of
 
 from core.plan.batch_schedule import BETWEEN_SECONDS, CopyBatches, Submissions
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate.rate_table import rate_table
 from core.plan.estimate.uncertainty import AROUND_RANGE, START_SECONDS, Task, slow_seconds, spread
-from core.plan.plan import Plan
 
 
 def one_busy_partition(megabytes: float, produced: float):
@@ -18,14 +17,12 @@ def one_busy_partition(megabytes: float, produced: float):
         {"t-0": [1, 2], "u-0": [3]}, size_bytes={"t-0": round(megabytes * MB), "u-0": 1}
     )
     load = load_of(state, {"t-0": produced * MB, "u-0": 0.0})
-    return state, load, Plan().with_target(state, tp("t-0"), (1, 2, 3))
+    return state, load, plan_of(state, {"t-0": (1, 2, 3)})
 
 
 def forty_busy_partitions(produced: float = MB):
     state = cluster({f"t-{i}": [1, 2] for i in range(40)}, brokers=range(1, 6), size_bytes=60 * MB)
-    plan = Plan()
-    for i in range(40):
-        plan = plan.with_target(state, tp(f"t-{i}"), (3 + i % 3, 2))
+    plan = plan_of(state, {f"t-{i}": (3 + i % 3, 2) for i in range(40)})
     return state, load_of(state, produced), plan
 
 
@@ -112,9 +109,7 @@ def test_the_table_says_what_a_single_rate_says():
 
 def submissions(numbers, long=(), max_extra_bytes=None):
     state = cluster({f"t-{i}": [1] for i in range(len(numbers))}, brokers=(1, 2), size_bytes=MB)
-    plan = Plan()
-    for i in range(len(numbers)):
-        plan = plan.with_target(state, tp(f"t-{i}"), (2,))
+    plan = plan_of(state, {f"t-{i}": [2] for i in range(len(numbers))})
     copies = Task.of(state, load_of(state), plan).what.copies
     return Submissions(copies, CopyBatches(tuple(numbers), frozenset(long), max_extra_bytes))
 
@@ -170,9 +165,8 @@ def test_what_is_larger_than_may_arrive_goes_alone():
 
 def test_letting_less_arrive_at_a_time_takes_longer_and_is_in_the_estimate():
     state = cluster({f"t-{i}": [1] for i in range(20)}, brokers=(1, 2), size_bytes=10 * MB)
-    load, plan, most = load_of(state, 0.0), Plan(), {"max_extra_bytes": 10 * MB}
-    for i in range(20):
-        plan = plan.with_target(state, tp(f"t-{i}"), (2,))
+    load, most = load_of(state, 0.0), {"max_extra_bytes": 10 * MB}
+    plan = plan_of(state, {f"t-{i}": [2] for i in range(20)})
     whole = estimate_at(state, load, plan, 50 * MB)
     parts = estimate_at(state, load, plan, 50 * MB, **most)
     # One arrives after the other: 19 times the run sees that one has, and goes on.
@@ -197,7 +191,7 @@ def test_what_is_produced_to_waiting_batches_is_copied_once_they_begin():
 
 def test_a_deadline_that_no_rate_keeps_is_still_the_one_that_sides_are_told_rates_for():
     state = cluster({"t-0": [1, 2]}, brokers=range(1, 4), size_bytes=120_000 * MB)
-    plan = Plan().with_target(state, tp("t-0"), (1, 3))
+    plan = plan_of(state, {"t-0": (1, 3)})
     answer = estimate_within(state, load_of(state), plan, 60)
     assert answer.never
     assert {row.required_bytes_per_s for row in answer.rows} == {120_000 * MB / 60}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from clusters import MB, cluster, load_of, tp
+from clusters import MB, cluster, load_of, plan_of, tp
 
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.groups import Member
@@ -17,6 +17,7 @@ from core.load.load import Load
 from core.plan.impact.clients import (
     Impact,
     estimate_impact,
+    find_precautions,
     groups_sentence,
     headroom_sentences,
     impact_summary,
@@ -35,13 +36,8 @@ from core.plan.plan import Move, Plan
 
 GB = 1000 * MB
 LAYOUT = {"t-0": [1, 2], "t-1": [2, 3], "u-0": [3, 1]}
-T = Topic(
-    "t",
-    min_insync=1,
-    retention_ms=72 * HOUR * 1000,
-    cleanup_policy="delete",
-    remote_storage=False,
-)
+KEPT = {"retention_ms": 72 * HOUR * 1000, "cleanup_policy": "delete", "remote_storage": False}
+T = Topic("t", min_insync=1, **KEPT)
 
 
 def group(id: str, lag: Mapping[str, int | None], *, given: Sequence[str] = ()) -> DocumentGroup:
@@ -63,11 +59,8 @@ def found(
     **more: Any,
 ) -> Impact:
     state = cluster(LAYOUT, **{"brokers": range(1, 5), **more})
-    plan = Plan()
-    for name, target in targets.items():
-        plan = plan.with_target(state, tp(name), target)
-    known = rates or dict.fromkeys(LAYOUT, 100_000.0)
-    return estimate_impact(state, load(state, known), plan, groups, retention)
+    known = load(state, rates or dict.fromkeys(LAYOUT, 100_000.0))
+    return estimate_impact(state, known, plan_of(state, targets), groups, retention)
 
 
 # -- groups and producers --------------------------------------------------------------------------
@@ -151,10 +144,8 @@ def test_producers_topics_are_those_that_something_is_written_to() -> None:
 
 
 def test_moves_of_partitions_that_are_gone_count_nothing() -> None:
-    state = cluster({"t-0": [1, 2]}, brokers=range(1, 5))
-    plan = Plan().with_target(state, tp("t-0"), (1, 3))
-    empty = cluster({"u-0": [1, 2]}, brokers=range(1, 5))
-    assert estimate_impact(empty, load_of(empty), plan, ()).moves == 0
+    state, plan = cluster({"u-0": [1, 2]}), Plan.of([Move(tp("t-0"), (1, 2), (1, 3))])
+    assert estimate_impact(state, load_of(state), plan, ()).moves == 0
 
 
 # -- min.insync.replicas ---------------------------------------------------------------------------
@@ -388,3 +379,52 @@ def test_the_worst_comes_first_in_a_few_words() -> None:
         "retention 1h saves up to 39 GB",
     ]
     assert impact_summary(found({"u-0": (3, 4)}, rates={"u-0": 0.0})) == []
+
+
+STATE = cluster(
+    {"t-0": [0, 1], "t-1": [0, 1], "t-2": [1, 0], "t-3": [0, 1]}, leaders={"t-2": -1, "t-3": 1}
+)
+LEAVE = "Until it ends, delete none of these topics and add no partitions to them."
+ONE = "Producers that do not retry may fail as 1 leader changes."
+BY_ELECTION = "1 leader changes by an election only: --elect, or trimtab elect when it has ended."
+TWO = "Producers that do not retry may fail as 2 leaders change."
+
+
+@pytest.mark.parametrize(
+    ("targets", "elects", "said"),
+    [
+        ({"t-0": (0, 2)}, False, [LEAVE]),
+        ({"t-0": (2, 1)}, False, [LEAVE, ONE]),
+        ({"t-0": (2, 1), "t-1": (2, 3)}, False, [LEAVE, TWO]),
+        ({"t-0": (2, 0)}, False, [LEAVE, BY_ELECTION]),
+        ({"t-0": (2, 0)}, True, [LEAVE, ONE]),
+        ({"t-0": (1, 0)}, False, [BY_ELECTION]),
+        ({"t-0": (1, 0)}, True, [ONE]),
+        ({"t-0": (1,)}, False, [ONE]),
+        ({"t-2": (2, 0)}, False, [LEAVE]),
+        ({"t-3": (0, 1, 2)}, False, [LEAVE]),
+        ({"t-3": (0, 1, 2), "t-0": (1, 0)}, False, [LEAVE, BY_ELECTION]),
+        ({"t-3": (0, 1, 2), "t-0": (1, 0)}, True, [LEAVE, TWO]),
+    ],
+    ids=[
+        "the leader stays",
+        "the leader leaves",
+        "two leave",
+        "another is preferred",
+        "another is preferred and elected",
+        "a re-order leaves its leader alone",
+        "a re-order with an election",
+        "the leader's replica goes",
+        "nobody leads that could change",
+        "another than the preferred one leads already",
+        "one of them as before, one by an election",
+        "both by an election",
+    ],
+)
+def test_what_is_said(targets: dict[str, tuple[int, ...]], elects: bool, said: list[str]) -> None:
+    assert list(find_precautions(STATE, plan_of(STATE, targets), elects=elects)) == said
+
+
+def test_partitions_that_are_gone_change_no_leader() -> None:
+    plan = Plan.of([Move(tp("u-0"), (0, 1), (1, 0))])
+    assert find_precautions(STATE, plan, elects=True) == find_precautions(STATE, plan) == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,15 +17,9 @@ GB = 1000 * MB
 IN_TURNS = {f"t-{n}": [1 + (n + k) % 3 for k in range(3)] for n in range(18)}
 
 
-def all_led_by(broker: int) -> ClusterState:
+def all_led_by(broker: int, **more: Any) -> ClusterState:
     """Return brokers 1 to 3 that hold all there is and are preferred alike, and one leads all."""
-    return cluster(IN_TURNS, leaders=dict.fromkeys(IN_TURNS, broker), size_bytes=GB)
-
-
-def sending(state: ClusterState, most: float) -> ClusterState:
-    return state.with_brokers(
-        [replace(broker, out_capacity_bytes_per_s=most) for broker in state.brokers]
-    )
+    return cluster(IN_TURNS, leaders=dict.fromkeys(IN_TURNS, broker), size_bytes=GB, **more)
 
 
 @pytest.mark.parametrize("wanted", [PlanRequest(), PlanRequest(leaders_only=True)])
@@ -52,7 +45,7 @@ def test_leaders_that_are_not_preferred_and_put_nobody_off_are_not_told_of() -> 
 
 
 def test_what_ends_above_what_it_can_send_until_leaders_are_elected_is_named() -> None:
-    state = sending(all_led_by(1), 50 * MB)
+    state = all_led_by(1, can_send=50 * MB)
     found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert (
         "Broker 1 ends at 54 MB/s out; it can send 50 MB/s: trimtab elect gives leaders back first."
@@ -64,7 +57,7 @@ def test_no_election_is_advised_where_the_preferred_replica_cannot_lead(
     gone: dict[str, Any],
 ) -> None:
     led = {name: next(b for b in held if b != 3) for name, held in IN_TURNS.items()}
-    state = sending(cluster(IN_TURNS, leaders=led, size_bytes=GB, **gone), 30 * MB)
+    state = cluster(IN_TURNS, leaders=led, size_bytes=GB, can_send=30 * MB, **gone)
     found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert not any("trimtab elect" in note for note in found.notes)
 
@@ -72,8 +65,8 @@ def test_no_election_is_advised_where_the_preferred_replica_cannot_lead(
 def test_a_replica_that_leaves_hands_its_leadership_to_a_broker_that_is_named() -> None:
     held = {f"t-{n}": [1, 2] for n in range(12)}
     racks = {1: "a", 2: "a", 3: "b"}
-    state = cluster(held, racks=racks, brokers=[1, 2, 3], leaders=dict.fromkeys(held, 2))
-    state = sending(state, 20 * MB)
+    led = dict.fromkeys(held, 2)
+    state = cluster(held, racks=racks, brokers=[1, 2, 3], leaders=led, can_send=20 * MB)
     wanted = PlanRequest(racks_only=True)
     found = suggest_plan(state, load_of(state, MB), wanted)
     above = [f for f in check_plan(state, load_of(state, MB), found.plan) if f.id == "capacity"]
@@ -103,9 +96,8 @@ def test_of_replicas_that_share_a_rack_one_that_does_not_lead_moves() -> None:
 
 def test_a_broker_out_of_scope_that_comes_to_lead_too_much_is_named() -> None:
     held = {f"t-{n}": [1, 2] for n in range(12)}
-    state = cluster(held, brokers=[1, 2, 3], leaders=dict.fromkeys(held, 2))
-    one, two, three = state.brokers
-    state = state.with_brokers([replace(one, out_capacity_bytes_per_s=20 * MB), two, three])
+    led = dict.fromkeys(held, 2)
+    state = cluster(held, brokers=[1, 2, 3], leaders=led, can_send={1: 20 * MB})
     wanted = PlanRequest(drain=(2,), brokers=(3,))
     found = suggest_plan(state, load_of(state, MB), wanted)
     assert any(
@@ -123,9 +115,7 @@ def test_an_excluded_broker_that_is_handed_leadership_it_was_to_have_anyway_is_n
         racks={0: "a", 1: "a", 2: "a", 3: "a", 4: "b"},
         leaders={"big-0": 0},
         size_bytes=GB,
-    )
-    state = state.with_brokers(
-        [replace(b, out_capacity_bytes_per_s=2.0 * MB) for b in state.brokers]
+        can_send=2.0 * MB,
     )
     load = load_of(state, {"big-0": 1.7 * MB, "own-0": 0.3 * MB, "far-0": 0.1 * MB})
     found = suggest_plan(state, load, PlanRequest(band=0.02, exclude=(2,)))
@@ -140,9 +130,7 @@ def test_an_excluded_broker_that_is_handed_leadership_it_was_to_have_anyway_is_n
 def test_a_broker_that_surely_gets_more_is_named_though_what_it_gives_up_may_be_as_much() -> None:
     held = {"unknown-0": [4, 3], "known-0": [3, 4], "busy-0": [5]}
     led = {"unknown-0": 3, "known-0": 4}
-    state = cluster(held, leaders=led, size_bytes=GB)
-    three, *others = state.brokers
-    state = state.with_brokers([replace(three, out_capacity_bytes_per_s=MB), *others])
+    state = cluster(held, leaders=led, size_bytes=GB, can_send={3: MB})
     load = load_of(state, {"known-0": 5 * MB, "busy-0": 100 * MB})
     found = suggest_plan(state, load, PlanRequest(drain=(4,)))
     capacity = [f.sentence for f in check_plan(state, load, found.plan) if f.id == "capacity"]

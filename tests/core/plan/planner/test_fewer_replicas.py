@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from bench.skewed import Shape, skewed
-from clusters import MB, cluster, load_of
+from clusters import MB, cluster, load_of, placed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.plan import Plan
@@ -34,11 +35,8 @@ GATHERED = {
 
 
 def replicas_each(state: ClusterState, plan: Plan) -> dict[int, int]:
-    found = dict.fromkeys(state.broker_ids.tolist(), 0)
-    for row in range(state.partition_count):
-        for broker in plan.target(state, state.tp(row)):
-            found[broker] += 1
-    return found
+    held = Counter(broker for row in placed(state, plan).values() for broker in row)
+    return {broker: held[broker] for broker in state.broker_ids.tolist()}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -91,14 +89,14 @@ placements = st.lists(
 @given(placements, st.sampled_from([1, 2, 3]), st.integers(0, 99))
 @settings(max_examples=60)
 def test_only_followers_go_and_no_other_choice_of_one_would_be_more_even(
-    placed: list[list[int]], replicas: int, seed: int
+    drawn: list[list[int]], replicas: int, seed: int
 ) -> None:
-    state, sizes = _cluster(placed, seed)
+    state, sizes = _cluster(drawn, seed)
 
     found = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=replicas))
 
-    after = _after(state, found.plan)
-    held = _after(state, Plan())
+    after = placed(state, found.plan)
+    held = placed(state, Plan())
     assert all(after[name][0] == row[0] for name, row in held.items())
     assert all({*after[name]} < {*row} for name, row in held.items())
     assert not found.bytes
@@ -113,17 +111,17 @@ def test_only_followers_go_and_no_other_choice_of_one_would_be_more_even(
 @given(placements, st.lists(st.sampled_from(["a", "b", None]), min_size=6, max_size=6))
 @settings(max_examples=60)
 def test_racks_are_spread_as_well_as_by_the_choice_of_each_partition_alone(
-    placed: list[list[int]], racks: list[str | None]
+    drawn: list[list[int]], racks: list[str | None]
 ) -> None:
     named = {broker: rack for broker, rack in enumerate(racks, 1) if rack is not None}
-    state, _ = _cluster(placed, 0, racks=named)
+    state, _ = _cluster(drawn, 0, racks=named)
 
     alone = Placement(build_problem(state, Load.unknown(state), target_replicas=2))
     assert not set_replica_count(alone, 2, Limits())
     found = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=2))
 
     ids = state.broker_ids
-    chosen = _after(state, found.plan).values()
+    chosen = placed(state, found.plan).values()
     for row, held in zip(alone.at[:, :2].tolist(), chosen, strict=True):
         usual = [named.get(int(ids[at])) for at in row]
         assert _doubled([named.get(b) for b in held]) <= _doubled(usual)
@@ -134,28 +132,20 @@ def _doubled(racks: list[str | None]) -> int:
 
 
 def _cluster(
-    placed: list[list[int]], seed: int, racks: dict[int, str] | None = None
+    rows: list[list[int]], seed: int, racks: dict[int, str] | None = None
 ) -> tuple[ClusterState, dict[str, int]]:
-    names = {f"t-{n}": row for n, row in enumerate(placed)}
+    names = {f"t-{n}": row for n, row in enumerate(rows)}
     drawn = np.random.default_rng(seed).integers(1, 50, len(names)) * MB
     sizes = dict(zip(names, map(int, drawn), strict=True))
     return cluster(names, brokers=range(1, 7), racks=racks, size_bytes=sizes), sizes
 
 
-def _after(state: ClusterState, plan: Plan) -> dict[str, tuple[int, ...]]:
-    return {str(tp): plan.target(state, tp) for tp in _tps(state)}
-
-
-def _tps(state: ClusterState) -> list[TopicPartition]:
-    return [state.tp(row) for row in range(state.partition_count)]
-
-
-def _uneven(placed: dict[str, tuple[int, ...]], sizes: dict[str, int]) -> float:
+def _uneven(held_by: dict[str, tuple[int, ...]], sizes: dict[str, int]) -> float:
     """Return how far brokers are from their fair shares of disk and of replicas, squared."""
     found = 0.0
     for weights in (sizes, dict.fromkeys(sizes, 1)):
         loads = np.zeros(6)
-        for name, held in placed.items():
+        for name, held in held_by.items():
             loads[np.array(held) - 1] += weights[name]
         found += float(((loads / loads.mean() - 1) ** 2).sum())
     return found

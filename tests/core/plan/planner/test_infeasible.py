@@ -27,11 +27,26 @@ def on_one(**more: object) -> ClusterState:
     return cluster(ON_ONE, **given)  # type: ignore[arg-type]
 
 
+def held(*brokers: int, **more: object) -> ClusterState:
+    """Return one partition on these of brokers 1 to 3."""
+    return on_one_to_3({"t-0": [*brokers]}, **more)
+
+
+def on_one_to_3(replicas: dict[str, list[int]], **more: object) -> ClusterState:
+    return cluster(replicas, **{"brokers": [1, 2, 3], "size_bytes": GB} | more)  # type: ignore[arg-type]
+
+
+STAYS = "1 replica (1.0 GB) stays where it is, t-0: "
+TIGHT = {"disk_bytes": (10 * GB, GB + GB // 2)}
+NO_MORE = "raise it, or plan the rest when this is done."
+SPREAD = {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]}
+
+
 @pytest.mark.parametrize(
     ("state", "wanted", "words"),
     [
         (
-            cluster({"t-0": [1, 2, 3]}, racks={1: "a", 2: "b", 3: "b"}, size_bytes=GB),
+            held(1, 2, 3, racks={1: "a", 2: "b", 3: "b"}),
             PlanRequest(racks_only=True),
             "1 partition with up to 3 replicas in 2 racks: some share one whatever the plan; "
             "add brokers in another rack.",
@@ -42,83 +57,73 @@ def on_one(**more: object) -> ClusterState:
             "No broker has a rack, so that none is shared or not: set broker.rack.",
         ),
         (
-            on_one(disk_bytes=(10 * GB, GB + GB // 2)),
+            on_one(**TIGHT),
             PlanRequest(drain=(1,)),
             "9 replicas (9.0 GB) stay where they are, t-0, t-1, t-2 and 6 more: no broker that "
             "could take them has that much disk to fill (500 MB at most, 1.0 GB in all); "
             "add disk, or lower retention.",
         ),
         (
-            cluster({"t-0": [1, 2]}, size_bytes=GB),
+            held(1, 2, brokers=[1, 2]),
             PlanRequest(drain=(2,)),
-            "1 replica (1.0 GB) stays where it is, t-0: no other broker is there that holds none "
-            "of them; add brokers, or lower their number.",
+            f"{STAYS}no other broker is there that holds none of them; add brokers, or lower "
+            "their number.",
         ),
         (
-            cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB),
+            held(1, 2),
             PlanRequest(drain=(1,), exclude=(3,)),
-            "1 replica (1.0 GB) stays where it is, t-0: all other brokers that hold none of them "
-            "are to be left as they are; lift --exclude for one.",
+            f"{STAYS}all other brokers that hold none of them are to be left as they are; lift "
+            "--exclude for one.",
         ),
         (
-            cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB),
+            held(1, 2),
             PlanRequest(replicas=3, exclude=(3,)),
             "1 replica (1.0 GB) is missing or too many for 3 of each partition, t-0: all other "
             "brokers that hold none of them are to be left as they are; lift --exclude for one.",
         ),
         (
-            cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], dead=[3], size_bytes=GB),
+            held(1, 2, dead=[3]),
             PlanRequest(drain=(1,), exclude=(3,)),
-            "1 replica (1.0 GB) stays where it is, t-0: no other broker is there that holds none "
-            "of them; add brokers, or lower their number.",
+            f"{STAYS}no other broker is there that holds none of them; add brokers, or lower "
+            "their number.",
         ),
         (
-            cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB),
+            held(1, 2),
             PlanRequest(replace=((1, 2),)),
-            "1 replica (1.0 GB) stays where it is, t-0: the broker that takes the place holds one "
-            "already; ask for --drain instead.",
+            f"{STAYS}the broker that takes the place holds one already; ask for --drain instead.",
         ),
         (
-            cluster(
-                {"t-0": [1, 2]}, brokers=[1, 2, 3], racks={1: "a", 2: "b", 3: "a"}, size_bytes=GB
-            ),
+            held(1, 2, racks={1: "a", 2: "b", 3: "a"}),
             PlanRequest(drain=(2,)),
-            "1 replica (1.0 GB) stays where it is, t-0: every broker that could take them is in a "
-            "rack that holds one; add one in another rack, or ask for --ignore-racks.",
+            f"{STAYS}every broker that could take them is in a rack that holds one; add one in "
+            "another rack, or ask for --ignore-racks.",
         ),
         (
             on_one(),
             PlanRequest(drain=(1,), limits=Limits(max_bytes=4 * GB)),
             "5 replicas (5.0 GB) stay where they are, t-4, t-5, t-6 and 2 more: --max-bytes allows "
-            "no more, all of it needs 9.0 GB; raise it, or plan the rest when this is done.",
+            f"no more, all of it needs 9.0 GB; {NO_MORE}",
         ),
         (
             on_one(),
             PlanRequest(replicas=2, limits=Limits(max_moves=4)),
             "5 replicas (5.0 GB) are missing or too many for 2 of each partition, t-4, t-5, t-6 "
-            "and 2 more: --max-moves allows no more, all of it needs 9; raise it, or plan the rest "
-            "when this is done.",
+            f"and 2 more: --max-moves allows no more, all of it needs 9; {NO_MORE}",
         ),
         (
             on_one(),
             PlanRequest(drain=(1,), limits=Limits(max_per_broker=4)),
             "5 replicas (5.0 GB) stay where they are, t-4, t-5, t-6 and 2 more: --max-per-broker "
-            "allows no more, a broker that has to give or take more waits; raise it, or plan the "
-            "rest when this is done.",
+            f"allows no more, a broker that has to give or take more waits; {NO_MORE}",
         ),
         (
             on_one(),
             PlanRequest(replace=((1, 2),), limits=Limits(stop=lambda: True)),
             "9 replicas (9.0 GB) stay where they are, t-0, t-1, t-2 and 6 more: --time-budget "
-            "allows no more, give it longer; raise it, or plan the rest when this is done.",
+            f"allows no more, give it longer; {NO_MORE}",
         ),
         (
-            cluster(
-                {"t-0": [1, 2, 3], "u-0": [2]},
-                adding={"t-0": [3]},
-                leaders={"u-0": -1},
-                size_bytes=GB,
-            ),
+            on_one_to_3({"t-0": [1, 2, 3], "u-0": [2]}, adding={"t-0": [3]}, leaders={"u-0": -1}),
             PlanRequest(replicas=2),
             "1 replica (1.0 GB) is missing or too many for 2 of each partition, t-0: moving "
             "already; plan again when that has ended.",
@@ -128,92 +133,90 @@ def on_one(**more: object) -> ClusterState:
                 {f"t-{n}": [1, 2] for n in range(3)}, dead=[2], isr={"t-0": [1]}, size_bytes=GB
             ),
             PlanRequest(replicas=1),
-            "3 replicas (3.0 GB) are missing or too many for 1 of each partition, t-0, t-1, t-2: "
-            "out of sync or on a broker that is down; plan again when they are in sync.",
+            "3 replicas (3.0 GB) are missing or too many for 1 of each partition, t-0, t-1 and "
+            "t-2: out of sync or on a broker that is down; plan again when they are in sync.",
         ),
         (
-            cluster(
-                {"t-0": [1, 2]},
-                brokers=[1, 2, 3],
-                racks={1: "a", 2: "a", 3: "b"},
-                adding={"t-0": [2]},
-                size_bytes=GB,
-            ),
+            held(1, 2, racks={1: "a", 2: "a", 3: "b"}, adding={"t-0": [2]}),
             PlanRequest(racks_only=True),
             "1 replica (1.0 GB) shares a rack with another one, t-0: moving already; plan again "
             "when that has ended.",
         ),
-        (
-            on_one(),
-            PlanRequest(limits=Limits(max_bytes=GB // 2)),
-            "--max-bytes allows no more: 0 B of 500 MB are used; "
-            "raise it, or plan again when this is done.",
+        *(
+            (
+                on_one(),
+                PlanRequest(limits=limits),
+                f"{words}; raise it, or plan again when this is done.",
+            )
+            for limits, words in (
+                (Limits(max_bytes=GB // 2), "--max-bytes allows no more: 0 B of 500 MB are used"),
+                (Limits(max_moves=2), "--max-moves allows no more: all 2 are used"),
+                (
+                    Limits(max_per_broker=2),
+                    "--max-per-broker allows no more: broker 1 can take part in no more",
+                ),
+            )
         ),
         (
-            on_one(),
-            PlanRequest(limits=Limits(max_moves=2)),
-            "--max-moves allows no more: all 2 are used; "
-            "raise it, or plan again when this is done.",
-        ),
-        (
-            on_one(),
-            PlanRequest(limits=Limits(max_per_broker=2)),
-            "--max-per-broker allows no more: broker 1 can take part in no more; "
-            "raise it, or plan again when this is done.",
-        ),
-        (
-            cluster(
-                {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]},
-                size_bytes={f"t-{n}": 2 * GB for n in range(7)} | {"big-0": 3 * GB},
-            ),
+            cluster(SPREAD, size_bytes=dict.fromkeys(SPREAD, 2 * GB) | {"big-0": 3 * GB}),
             PlanRequest(band=0.02),
             "big-0 alone is 53% of a broker's share of disk: pieces of that size hardly fit a "
             "band of ±2%; split the topic, or widen the band.",
         ),
         (
-            on_one(disk_bytes=(10 * GB, GB + GB // 2)),
+            on_one(**TIGHT),
             PlanRequest(),
             "Brokers 2,3 have no disk left for what would help (500 MB may be filled at most); "
             "add disk, or lower retention.",
         ),
-        (
-            cluster(ON_ONE | {f"u-{n}": [2] for n in range(3)}, brokers=[1, 2, 3], size_bytes=GB),
-            PlanRequest(keep="t"),
-            "What --keep leaves alone is 225% of broker 1's share of disk: no plan evens that out "
-            "beside it; lift it for some.",
+        *(
+            (
+                on_one_to_3(ON_ONE | others, **more),
+                wanted,
+                f"{what} of broker 1's share of disk: no plan evens that out beside {do}.",
+            )
+            for others, more, wanted, what, do in (
+                (
+                    {f"u-{n}": [2] for n in range(3)},
+                    {},
+                    PlanRequest(keep="t"),
+                    "What --keep leaves alone is 225%",
+                    "it; lift it for some",
+                ),
+                (
+                    {f"u-{n}": [2] for n in range(3)},
+                    {},
+                    PlanRequest(topics="u"),
+                    "What was not chosen is 225%",
+                    "it; choose more topics",
+                ),
+                (
+                    {"u-0": [2], "v-0": [3]},
+                    {"size_bytes": dict.fromkeys(ON_ONE, 2 * GB) | {"u-0": GB, "v-0": GB}},
+                    PlanRequest(topics="u|v", keep="v"),
+                    "What was not chosen is 270%",
+                    "it; choose more topics",
+                ),
+                (
+                    {"u-0": [2]},
+                    {},
+                    PlanRequest(frozen=frozenset(map(tp, ON_ONE))),
+                    "What is to rest is 270%",
+                    "it; wait",
+                ),
+            )
         ),
-        (
-            cluster(ON_ONE | {f"u-{n}": [2] for n in range(3)}, brokers=[1, 2, 3], size_bytes=GB),
-            PlanRequest(topics="u"),
-            "What was not chosen is 225% of broker 1's share of disk: no plan evens that out "
-            "beside it; choose more topics.",
-        ),
-        (
-            cluster(
-                ON_ONE | {"u-0": [2], "v-0": [3]},
-                size_bytes=dict.fromkeys(ON_ONE, 2 * GB) | {"u-0": GB, "v-0": GB},
-            ),
-            PlanRequest(topics="u|v", keep="v"),
-            "What was not chosen is 270% of broker 1's share of disk: no plan evens that out "
-            "beside it; choose more topics.",
-        ),
-        (
-            cluster(ON_ONE | {"u-0": [2]}, brokers=[1, 2, 3], size_bytes=GB),
-            PlanRequest(frozen=frozenset(tp(f"t-{n}") for n in range(9))),
-            "What is to rest is 270% of broker 1's share of disk: no plan evens that out beside "
-            "it; wait.",
-        ),
-        (
-            cluster(ON_ONE | {"u-0": [1], "u-1": [1]}, brokers=[1, 2], size_bytes=GB),
-            PlanRequest(drain=(1,), keep="u"),
-            "2 replicas (2.0 GB) stay where they are, u-0, u-1: of topics to keep; lift --keep for "
-            "what has to go.",
-        ),
-        (
-            cluster(ON_ONE | {"u-0": [1], "u-1": [1]}, brokers=[1, 2, 3], size_bytes=GB),
-            PlanRequest(drain=(1,), brokers=(2, 3), keep="u"),
-            "2 replicas (2.0 GB) stay where they are, u-0, u-1: of topics to keep; lift --keep for "
-            "what has to go.",
+        *(
+            (
+                on_one_to_3(ON_ONE | {"u-0": [1], "u-1": [1]}),
+                wanted,
+                "2 replicas (2.0 GB) stay where they are, u-0 and u-1: of topics to keep; lift "
+                "--keep for what has to go.",
+            )
+            for wanted in (
+                PlanRequest(drain=(1,), keep="u"),
+                PlanRequest(drain=(1,), brokers=(2, 3), keep="u"),
+            )
         ),
     ],
 )
@@ -317,14 +320,8 @@ def test_a_cluster_of_which_one_broker_is_up_is_not_taken_for_even() -> None:
 
 
 def test_capacities_that_only_some_brokers_have_are_named() -> None:
-    state = on_one()
-    first, *others = state.brokers
-    sized = replace(
-        first, log_dirs=(LogDir("/data", 9 * GB, 5 * GB),), in_capacity_bytes_per_s=100e6
-    )
-    notes = suggest_plan(
-        state.with_brokers([sized, *others]), load_of(state, MB), PlanRequest()
-    ).notes
+    state = on_one(log_dirs={1: (LogDir("/data", 9 * GB, 5 * GB),)}, can_take_in={1: 100e6})
+    notes = suggest_plan(state, load_of(state, MB), PlanRequest()).notes
     assert (
         "Brokers 2,3 have disks of unknown size: shares of disk are equal parts, "
         "and nothing keeps those from filling up."
@@ -387,21 +384,15 @@ def test_what_has_no_known_size_is_held_against_no_limit_of_bytes_and_no_disk(
     disk_bytes: tuple[int, int] | None, max_bytes: float, moves: int, words: str
 ) -> None:
     state = cluster(UNSIZED, brokers=[1, 2, 3], disk_bytes=disk_bytes)
-    state = state if disk_bytes is None else with_disks(state, disk_bytes)
     found = suggest_plan(state, load_of(state, MB), PlanRequest(limits=Limits(max_bytes=max_bytes)))
     assert (found.moves, found.unsized) == (moves, moves)
     assert f"The size of 6 of 6 partitions is not known: {words}" in found.notes
 
 
-def with_disks(state: ClusterState, disk_bytes: tuple[int, int]) -> ClusterState:
-    dirs = (LogDir("/data", *disk_bytes),)
-    return state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
-
-
 @pytest.mark.parametrize("limits", [Limits(max_bytes=MB), Limits()])
 @pytest.mark.parametrize("wanted", [PlanRequest(drain=(2,)), PlanRequest(replicas=3)])
 def test_what_has_to_move_and_has_no_known_size_stays(wanted: PlanRequest, limits: Limits) -> None:
-    state = with_disks(cluster(UNSIZED, brokers=[1, 2, 3]), (GB, GB))
+    state = cluster(UNSIZED, brokers=[1, 2, 3], disk_bytes=(GB, GB))
     wanted = replace(wanted, limits=limits)
     found = suggest_plan(state, load_of(state, MB), wanted)
     assert not found.plan.moves

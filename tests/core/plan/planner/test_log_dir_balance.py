@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from clusters import MB, NOON, cluster, tp
+from clusters import MB, cluster, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
-from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
-from core.cluster.metadata import Broker, FutureReplica, LogDir, PartitionRow
+from core.cluster.metadata import FutureReplica, LogDir
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.plan.planner.log_dir_balancing import LogDirPlan, balance_log_dirs
 from core.plan.planner.plan_request import Limits, PlanRequest
 
 ROOMY = 10**12
+TWO_ROOMY = (LogDir("/data", ROOMY, ROOMY), LogDir("/d2", ROOMY, ROOMY))
 Placed = dict[str, tuple[str, int]]
 """Each partition's log dir and its bytes."""
 
@@ -37,21 +37,14 @@ def jbod(
         else LogDir(d, (total or {}).get(d, ROOMY), (free or {}).get(d, ROOMY))
         for d in dirs
     )
-    rows = {name: broker for broker, held in enumerate(brokers, start=1) for name in held}
-    state = ClusterState.build(
-        cluster_id="jbod",
-        fetched_at=NOON,
-        brokers=[Broker(b) for b in range(1, len(brokers) + 1)],
-        topics=(),
-        partitions=[
-            PartitionRow(*tp(name), leader=b, replicas=(b,), isr=(b,)) for name, b in rows.items()
-        ],
+    held = {name: (b, *of) for b, names in enumerate(brokers, 1) for name, of in names.items()}
+    return cluster(
+        {name: [broker] for name, (broker, _, _) in held.items()},
+        brokers=range(1, len(brokers) + 1),
+        size_bytes={name: size for name, (_, _, size) in held.items()},
+        log_dirs=known,
+        paths={name: [path] for name, (_, path, _) in held.items()},
     )
-    logs = [
-        BrokerLogs(b, known, tuple(ReplicaLog(*tp(n), size, 0, d) for n, (d, size) in held.items()))
-        for b, held in enumerate(brokers, start=1)
-    ]
-    return with_log_dirs(state, logs)
 
 
 def many(count: int, size: int = 10 * MB, path: str = "/d1", topic: str = "t") -> Placed:
@@ -107,11 +100,10 @@ def test_two_log_dirs_on_one_disk_are_not_filled_beyond_it_together() -> None:
 def test_what_a_reassignment_in_flight_still_brings_is_no_room_in_its_log_dir() -> None:
     sizes = {f"t-{n}": 10 * MB for n in range(20)} | {"u-0": 40 * MB}
     held = {name: [2, 1] if name == "u-0" else [1] for name in sizes}
-    state = cluster(held, adding={"u-0": [1]}, isr={"u-0": [2]}, size_bytes=sizes)
-    dirs = (LogDir("/data", 300 * MB, 65 * MB), LogDir("/d2", 100 * MB, 65 * MB))
+    dirs = {1: (LogDir("/data", 300 * MB, 65 * MB), LogDir("/d2", 100 * MB, 65 * MB))}
+    state = cluster(held, adding={"u-0": [1]}, isr={"u-0": [2]}, size_bytes=sizes, log_dirs=dirs)
     state = replace(
         state,
-        brokers=tuple(replace(b, log_dirs=dirs if b.id == 1 else ()) for b in state.brokers),
         log_dir_paths=("/data", "/d2"),
         log_dir=state.adding.astype(np.int32),
         size_bytes=np.where(state.adding, 5 * MB, state.size_bytes),
@@ -128,10 +120,8 @@ def test_each_broker_is_evened_out_by_itself() -> None:
 
 
 def test_a_partition_on_two_brokers_is_one_move() -> None:
-    state = cluster({f"t-{i}": [1, 2] for i in range(10)}, size_bytes=10 * MB)
-    dirs = (LogDir("/data", ROOMY, ROOMY), LogDir("/d2", ROOMY, ROOMY))
-    state = replace(state, brokers=tuple(replace(b, log_dirs=dirs) for b in state.brokers))
-    found = balance_log_dirs(state, PlanRequest())
+    held = {f"t-{i}": [1, 2] for i in range(10)}
+    found = balance_log_dirs(cluster(held, size_bytes=10 * MB, log_dirs=TWO_ROOMY), PlanRequest())
     assert (len(found.plan), found.moves) == (5, 10)
     assert all(len(found.reasons[move.tp]) == 2 for move in found.plan)
 
@@ -177,9 +167,7 @@ def test_a_limit_of_bytes_is_blamed_only_where_more_of_it_would_help(
 def test_replicas_of_a_partition_that_is_out_of_sync_stay_where_they_are() -> None:
     held = {f"t-{i}": [1, 2] for i in range(10)}
     behind = {f"t-{i}": [1] for i in range(6)}
-    state = cluster(held, isr=behind, size_bytes=10 * MB)
-    dirs = (LogDir("/data", ROOMY, ROOMY), LogDir("/d2", ROOMY, ROOMY))
-    state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
+    state = cluster(held, isr=behind, size_bytes=10 * MB, log_dirs=TWO_ROOMY)
     found = balance_log_dirs(state, PlanRequest())
     assert {move.tp.partition for move in found.plan} == {6, 7, 8, 9}
 
@@ -278,15 +266,13 @@ def test_what_is_on_its_way_to_another_log_dir_counts_there_and_is_left_alone() 
 
 @pytest.mark.parametrize("lost", ["dirs", "sizes", "places"])
 def test_of_log_dirs_that_are_not_known_it_cannot_be_said_whether_they_are_even(lost: str) -> None:
-    state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, size_bytes=MB, disk_bytes=(100 * MB, 90 * MB))
     two = tuple(LogDir(path, 100 * MB, 90 * MB - n) for n, path in enumerate(("/data", "/more")))
-    brokers = [replace(b, log_dirs=() if lost == "dirs" else two) for b in state.brokers]
+    dirs = () if lost == "dirs" else two
+    state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, size_bytes=MB, log_dirs=dirs)
     sizes = np.full_like(state.size_bytes, -1) if lost == "sizes" else state.size_bytes
     places = np.full_like(state.log_dir, -1) if lost == "places" else state.log_dir
-    found = balance_log_dirs(
-        replace(state.with_brokers(brokers), size_bytes=sizes, log_dir=places),
-        PlanRequest(disks=True),
-    )
+    state = replace(state, size_bytes=sizes, log_dir=places)
+    found = balance_log_dirs(state, PlanRequest(disks=True))
     assert (found.unknown, found.reached) == ((1, 2), False)
 
 

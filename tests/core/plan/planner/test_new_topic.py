@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -100,14 +99,16 @@ def test_a_heavy_topic_goes_where_there_is_room_for_its_traffic() -> None:
     assert np.isfinite(load.in_bytes_per_s).all()
 
 
-def with_room(state: ClusterState, **free: int) -> ClusterState:
-    """Return brokers with so much to fill beside the tenth that stays free, by `b` and id."""
-    dirs = {b.id: (LogDir("/data", 1000 * MB, 100 * MB + free[f"b{b.id}"]),) for b in state.brokers}
-    return state.with_brokers([replace(b, log_dirs=dirs[b.id]) for b in state.brokers])
+def with_room(*free_mb: int, racks: dict[int, str] | None = None) -> ClusterState:
+    """Return brokers 1, 2, … with so much to fill beside the tenth that stays free."""
+    dirs = {
+        b: (LogDir("/data", 1000 * MB, (100 + free) * MB),) for b, free in enumerate(free_mb, 1)
+    }
+    return cluster({}, brokers=[*dirs], racks=racks, log_dirs=dirs)
 
 
 def test_brokers_with_room_come_first_and_who_has_none_is_said() -> None:
-    state = with_room(cluster({}, brokers=[1, 2, 3]), b1=50 * MB, b2=500 * MB, b3=500 * MB)
+    state = with_room(50, 500, 500)
     load, expected = load_of(state, MB), Expected(size_bytes=200 * MB)
     found = place_by_load(state, load, 4, 1, expected)
     assert Counter(broker for (broker,) in found) == {2: 2, 3: 2}
@@ -140,9 +141,7 @@ def test_where_no_broker_has_a_rack_all_are_alike() -> None:
 
 
 def test_racks_come_before_room() -> None:
-    racks = {1: "a", 2: "b", 3: "b"}
-    state = cluster({}, brokers=[1, 2, 3], racks=racks)
-    state = with_room(state, b1=0, b2=500 * MB, b3=500 * MB)
+    state = with_room(0, 500, 500, racks={1: "a", 2: "b", 3: "b"})
     found = place_by_load(state, load_of(state, MB), 2, 2, Expected(size_bytes=200 * MB))
     assert all(1 in row for row in found)
 

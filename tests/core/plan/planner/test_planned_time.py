@@ -9,7 +9,7 @@ import pytest
 from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
-from core.plan.estimate.quick_estimate import estimate_plan_time
+from core.plan.estimate.rate_table import estimate_plan_time
 from core.plan.plan import ANY, Move, Plan
 from core.plan.planner.plan_request import Limits, PlanRequest
 from core.plan.planner.plan_result import explain_no_plan
@@ -145,13 +145,7 @@ def test_a_budget_that_is_too_short_to_play_a_plan_out_tells_the_least_time() ->
 def test_what_is_not_played_out_takes_no_less_than_links_do() -> None:
     """132 GB leave a broker that can send 100 MB/s."""
     homes = {f"t-{i}": [0] for i in range(3)}
-    state = cluster(homes, brokers=range(4), size_bytes=44_000 * MB)
-    state = state.with_brokers(
-        [
-            replace(b, out_capacity_bytes_per_s=1e8, in_capacity_bytes_per_s=1e9)
-            for b in state.brokers
-        ]
-    )
+    state = cluster(homes, brokers=range(4), size_bytes=44_000 * MB, can_send=1e8, can_take_in=1e9)
     moves = [Move(tp(f"t-{i}"), (0,), (i + 1,)) for i in range(3)]
     assert hurried(state, *moves, within=600.0)[1] is None
     assert hurried(state, *moves, within=7200.0) == (20 * MB, 6600.0)

@@ -82,19 +82,16 @@ def with_capacities(state: ClusterState, load: Load, random: np.random.Generator
     brokers = max(len(state.brokers), 1)
     usual = float(np.nansum(load.in_bytes_per_s)) * len(state.replica_broker) / brokers
     usual /= max(state.partition_count, 1)
-    known = [
-        replace(
-            broker,
-            in_capacity_bytes_per_s=usual * random.uniform(0.5, 3)
-            if random.random() < 0.9
-            else None,
-            out_capacity_bytes_per_s=usual * random.uniform(0.5, 3)
-            if random.random() < 0.9
-            else None,
-        )
-        for broker in state.brokers
-    ]
-    return state.with_brokers(known)
+
+    def drawn() -> float | None:
+        return usual * random.uniform(0.5, 3) if random.random() < 0.9 else None
+
+    return state.with_brokers(
+        [
+            replace(b, in_capacity_bytes_per_s=drawn(), out_capacity_bytes_per_s=drawn())
+            for b in state.brokers
+        ]
+    )
 
 
 def with_disks(state: ClusterState, random: np.random.Generator) -> ClusterState:

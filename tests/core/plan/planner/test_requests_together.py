@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from bench.skewed import Shape, skewed
-from clusters import MB, cluster, load_of, tp
+from clusters import MB, cluster, load_of, placed, tp
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
@@ -21,12 +21,6 @@ from core.plan.planner.planner import suggest_plan
 GB = 1000 * MB
 
 
-def after(state: ClusterState, plan: Plan) -> dict[str, tuple[int, ...]]:
-    """Return every partition's replicas once a plan is done."""
-    tps = [state.tp(row) for row in range(state.partition_count)]
-    return {str(one): plan.target(state, one) for one in tps}
-
-
 def six_old_brokers_and_two_new(replicas: int = 2) -> tuple[ClusterState, Load]:
     held = {f"{'ab'[n % 2]}-{n}": [1 + (n + k * 2) % 6 for k in range(replicas)] for n in range(60)}
     state = cluster(held, brokers=range(1, 9), size_bytes=GB)
@@ -37,7 +31,7 @@ def test_what_is_drained_goes_to_the_brokers_that_are_added_and_they_are_filled(
     state, load = six_old_brokers_and_two_new()
     wanted = PlanRequest(drain=(3,), fill=(7, 8))
     found = suggest_plan(state, load, wanted)
-    held = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    held = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
     assert held[3] == 0
     assert {broker for move in found.plan for broker in move.adding} == {7, 8}
     assert all(abs(held[broker] - 120 / 7) <= 0.1 * 120 / 7 + 1 for broker in (7, 8))
@@ -54,7 +48,7 @@ def test_what_new_brokers_may_not_take_for_racks_goes_elsewhere() -> None:
     )
     wanted = PlanRequest(drain=(1,), fill=(5,))
     found = suggest_plan(state, load_of(state, MB), wanted)
-    held = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    held = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
     assert held == {3: 20, 2: 7, 4: 7, 5: 6}
     assert not found.incomplete
 
@@ -63,7 +57,7 @@ def test_replicas_are_added_to_some_topics_only_and_none_on_a_broker_that_leaves
     state, load = six_old_brokers_and_two_new()
     wanted = PlanRequest(replicas=3, topics="a", drain=(3,))
     found = suggest_plan(state, load, wanted)
-    for name, replicas in after(state, found.plan).items():
+    for name, replicas in placed(state, found.plan).items():
         if name.startswith("a"):
             assert len(replicas) == 3
             assert 3 not in replicas
@@ -77,7 +71,7 @@ def test_of_too_many_replicas_those_on_a_broker_that_leaves_go_and_nothing_is_co
         {"t-0": [3, 1, 2], "t-1": [1, 3, 2], "t-2": [2, 1, 3]}, brokers=[1, 2, 3], size_bytes=GB
     )
     found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2, drain=(3,)))
-    assert {frozenset(held) for held in after(state, found.plan).values()} == {frozenset({1, 2})}
+    assert {frozenset(held) for held in placed(state, found.plan).values()} == {frozenset({1, 2})}
     assert found.bytes == 0
     assert not found.incomplete
 
@@ -95,7 +89,7 @@ def test_racks_are_repaired_with_what_leaves_anyway() -> None:
     racks = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
     state = cluster({"t-0": [4, 1, 2]}, brokers=range(1, 7), racks=racks, size_bytes=GB)
     found = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True, drain=(1,)))
-    (held,) = after(state, found.plan).values()
+    (held,) = placed(state, found.plan).values()
     assert 4 in held
     assert 1 not in held
     assert {racks[broker] for broker in held} == {"a", "b", "c"}
@@ -106,7 +100,7 @@ def test_a_replaced_brokers_data_stay_in_its_place_while_another_one_is_filled()
     state, load = six_old_brokers_and_two_new()
     wanted = PlanRequest(replace=((3, 8),), fill=(7,))
     found = suggest_plan(state, load, wanted)
-    for name, replicas in after(state, found.plan).items():
+    for name, replicas in placed(state, found.plan).items():
         row = state.find(tp(name))
         assert row is not None
         assert (8 in replicas) == (3 in state.replicas(row))
@@ -136,7 +130,7 @@ def test_what_leaves_a_broker_without_a_rack_joins_no_rack_that_holds_one() -> N
         {"t-0": [1, 2], "u-0": [4], "u-1": [4]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=GB
     )
     found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,)))
-    assert set(after(state, found.plan)["t-0"]) == {2, 4}
+    assert set(placed(state, found.plan)["t-0"]) == {2, 4}
 
 
 def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
@@ -202,6 +196,14 @@ def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
         ),
         ({"racks_only": True, "ignore_racks": True}, "--racks repairs what --ignore-racks ignores"),
         ({"fill": (3,)}, "Broker 3 is down and cannot receive anything."),
+        ({"replace": ((1, 3),)}, "Broker 3 is down and cannot receive anything."),
+        ({"drain": (99,)}, "There is no broker 99."),
+        ({"exclude": (1, 2, 4)}, "No broker that is up is left to give or take anything."),
+        ({"keep": ".*"}, "No topic is left to plan for."),
+        ({"topics": "("}, "--topics ( is not a regular expression"),
+        ({"leaders_only": True, "disks": True}, "--leaders copies nothing, and --disks has to"),
+        ({"leaders_only": True, "balance": True}, "--leaders copies nothing, and --balance has"),
+        ({"balance": True, "drain": (1,)}, "--balance evens all brokers out, and --drain moves"),
     ],
 )
 def test_wants_that_contradict_are_one_sentence_that_names_them(
@@ -230,7 +232,7 @@ def test_what_is_planned_already_stays_and_the_rest_is_planned_beside_it() -> No
         kept = kept.with_move(state, tp(f"t-{n}"), 1, 2)
     found = suggest_plan(state, load_of(state, MB), PlanRequest(kept=kept))
     assert not {move.tp for move in found.plan} & {move.tp for move in kept}
-    held = Counter(b for r in after(state, Plan.of([*kept, *found.plan])).values() for b in r)
+    held = Counter(b for r in placed(state, Plan.of([*kept, *found.plan])).values() for b in r)
     assert held == {1: 3, 2: 3, 3: 3}
     assert found.bytes == 3 * GB
 
@@ -241,7 +243,7 @@ def test_what_is_planned_already_sends_to_the_followers_that_it_has_then() -> No
     kept = Plan().with_target(state, tp("t-0"), (1, 2))
     wanted = PlanRequest(replicas=3, kept=kept)
     found = suggest_plan(state, load_of(state, MB), wanted)
-    ended = after(state, Plan.of([*kept, *found.plan]))
+    ended = placed(state, Plan.of([*kept, *found.plan]))
     assert [len(held) for held in ended.values()] == [2, 3, 3, 3]
     # In and out are 1 MB/s each: a leader sends that to its consumers, and to every follower.
     sent = {held[0]: len(held) for held in ended.values()}

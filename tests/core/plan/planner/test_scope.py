@@ -7,12 +7,11 @@ from collections import Counter
 import pytest
 from bench.kafka_generate import generated
 from bench.skewed import Shape, skewed
-from clusters import MB, cluster, load_of
+from clusters import MB, cluster, load_of, placed
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.checks.check_plan import check_plan
-from core.plan.plan import Plan
 from core.plan.planner.model.measures import Measure
 from core.plan.planner.plan_request import Limits, PlanRequest
 from core.plan.planner.plan_result import is_reached
@@ -20,11 +19,6 @@ from core.plan.planner.planner import suggest_plan
 
 GB = 1000 * MB
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
-
-
-def after(state: ClusterState, plan: Plan) -> dict[str, tuple[int, ...]]:
-    tps = [state.tp(row) for row in range(state.partition_count)]
-    return {str(one): plan.target(state, one) for one in tps}
 
 
 def two_topics() -> tuple[ClusterState, Load]:
@@ -42,7 +36,7 @@ def test_the_chosen_topics_end_on_these_brokers_only_and_nothing_else_moves() ->
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 3))
     found = suggest_plan(state, load, wanted)
-    for name, replicas in after(state, found.plan).items():
+    for name, replicas in placed(state, found.plan).items():
         if name.startswith("a"):
             assert set(replicas) == {1, 2, 3}
     assert {move.tp.topic for move in found.plan} == {"a"}
@@ -62,9 +56,9 @@ def test_the_partitions_that_clients_are_probed_on_stay_until_their_broker_is_le
     left = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(3,)))
     assert {str(move.tp) for move in left.plan} >= {"u-1", "__trimtab_probe-2"}
     both = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(3,), replicas=2))
-    kept = {k: len(v) for k, v in after(state, both.plan).items() if k.startswith("__trimtab")}
+    kept = {k: len(v) for k, v in placed(state, both.plan).items() if k.startswith("__trimtab")}
     assert kept == dict.fromkeys(probed, 1), "one replica each, by design"
-    assert after(state, both.plan)["__trimtab_probe-0"] == (1,)
+    assert placed(state, both.plan)["__trimtab_probe-0"] == (1,)
 
 
 def test_where_only_probed_partitions_make_a_broker_uneven_that_is_said() -> None:
@@ -81,7 +75,7 @@ def test_what_other_topics_bring_to_these_brokers_counts() -> None:
     held = {f"big-{n}": [1] for n in range(10)} | {f"t-{n}": [4] for n in range(20)}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)
     found = suggest_plan(state, load_of(state, MB), PlanRequest(topics="t", brokers=(1, 2, 3)))
-    led = Counter(held[0] for name, held in after(state, found.plan).items() if name[0] == "t")
+    led = Counter(held[0] for name, held in placed(state, found.plan).items() if name[0] == "t")
     assert led == {2: 10, 3: 10}
     assert is_reached(found, PlanRequest(topics="t", brokers=(1, 2, 3)))
 
@@ -91,7 +85,7 @@ def test_it_copies_less_than_kafkas_rule_and_ends_as_even() -> None:
     brokers = tuple(range(9))
     found = suggest_plan(state, load, PlanRequest(brokers=brokers))
     theirs = generated(state.with_brokers([b for b in state.brokers if b.id in brokers]), seed=1)
-    held = [b for replicas in after(state, found.plan).values() for b in replicas]
+    held = [b for replicas in placed(state, found.plan).values() for b in replicas]
     assert set(held) == set(brokers)
     copied = sum(
         int(state.partition_size_bytes[row]) * len({*theirs[row].tolist()} - {*state.replicas(row)})
@@ -105,7 +99,7 @@ def test_racks_are_kept_or_ignored() -> None:
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 4))
     found = suggest_plan(state, load, wanted)
-    racks = {frozenset(RACKS[b] for b in held) for held in after(state, found.plan).values()}
+    racks = {frozenset(RACKS[b] for b in held) for held in placed(state, found.plan).values()}
     assert racks == {frozenset("abc")}
     assert not is_reached(found, wanted)
     assert any("or ask for --ignore-racks" in note for note in found.notes)
@@ -113,7 +107,7 @@ def test_racks_are_kept_or_ignored() -> None:
     wanted = PlanRequest(topics="a", brokers=(1, 2, 4), ignore_racks=True)
     found = suggest_plan(state, load, wanted)
     assert is_reached(found, wanted)
-    for name, replicas in after(state, found.plan).items():
+    for name, replicas in placed(state, found.plan).items():
         assert set(replicas) == {1, 2, 4} or name.startswith("b")
     assert "rack-spread" in {finding.id for finding in check_plan(state, load, found.plan)}
 
@@ -124,7 +118,7 @@ def test_a_rack_with_few_of_the_brokers_has_a_larger_share() -> None:
     state = cluster(held, brokers=[1, 2, 3, 4, 6], racks=racks, size_bytes=GB)
     wanted = PlanRequest(brokers=(1, 2, 4))
     found = suggest_plan(state, load_of(state, MB), wanted)
-    counts = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+    counts = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
     assert counts == {1: 10, 2: 20, 4: 10}
     assert found.bytes == 40 * GB
     assert found.within(0.10)
@@ -134,7 +128,7 @@ def test_replicas_are_added_on_these_brokers_only() -> None:
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 3, 4), replicas=4)
     found = suggest_plan(state, load, wanted)
-    for name, replicas in after(state, found.plan).items():
+    for name, replicas in placed(state, found.plan).items():
         assert set(replicas) == {1, 2, 3, 4} or name.startswith("b")
     assert not found.incomplete
 
@@ -147,7 +141,7 @@ def test_shares_are_counted_for_the_replicas_that_are_wanted() -> None:
     for brokers in ((), (1, 2, 3, 4, 5)):
         wanted = PlanRequest(replicas=3, brokers=brokers)
         found = suggest_plan(state, load_of(state, MB), wanted)
-        counts = Counter(b for replicas in after(state, found.plan).values() for b in replicas)
+        counts = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
         assert counts[1] == 30
         assert is_reached(found, wanted)
         assert any("Broker 1 has to carry 167% of the mean" in note for note in found.notes)
@@ -177,7 +171,7 @@ def test_a_broker_that_is_left_as_it_is_keeps_what_it_has_of_the_topics() -> Non
     state, load = two_topics()
     found = suggest_plan(state, load, PlanRequest(topics="a", brokers=(1, 2, 3), exclude=(4,)))
     assert all(4 not in {*move.adding, *move.removing} for move in found.plan)
-    held = {b for name, r in after(state, found.plan).items() if name.startswith("a") for b in r}
+    held = {b for name, r in placed(state, found.plan).items() if name.startswith("a") for b in r}
     assert held == {1, 2, 3, 4}
 
 

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from run_help import (
     MB,
-    Faulty,
     Start,
     cluster,
-    plan_of,
     set_config,
     throttles,
     unreachable,
@@ -21,38 +19,36 @@ from run_help import (
 from core.cluster.configs import LEADER_RATE, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
+from core.plan.copies import Side
 from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
-from core.run.journal.throttle_values import Side
 from core.run.reporting.views import MoveStatus, RunStatus
 from core.run.steps import IntendRates, NoteEnded, Poll
 
 
 def test_a_destination_that_dies_is_waited_for(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll))
-    client.stop_broker(3)
+    run.client.stop_broker(3)
     run.until(lambda step: isinstance(step, Poll) and bool(step.waiting))
-    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 60)
+    run.until(lambda step: isinstance(step, Poll) and run.client.elapsed_seconds > 60)
     assert run.view().state is RunStatus.WAITING
     assert run.view().why == "broker 3 is down: t-0 waits for it"
     assert (run.view().moves[0].state, run.view().moves[0].why) == (MoveStatus.STUCK, "b3 is down")
-    client.start_broker(3)
+    run.client.start_broker(3)
     assert run.to_the_end() is Outcome.DONE
 
 
 def test_the_throttle_of_a_broker_that_died_is_put_back_when_it_returns(start: Start) -> None:
-    client = cluster({"t": [(1, 2, 3)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 2, 4)}))
+    run = start(cluster({"t": [(1, 2, 3)]}), {("t", 0): (1, 2, 4)})
     run.until(lambda step: isinstance(step, Poll))
-    client.stop_broker(2)
-    run.until(lambda step: isinstance(step, NoteEnded) or client.elapsed_seconds > 120)
+    run.client.stop_broker(2)
+    run.until(lambda step: isinstance(step, NoteEnded) or run.client.elapsed_seconds > 120)
     run.cancel()
     run.until(lambda step: isinstance(step, Poll) and "throttle" in step.waiting)
-    client.start_broker(2)
+    run.client.start_broker(2)
     run.to_the_end()
-    assert all(LEADER_RATE not in configs for configs in throttles(client).values())
+    assert all(LEADER_RATE not in configs for configs in throttles(run.client).values())
 
 
 @pytest.mark.parametrize("found", [None, "70000000", "3000000"], ids=["unset", "higher", "lower"])
@@ -65,9 +61,7 @@ def test_a_broker_that_was_down_gets_its_rate_when_it_returns_and_it_is_put_back
         set_config(client, Resource.broker(2), LEADER_RATE, found)
     before = throttles(client)
     client.stop_broker(2)
-    faulty = Faulty(client)
-    plan = plan_of(client, {("t", 0): (1, 2, 4)})
-    run = start(client, plan, through=faulty, allow=frozenset({"out-of-sync"}))
+    run = start(client, {("t", 0): (1, 2, 4)}, allow=frozenset({"out-of-sync"}))
     run.until(lambda step: isinstance(step, Poll))
     client.start_broker(2)
     since = client.elapsed_seconds
@@ -80,19 +74,19 @@ def test_a_broker_that_was_down_gets_its_rate_when_it_returns_and_it_is_put_back
         )
 
     def intended(real: Callable[..., Any], changes: Any) -> Any:
-        assert Kind.RATE_INTENT in {record.kind for record in run.journal.records()}
+        assert Kind.RATE_INTENT in run.kinds
         return real(changes)
 
-    faulty.replaced = {"describe_configs": late, "alter_configs": intended}
+    run.faulty.replaced = {"describe_configs": late, "alter_configs": intended}
     if answers == "late":
-        run.until(lambda _: "broker 2" in run.runner.state.waiting)
+        run.until(lambda _: "broker 2" in run.state.waiting)
         assert run.view().state is RunStatus.WAITING
     run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > since + 16)
     assert throttles(client)[Resource.broker(2)][LEADER_RATE].value == (
         found if found == "3000000" else "5000000"
     )
     assert run.view().state is RunStatus.RUNNING
-    faulty.replaced = {}
+    run.faulty.replaced = {}
     assert run.to_the_end() is Outcome.DONE
     assert throttles(client) == before
 
@@ -101,8 +95,7 @@ def test_a_rate_for_a_broker_that_returned_is_set_by_the_next_process_too(start:
     client = cluster({"t": [(1, 2, 3)]}, size_bytes=200 * MB)
     before = throttles(client)
     client.stop_broker(2)
-    plan = plan_of(client, {("t", 0): (1, 2, 4)})
-    run = start(client, plan, allow=frozenset({"out-of-sync"}))
+    run = start(client, {("t", 0): (1, 2, 4)}, allow=frozenset({"out-of-sync"}))
     run.until(lambda step: isinstance(step, Poll))
     client.start_broker(2)
     run.until(lambda step: isinstance(step, IntendRates))
@@ -117,10 +110,9 @@ def test_a_rate_for_a_broker_that_returned_is_set_by_the_next_process_too(start:
 
 def test_a_broker_that_never_returns_does_not_hold_the_run_for_ever(start: Start) -> None:
     """A cancel once no move is left ends the run, and what is left is said."""
-    client = cluster({"t": [(1, 2, 3)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 4, 3)}))
+    run = start(cluster({"t": [(1, 2, 3)]}), {("t", 0): (1, 4, 3)})
     run.until(lambda step: isinstance(step, Poll))
-    client.stop_broker(2)
+    run.client.stop_broker(2)
     run.until(lambda step: isinstance(step, Poll) and "a cancel leaves it" in step.waiting)
     run.cancel()
     assert run.to_the_end(60) is Outcome.INCOMPLETE
@@ -131,17 +123,15 @@ def test_a_broker_that_never_returns_does_not_hold_the_run_for_ever(start: Start
     (rate,) = left.rates
     assert (rate.broker, rate.side, rate.rate_bytes_per_s) == (2, Side.LEADER, 5 * MB)
     run.again()
-    assert run.runner.state.ended is Outcome.INCOMPLETE
+    assert run.state.ended is Outcome.INCOMPLETE
 
 
 def test_a_cluster_that_does_not_answer_is_waited_for(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=faulty)
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll))
-    since = client.elapsed_seconds
-    faulty.replaced["fetch_reassignments"] = lambda real: (
-        unreachable() if client.elapsed_seconds < since + 20 else real()
+    since = run.client.elapsed_seconds
+    run.faulty.replaced["fetch_reassignments"] = lambda real: (
+        unreachable() if run.client.elapsed_seconds < since + 20 else real()
     )
     assert run.runner.run() is Outcome.DONE
     assert any(event.text == "The cluster does not answer" for event in run.view().events)
@@ -153,28 +143,25 @@ WRITES = ("alter_reassignments", "alter_configs", "cancel", "alter_log_dirs", "e
 def test_while_its_address_is_another_cluster_s_a_run_changes_nothing_and_waits(
     start: Start,
 ) -> None:
-    client = cluster({"t": [(1, 2)], "u": [(1, 2)]})
-    faulty = Faulty(client)
-    plan = plan_of(client, {("t", 0): (1, 3), ("u", 0): (1, 3)})
-    run = start(client, plan, through=faulty)
+    run = start(cluster({"t": [(1, 2)], "u": [(1, 2)]}), {("t", 0): (1, 3), ("u", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll))
-    since, until = client.elapsed_seconds, client.elapsed_seconds + 20
+    since, until = run.client.elapsed_seconds, run.client.elapsed_seconds + 20
     written: list[str] = []
 
     def another(real: Callable[..., ClusterState]) -> ClusterState:
-        away = client.elapsed_seconds < until
+        away = run.client.elapsed_seconds < until
         return replace(real(), cluster_id="another") if away else real()
 
     def writes(name: str) -> Callable[..., Any]:
         def write(real: Callable[..., Any], *args: Any, **options: Any) -> Any:
-            if client.elapsed_seconds > since + 2:  # what was under way as it was seen last
-                written.extend([name] * (client.elapsed_seconds < until))
+            if run.client.elapsed_seconds > since + 2:  # what was under way as it was seen last
+                written.extend([name] * (run.client.elapsed_seconds < until))
             return real(*args, **options)
 
         return write
 
-    faulty.replaced = {"describe_cluster": another} | {name: writes(name) for name in WRITES}
+    run.faulty.replaced = {"describe_cluster": another} | {name: writes(name) for name in WRITES}
     assert run.runner.run() is Outcome.DONE
-    assert client.elapsed_seconds >= until
+    assert run.client.elapsed_seconds >= until
     assert written == []
     assert any("another" in event.text for event in run.view().events)

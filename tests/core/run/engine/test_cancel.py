@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from run_help import (
     MB,
+    Run,
     Start,
     ask,
     cluster,
-    plan_of,
     set_config,
     spend,
+    submitted,
     throttles,
 )
 
 from core.cluster.configs import LEADER_LIST, Resource
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
+from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
-from core.run.steps import Poll, Submit
+from core.run.steps import Cancel, Poll, Submit
 
 
 @pytest.mark.parametrize("after", range(0, 40, 3))
@@ -29,14 +34,14 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
     set_config(client, Resource.topic("t"), LEADER_LIST, "9:1")
     before = throttles(client)
     wanted = {("t", 0): (4, 2, 1), ("t", 1): (5, 3, 2), ("u", 0): (3, 1, 2)}
-    run = start(client, plan_of(client, wanted), batch_size=2)
+    run = start(client, wanted, batch_size=2)
     for _ in range(after):
-        if run.runner.state.ended is None:
+        if run.state.ended is None:
             run.runner.advance()
-    done_before = sum(m.phase is Phase.DONE for m in run.runner.state.moves)
+    done_before = sum(m.phase is Phase.DONE for m in run.state.moves)
     run.cancel()
     outcome = run.to_the_end()
-    moves = run.runner.state.moves
+    moves = run.state.moves
     for m in moves:
         expected = m.move.after if m.phase is Phase.DONE else m.move.before
         assert run.replicas()[str(m.move.tp)] == expected
@@ -47,29 +52,18 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
     assert sum(m.phase is Phase.DONE for m in moves) >= done_before
 
 
-def test_a_cancel_puts_the_original_order_back(start: Start) -> None:
-    """Kafka leaves [2,1,3] of [3,2,1] → [4,2,1] cancelled; the journal knows better."""
-    client = cluster({"t": [(3, 2, 1)]})
-    run = start(client, plan_of(client, {("t", 0): (4, 2, 1)}))
-    run.until(lambda step: isinstance(step, Poll))
-    run.cancel()
-    assert run.to_the_end() is Outcome.CANCELLED
-    assert run.replicas() == {"t-0": (3, 2, 1)}
-    assert Kind.REORDERED in {record.kind for record in run.journal.records()}
-
-
 def test_a_move_off_a_dead_broker_to_one_that_dies_too_can_be_cancelled(start: Start) -> None:
     client = cluster(
         {"t": [(1, 2)]}, topic_configs={"t": {"min.insync.replicas": "2"}}, size_bytes=90 * MB
     )
     client.stop_broker(2)
     client.advance(30)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), allow=frozenset({"out-of-sync"}))
+    run = start(client, {("t", 0): (1, 3)}, allow=frozenset({"out-of-sync"}))
     run.until(lambda step: isinstance(step, Submit))
     client.stop_broker(3)
     client.advance(30)
     run.cancel()
-    run.until(lambda step: run.runner.state.moves[0].phase is Phase.CANCELLED)
+    run.until(lambda step: run.state.moves[0].phase is Phase.CANCELLED)
     assert run.replicas() == {"t-0": (1, 2)}
     client.start_broker(2)
     client.start_broker(3)
@@ -77,16 +71,18 @@ def test_a_move_off_a_dead_broker_to_one_that_dies_too_can_be_cancelled(start: S
 
 
 def test_a_cancel_that_would_be_unclean_is_refused_and_the_move_goes_on(start: Start) -> None:
-    client = cluster(
-        {"t": [(1, 2)]}, topic_configs={"t": {"min.insync.replicas": "2"}}, size_bytes=30 * MB
+    run = start(
+        cluster(
+            {"t": [(1, 2)]}, topic_configs={"t": {"min.insync.replicas": "2"}}, size_bytes=30 * MB
+        ),
+        {("t", 0): (1, 3)},
     )
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
     run.until(lambda step: isinstance(step, Poll))
-    client.stop_broker(2)
+    run.client.stop_broker(2)
     run.cancel()
     run.until(lambda step: isinstance(step, Poll) and "cannot be cancelled" in step.waiting)
-    assert TopicPartition("t", 0) in client.fetch_reassignments()
-    client.start_broker(2)
+    assert TopicPartition("t", 0) in run.client.fetch_reassignments()
+    run.client.start_broker(2)
     run.to_the_end()
     assert run.replicas()["t-0"] in ((1, 2), (1, 3))
 
@@ -94,32 +90,172 @@ def test_a_cancel_that_would_be_unclean_is_refused_and_the_move_goes_on(start: S
 def test_a_cancel_that_is_not_clean_is_not_held_on_the_floor(start: Start) -> None:
     """Too few of the first replicas are in sync: it goes on, and at the run's rate."""
     configs = {"t": {"min.insync.replicas": "2"}}
-    client = cluster({"t": [(1, 2)]}, size_bytes=100 * MB, topic_configs=configs)
-    before = throttles(client)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), rate=5 * MB)
+    run = start(
+        cluster({"t": [(1, 2)]}, size_bytes=100 * MB, topic_configs=configs),
+        {("t", 0): (1, 3)},
+        rate=5 * MB,
+    )
     run.until(lambda step: isinstance(step, Poll))
     ask(run, "pause", floor=True)
     spend(run, 5)
-    client.stop_broker(2)
+    run.client.stop_broker(2)
     spend(run, 10)
     ask(run, "cancel")
     spend(run, 120)
     assert run.replicas() == {"t-0": (1, 3)}
-    client.start_broker(2)
+    run.client.start_broker(2)
     run.to_the_end()
-    assert throttles(client) == before
+    assert throttles(run.client) == run.found
 
 
 def test_a_single_move_that_cannot_be_cancelled_says_that_it_is_held_on_the_floor(
     start: Start,
 ) -> None:
     configs = {"t": {"min.insync.replicas": "2"}}
-    client = cluster({"t": [(1, 2), (1, 2)]}, size_bytes=100 * MB, topic_configs=configs)
-    run = start(client, plan_of(client, {("t", 0): (1, 3), ("t", 1): (1, 3)}), rate=5 * MB)
+    run = start(
+        cluster({"t": [(1, 2), (1, 2)]}, size_bytes=100 * MB, topic_configs=configs),
+        {("t", 0): (1, 3), ("t", 1): (1, 3)},
+        rate=5 * MB,
+    )
     run.until(lambda step: isinstance(step, Poll))
     ask(run, "pause", floor=True)
-    client.stop_broker(2)
+    run.client.stop_broker(2)
     spend(run, 10)
     ask(run, "cancel", moves=[0])
     spend(run, 10)
-    assert "it is held on the floor, `resume` it" in run.runner.state.waiting
+    assert "it is held on the floor, `resume` it" in run.state.waiting
+
+
+TP = TopicPartition("t", 0)
+
+
+def overridden(start: Start) -> Run:
+    """Return a run whose move somebody has overridden twice, so that only a cancel ends it."""
+    run = start(size_bytes=600 * MB)
+    run.until(submitted)
+    spend(run, 3)
+    run.client.alter_reassignments({TP: (4, 2)})
+    run.client.alter_reassignments({TP: (3, 2)})
+    return run
+
+
+def test_the_replicas_of_before_are_put_back_though_the_cancels_answer_is_lost(
+    start: Start,
+) -> None:
+    run = overridden(start)
+
+    def lost(real: Any, tps: Any) -> dict[TopicPartition, Fault]:
+        real(tps)
+        return {tp: Fault("REQUEST_TIMED_OUT") for tp in tps}
+
+    run.faulty.replaced = {"cancel_reassignments": lost}
+    run.cancel()
+    assert run.to_the_end(600) is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (1, 2)}
+
+
+def test_the_replicas_of_before_are_put_back_by_the_process_after_one_that_died_cancelling(
+    start: Start,
+) -> None:
+    run = overridden(start)
+
+    def dies(real: Any, tps: Any) -> None:
+        real(tps)
+        raise KeyboardInterrupt
+
+    run.faulty.replaced = {"cancel_reassignments": dies}
+    run.cancel()
+    try:
+        run.to_the_end(600)
+    except KeyboardInterrupt:
+        run.faulty.replaced = {}
+    run.again()
+    assert Kind.CANCEL_SENT not in run.kinds
+    assert run.to_the_end(600) is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (1, 2)}
+
+
+def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start: Start) -> None:
+    run = start(cluster({"t": [(2, 1)]}, size_bytes=600 * MB), {("t", 0): (3, 1)})
+    old = run.client.describe_cluster()
+    run.until(submitted)
+    spend(run, 3)
+    run.cancel()
+    run.until(lambda step: isinstance(step, Cancel))
+    fresh_at = run.client.elapsed_seconds + 1
+
+    def lagging(real: Any) -> Any:
+        return old if run.client.elapsed_seconds < fresh_at else real()
+
+    run.faulty.replaced = {"describe_cluster": lagging}
+    assert run.to_the_end(600) is Outcome.CANCELLED
+    assert run.replicas() == {"t-0": (2, 1)}
+
+
+def test_a_cancelled_run_with_a_move_that_others_took_elsewhere_says_so(start: Start) -> None:
+    run = start(size_bytes=60 * MB)
+    run.until(submitted)
+    run.client.alter_reassignments({TP: (5, 6)})
+    run.cancel()
+    assert run.to_the_end(600) is Outcome.INCOMPLETE
+    assert run.state.ended_why == "t-0: was changed by somebody else"
+
+
+T = TopicPartition("t", 0)
+TARGETS = {("t", 0): (3, 4, 1), ("u", 0): (5, 3), ("v", 0): (6, 3)}
+
+
+def three() -> SimulatedCluster:
+    sizes = {T: 900 * MB, TopicPartition("u", 0): 40 * MB, TopicPartition("v", 0): 40 * MB}
+    return cluster({"t": [(1, 2, 3)], "u": [(1, 3)], "v": [(1, 3)]}, size_bytes=sizes)
+
+
+def of_three_moves(start: Start, client: SimulatedCluster) -> Run:
+    run = start(client, TARGETS, batch_size=2)
+    run.until(submitted)
+    spend(run, 3)
+    return run
+
+
+def not_taken(real: Any, wanted: Any, fault: str) -> Any:
+    rest = {tp: target for tp, target in wanted.items() if target is not None and tp != T}
+    return (real(rest) if rest else {}) | {tp: Fault(fault) for tp in wanted if tp == T}
+
+
+def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> None:
+    client = three()
+    before = throttles(client)
+    run = of_three_moves(start, client)
+    name = "INVALID_REPLICA_ASSIGNMENT"
+    run.faulty.replaced["alter_reassignments"] = lambda real, wanted: not_taken(real, wanted, name)
+    ask(run, "cancel", moves=[0])
+    assert run.to_the_end(600) is Outcome.INCOMPLETE
+    phases = run.phases
+    assert phases == [Phase.FAILED, Phase.DONE, Phase.DONE]
+    why = "t-0: cancelled, but its order as before was refused: INVALID_REPLICA_ASSIGNMENT"
+    assert run.state.ended_why == why
+    assert throttles(run.client) == before
+
+
+@pytest.mark.parametrize("call", ["alter_reassignments", "cancel_reassignments"])
+def test_what_is_not_taken_back_yet_holds_no_other_throttle(start: Start, call: str) -> None:
+    run = of_three_moves(start, three())
+
+    def busy(real: Any, wanted: Any) -> Any:
+        if call == "alter_reassignments":
+            return not_taken(real, wanted, "REQUEST_TIMED_OUT")
+        return {tp: Fault("REQUEST_TIMED_OUT") for tp in wanted}
+
+    run.faulty.replaced[call] = busy
+    ask(run, "cancel", moves=[0])
+    run.until(lambda _: run.state.moves[1].phase is Phase.DONE, seconds=120)
+    run.until(lambda _: "u" not in {topic for topic, _ in run.state.throttles.lists}, seconds=20)
+    asked, written = run.faulty.calls.count(call), len(run.journal.records())
+    spend(run, 60)
+    assert "(REQUEST_TIMED_OUT): it is asked again" in run.state.waiting
+    assert run.faulty.calls.count(call) >= asked + 9
+    assert len(run.journal.records()) <= written + 4, "asked again without filling the journal"
+    run.faulty.replaced.clear()
+    assert run.to_the_end(600) is Outcome.INCOMPLETE
+    assert run.replicas()["t-0"] == (1, 2, 3)
+    assert Kind.REORDERED in run.kinds

@@ -12,9 +12,10 @@ from run_help import (
     TWO,
     Faulty,
     Start,
+    answering,
     ask,
     cluster,
-    plan_of,
+    refusing,
     spend,
     submitted,
     throttles,
@@ -45,19 +46,18 @@ T = Resource.topic("t")
 
 
 def test_a_topic_deleted_meanwhile_is_no_error(start: Start) -> None:
-    client = cluster(TWO)
-    run = start(client, plan_of(client, TARGETS))
+    run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    client.delete_topic("t")
+    run.client.delete_topic("t")
     assert run.to_the_end(60) is Outcome.DONE
     assert [m.why for m in run.view().moves] == ["its topic was deleted"] * 2 + [""]
-    assert all(FOLLOWER_RATE not in a for r, a in throttles(client).items() if r.name == "4")
+    assert all(FOLLOWER_RATE not in a for r, a in throttles(run.client).items() if r.name == "4")
 
 
 def test_a_run_whose_topics_are_all_deleted_says_so_and_is_not_done(start: Start) -> None:
     client = cluster(TWO)
     before = throttles(client)
-    run = start(client, plan_of(client, {("t", 0): (4, 2), ("t", 1): (2, 3)}))
+    run = start(client, {("t", 0): (4, 2), ("t", 1): (2, 3)})
     run.until(lambda step: isinstance(step, Preflight))
     client.delete_topic("t")
     assert run.to_the_end(60) is Outcome.INCOMPLETE
@@ -79,12 +79,11 @@ def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
     start: Start, batch_size: int, answer: Fault | None, reason: str
 ) -> None:
     client, without_t = cluster(TWO), cluster({"u": TWO["u"]}).describe_cluster()
-    faulty = Faulty(client)
     targets = {("u", 0): (4, 1, 2), ("t", 0): (4, 2)}
-    run = start(client, plan_of(client, targets), through=faulty, batch_size=batch_size)
+    run = start(client, targets, batch_size=batch_size)
     run.until(lambda step: isinstance(step, Submit))
-    faulty.replaced["describe_cluster"] = lambda real: without_t
-    faulty.replaced["describe_configs"] = lambda real, resources, names=None: (
+    run.faulty.replaced["describe_cluster"] = lambda real: without_t
+    run.faulty.replaced["describe_configs"] = lambda real, resources, names=None: (
         real(resources, names) | ({T: answer} if answer and T in resources else {})
     )
     run.until(lambda step: isinstance(step, Poll) and reason in step.waiting, 600)
@@ -92,39 +91,34 @@ def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
     run.until(lambda _: client.elapsed_seconds > since + 60)
     assert run.view().state is RunStatus.WAITING
     assert reason in run.view().why
-    faulty.replaced = {}
+    run.faulty.replaced = {}
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "u-0": (4, 1, 2)}
 
 
 def test_a_partition_that_is_refused_does_not_hold_up_the_others(start: Start) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
+    run = start(cluster(TWO), TARGETS)
 
     def refuse(real: Callable[..., Any], targets: dict[TopicPartition, Any]) -> Any:
         kept = {tp: target for tp, target in targets.items() if tp != ("t", 0)}
         refused = {TopicPartition("t", 0): Fault("INVALID_REPLICA_ASSIGNMENT", "no such broker")}
         return {**real(kept), **(refused if ("t", 0) in targets else {})}
 
-    faulty.replaced["alter_reassignments"] = refuse
-    run = start(client, plan_of(client, TARGETS), through=faulty)
-    assert run.to_the_end() is Outcome.INCOMPLETE
+    run.faulty.replaced["alter_reassignments"] = refuse
+    run.restores(Outcome.INCOMPLETE)
     assert [m.state for m in run.view().moves] == [
         MoveStatus.FAILED,
         MoveStatus.DONE,
         MoveStatus.DONE,
     ]
     assert "INVALID_REPLICA_ASSIGNMENT" in run.view().moves[0].why
-    assert throttles(client) == before
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["it arrives", "it is lost"])
 def test_a_submission_without_an_answer_is_compared_and_done_once_more_only_if_lost(
     start: Start, arrives: bool
 ) -> None:
-    client = cluster(TWO)
-    faulty = Faulty(client)
+    run = start(cluster(TWO), TARGETS)
     sent: list[int] = []
 
     def lose(real: Callable[..., Any], targets: Any) -> Any:
@@ -135,28 +129,30 @@ def test_a_submission_without_an_answer_is_compared_and_done_once_more_only_if_l
             real(targets)
         return unreachable()
 
-    faulty.replaced["alter_reassignments"] = lose
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.faulty.replaced["alter_reassignments"] = lose
     assert run.runner.run() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
     assert sent == ([3] if arrives else [3, 3])
 
 
-def test_throttles_that_do_not_read_back_are_undone_and_nothing_is_submitted(start: Start) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
+def deaf(real: Callable[..., Any], changes: Any) -> Any:
+    heard = [change for change in changes if change.name != FOLLOWER_RATE]
+    return real(heard) if heard else {}
 
-    def deaf(real: Callable[..., Any], changes: Any) -> Any:
-        heard = [change for change in changes if change.name != FOLLOWER_RATE]
-        return real(heard) if heard else {}
 
-    faulty.replaced["alter_configs"] = deaf
-    run = start(client, plan_of(client, TARGETS), through=faulty)
-    assert run.to_the_end() is Outcome.FAILED
-    assert "do not read back" in run.view().why
-    assert "alter_reassignments" not in faulty.calls
-    assert throttles(client) == before
+@pytest.mark.parametrize(
+    ("alter_configs", "why"),
+    [(deaf, "do not read back"), (refusing(Resource.broker(4)), "POLICY_VIOLATION")],
+    ids=["do not read back", "refused"],
+)
+def test_throttles_that_cannot_be_set_are_undone_and_nothing_is_submitted(
+    start: Start, alter_configs: Callable[..., Any], why: str
+) -> None:
+    run = start(cluster(TWO), TARGETS)
+    run.faulty.replaced["alter_configs"] = alter_configs
+    run.restores(Outcome.FAILED)
+    assert why in run.view().why
+    assert "alter_reassignments" not in run.faulty.calls
 
 
 @pytest.mark.parametrize("theirs", [None, "44444444"], ids=["deleted", "raised"])
@@ -164,9 +160,7 @@ def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
     start: Start, theirs: str | None
 ) -> None:
     """Seen on real brokers: the run had ended at once, and left its other moves undone."""
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
+    run = start(cluster(TWO), TARGETS)
     changed: list[ConfigChange] = []
 
     def overtaken(real: Callable[..., Any], changes: Any) -> Any:
@@ -175,87 +169,46 @@ def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
         if rates and not changed:
             op = ConfigOp.DELETE if theirs is None else ConfigOp.SET
             changed.append(ConfigChange(rates[0].resource, FOLLOWER_RATE, op, theirs))
-            client.alter_configs(changed)
+            run.client.alter_configs(changed)
         return answer
 
-    faulty.replaced["alter_configs"] = overtaken
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run.faulty.replaced["alter_configs"] = overtaken
     assert run.to_the_end() is Outcome.DONE
     resource = changed[0].resource
     if theirs is not None:
-        before[resource] |= {FOLLOWER_RATE: ConfigValue(theirs, ConfigSource.BROKER)}
-    assert throttles(client) == before
+        run.found[resource] |= {FOLLOWER_RATE: ConfigValue(theirs, ConfigSource.BROKER)}
+    assert throttles(run.client) == run.found
 
 
-def test_throttles_that_are_refused_are_undone_and_nothing_is_submitted(start: Start) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
-
-    def refuse(real: Callable[..., Any], changes: Any) -> Any:
-        if any(change.resource == Resource.broker(4) for change in changes):
-            rest = [change for change in changes if change.resource != Resource.broker(4)]
-            return {**real(rest), Resource.broker(4): Fault("CLUSTER_AUTHORIZATION_FAILED", "no")}
-        return real(changes)
-
-    faulty.replaced["alter_configs"] = refuse
-    run = start(client, plan_of(client, TARGETS), through=faulty)
-    assert run.to_the_end() is Outcome.FAILED
-    assert "CLUSTER_AUTHORIZATION_FAILED" in run.view().why
-    assert "alter_reassignments" not in faulty.calls
-    assert throttles(client) == before
-
-
-def _refusing_changes_of(resource: Resource) -> Callable[..., Any]:
-    def refuse(real: Callable[..., Any], changes: Any) -> Any:
-        rest = [change for change in changes if change.resource != resource]
-        said = {resource: Fault("POLICY_VIOLATION", "no")} if len(rest) < len(changes) else {}
-        return {**(real(rest) if rest else {}), **said}
-
-    return refuse
-
-
-@pytest.mark.parametrize(
-    ("call", "resource"),
-    [("alter_configs", Resource.topic("t")), ("alter_configs", Resource.broker(4))],
-    ids=["list", "rate"],
-)
+@pytest.mark.parametrize("resource", [T, Resource.broker(4)], ids=["list", "rate"])
 def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure(
-    start: Start, call: str, resource: Resource
+    start: Start, resource: Resource
 ) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced[call] = _refusing_changes_of(resource)
-    run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting)
-    records, since = len(run.journal.records()), client.elapsed_seconds
-    run.until(lambda _: client.elapsed_seconds > since + 300)
+    run.faulty.replaced["alter_configs"] = refusing(resource)
+    run.until(lambda _: "POLICY_VIOLATION" in run.state.waiting)
+    records, since = len(run.journal.records()), run.client.elapsed_seconds
+    run.until(lambda _: run.client.elapsed_seconds > since + 300)
     assert "POLICY_VIOLATION" in run.view().why
     assert run.view().state is RunStatus.WAITING
     assert len(run.journal.records()) - records < 10
-    faulty.replaced = {}
-    assert run.to_the_end(60) is Outcome.DONE
-    assert throttles(client) == before
+    run.faulty.replaced = {}
+    run.restores(Outcome.DONE, 60)
 
 
 def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start) -> None:
-    client = cluster({"t": [(1, 2)], "u": [(2, 3)]})
-    before = throttles(client)
-    faulty = Faulty(client)
     targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
-    run = start(client, plan_of(client, targets), through=faulty, batches=((0,), (1,)))
+    run = start(cluster({"t": [(1, 2)], "u": [(2, 3)]}), targets, batches=((0,), (1,)))
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.faulty.replaced["alter_configs"] = refusing(T)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2)
-    run.until(lambda _: len(run.runner.state.rates) == 0)
+    run.until(lambda _: len(run.state.throttles.rates) == 0)
     assert run.view().state is RunStatus.WAITING
     assert "topic t cannot be put back: POLICY_VIOLATION" in run.view().why
-    assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
-    faulty.replaced = {}
-    assert run.to_the_end(60) is Outcome.DONE
-    assert throttles(client) == before
+    assert {r for r, found in throttles(run.client).items() if found != run.found[r]} == {T}
+    run.faulty.replaced = {}
+    run.restores(Outcome.DONE, 60)
 
 
 def _most(rate: int) -> Callable[..., Any]:
@@ -277,7 +230,7 @@ def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start
     client = cluster({"t": [(1, 2)] * 4}, size_bytes=2000 * MB)
     before, faulty = throttles(client), Faulty(client)
     targets = {("t", p): (4, 2) for p in range(4)}
-    run = start(client, plan_of(client, targets), through=faulty, batch_size=2)
+    run = start(client, targets, through=faulty, batch_size=2)
     run.until(submitted)
     faulty.replaced["alter_configs"] = _most(100 * MB)
 
@@ -301,7 +254,7 @@ def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start
     ask(run, "throttle", rate_bytes_per_s=90 * MB)
     assert run.to_the_end() is Outcome.DONE
     assert throttles(client) == before
-    told = changes(run.journal.records(), run.runner.state)
+    told = changes(run.journal.records(), run.state)
     during = [int(v) for c in told if c.config == FOLLOWER_RATE for v in c.during]
     assert max(during) <= 100 * MB
 
@@ -309,11 +262,9 @@ def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start
 def test_a_rate_that_nobody_answers_for_is_lowered_before_it_is_raised(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
     before, faulty = throttles(client), Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run = start(client, {("t", 0): (4, 2)}, through=faulty)
     run.until(submitted)
-    faulty.replaced["alter_configs"] = lambda real, changes: {
-        c.resource: Fault("REQUEST_TIMED_OUT") for c in changes
-    }
+    faulty.replaced["alter_configs"] = answering("REQUEST_TIMED_OUT")
     ask(run, "throttle", rate_bytes_per_s=500 * MB)
     spend(run, 30)
     set_to: list[int] = []
@@ -342,7 +293,7 @@ def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
     client = cluster({"t": [(1, 2)], "u": [(2, 3)]})
     before, faulty = throttles(client), Faulty(client)
     targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
-    run = start(client, plan_of(client, targets), through=faulty, batches=((0,), (1,)))
+    run = start(client, targets, through=faulty, batches=((0,), (1,)))
     run.until(lambda step: isinstance(step, Poll))
     denied = {"alter_configs", "fetch_list_entries"} | (
         {"describe_configs"} if hidden == "all" else set()
@@ -350,7 +301,7 @@ def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
     for call in denied:
         faulty.replaced[call] = _denying(T)
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2, 600)
-    run.until(lambda _: len(run.runner.state.rates) == 0, 60)
+    run.until(lambda _: len(run.state.throttles.rates) == 0, 60)
     assert "topic t cannot be put back: TOPIC_AUTHORIZATION_FAILED" in run.view().why
     assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
     run.cancel()
@@ -380,20 +331,16 @@ def _touched(asked: Any) -> Resource:
 
 
 def test_a_re_order_needs_no_right_to_read_configs(start: Start) -> None:
-    client = cluster({"t": [(1, 2, 3)]})
-    faulty = Faulty(client)
-    faulty.replaced["describe_configs"] = _denying(T)
-    run = start(client, plan_of(client, {("t", 0): (3, 1, 2)}), through=faulty)
+    run = start(cluster({"t": [(1, 2, 3)]}), {("t", 0): (3, 1, 2)})
+    run.faulty.replaced["describe_configs"] = _denying(T)
     assert run.runner.run() is Outcome.DONE
     assert run.replicas() == {"t-0": (3, 1, 2)}
 
 
 def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (4, 2)})
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
+    run.faulty.replaced["alter_configs"] = refusing(T)
     run.until(lambda _: "a cancel leaves it" in run.view().why)
     run.cancel()
     assert run.to_the_end(60) is Outcome.INCOMPLETE
@@ -407,25 +354,19 @@ def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: S
 def test_a_cancel_asked_for_twice_waits_for_throttles_that_are_refused_for_a_moment(
     start: Start,
 ) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
-    before = throttles(client)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (4, 2)}), through=faulty)
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=2000 * MB), {("t", 0): (4, 2)})
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced["cancel_reassignments"] = lambda real, tps: dict.fromkeys(
-        tps, Fault("REQUEST_TIMED_OUT")
-    )
+    run.faulty.replaced["cancel_reassignments"] = answering("REQUEST_TIMED_OUT")
     run.cancel()
-    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.state.waiting)
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.state.waiting)
     run.cancel()
-    del faulty.replaced["cancel_reassignments"]
-    faulty.replaced["alter_configs"] = _refusing_changes_of(T)
-    run.until(lambda _: "POLICY_VIOLATION" in run.runner.state.waiting)
+    del run.faulty.replaced["cancel_reassignments"]
+    run.faulty.replaced["alter_configs"] = refusing(T)
+    run.until(lambda _: "POLICY_VIOLATION" in run.state.waiting)
     spend(run, 10)
-    assert run.runner.state.ended is None
-    faulty.replaced.clear()
-    assert run.to_the_end(60) is Outcome.CANCELLED
-    assert throttles(client) == before
+    assert run.state.ended is None
+    run.faulty.replaced.clear()
+    run.restores(Outcome.CANCELLED, 60)
 
 
 def _refusing(answers: list[Fault]) -> Callable[..., Any]:
@@ -442,7 +383,7 @@ def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often
     faulty = Faulty(client)
     answers = [Fault("NOT_CONTROLLER", "not now")]
     faulty.replaced["alter_reassignments"] = _refusing(answers)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), through=faulty)
+    run = start(client, {("t", 0): (1, 3)}, through=faulty)
     run.until(lambda step: isinstance(step, Poll) and bool(step.waiting))
     assert run.view().why == "t-0 is not taken yet (NOT_CONTROLLER: not now): it is asked again"
     assert run.view().state is RunStatus.WAITING
@@ -458,39 +399,35 @@ def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often
 def test_a_cancel_that_is_put_off_is_said_and_made_again_at_leisure(
     start: Start, call: str
 ) -> None:
-    client = cluster({"t": [(3, 2, 1)]}, size_bytes=5000 * MB)
-    faulty = Faulty(client)
     answers = [Fault("REQUEST_TIMED_OUT")]
-    run = start(client, plan_of(client, {("t", 0): (4, 2, 1)}), through=faulty)
+    run = start(cluster({"t": [(3, 2, 1)]}, size_bytes=5000 * MB), {("t", 0): (4, 2, 1)})
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced[call] = _refusing(answers)
+    run.faulty.replaced[call] = _refusing(answers)
     run.cancel()
-    run.until(lambda _: "REQUEST_TIMED_OUT" in run.runner.state.waiting)
-    since, calls = client.elapsed_seconds, faulty.calls.count(call)
-    run.until(lambda _: client.elapsed_seconds > since + 100)
+    run.until(lambda _: "REQUEST_TIMED_OUT" in run.state.waiting)
+    since, calls = run.client.elapsed_seconds, run.faulty.calls.count(call)
+    run.until(lambda _: run.client.elapsed_seconds > since + 100)
     assert "REQUEST_TIMED_OUT" in run.view().why
-    assert faulty.calls.count(call) - calls <= 25
+    assert run.faulty.calls.count(call) - calls <= 25
     answers.clear()
     assert run.to_the_end(60) is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (3, 2, 1)}
 
 
 def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
-    client = cluster(TWO)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    faulty.replaced["fetch_reassignments"] = unreachable
-    run.runner = Executor(run.journal, run.through, client.clock, patience_seconds=0)
+    run.faulty.replaced["fetch_reassignments"] = unreachable
+    run.runner = Executor(run.journal, run.through, run.client.clock, patience_seconds=0)
     assert run.runner.run() is Outcome.INCOMPLETE
     left = run.view(living=False).leftovers
     assert left is not None
-    assert set(left.moves) == set(client.fetch_reassignments())
+    assert set(left.moves) == set(run.client.fetch_reassignments())
     assert {entry[0] for entry in left.lists} == {"t"}
     assert {rate.broker for rate in left.rates} == {1, 2, 3, 4}
     assert "It left in the cluster:" in report(run.look(living=False))
-    state = client.describe_cluster()
+    state = run.client.describe_cluster()
     (known,) = with_throttles(state.cluster_id)
-    ours = [t for t in fetch_throttles(client, state, [known]).found if t.whose is Whose.OURS]
+    ours = [t for t in fetch_throttles(run.client, state, [known]).found if t.whose is Whose.OURS]
     assert {t.run for t in ours} == {known.state.run_id}
     assert "which gave up" in ours[0].why

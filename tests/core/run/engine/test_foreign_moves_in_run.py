@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from run_help import (
     MB,
     TWO,
+    Run,
     Start,
     cluster,
-    plan_of,
     set_config,
     spend,
+    submitted,
     throttles,
 )
 
+from core.cluster.balancers import BALANCER_TOPICS
 from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, Resource
-from core.cluster.metadata import TopicPartition
+from core.cluster.metadata import PartitionRow, TopicPartition
+from core.cluster.state import ClusterState
 from core.plan.plan import current_target
 from core.run.journal.move_state import Outcome, Phase
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.reporting.views import MoveStatus, RunStatus
 from core.run.steps import NoteEnded, Poll, Submit
 
@@ -26,11 +32,9 @@ T = Resource.topic("t")
 
 
 def test_a_move_that_somebody_else_cancels_stops_the_run(start: Start) -> None:
-    client = cluster({"t": [(1, 2)] * 3})
-    before = throttles(client)
-    run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(3)}), batch_size=2)
+    run = start(cluster({"t": [(1, 2)] * 3}), {("t", p): (1, 3) for p in range(3)}, batch_size=2)
     run.until(lambda step: isinstance(step, Poll))
-    client.cancel_reassignments([TopicPartition("t", 0)])
+    run.client.cancel_reassignments([TopicPartition("t", 0)])
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert [m.state for m in run.view().moves] == [
         MoveStatus.FAILED,
@@ -38,19 +42,18 @@ def test_a_move_that_somebody_else_cancels_stops_the_run(start: Start) -> None:
         MoveStatus.CANCELLED,
     ]
     assert "t-0 was cancelled by somebody else" in run.view().why
-    assert throttles(client) == before
+    assert throttles(run.client) == run.found
 
 
 def test_a_move_that_somebody_else_overrides_is_left_to_them(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll))
-    client.alter_reassignments({TopicPartition("t", 0): (1, 5)})
+    run.client.alter_reassignments({TopicPartition("t", 0): (1, 5)})
     run.until(lambda step: isinstance(step, NoteEnded))
-    assert run.runner.state.moves[0].phase is Phase.FAILED
-    assert "changed by somebody else" in run.runner.state.moves[0].why
+    assert run.state.moves[0].phase is Phase.FAILED
+    assert "changed by somebody else" in run.state.moves[0].why
     run.to_the_end()
-    assert current_target(client.describe_cluster(), TopicPartition("t", 0)) == (1, 5)
+    assert current_target(run.client.describe_cluster(), TopicPartition("t", 0)) == (1, 5)
 
 
 def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(start: Start) -> None:
@@ -59,9 +62,12 @@ def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(star
     set_config(client, Resource.broker(5), FOLLOWER_RATE, "20000000")
     set_config(client, T, FOLLOWER_LIST, "0:5")
     client.alter_reassignments({TopicPartition("t", 0): (5, 2)})
-    before = throttles(client)
-    plan = plan_of(client, {("t", 0): (4, 2), ("t", 1): (2, 3)})
-    run = start(client, plan, allow=frozenset({"foreign-move"}), rate=50 * MB)
+    run = start(
+        client,
+        {("t", 0): (4, 2), ("t", 1): (2, 3)},
+        allow=frozenset({"foreign-move"}),
+        rate=50 * MB,
+    )
     run.until(lambda step: isinstance(step, Poll) and "by somebody else" in step.waiting)
     assert [m.state for m in run.view().moves] == [MoveStatus.QUEUED, MoveStatus.DONE]
     lists = throttles(client)[T]
@@ -69,46 +75,131 @@ def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(star
     assert run.view().state is RunStatus.WAITING
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3)}
-    assert throttles(client) == before
-    assert RunState.fold(run.journal.records()) == run.runner.state
+    assert throttles(client) == run.found
+    assert fold(run.journal.records()) == run.state
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "elsewhere"])
 def test_a_foreign_move_that_began_meanwhile_is_waited_for_and_never_overridden(
     start: Start, ends: str
 ) -> None:
-    client = cluster({"t": [(1, 2), (1, 2)]})
-    run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(2)}), batch_size=1)
+    run = start(
+        cluster({"t": [(1, 2), (1, 2)]}), {("t", p): (1, 3) for p in range(2)}, batch_size=1
+    )
     run.until(lambda step: isinstance(step, Submit))
     theirs = TopicPartition("t", 1)
-    client.stop_broker(6)
-    client.alter_reassignments({theirs: (1, 6)})
+    run.client.stop_broker(6)
+    run.client.alter_reassignments({theirs: (1, 6)})
     run.until(lambda step: isinstance(step, Poll) and "by somebody else" in step.waiting)
-    since = client.elapsed_seconds
-    run.until(lambda _: client.elapsed_seconds > since + 60)
-    assert client.fetch_reassignments()[theirs].target == (1, 6)
+    since = run.client.elapsed_seconds
+    run.until(lambda _: run.client.elapsed_seconds > since + 60)
+    assert run.client.fetch_reassignments()[theirs].target == (1, 6)
     if ends == "cancelled":
-        client.cancel_reassignments([theirs])
+        run.client.cancel_reassignments([theirs])
         assert run.to_the_end() is Outcome.DONE
         return
-    client.start_broker(6)
+    run.client.start_broker(6)
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert run.view().moves[1].why == "has other replicas than planned from"
     assert run.replicas()["t-1"] == (1, 6)
 
 
 def test_a_foreign_move_that_never_ends_does_not_hold_up_one_that_has(start: Start) -> None:
-    client = cluster({"t": [(1, 2)] * 3}, size_bytes=50 * MB)
-    wanted = {("t", p): (3, 2) for p in range(3)}
-    run = start(client, plan_of(client, wanted), rate=5 * MB, batch_size=1, allow=("foreign-move",))
+    run = start(count=3, size_bytes=50 * MB, rate=5 * MB, batch_size=1, allow=("foreign-move",))
     run.until(lambda step: isinstance(step, Submit))
     stuck, free = TopicPartition("t", 1), TopicPartition("t", 2)
     for broker, tp in ((6, stuck), (5, free)):
-        client.stop_broker(broker)
-        client.alter_reassignments({tp: (broker, 2)})
+        run.client.stop_broker(broker)
+        run.client.alter_reassignments({tp: (broker, 2)})
     spend(run, 60)
-    client.cancel_reassignments([free])
-    client.alter_reassignments({free: (1, 2)})
+    run.client.cancel_reassignments([free])
+    run.client.alter_reassignments({free: (1, 2)})
     spend(run, 120)
     assert run.replicas()["t-2"] == (3, 2)
-    assert "t-1 is being moved by somebody else" in run.runner.state.waiting
+    assert "t-1 is being moved by somebody else" in run.state.waiting
+
+
+OTHER_TARGETS = {("t", 0): (3, 2), ("t", 1): (2, 3), ("u", 0): (1, 4)}
+
+
+def with_more(*more: PartitionRow) -> Callable[..., ClusterState]:
+    """Return what shows a cluster with these partitions, too."""
+
+    def describe(real: Callable[[], ClusterState]) -> ClusterState:
+        state = real()
+        rows = [state.row(index) for index in range(state.partition_count)]
+        return ClusterState.build(
+            cluster_id=state.cluster_id,
+            fetched_at=state.fetched_at,
+            brokers=state.brokers,
+            topics=state.topics,
+            partitions=[*rows, *more],
+            controller=state.controller,
+        )
+
+    return describe
+
+
+def begun(start: Start, **options: Any) -> Run:
+    return start(cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2)]}), OTHER_TARGETS, **options)
+
+
+@pytest.mark.parametrize("batch_size", [1, 200], ids=["between batches", "in flight"])
+@pytest.mark.parametrize("dies", [False, True], ids=["", "dying then"])
+def test_a_topic_that_gets_more_partitions_is_moved_as_planned(
+    start: Start, batch_size: int, dies: bool
+) -> None:
+    run = begun(start, batch_size=batch_size)
+    before = throttles(run.client)
+    run.until(submitted)
+    new = [PartitionRow("t", p, 1, (1, 2), (1, 2)) for p in (2, 3)]
+    run.faulty.replaced["describe_cluster"] = with_more(*new)
+    if dies:
+        run.again()
+    assert run.to_the_end() is Outcome.DONE
+    assert run.replicas() == {f"{t}-{p}": after for (t, p), after in OTHER_TARGETS.items()}
+    assert throttles(run.client) == before
+
+
+def test_a_partition_that_was_added_and_is_moved_by_somebody_else_holds_nothing_up(
+    start: Start,
+) -> None:
+    run = begun(start)
+    run.until(submitted)
+    run.faulty.replaced["describe_cluster"] = with_more(PartitionRow("t", 2, 5, (5, 6), (5, 6)))
+    assert run.to_the_end() is Outcome.DONE
+
+
+@pytest.mark.parametrize("topic", [*BALANCER_TOPICS, None])
+def test_who_may_have_cancelled_a_move_is_said(start: Start, topic: str | None) -> None:
+    run = begun(start, batch_size=1)
+    before = throttles(run.client)
+    run.until(submitted)
+    if topic is not None:  # it was not when the plan was checked
+        metrics = PartitionRow(topic, 0, 1, (1,), (1,))
+        run.faulty.replaced["describe_cluster"] = with_more(metrics)
+    run.client.cancel_reassignments([TopicPartition("t", 0)])
+    assert run.to_the_end() is Outcome.FAILED
+    assert "by somebody else" in run.view().why
+    said = f"{BALANCER_TOPICS.get(topic or '')} reports to this cluster"
+    assert (said in run.view().why) is (topic is not None)
+    assert throttles(run.client) == before
+
+
+def test_a_move_that_cruise_control_begins_on_a_queued_partition_is_waited_for(
+    start: Start,
+) -> None:
+    run = start(
+        cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2)]}, size_bytes=40 * MB),
+        OTHER_TARGETS,
+        batch_size=1,
+    )
+    run.until(submitted)
+    run.faulty.replaced["describe_cluster"] = with_more(
+        PartitionRow("__CruiseControlMetrics", 0, 1, (1,), (1,))
+    )
+    run.client.alter_reassignments({TopicPartition("u", 0): (6, 2)})
+    run.to_the_end()
+    phases = {str(m.move.tp): m.phase for m in run.state.moves}
+    assert phases == {"t-0": Phase.DONE, "t-1": Phase.DONE, "u-0": Phase.FAILED}
+    assert run.replicas()["u-0"] == (6, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -17,28 +16,22 @@ from run_help import (
     ask,
     cluster,
     own,
-    plan_of,
     spend,
     submitted,
-    throttles,
 )
 
-from core.cluster.client import OffsetAt
-from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource
+from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import Reassignment, TopicPartition
-from core.cluster.simulation.cluster import SimulatedCluster
-from core.plan.throttle_lists import entries
 from core.run.engine import run_completion as finishing
-from core.run.engine.executor import Executor
 from core.run.engine.next_step import next_step
 from core.run.journal.held_throttles import PairState
 from core.run.journal.move_state import MoveRequest, Outcome, Phase
+from core.run.journal.throttle_values import entries
 from core.run.reporting.views import MoveStatus
 from core.run.steps import (
     Cancel,
     Ending,
-    LowerRetention,
     NoteEnded,
     Poll,
     ReinstatePairs,
@@ -58,24 +51,26 @@ TP = TopicPartition("t", 0)
 def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
     start: Start, dies: bool
 ) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s={TP: 2.0 * MB})
-    before = throttles(client)
-    run = start(client, plan_of(client, {("t", 0): (1, 2, 3)}), rate=8 * MB, allow={"rf-change"})
+    run = start(
+        cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s={TP: 2.0 * MB}),
+        {("t", 0): (1, 2, 3)},
+        rate=8 * MB,
+        allow={"rf-change"},
+    )
     run.until(submitted)
-    client.stop_broker(2)
+    run.client.stop_broker(2)
     spend(run, 20)
-    client.start_broker(2)
+    run.client.start_broker(2)
     run.until(lambda step: isinstance(step, SuspendPairs))
-    assert entries(own(client, T, LEADER_LIST)) == {"0:2", "0:3"}
+    assert entries(own(run.client, T, LEADER_LIST)) == {"0:2", "0:3"}
     if dies:
         run.again()
-    assert set(run.runner.state.away.values()) == {PairState.TAKEN}
+    assert set(run.state.throttles.away.values()) == {PairState.TAKEN}
     run.until(lambda step: isinstance(step, ReinstatePairs))
-    assert entries(own(client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}
-    state = client.describe_cluster()
+    assert entries(own(run.client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}
+    state = run.client.describe_cluster()
     assert 2 in state.row(state.find(TP) or 0).isr
-    assert run.to_the_end() is Outcome.DONE
-    assert throttles(client) == before
+    run.restores(Outcome.DONE)
 
 
 # -- moves overridden in place --------------------------------------------------------------------
@@ -128,19 +123,12 @@ def _failing_on(broker: int) -> Callable[..., Any]:
 
 def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Start) -> None:
 
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB)
-    faulty = Faulty(client)
-    run = start(
-        client,
-        plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}),
-        batch_size=1,
-        through=faulty,
-    )
+    run = start(count=2, size_bytes=100 * MB, batch_size=1)
     run.until(submitted)
-    faulty.replaced["describe_log_dirs"] = _failing_on(3)
-    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.state.waiting)
+    run.faulty.replaced["describe_log_dirs"] = _failing_on(3)
+    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.state.waiting)
     spend(run, 60)
-    assert [m.tries for m in run.runner.state.moves] == [1, 0]
+    assert [m.tries for m in run.state.moves] == [1, 0]
     run.cancel()
     assert run.to_the_end() is not Outcome.DONE
 
@@ -149,185 +137,41 @@ def test_a_log_dir_that_was_mended_is_looked_at_again_though_nothing_flies_there
     start: Start,
 ) -> None:
 
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB)
-    faulty = Faulty(client)
     targets: dict[tuple[str, int], tuple[int, ...]] = {("t", 0): (3, 2), ("t", 1): (3, 2)}
-    run = start(client, plan_of(client, targets), batch_size=1, through=faulty)
+    run = start(cluster({"t": [(1, 2)] * 2}, size_bytes=100 * MB), targets, batch_size=1)
     run.until(submitted)
-    faulty.replaced["describe_log_dirs"] = _failing_on(3)
-    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.runner.state.waiting)
+    run.faulty.replaced["describe_log_dirs"] = _failing_on(3)
+    run.until(lambda step: "of broker 3 fails (KAFKA_STORAGE_ERROR)" in run.state.waiting)
     ask(run, "cancel", moves=[0])
-    run.until(lambda step: run.runner.state.moves[0].phase is Phase.CANCELLED)
+    run.until(lambda step: run.state.moves[0].phase is Phase.CANCELLED)
     spend(run, 30)
-    assert run.runner.state.moves[1].phase is Phase.QUEUED
-    del faulty.replaced["describe_log_dirs"]
+    assert run.state.moves[1].phase is Phase.QUEUED
+    del run.faulty.replaced["describe_log_dirs"]
     assert run.to_the_end() is Outcome.INCOMPLETE
     assert run.replicas() == {"t-0": (1, 2), "t-1": (3, 2)}
-
-
-# -- more partitions, and a clock that jumps ------------------------------------------------------
-
-
-def test_a_clock_that_jumps_changes_nothing(start: Start) -> None:
-
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=50 * MB)
-    before = throttles(client)
-
-    class Jumping:
-        jump = timedelta(0)
-
-        def now(self) -> Any:
-            return client.clock.now() + self.jump
-
-        def monotonic(self) -> float:
-            return client.clock.monotonic()
-
-        def sleep(self, seconds: float) -> None:
-            client.clock.sleep(seconds)
-
-    run = start(client, plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 2)}), batch_size=1)
-    clock = Jumping()
-    run.runner = Executor(run.journal, client, clock)
-    run.until(submitted)
-    clock.jump = timedelta(hours=-5)
-    spend(run, 5)
-    ask = {"rate_bytes_per_s": 8 * MB, "who": "ann", "host": "here"}
-    run.journal.ask(client.now, "throttle", ask)
-    spend(run, 5)
-    clock.jump = timedelta(hours=9)
-    assert run.to_the_end() is Outcome.DONE
-    assert [r.seq for r in run.journal.records()] == sorted(r.seq for r in run.journal.records())
-    assert run.view().done == 2
-    assert throttles(client) == before
 
 
 # -- around a run ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dies", [False, True], ids=["", "dying at every step"])
-@pytest.mark.parametrize("prior", [None, "172800000"], ids=["unset", "set"])
-@pytest.mark.parametrize("cancelled", [False, True], ids=["done", "cancelled"])
-def test_retention_is_lowered_before_and_put_back_exactly(
-    start: Start, prior: str | None, cancelled: bool, dies: bool
-) -> None:
-    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
-    before = client.describe_configs([T])
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
-    while run.runner.state.ended is None:
-        step = run.runner.advance()
-        if submitted(step):
-            assert (client.describe_configs([T])[T]["retention.ms"]).value == "3600000"  # type: ignore[index]
-            if cancelled:
-                run.cancel()
-        if dies and not isinstance(step, Poll):
-            run.again()
-    assert run.runner.state.ended is (Outcome.CANCELLED if cancelled else Outcome.DONE)
-    assert client.describe_configs([T]) == before
-    assert client.fetch_offsets([TP], OffsetAt.EARLIEST)
-
-
-def test_a_retention_that_is_lower_already_is_left(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": "1000"}})
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
-    assert run.to_the_end() is Outcome.DONE
-    assert own_retention(client) == "1000"
-
-
-@pytest.mark.parametrize("copied", [{("t", 0): (3, 2)}, {}], ids=["beside one", "alone"])
-def test_the_retention_of_a_topic_of_which_nothing_is_copied_is_left(
-    start: Start, copied: dict[tuple[str, int], tuple[int, ...]]
-) -> None:
-    client = cluster({"t": [(1, 2)], "u": [(1, 2, 3)]})
-    plan = plan_of(client, {**copied, ("u", 0): (2, 1, 3)})
-    run = start(client, plan, retention_ms=3_600_000)
-    run.until(lambda step: isinstance(step, LowerRetention))
-    assert run.runner.state.retention is not None
-    assert set(run.runner.state.retention.topics) == {topic for topic, _ in copied}
-    assert run.to_the_end() is Outcome.DONE
-
-
-@pytest.mark.parametrize("theirs", ["700000000", "1000", None], ids=["more", "less", "unset"])
-def test_a_retention_that_somebody_sets_after_it_was_intended_is_put_back(
-    start: Start, theirs: str | None
-) -> None:
-    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": "172800000"}})
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), retention_ms=3_600_000)
-    run.until(lambda step: isinstance(step, LowerRetention))
-    op = ConfigOp.DELETE if theirs is None else ConfigOp.SET
-    client.alter_configs([ConfigChange(T, "retention.ms", op, theirs)])
-    left = client.describe_configs([T])
-    assert run.to_the_end() is Outcome.DONE
-    assert client.describe_configs([T]) == left
-
-
-def test_a_retention_that_was_lowered_without_an_answer_is_put_back_though_it_is_refused_later(
-    start: Start,
-) -> None:
-    client = cluster({"t": [(1, 2)]})
-    before = client.describe_configs([T])
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty, retention_ms=3_600_000)
-    tried: list[str] = []
-
-    def answers(real: Callable[..., Any], changes: Any) -> Any:
-        asked = [change for change in changes if change.name == "retention.ms"]
-        if not asked or len(tried) > 1:
-            return real(changes)
-        tried.append("")
-        if len(tried) == 1:
-            real(changes)
-            return {T: Fault("REQUEST_TIMED_OUT")}
-        return {T: Fault("POLICY_VIOLATION", "not so low")}
-
-    faulty.replaced["alter_configs"] = answers
-    assert run.to_the_end() is Outcome.DONE
-    assert len(tried) == 2
-    assert client.describe_configs([T]) == before
-
-
-@pytest.mark.parametrize("prior", [None, "172800000"], ids=["unset", "set"])
-def test_retention_is_put_back_though_a_broker_does_not_show_ours(
-    start: Start, prior: str | None
-) -> None:
-    client = cluster({"t": [(1, 2)]}, topic_configs={"t": {"retention.ms": prior}} if prior else {})
-    before = client.describe_configs([T])
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), through=faulty, retention_ms=3_600_000)
-    run.until(submitted)
-
-    def behind(real: Callable[..., Any], resources: Any, names: Any) -> Any:
-        return before if list(names) == ["retention.ms"] else real(resources, names)
-
-    faulty.replaced["describe_configs"] = behind
-    assert run.to_the_end() is Outcome.DONE
-    assert client.describe_configs([T]) == before
-
-
-def own_retention(client: SimulatedCluster) -> Any:
-    return client.describe_configs([T])[T]["retention.ms"].value  # type: ignore[index]
-
-
 def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> None:
-    client = cluster({"t": [(1, 2), (2, 1)]})
-    plan = plan_of(client, {("t", 0): (2, 1), ("t", 1): (1, 3)})
-    run = start(client, plan, elect=True)
+    run = start(cluster({"t": [(1, 2), (2, 1)]}), {("t", 0): (2, 1), ("t", 1): (1, 3)}, elect=True)
     assert run.to_the_end() is Outcome.DONE
-    state = client.describe_cluster()
+    state = run.client.describe_cluster()
     assert [int(state.leader[state.find(TopicPartition("t", p)) or 0]) for p in (0, 1)] == [2, 1]
-    assert run.runner.state.ended_why == ""
+    assert run.state.ended_why == ""
 
 
 def test_no_leader_is_elected_while_the_run_is_paused(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (2, 1)}), elect=True)
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (2, 1)}, elect=True)
     run.until(submitted)
     ask(run, "pause")
     spend(run, 30)
-    assert run.runner.state.waiting == "paused, as asked: leaders are not elected yet"
-    assert client.describe_cluster().leader[0] == 1
+    assert run.state.waiting == "paused, as asked: leaders are not elected yet"
+    assert run.client.describe_cluster().leader[0] == 1
     ask(run, "resume")
     assert run.to_the_end() is Outcome.DONE
-    assert client.describe_cluster().leader[0] == 2
+    assert run.client.describe_cluster().leader[0] == 2
 
 
 def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for(
@@ -344,8 +188,7 @@ def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for
         return {tp: Fault("PREFERRED_LEADER_NOT_AVAILABLE") for tp in tps}
 
     faulty.replaced["elect_leaders"] = refuse
-    plan = plan_of(client, {("t", p): (2, 1) for p in range(5)})
-    run = start(client, plan, through=faulty, elect=True)
+    run = start(client, {("t", p): (2, 1) for p in range(5)}, through=faulty, elect=True)
     assert run.to_the_end(300) is Outcome.DONE
     why = "the preferred leader of t-0 and 4 more was not elected"
     assert run.view().why == why
@@ -358,32 +201,27 @@ def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for
 
 def test_a_broker_that_died_but_is_not_shown_so_yet_does_not_end_the_run(start: Start) -> None:
     """Its configs time out until it is fenced: the next batch waits for that."""
-    client = cluster({"t": [(1, 2), (1, 2)]})
-    before = throttles(client)
-    faulty = Faulty(client)
     run = start(
-        client, plan_of(client, {("t", 0): (1, 3), ("t", 1): (1, 4)}), through=faulty, batch_size=1
+        cluster({"t": [(1, 2), (1, 2)]}), {("t", 0): (1, 3), ("t", 1): (1, 4)}, batch_size=1
     )
     run.until(lambda step: isinstance(step, Submit))
-    b2, since = Resource.broker(2), client.elapsed_seconds
-    faulty.replaced["describe_configs"] = lambda real, resources, names=None: (
+    b2, since = Resource.broker(2), run.client.elapsed_seconds
+    run.faulty.replaced["describe_configs"] = lambda real, resources, names=None: (
         real(resources, names) | ({b2: Fault("REQUEST_TIMED_OUT")} if b2 in resources else {})
-        if client.elapsed_seconds < since + 15
+        if run.client.elapsed_seconds < since + 15
         else real(resources, names)
     )
-    assert run.to_the_end() is Outcome.DONE
-    assert throttles(client) == before
+    run.restores(Outcome.DONE)
 
 
 def test_a_move_whose_log_dir_fails_says_so_at_once(start: Start) -> None:
     """Its replica vanishes from the broker's answer: its bytes are those last known."""
-    client = cluster({"t": [(1, 2)]}, size_bytes=300 * MB)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
-    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 10)
-    (log,) = client.describe_log_dirs([3])[0].replicas
-    client.fill_disk(3, log.log_dir)
-    since = client.elapsed_seconds
-    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > since + 10)
+    run = start(cluster({"t": [(1, 2)]}, size_bytes=300 * MB), {("t", 0): (1, 3)})
+    run.until(lambda step: isinstance(step, Poll) and run.client.elapsed_seconds > 10)
+    (log,) = run.client.describe_log_dirs([3])[0].replicas
+    run.client.fill_disk(3, log.log_dir)
+    since = run.client.elapsed_seconds
+    run.until(lambda step: isinstance(step, Poll) and run.client.elapsed_seconds > since + 10)
     (move,) = run.view().moves
     assert move.state is MoveStatus.STUCK
     assert move.why == f"log dir {log.log_dir} of broker 3 fails (KAFKA_STORAGE_ERROR)"

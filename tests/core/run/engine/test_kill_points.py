@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from chaos.dying import Doom, Where
@@ -23,11 +22,6 @@ from core.run.journal.move_state import Outcome
 pytestmark = pytest.mark.long
 
 CANCELLED = (Outcome.CANCELLED, Outcome.DONE)
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from chaos.dying import Ask, Doom, Lives, Stuck, Watch, Where, begin
@@ -14,18 +13,13 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.plan import Move, Plan
 from core.run.journal.move_state import Outcome, Phase
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.options import RunOptions
 
 POINTS = 3
 """About how many places of each kind are played; all of them were, once."""
 DIRS = ("/var/lib/kafka/0", "/var/lib/kafka/1")
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
 
 def replica_locations(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +14,17 @@ from run_help import move
 
 from core.cluster.configs import ConfigSource
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
+from core.plan.copies import Side
 from core.plan.plan import Move
+from core.run.engine import rules_document as rulebook
 from core.run.engine import run_completion as finishing
 from core.run.engine.move_outcome import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
-from core.run.engine.next_step import next_step
-from core.run.journal.held_throttles import BatchThrottles
+from core.run.engine.next_step import RULES, next_step
+from core.run.journal.held_throttles import BatchThrottles, HeldThrottles
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record
-from core.run.journal.throttle_values import ListIntent, RateIntent, Side
+from core.run.journal.replay import fold_record
+from core.run.journal.throttle_values import Key, ListIntent, RateIntent
 from core.run.steps import (
     Cancel,
     ElectLeaders,
@@ -40,7 +45,7 @@ from core.run.steps import (
     Step,
     Submit,
 )
-from core.run.throttles.desired import sides
+from core.run.throttles.changes import sides
 from core.run.throttles.signals import out_of_step
 
 LISTED = Reassignment((0, 2, 1, 3), (0,), (3,))
@@ -52,7 +57,16 @@ KEPT = {
     for broker, side in sides(MOVE)
 }
 """Lower rates of somebody else's wherever the move needs one."""
-LIMITED = {"throttles": {0: BatchThrottles((), (), set=True)}, "rates": KEPT}
+
+
+def limited(rates: Mapping[Key, RateIntent]) -> dict[str, Any]:
+    """Return a batch whose throttles are set, with these rates."""
+    return {
+        "throttles": HeldThrottles(batches={0: BatchThrottles((), (), set=True)}, rates={**rates})
+    }
+
+
+LIMITED = limited(KEPT)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +74,9 @@ LIMITED = {"throttles": {0: BatchThrottles((), (), set=True)}, "rates": KEPT}
     [
         ({"preflight": False}, Preflight()),
         ({}, IntendThrottles(0, (0,))),
-        ({"throttles": {0: BatchThrottles((), ())}}, SetThrottles(0)),
+        ({"throttles": HeldThrottles(batches={0: BatchThrottles((), ())})}, SetThrottles(0)),
         (LIMITED, Submit((0,))),
-        (LIMITED | {"rates": {k: r for k, r in KEPT.items() if k[0] != 2}}, IntendRates(0, (2,))),
+        (limited({k: r for k, r in KEPT.items() if k[0] != 2}), IntendRates(0, (2,))),
         ({"rate_bytes_per_s": -1}, Submit((0,))),
     ],
 )
@@ -201,7 +215,8 @@ def test_a_move_of_somebody_else_holds_up_no_other_partition() -> None:
     rows = {**seen.rows, other.tp: PartitionRow("foo", 2, 3, (3, 2, 1), (3, 2, 1))}
     seen = replace(seen, rows=rows)
     assert next_step(past, seen) == Postpone((0,), WAITS)
-    past.apply(
+    fold_record(
+        past,
         Record(1, NOON, Kind.POSTPONED, {"moves": [0], "why": WAITS}),
     )
     assert (past.moves[0].batch, past.batches, past.batch(0), past.batch(1)) == (1, 2, [1], [0])
@@ -279,7 +294,7 @@ def test_no_more_leaders_change_at_a_time_than_is_allowed(monkeypatch: pytest.Mo
     past = history(*moves, phase=Phase.DONE, elect=True)
     seen = observed(None)
     assert finishing.elect(past, seen) == ElectLeaders((0, 1, 2))
-    past.apply(Record(1, NOON, Kind.ELECTED, {"moves": [0, 2], "again": {"1": "why"}}))
+    fold_record(past, Record(1, NOON, Kind.ELECTED, {"moves": [0, 2], "again": {"1": "why"}}))
     assert finishing.elect(past, seen) == ElectLeaders((3,)), "who has not had a turn goes first"
 
 
@@ -374,7 +389,9 @@ def test_the_journalled_order_is_submitted_after_a_cancel(
 def test_a_cancel_goes_before_the_cleaning_up_and_that_before_waiting() -> None:
     """What cannot be given back now must not keep moves from being cancelled."""
     past = history(MOVE, phase=Phase.SUBMITTED, cancel_requested=True)
-    past.lists = {("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("7:1", "1:3"))}
+    past.throttles.lists = {
+        ("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("7:1", "1:3"))
+    }
     assert next_step(past, IN_FLIGHT) == Cancel((0,))
     past.moves[0].cancel_sent = True
     assert next_step(past, IN_FLIGHT) == RemovePairs((("foo", Side.LEADER, ("7:1",)),))
@@ -410,19 +427,21 @@ def rate(broker: int, side: Side) -> RateIntent:
 
 def test_pairs_go_before_rates_and_rates_before_the_end() -> None:
     past = history(MOVE, phase=Phase.DONE)
-    past.lists = {("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("1:0", "1:2"))}
-    past.rates = {(0, Side.LEADER): rate(0, Side.LEADER)}
+    past.throttles.lists = {
+        ("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("1:0", "1:2"))
+    }
+    past.throttles.rates = {(0, Side.LEADER): rate(0, Side.LEADER)}
     seen = observed((0, 2, 1))
     assert next_step(past, seen) == RemovePairs((("foo", Side.LEADER, ("1:0", "1:2")),))
-    past.lists = {}
+    past.throttles.lists = {}
     assert next_step(past, seen) == RestoreRates(((0, Side.LEADER),))
-    past.rates = {}
+    past.throttles.rates = {}
     assert next_step(past, seen) == End(Outcome.DONE)
 
 
 def test_a_foreign_move_that_began_meanwhile_keeps_the_rate_it_runs_under() -> None:
     past = history(MOVE, phase=Phase.DONE)
-    past.rates = {(5, Side.FOLLOWER): rate(5, Side.FOLLOWER)}
+    past.throttles.rates = {(5, Side.FOLLOWER): rate(5, Side.FOLLOWER)}
     foreign = {TopicPartition("bar", 0): Reassignment((1, 5), (5,), ())}
     seen = observed((0, 2, 1), others=foreign)
     assert next_step(past, seen) == Poll(
@@ -436,15 +455,15 @@ def test_throttles_of_a_partition_that_somebody_else_moves_on_stay_until_it_is_t
     """Their move may need the very same entries and rates."""
     past = history(MOVE, phase=Phase.FAILED)
     past.moves[0].why = CHANGED_ELSEWHERE
-    past.lists = {("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("1:2",))}
+    past.throttles.lists = {("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("1:2",))}
     theirs = observed((5, 2, 1, 3), listed=Reassignment((5, 2, 1, 3), (5,), (3,)), steady=5)
     waits = Poll("foo-1, not ours, still uses the throttle list of foo (a cancel leaves it)")
     assert next_step(past, theirs) == waits
-    past.rates = {(2, Side.LEADER): rate(2, Side.LEADER)}
+    past.throttles.rates = {(2, Side.LEADER): rate(2, Side.LEADER)}
     assert next_step(past, theirs) == waits
     there = observed((5, 2, 1))
     assert next_step(past, there) == RemovePairs((("foo", Side.LEADER, ("1:2",)),))
-    past.lists = {}
+    past.throttles.lists = {}
     assert next_step(past, theirs) == Poll(
         "foo-1, not ours, still uses the throttle of broker 2 (a cancel leaves it)"
     )
@@ -472,17 +491,17 @@ def test_how_it_ends(phases: tuple[Phase, ...], past: dict[str, Any], outcome: O
 
 
 def test_a_broker_that_returned_gets_its_rate_first_intended_then_set() -> None:
-    past = history(MOVE, phase=Phase.SUBMITTED, throttles={0: BatchThrottles((), (), set=True)})
-    past.rates = {(b, Side.LEADER): rate(b, Side.LEADER) for b in (0, 2, 3)}
-    past.rates[0, Side.FOLLOWER] = rate(0, Side.FOLLOWER)
+    past = history(MOVE, phase=Phase.SUBMITTED, **limited({}))
+    past.throttles.rates = {(b, Side.LEADER): rate(b, Side.LEADER) for b in (0, 2, 3)}
+    past.throttles.rates[0, Side.FOLLOWER] = rate(0, Side.FOLLOWER)
     down = observed((0, 2, 1, 3), (3, 2), listed=LISTED, alive=frozenset((0, 2, 3)))
     assert next_step(past, down) == Poll()
     assert next_step(past, IN_FLIGHT) == IntendRates(0, (1,))
     intent = rate(1, Side.LEADER).to_json()
-    past.apply(Record(1, NOON, Kind.RATE_INTENT, {"batch": 0, "rates": [intent]}))
+    fold_record(past, Record(1, NOON, Kind.RATE_INTENT, {"batch": 0, "rates": [intent]}))
     assert next_step(past, IN_FLIGHT) == SetRates(0, ((1, Side.LEADER),))
     assert next_step(past, down) == Poll(), "it is down again"
-    past.apply(Record(2, NOON, Kind.RATE_SET, {"batch": 0, "rates": [[1, "leader"]]}))
+    fold_record(past, Record(2, NOON, Kind.RATE_SET, {"batch": 0, "rates": [[1, "leader"]]}))
     assert next_step(past, IN_FLIGHT) == Poll()
 
 
@@ -514,3 +533,17 @@ def test_a_replica_out_of_sync_is_the_reason_where_only_its_move_was_cancelled()
     run.moves[0].why = "done, but broker 0 is not in its ISR"
     ended = End(Outcome.INCOMPLETE, f"{MOVE.tp}: done, but broker 0 is not in its ISR")
     assert next_step(run, observed((0, 2, 1), (2, 1))) == ended
+
+
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "run-states.md"
+
+
+def test_the_document_is_what_the_code_makes_of_it() -> None:
+    assert DOCS.read_text(encoding="utf-8") == rulebook.document(), "run: make docs"
+
+
+def test_every_rule_says_when_it_holds_and_which_steps_it_takes() -> None:
+    assert len(rulebook.rows()) == len(RULES)
+    for name, when, chosen in rulebook.rows():
+        assert when.endswith("."), name
+        assert chosen, name

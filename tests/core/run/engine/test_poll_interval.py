@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from run_help import MB, Start, cluster, plan_of, submitted
+from run_help import MB, Start, cluster, submitted
 
 from core.run.engine.observer import seconds_to_next_look
 from core.run.journal.move_state import Outcome
@@ -33,13 +33,12 @@ def test_looks_are_rare_far_from_an_end(
 
 
 def test_a_long_run_looks_seldom_and_notices_its_end_soon(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=2 * MB)
+    run = start(size_bytes=400 * MB, rate=2 * MB)
     run.until(submitted)
-    began, looks = client.elapsed_seconds, list[float]()
+    began, looks = run.client.elapsed_seconds, list[float]()
 
     def noticed(step: Step) -> bool:
-        looks.append(client.elapsed_seconds - began)
+        looks.append(run.client.elapsed_seconds - began)
         return isinstance(step, NoteEnded)
 
     run.until(noticed)
@@ -50,26 +49,28 @@ def test_a_long_run_looks_seldom_and_notices_its_end_soon(start: Start) -> None:
 
 
 def test_where_nothing_is_copied_any_more_the_last_copy_says_nothing(start: Start) -> None:
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=600 * MB)
-    plan = plan_of(client, {("t", 0): (3, 2), ("t", 1): (4, 2)})
-    run = start(client, plan, rate=2 * MB, batch_size=1)
+    run = start(
+        cluster({"t": [(1, 2)] * 2}, size_bytes=600 * MB),
+        {("t", 0): (3, 2), ("t", 1): (4, 2)},
+        rate=2 * MB,
+        batch_size=1,
+    )
     run.until(submitted)
-    client.stop_broker(4)
+    run.client.stop_broker(4)
     run.until(lambda step: isinstance(step, NoteEnded))
-    looks, until = list[float](), client.elapsed_seconds + 60
-    while client.elapsed_seconds < until:
+    looks, until = list[float](), run.client.elapsed_seconds + 60
+    while run.client.elapsed_seconds < until:
         run.runner.advance()
-        looks.append(client.elapsed_seconds)
-    assert not run.runner.state.in_flight
+        looks.append(run.client.elapsed_seconds)
+    assert not run.state.in_flight
     assert max(b - a for a, b in pairwise(looks)) <= 1.1, looks
-    client.start_broker(4)
+    run.client.start_broker(4)
     assert run.to_the_end() is Outcome.DONE
 
 
 def test_a_short_run_is_not_slept_through(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=100 * MB)
+    run = start(size_bytes=MB, rate=100 * MB)
     run.until(submitted)
-    began = client.elapsed_seconds
+    began = run.client.elapsed_seconds
     run.until(lambda step: isinstance(step, NoteEnded))
-    assert client.elapsed_seconds - began < 2
+    assert run.client.elapsed_seconds - began < 2

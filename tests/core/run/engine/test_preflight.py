@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,17 +59,16 @@ def test_preflight_refuses_and_writes_nothing(
     client = cluster(TWO)
     plan = plan_of(client, TARGETS)
     meanwhile(client)
-    faulty = Faulty(client)
-    run = start(client, plan, through=faulty)
+    run = start(client, plan)
     assert run.to_the_end() is Outcome.FAILED
     assert check in run.view().why
-    assert not WRITES & set(faulty.calls)
+    assert not WRITES & set(run.faulty.calls)
 
 
 def test_another_cluster_is_not_touched(start: Start) -> None:
     client, other = cluster(TWO), cluster(TWO, cluster_id="another-cluster-000000")
     faulty = Faulty(other)
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(client, TARGETS, through=faulty)
     assert run.runner.run() is Outcome.FAILED
     assert "another-cluster-000000" in run.view().why
     assert not WRITES & set(faulty.calls)
@@ -78,9 +76,8 @@ def test_another_cluster_is_not_touched(start: Start) -> None:
 
 def test_another_cluster_at_the_time_of_a_later_start_is_waited_out(start: Start) -> None:
     client = cluster(TWO)
-    faulty = Faulty(client)
     at = client.now + timedelta(hours=1)
-    run = start(client, plan_of(client, TARGETS), start_at=at, through=faulty)
+    run = start(client, TARGETS, start_at=at)
     until = client.elapsed_seconds + 3600 + 20
     written: list[float] = []
 
@@ -92,16 +89,13 @@ def test_another_cluster_at_the_time_of_a_later_start_is_waited_out(start: Start
         written.append(client.elapsed_seconds)
         return real(*args, **options)
 
-    faulty.replaced = {"describe_cluster": another} | dict.fromkeys(WRITES, write)
+    run.faulty.replaced = {"describe_cluster": another} | dict.fromkeys(WRITES, write)
     assert run.runner.run() is Outcome.DONE
     assert min(written) >= until
     assert any("another-cluster-000000" in event.text for event in run.view().events)
 
 
-def test_a_damaged_snapshot_fails_no_run(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
+def test_a_damaged_snapshot_fails_no_run(start: Start) -> None:
     client = cluster(TWO)
     state, plan = fetch_cluster_state(client), plan_of(client, TARGETS)
     capacity = Capacity(100 * MB, 100 * MB)
@@ -114,4 +108,4 @@ def test_a_damaged_snapshot_fails_no_run(
         newest_load(state)
     run = start(client, plan, through=limited, estimate=asked)
     assert run.to_the_end() is Outcome.DONE
-    assert run.runner.state.estimate is not None
+    assert run.state.estimate is not None

@@ -95,7 +95,7 @@ def everything(client: SimulatedCluster) -> Found:
 def play(run: Run, story: list[tuple[int, tuple[str, dict[str, Any]]]]) -> None:
     for looks, (kind, payload) in story:
         for _ in range(looks):
-            if run.runner.state.ended is None:
+            if run.state.ended is None:
                 run.runner.advance()
         if kind == "die":
             run.again()
@@ -135,7 +135,7 @@ def test_configs_end_as_found_and_every_partition_where_its_move_says(
         try:
             play(run, story)
             outcome = run.to_the_end(seconds=7200)
-            history = run.runner.state
+            history = run.state
             assert outcome is not Outcome.FAILED or not any(
                 m.phase is Phase.DONE for m in history.moves
             )

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of, spend, unreachable
+from run_help import MB, Run, Start, ask, cluster, plan_of, spend, unreachable
 
 from core.cluster.observer import fetch_cluster_state
-from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.load.load import Load
 from core.plan.estimate.estimate import estimate_at
@@ -29,30 +28,24 @@ TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", p): (3, 2) for p in ran
 HOUR = timedelta(hours=1)
 
 
-def later(start: Start, **options: Any) -> tuple[SimulatedCluster, Faulty, Run]:
+def later(start: Start, **options: Any) -> Run:
     """Return a run of t-0 to broker 3 and t-1 to broker 4 that begins in an hour."""
     client = cluster({"t": [(1, 2)] * 2})
-    faulty = Faulty(client)
-    plan = plan_of(client, {("t", 0): (3, 2), ("t", 1): (4, 2)})
-    run = start(client, plan, start_at=client.now + HOUR, through=faulty, **options)
+    run = start(client, {("t", 0): (3, 2), ("t", 1): (4, 2)}, start_at=client.now + HOUR, **options)
     spend(run, 60)
-    return client, faulty, run
-
-
-def kinds(run: Run) -> list[Kind]:
-    return [record.kind for record in run.journal.records()]
+    return run
 
 
 def test_a_later_start_is_waited_for_and_can_be_cancelled(start: Start) -> None:
     client = cluster(FOUR)
     at = client.now + timedelta(hours=2)
-    run = start(client, plan_of(client, TARGETS), start_at=at)
+    run = start(client, TARGETS, start_at=at)
     spend(run, 3600)
-    assert kinds(run) == [Kind.CREATED, Kind.WAITING]
+    assert run.kinds == [Kind.CREATED, Kind.WAITING]
     assert run.to_the_end(seconds=7200) is Outcome.DONE
     assert client.now > at
     assert run.view().elapsed_seconds < 120, "an estimate knows nothing of the wait"
-    other = start(client, plan_of(client, {("t", 0): (1, 2)}), start_at=client.now + timedelta(1))
+    other = start(client, {("t", 0): (1, 2)}, start_at=client.now + timedelta(1))
     assert isinstance(other.runner.advance(), Poll)
     other.cancel()
     assert other.to_the_end(seconds=10) is Outcome.CANCELLED
@@ -70,8 +63,8 @@ def test_a_later_start_is_waited_for_and_can_be_cancelled(start: Start) -> None:
 def test_what_is_taken_out_before_the_start_cannot_fail_it(
     start: Start, kind: str, payload: dict[str, Any], ends: Outcome, there: tuple[int, ...]
 ) -> None:
-    client, _, run = later(start)
-    client.stop_broker(4)
+    run = later(start)
+    run.client.stop_broker(4)
     ask(run, kind, **payload)
     assert run.to_the_end(7200) is ends
     assert run.replicas() == {"t-0": (3, 2), "t-1": there}
@@ -87,7 +80,7 @@ def test_a_run_is_estimated_by_the_sizes_of_its_start(start: Start, hours: int) 
     at = client.now + timedelta(hours=hours) if hours else None
     run = start(client, plan, start_at=at, estimate=asked, produced={0: 50_000.0})
     run.until(lambda step: isinstance(step, Preflight), 11 * 3600)
-    began, view, known = client.now, run.view(), run.runner.state.estimate
+    began, view, known = client.now, run.view(), run.state.estimate
     assert known is not None
     assert known["total_bytes"] == pytest.approx(300 * MB + hours * 3600 * 50_000, rel=0.01)
     assert known["rate_bytes_per_s"] == 5 * MB
@@ -99,40 +92,40 @@ def test_a_run_is_estimated_by_the_sizes_of_its_start(start: Start, hours: int) 
 
 
 def test_a_broker_that_is_down_at_the_start_fails_a_run_that_needs_it(start: Start) -> None:
-    client, _, run = later(start)
-    client.stop_broker(4)
+    run = later(start)
+    run.client.stop_broker(4)
     assert run.to_the_end(7200) is Outcome.FAILED
-    assert "Broker 4 is down" in run.runner.state.ended_why
+    assert "Broker 4 is down" in run.state.ended_why
 
 
 def test_all_of_it_retargeted_before_the_start_is_checked_before_it_begins(start: Start) -> None:
-    client, _, run = later(start)
+    run = later(start)
     ask(run, "retarget", move=0, after=[5, 2])
     ask(run, "retarget", move=1, after=[6, 2])
-    begins = client.now
-    run.until(lambda step: len(run.runner.state.moves) == 4)
-    assert client.now - begins > timedelta(minutes=58)
-    assert not run.runner.state.preflight
+    begins = run.client.now
+    run.until(lambda step: len(run.state.moves) == 4)
+    assert run.client.now - begins > timedelta(minutes=58)
+    assert not run.state.preflight
     assert run.to_the_end() is Outcome.DONE
-    assert run.runner.state.preflight
+    assert run.state.preflight
     assert run.replicas() == {"t-0": (5, 2), "t-1": (6, 2)}
 
 
 @pytest.mark.parametrize("kind", ["skip", "cancel"])
 def test_a_run_of_which_all_is_taken_out_ends_at_once(start: Start, kind: str) -> None:
-    _, faulty, run = later(start)
+    run = later(start)
     for index in (0, 1):
         ask(run, kind, moves=[index])
     assert run.to_the_end(10) is (Outcome.DONE if kind == "skip" else Outcome.CANCELLED)
-    assert Kind.PREFLIGHT not in kinds(run)
-    assert not {"alter_configs", "alter_reassignments"} & set(faulty.calls)
+    assert Kind.PREFLIGHT not in run.kinds
+    assert not {"alter_configs", "alter_reassignments"} & set(run.faulty.calls)
 
 
 def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
     start: Start,
 ) -> None:
-    _, faulty, run = later(start)
-    faulty.replaced["describe_cluster"] = unreachable
+    run = later(start)
+    run.faulty.replaced["describe_cluster"] = unreachable
     seen: list[tuple[RunStatus, str]] = []
     told: list[str] = []
 
@@ -146,7 +139,7 @@ def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
         notifier.look(recorder)
         seen.append((run.view().state, run.view().why))
         if len(told) == 1:
-            faulty.replaced.clear()
+            run.faulty.replaced.clear()
 
     run.runner._on_look = looks
     assert run.runner.run() is Outcome.DONE
@@ -156,8 +149,8 @@ def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
 
 
 def test_one_that_is_waited_for_can_be_cancelled_though_it_does_not_answer(start: Start) -> None:
-    _, faulty, run = later(start)
-    faulty.replaced["describe_cluster"] = unreachable
+    run = later(start)
+    run.faulty.replaced["describe_cluster"] = unreachable
     run.runner._on_look = lambda recorder: (
         run.cancel() if recorder.state.waiting.startswith("The cluster") else None
     )
@@ -165,11 +158,11 @@ def test_one_that_is_waited_for_can_be_cancelled_though_it_does_not_answer(start
 
 
 def test_a_right_that_is_missing_at_the_time_fails_it(start: Start) -> None:
-    _, faulty, run = later(start)
+    run = later(start)
 
     def denied(*_: Any, **__: Any) -> Any:
         raise AccessDeniedError("It says no.")
 
-    faulty.replaced["describe_cluster"] = denied
+    run.faulty.replaced["describe_cluster"] = denied
     assert run.runner.run() is Outcome.FAILED
-    assert [m.phase for m in run.runner.state.moves] == [Phase.QUEUED] * 2
+    assert run.phases == [Phase.QUEUED] * 2

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from run_help import MB, Run, Start, cluster, plan_of
+from run_help import MB, Run, Start, cluster
 
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.plan.copies import Side
 from core.run.engine.executor import Executor
 from core.run.journal.move_state import Outcome
-from core.run.journal.throttle_values import Side
 from core.run.steps import Submit
 
 HOUR = timedelta(hours=1)
@@ -34,10 +34,9 @@ class Jumping:
 
 
 def begun(start: Start, **options: object) -> tuple[Run, Jumping]:
-    client = cluster({"t": [(1, 2)]}, size_bytes=3000 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), **options)
-    clock = Jumping(client)
-    run.runner = Executor(run.journal, client, clock)
+    run = start(size_bytes=3000 * MB, **options)
+    clock = Jumping(run.client)
+    run.runner = Executor(run.journal, run.client, clock)
     return run, clock
 
 
@@ -73,10 +72,10 @@ def test_a_rate_rises_no_faster_and_no_slower(start: Start, jump: timedelta) -> 
     while run.client.elapsed_seconds < end:
         clock.off += jump
         run.runner.advance()
-    rate = run.runner.state.rate_control.rates[3, Side.FOLLOWER].rate_bytes_per_s
+    rate = run.state.rate_control.rates[3, Side.FOLLOWER].rate_bytes_per_s
     assert 20 * MB < rate <= 35 * MB
     spend(run, 20)
-    assert run.runner.state.rate_control.rates[3, Side.FOLLOWER].rate_bytes_per_s == 50 * MB
+    assert run.state.rate_control.rates[3, Side.FOLLOWER].rate_bytes_per_s == 50 * MB
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])
@@ -103,7 +102,7 @@ def test_a_process_that_comes_after_the_clock_was_set_goes_on_after_the_last(
 def test_a_run_that_is_to_begin_later_begins_by_the_time_of_day(start: Start) -> None:
     run, clock = begun(start, start_at=cluster({"t": [(1, 2)]}).now + HOUR)
     spend(run, 10)
-    assert "begins at" in run.runner.state.waiting
+    assert "begins at" in run.state.waiting
     clock.off = HOUR
     run.until(lambda step: isinstance(step, Submit), seconds=60)
     assert run.to_the_end() is Outcome.DONE

@@ -10,10 +10,8 @@ from run_help import (
     MB,
     TARGETS,
     TWO,
-    Faulty,
     Start,
     cluster,
-    plan_of,
     throttles,
 )
 
@@ -21,27 +19,23 @@ from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEAD
 from core.plan.plan import Plan
 from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.reporting.views import RunStatus
 from core.run.steps import Poll
 from core.units import UNLIMITED
 
 
 def test_a_run_ends_as_planned_and_leaves_no_throttle(start: Start) -> None:
-    client = cluster(TWO)
-    before = throttles(client)
-    run = start(client, plan_of(client, TARGETS))
+    run = start(cluster(TWO), TARGETS)
     assert run.to_the_end() is Outcome.DONE
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
-    assert throttles(client) == before
+    assert throttles(run.client) == run.found
     assert run.view().state is RunStatus.DONE
     assert run.view().moved_bytes == run.view().total_bytes == 40 * MB
 
 
 def test_the_journal_has_the_intent_before_the_cluster_is_changed(start: Start) -> None:
-    client = cluster(TWO)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, TARGETS), through=faulty)
+    run = start(cluster(TWO), TARGETS)
     intents = {
         "alter_reassignments": Kind.SUBMITTING,
         "alter_configs": Kind.THROTTLE_INTENT,
@@ -49,21 +43,20 @@ def test_the_journal_has_the_intent_before_the_cluster_is_changed(start: Start) 
 
     def recorded(call: str) -> Callable[..., Any]:
         def check(real: Callable[..., Any], *args: Any) -> Any:
-            assert intents[call] in {record.kind for record in run.journal.records()}
+            assert intents[call] in run.kinds
             return real(*args)
 
         return check
 
-    faulty.replaced = {call: recorded(call) for call in intents}
+    run.faulty.replaced = {call: recorded(call) for call in intents}
     assert run.to_the_end() is Outcome.DONE
-    assert set(intents) <= set(faulty.calls)
+    assert set(intents) <= set(run.faulty.calls)
 
 
 def test_both_sides_are_limited_while_it_runs(start: Start) -> None:
-    client = cluster(TWO)
-    run = start(client, plan_of(client, TARGETS))
+    run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    found = throttles(client)
+    found = throttles(run.client)
     topic = found[Resource.topic("t")]
     assert set((topic[LEADER_LIST].value or "").split(",")) == {
         *("0:1", "0:2", "0:4", "1:1", "1:2", "1:3"),
@@ -75,10 +68,9 @@ def test_both_sides_are_limited_while_it_runs(start: Start) -> None:
 
 
 def test_a_throttled_run_takes_its_time(start: Start) -> None:
-    client = cluster({"t": [(1,)]}, size_bytes=60 * MB)
-    run = start(client, plan_of(client, {("t", 0): (2,)}), rate=5 * MB)
+    run = start(cluster({"t": [(1,)]}, size_bytes=60 * MB), {("t", 0): (2,)}, rate=5 * MB)
     run.to_the_end()
-    assert 10.5 < client.elapsed_seconds < 15
+    assert 10.5 < run.client.elapsed_seconds < 15
 
 
 @pytest.mark.parametrize(("targets", "rate"), [({("u", 0): (3, 1, 2)}, 5 * MB), (TARGETS, -1)])
@@ -86,18 +78,15 @@ def test_a_reorder_or_no_limit_sets_no_throttle(
     start: Start, targets: dict[tuple[str, int], tuple[int, ...]], rate: int
 ) -> None:
     assert rate in (5 * MB, UNLIMITED)
-    client = cluster(TWO)
-    faulty = Faulty(client)
-    run = start(client, plan_of(client, targets), rate=rate, through=faulty)
+    run = start(cluster(TWO), targets, rate=rate)
     assert run.to_the_end() is Outcome.DONE
-    assert "alter_configs" not in faulty.calls
+    assert "alter_configs" not in run.faulty.calls
 
 
 def test_batches_go_one_after_another_and_keep_the_rates_between_them(start: Start) -> None:
-    client = cluster({"t": [(1, 2)] * 3})
-    run = start(client, plan_of(client, {("t", p): (1, 3) for p in range(3)}), batch_size=1)
+    run = start(cluster({"t": [(1, 2)] * 3}), {("t", p): (1, 3) for p in range(3)}, batch_size=1)
     assert run.to_the_end() is Outcome.DONE
-    kinds = [record.kind for record in run.journal.records()]
+    kinds = run.kinds
     assert kinds.count(Kind.SUBMITTING) == 3
     moved, submitted = kinds.index(Kind.MOVED), kinds.index(Kind.SUBMITTED)
     assert submitted < moved < len(kinds) - 1 - kinds[::-1].index(Kind.SUBMITTING)
@@ -108,15 +97,14 @@ def test_batches_go_one_after_another_and_keep_the_rates_between_them(start: Sta
 def test_folding_the_journal_again_gives_the_same_history_after_every_step(
     start: Start, cancelled: bool
 ) -> None:
-    client = cluster(TWO, size_bytes=5 * MB)
-    run = start(client, plan_of(client, TARGETS), batch_size=2)
+    run = start(cluster(TWO, size_bytes=5 * MB), TARGETS, batch_size=2)
     steps = 0
-    while run.runner.state.ended is None:
+    while run.state.ended is None:
         run.runner.advance()
         steps += 1
         if cancelled and steps == 6:
             run.cancel()
-        assert RunState.fold(run.journal.records()) == run.runner.state
+        assert fold(run.journal.records()) == run.state
 
 
 def test_an_empty_plan_ends_at_once(start: Start) -> None:

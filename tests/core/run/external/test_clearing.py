@@ -15,9 +15,9 @@ from run_help import (
     Faulty,
     Run,
     Start,
+    answering,
     ask,
     cluster,
-    plan_of,
     set_config,
     spend,
     throttles,
@@ -38,11 +38,12 @@ from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
+from core.plan.copies import Side
 from core.run import audit
 from core.run.external.clearing import Clearing, clear, plan_clearing
 from core.run.external.leftovers import fetch_leftovers
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side, own_list
+from core.run.journal.replay import fold
+from core.run.journal.throttle_values import own_list
 from core.run.reporting.runs import KnownRun
 from core.run.steps import Poll
 
@@ -117,7 +118,7 @@ def test_what_is_named_is_cleared_all_the_same_and_nothing_else(
 
 @pytest.fixture
 def run(client: SimulatedCluster, start: Start) -> Run:
-    run = start(client, plan_of(client, {("u", 0): (4, 2)}))
+    run = start(client, {("u", 0): (4, 2)})
     set_config(client, Resource.broker(4), FOLLOWER_RATE, "900000000")
     run.until(lambda step: isinstance(step, Poll))
     return run
@@ -128,10 +129,10 @@ def test_what_a_run_in_progress_works_with_is_never_touched(
 ) -> None:
     set_config(client, Resource.broker(4), LOG_DIRS_RATE, "5")
     named = (U, *(Resource.broker(b) for b in (1, 2, 4)))
-    found = look(client, *named, runs=[KnownRun(run.runner.state, living=True)])
+    found = look(client, *named, runs=[KnownRun(run.state, living=True)])
     assert not found.changes
     assert {why for _, why in found.kept} == {
-        f"run {run.runner.state.run_id} is in progress and works with it"
+        f"run {run.state.run_id} is in progress and works with it"
     }
 
 
@@ -140,7 +141,7 @@ def test_what_a_dead_run_left_goes_as_it_would_have_put_it_back(
 ) -> None:
     client.cancel_reassignments([TopicPartition("u", 0)])
     client.clock.sleep(1)
-    clear(client, client.clock, look(client, runs=[KnownRun(run.runner.state, living=False)]))
+    clear(client, client.clock, look(client, runs=[KnownRun(run.state, living=False)]))
     now = throttles(client)
     assert now[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
     assert not now[U][LEADER_LIST].value
@@ -156,7 +157,7 @@ def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it
 ) -> None:
     """The journal tells the new rate, the broker holds the one before."""
     through = Faulty(client)
-    run = start(client, plan_of(client, {("u", 0): (4, 2)}), through=through)
+    run = start(client, {("u", 0): (4, 2)}, through=through)
     set_config(client, Resource.broker(4), FOLLOWER_RATE, "900000000")
     run.until(lambda step: isinstance(step, Poll))
 
@@ -176,7 +177,7 @@ def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it
         *((broker, Side.LEADER, 5 * MB) for broker in (1, 2, 4)),
         (4, Side.FOLLOWER, 5 * MB),
     }
-    known = KnownRun(RunState.fold(run.journal.records()), living=False)
+    known = KnownRun(fold(run.journal.records()), living=False)
     clear(client, client.clock, look(client, runs=[known]))
     assert throttles(client)[Resource.broker(4)][FOLLOWER_RATE].value == "900000000"
     assert 4 not in {rate.broker for rate in fetch_leftovers(client, left).rates}
@@ -214,9 +215,7 @@ def test_a_list_is_cleared_where_no_controller_tells_what_it_holds(
 ) -> None:
     set_config(client, U, LEADER_LIST, "0:1,0:2")
     through: Any = Faulty(client)
-    through.replaced["fetch_list_entries"] = lambda real, lists: dict.fromkeys(
-        lists, Fault("UNSUPPORTED_VERSION")
-    )
+    through.replaced["fetch_list_entries"] = answering("UNSUPPORTED_VERSION")
     assert clear(through, client.clock, look(client)) == {}
     assert own_list(throttles(client)[U], Side.LEADER) is None
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from cli_help import SLOW, Here
-from run_help import MB, Faulty, Start, cluster, plan_of, set_config, submitted
+from run_help import MB, Faulty, Start, cluster, set_config, submitted
 from waiting import eventually
 
 from core.cli.runs import external as foreign
@@ -131,7 +131,7 @@ def test_a_plan_that_would_end_it_is_refused_at_preflight(
     target: tuple[int, ...], refused: bool, start: Start
 ) -> None:
     client, _, _ = copying_within()
-    run = start(client, plan_of(client, {("t", 0): target}))
+    run = start(client, {("t", 0): target})
     if refused:
         assert run.to_the_end() is Outcome.FAILED
         assert "on the way to another log dir already" in run.view().why

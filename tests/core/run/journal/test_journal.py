@@ -7,8 +7,10 @@ import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from run_help import MB, Faulty, Start, cluster, submitted, unreachable
 
 from core.run.journal.journal import (
     FORMAT,
@@ -18,6 +20,7 @@ from core.run.journal.journal import (
     journal_path,
     refuse_network,
 )
+from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -222,3 +225,28 @@ def test_a_network_file_system_is_refused(tmp_path: Path, line: str, refused: bo
 def test_cluster_ids_and_runs_cannot_leave_their_folder() -> None:
     path = journal_path("../../etc", "../passwd")
     assert ".." not in path.parts
+
+
+def test_a_cluster_that_does_not_answer_and_a_full_disk_are_waited_for_together(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = cluster({"t": [(1, 2)]}, size_bytes=60 * MB)
+    through = Faulty(client)
+    run = start(client, {("t", 0): (3, 2)}, through=through)
+    run.until(submitted)
+    refused: list[Kind] = []
+    write = Journal.write
+
+    def full(journal: Journal, at: Any, kind: Kind, payload: Any) -> Any:
+        refused.append(kind)
+        if len(refused) < 3:
+            raise JournalError("The journal cannot be written: disk is full.")
+        monkeypatch.setattr(Journal, "write", write)
+        through.replaced = {}
+        return write(journal, at, kind, payload)
+
+    through.replaced = {"fetch_reassignments": unreachable}
+    monkeypatch.setattr(Journal, "write", full)
+    assert run.runner.run() is Outcome.DONE
+    assert refused == [Kind.WAITING] * 3
+    assert run.replicas() == {"t-0": (3, 2)}

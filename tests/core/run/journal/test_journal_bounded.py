@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from log_dir_help import T0, across, plan
-from run_help import MB, Faulty, Run, Start, ask, cluster, plan_of
+from run_help import MB, Faulty, Run, Start, answering, ask, cluster, plan_of
 
 from core import paths
 from core.cluster.kafka_errors import Fault
@@ -77,11 +76,6 @@ OF_A_CANCEL = ("cancel_reassignments", "fetch_list_entries", "describe_log_dirs"
 """Those that are asked for, or missed, once a run is taken back."""
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-
-
 def advance(run: Run) -> None:
     try:
         run.runner.advance()
@@ -94,7 +88,6 @@ def audit_lines() -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("call", "answers"),
     [(call, answers) for call, _, answers in ERRORS],
@@ -108,7 +101,7 @@ def test_an_hour_of_one_error_writes_little(start: Start, call: str, answers: An
     through = audited(faulty, "c", "r")  # type: ignore[arg-type]
     options: dict[str, Any] = {"elect": True, "batches": ((2, 0), (1,))}
     run = start(client, plan(client, *moves), through=through, rate=MB, **options)
-    while not run.runner.state.in_flight:
+    while not run.state.in_flight:
         advance(run)
     if call in OF_A_CANCEL:
         for _ in range(10):
@@ -118,7 +111,7 @@ def test_an_hour_of_one_error_writes_little(start: Start, call: str, answers: An
     if call in OF_A_CANCEL:
         ask(run, "cancel")
     ends = client.elapsed_seconds + HOUR
-    while client.elapsed_seconds < ends and run.runner.state.ended is None:
+    while client.elapsed_seconds < ends and run.state.ended is None:
         advance(run)
         client.advance(20)
     written = [record.kind.value for record in run.journal.records()[records:]]
@@ -126,14 +119,11 @@ def test_an_hour_of_one_error_writes_little(start: Start, call: str, answers: An
     assert audit_lines() - lines < MOST_LINES
 
 
-@pytest.mark.usefixtures("home")
 def test_what_is_refused_over_and_over_is_audited_ever_more_seldom() -> None:
     client = cluster({"t": [(1, 2)]})
     faulty = Faulty(client)
     through: Any = audited(faulty, "c", None)  # type: ignore[arg-type]
-    faulty.replaced["cancel_reassignments"] = lambda real, asked: dict.fromkeys(
-        asked, Fault("NOT_CONTROLLER")
-    )
+    faulty.replaced["cancel_reassignments"] = answering("NOT_CONTROLLER")
     for _ in range(5):
         through.cancel_reassignments([T0])
     faulty.replaced["cancel_reassignments"] = lambda real, asked: LOST(asked)
@@ -148,40 +138,38 @@ def test_what_is_refused_over_and_over_is_audited_ever_more_seldom() -> None:
 
 
 def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run = start()
     recorder = run.runner._recorder
 
     def waits() -> int:
-        return sum(record.kind is Kind.WAITING for record in run.journal.records())
+        return run.kinds.count(Kind.WAITING)
 
     for _ in range(1800):
         for why in ("one", "another"):
             recorder.note_waiting(why)
-            client.advance(1)
+            run.client.advance(1)
     assert waits() < 30
     before = waits()
-    client.advance(HOUR)
+    run.client.advance(HOUR)
     recorder.note_waiting("a third")
     recorder.note_waiting("one")
     assert waits() == before + 2
-    assert run.runner.state.waiting == "one"
+    assert run.state.waiting == "one"
 
 
 def test_what_is_waited_for_is_known_however_often_it_came_before(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run = start()
     recorder = run.runner._recorder
 
     def look_on(why: str, seconds: int) -> None:
         for _ in range(seconds):
             recorder.note_waiting(why)
-            client.advance(1)
+            run.client.advance(1)
 
     for _ in range(15):
         look_on("broker 3 is down", 10)
         look_on("", 1)
-        assert run.runner.state.waiting == ""
+        assert run.state.waiting == ""
         look_on("", 289)
     look_on("broker 3 is down", 61)
-    assert run.runner.state.waiting == "broker 3 is down"
+    assert run.state.waiting == "broker 3 is down"

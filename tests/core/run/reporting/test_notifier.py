@@ -15,20 +15,19 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from run_help import MB, Faulty, Run, Start, cluster, plan_of, submitted
+from run_help import MB, Faulty, Run, Start, answering, cluster, submitted
 from told_help import LIMIT, records, samples
 from waiting import eventually
 
 from core.clock import Clock
 from core.cluster.connect import Address, Connection
-from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, UsageError
+from core.plan.copies import Side
 from core.run import service
 from core.run.journal.journal import Journal
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.throttle_values import Side
 from core.run.reporting import notifier as notify
 from core.run.reporting.notifier import STALLED_SECONDS, Notifier, idle, post, run_command
 from core.run.steps import Poll
@@ -200,7 +199,7 @@ def test_the_end_of_a_run_is_told_by_its_own_process(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), cluster_name="prod-eu")
+    run = start(client, {("t", 0): (1, 3)}, cluster_name="prod-eu")
     serve(run, monkeypatch, probed(command=writes(tmp_path / "told"), webhook=hook.url))
     (document,) = hook.posted
     assert json.loads((tmp_path / "told").read_text()) == document
@@ -213,7 +212,7 @@ def test_the_end_of_a_run_is_told_by_its_own_process(
 def test_what_goes_wrong_with_it_is_one_line_in_the_journal(
     client: SimulatedCluster, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(client, {("t", 0): (1, 3)})
     serve(run, monkeypatch, probed(command=("no-such-command",)))
     ((event, by, why),) = told(run)
     assert (event, by) == ("ended", "command")
@@ -224,7 +223,7 @@ def test_what_goes_wrong_with_it_is_one_line_in_the_journal(
 def test_a_run_that_died_of_an_error_is_told_of(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(client, {("t", 0): (1, 3)})
     run.journal.write(client.now, Kind.CRASHED, {"why": "its process stopped"})
     Notifier(NotifyBy(webhook=hook.url)).end(run.journal)
     assert [(p["event"], p["why"]) for p in hook.posted] == [("died", "its process stopped")]
@@ -247,7 +246,7 @@ class Watched:
 def test_a_run_that_waits_for_a_broker_is_told_of_once(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), rate=1_000_000)
+    run = start(client, {("t", 0): (1, 3)}, rate=1_000_000)
     watched = Watched(run, hook)
     run.until(lambda step: isinstance(step, Poll))
     watched.advance(2)
@@ -267,11 +266,8 @@ def test_a_run_whose_topics_cannot_be_shortened_is_told_of(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
     faulty = Faulty(client)
-    faulty.replaced["alter_configs"] = lambda real, changes: {
-        c.resource: Fault("REQUEST_TIMED_OUT") for c in changes
-    }
-    plan = plan_of(client, {("t", 0): (1, 3)})
-    watched = Watched(start(client, plan, through=faulty, retention_ms=60_000), hook)
+    faulty.replaced["alter_configs"] = answering("REQUEST_TIMED_OUT")
+    watched = Watched(start(client, {("t", 0): (1, 3)}, through=faulty, retention_ms=60_000), hook)
     watched.advance(200)
     eventually(lambda: bool(hook.posted))
     assert "the retention of t is not lowered yet" in hook.posted[0]["why"]
@@ -281,10 +277,10 @@ def test_a_run_that_is_paused_or_waits_for_its_time_has_not_stalled(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
     later = client.now + timedelta(seconds=200)
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}), start_at=later)
+    run = start(client, {("t", 0): (1, 3)}, start_at=later)
     watched = Watched(run, hook)
     watched.advance(150)
-    assert run.runner.state.waiting
+    assert run.state.waiting
     run.journal.ask(client.now, "pause", {"floor": True, "who": "ann", "host": "here"})
     watched.advance(200)
     assert not hook.posted
@@ -316,9 +312,9 @@ def test_what_was_held_is_idle_from_when_it_goes_on(
     client: SimulatedCluster, start: Start, unheld: float | None, held_back: bool, stalls: bool
 ) -> None:
     """Seconds since it went on; no byte has come for two minutes."""
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run = start(client, {("t", 0): (3, 2)})
     run.until(submitted)
-    history, now = run.runner.state, client.now
+    history, now = run.state, client.now
     if unheld is not None:
         history.unheld_at = now - timedelta(seconds=unheld)
     if held_back:
@@ -330,7 +326,7 @@ def test_what_was_held_is_idle_from_when_it_goes_on(
 def test_a_slow_webhook_does_not_hold_the_run_up(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(client, {("t", 0): (1, 3)})
     recorder = RunRecorder(run.journal, client.clock)
     notifier = Notifier(NotifyBy(webhook=hook.url))
     recorder.note_waiting("broker 3 is down")
@@ -374,7 +370,7 @@ def test_what_is_wrong_there_is_named(tmp_path: Path, text: str, says: str) -> N
 def test_a_config_that_cannot_be_read_holds_no_run_up(
     client: SimulatedCluster, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(client, {("t", 0): (1, 3)})
 
     def broken() -> Any:
         raise UsageError("config.toml is not TOML.")

@@ -8,23 +8,22 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_help import MB, Start, ask, cluster, plan_of, set_config, spend, submitted
+from run_help import MB, Start, ask, cluster, spend, submitted
+from told_help import NOON
+from told_help import records as told_records
 
-from core.cluster.configs import FOLLOWER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
+from core.plan.copies import Side
 from core.run.journal.records import Kind, Record, Request, Sample
-from core.run.journal.replay import RunState
-from core.run.journal.throttle_values import Side
+from core.run.journal.replay import fold
 from core.run.reporting import documents as events
+from core.run.reporting.event_text import request_words
 from core.run.reporting.progress import run_view
 from core.run.reporting.rates import left_seconds
-from core.run.reporting.request_words import request_words
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import Level, MoveStatus, RunStatus, RunView, summary
-from core.run.steps import NoteEnded, Poll
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+from core.run.steps import NoteEnded
 
 
 @pytest.mark.parametrize(
@@ -50,35 +49,9 @@ def test_the_time_left_as_strimzi_counts_it(
 
 
 def records(*later: tuple[Kind, dict[str, Any]], moves: int = 2) -> list[Record]:
-    created = {
-        "run": "0101-120000",
-        "cluster_id": "c",
-        "cluster_name": "prod-eu",
-        "address": {"bootstrap": "b:9092", "command_config": None},
-        "moves": [
-            {"topic": "t", "partition": p, "before": [7, 1], "after": [12, 1], "topic_id": None}
-            for p in range(moves)
-        ],
-        "notes": [],
-        "options": {
-            "rate_bytes_per_s": 50 * MB,
-            "allow": [],
-            "override_rates": False,
-            "batch_size": 200,
-        },
-        "estimate": {"seconds": 60.0},
-        "who": "ann",
-        "host": "here",
-    }
-    preflight = {"sizes": [1000 * MB] * moves, "leaders": [7] * moves, "min_insync": {}, "said": []}
-    submitted = {"batch": 0, "moves": list(range(moves))}
-    return [
-        Record(1, NOON, Kind.CREATED, created),
-        Record(2, NOON, Kind.PREFLIGHT, preflight),
-        Record(3, NOON, Kind.SUBMITTING, submitted),
-        Record(4, NOON, Kind.SUBMITTED, submitted),
-        *(Record(5 + i, NOON, kind, payload) for i, (kind, payload) in enumerate(later)),
-    ]
+    """Return a run in flight from broker 7 to 12, at 50 MB/s, and these records after it began."""
+    begun = told_records((7,) * moves, (12,) * moves, limit=None, rate=50 * MB, seconds=60.0)
+    return [*begun, *(Record(5 + i, NOON, *of) for i, of in enumerate(later))]
 
 
 def sample(
@@ -178,19 +151,22 @@ def test_a_pause_is_no_part_of_the_pace() -> None:
 
 
 def test_a_rate_that_rises_after_a_resume_is_not_judged_as_it_is(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s=2 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=9 * MB)
+    run = start(
+        cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s=2 * MB),
+        {("t", 0): (3, 2)},
+        rate=9 * MB,
+    )
     run.until(submitted)
     spend(run, 10)
     ask(run, "pause", floor=True)
     spend(run, 90)
     ask(run, "resume")
-    resumed = client.elapsed_seconds
-    while client.elapsed_seconds < resumed + 40:
+    resumed = run.client.elapsed_seconds
+    while run.client.elapsed_seconds < resumed + 40:
         run.runner.advance()
         (move,) = run.view().moves
-        assert move.state is MoveStatus.MOVING, (client.elapsed_seconds - resumed, move.why)
-    assert run.runner.state.in_flight
+        assert move.state is MoveStatus.MOVING, (run.client.elapsed_seconds - resumed, move.why)
+    assert run.state.in_flight
 
 
 @pytest.mark.parametrize(
@@ -205,8 +181,7 @@ def test_what_a_pause_has_held_is_judged_from_its_resume_on(second: int, state: 
 
 
 def test_what_a_pause_holds_is_not_stuck(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}))
+    run = start(size_bytes=400 * MB)
     run.until(submitted)
     spend(run, 10)
     ask(run, "pause", floor=True)
@@ -214,7 +189,7 @@ def test_what_a_pause_holds_is_not_stuck(start: Start) -> None:
     (held,) = run.view().moves
     assert (held.state, held.why) == (MoveStatus.MOVING, "held, as asked")
     assert {row.why for row in run.view().brokers} == {""}
-    client.stop_broker(3)
+    run.client.stop_broker(3)
     spend(run, 10)
     assert run.view().moves[0].why == "b3 is down"
 
@@ -357,7 +332,7 @@ def test_what_was_asked_is_told_with_what_became_of_it() -> None:
     ],
 )
 def test_a_request_in_words(kind: str, payload: dict[str, Any], words: str) -> None:
-    assert request_words(kind, payload, RunState.fold(records())) == words
+    assert request_words(kind, payload, fold(records())) == words
 
 
 def test_a_log_that_grows_may_make_progress_go_backwards() -> None:
@@ -473,8 +448,11 @@ def test_whatever_samples_say_the_view_makes_sense(
 
 
 def test_progress_follows_the_bytes_and_the_limits(start: Start) -> None:
-    client = cluster({"t": [(1,), (2,)]}, size_bytes=60 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3,), ("t", 1): (3,)}), rate=5 * MB)
+    run = start(
+        cluster({"t": [(1,), (2,)]}, size_bytes=60 * MB),
+        {("t", 0): (3,), ("t", 1): (3,)},
+        rate=5 * MB,
+    )
     seen: list[RunView] = []
 
     def look(step: Any) -> bool:
@@ -486,7 +464,7 @@ def test_progress_follows_the_bytes_and_the_limits(start: Start) -> None:
     assert moved == sorted(moved)
     assert len(set(moved)) > 10
     halfway = next(view for view in seen if view.moved_bytes > 60 * MB)
-    left = client.elapsed_seconds - halfway.elapsed_seconds
+    left = run.client.elapsed_seconds - halfway.elapsed_seconds
     assert halfway.left_seconds == pytest.approx(left, rel=0.25)
     assert halfway.left_range is not None
     assert halfway.left_range[0] * 0.9 <= left <= halfway.left_range[1] * 1.1
@@ -499,13 +477,12 @@ def test_progress_follows_the_bytes_and_the_limits(start: Start) -> None:
 def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = cluster({"t": [(1,)]}, size_bytes=60 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3,)}), rate=5 * MB)
+    run = start(cluster({"t": [(1,)]}, size_bytes=60 * MB), {("t", 0): (3,)}, rate=5 * MB)
     ours = Process.this()
-    run.journal.write(client.now, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
+    run.journal.write(run.client.now, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
     run.again()
     monkeypatch.setattr(events.time, "sleep", lambda _: spend(run, 1))
-    cluster_id = client.describe_cluster().cluster_id
+    cluster_id = run.client.describe_cluster().cluster_id
     told = [event for _, more in events.follow(cluster_id, run.path.stem) for event in more]
     moved = [e["moved_bytes"] for e in told if e["event"] == "progress"]
     assert moved == sorted(set(moved))
@@ -513,18 +490,8 @@ def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
     assert moved[-1] == 60 * MB
 
 
-def test_a_foreign_quota_that_slows_a_move_is_named(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]}, size_bytes=200 * MB)
-    set_config(client, Resource.broker(3), FOLLOWER_RATE, "1000000")
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
-    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 30)
-    (slow,) = run.view().moves
-    assert (slow.state, slow.why) == (MoveStatus.MOVING, "b3 quota 1.0 MB/s, not ours")
-
-
 def test_the_story_is_told_in_plain_words(start: Start) -> None:
-    client = cluster({"t": [(1, 2)], "u": [(1, 2, 3)]})
-    run = start(client, plan_of(client, {("t", 0): (4, 2), ("u", 0): (3, 1, 2)}))
+    run = start(cluster({"t": [(1, 2)], "u": [(1, 2, 3)]}), {("t", 0): (4, 2), ("u", 0): (3, 1, 2)})
     run.to_the_end()
     story = [event.text for event in run.view().events]
     assert story[:3] == [
@@ -539,7 +506,6 @@ def test_the_story_is_told_in_plain_words(start: Start) -> None:
 
 
 def test_reading_a_journal_gives_the_same_view_as_the_process_has(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
     run.to_the_end()
-    assert read_run(client.describe_cluster().cluster_id, run.view().run) == run.view()
+    assert read_run(run.client.describe_cluster().cluster_id, run.view().run) == run.view()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from run_help import MB, Start, cluster, plan_of, spend, submitted
+from run_help import MB, Start, cluster, spend, submitted
 from told_help import LIMIT, Course, records, samples
 
-from core.run.journal.replay import RunState
+from core.run.journal.replay import fold
 from core.run.reporting.alerts import NoticeTracker
 from core.run.reporting.progress import run_view
 from core.run.reporting.stuck_moves import waiting_their_turn
@@ -67,7 +67,7 @@ def test_what_waits_its_turn_and_what_is_stuck(
     view = run_view(told, seen, living=True)
     last = view.moves[-1]
     waits = "its turn" in why
-    assert ((len(to) - 1) in waiting_their_turn(RunState.fold(told), seen)) == waits
+    assert ((len(to) - 1) in waiting_their_turn(fold(told), seen)) == waits
     assert (last.state, last.why) == (MoveStatus.MOVING if waits else MoveStatus.STUCK, why)
     assert (last.left_seconds is not None) == waits, "it is told when its turn will have come"
 
@@ -80,12 +80,15 @@ def test_a_silence_within_a_window_says_nothing() -> None:
 
 def test_what_waits_for_minutes_goes_on_by_itself(start: Start) -> None:
     """Broker 3 follows a partition of 1 already: its fetcher there is back sooner each time."""
-    client = cluster({"t": [(1, 2), (2, 1)], "u": [(1, 3)]}, size_bytes=40 * MB)
-    run = start(client, plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 1)}), rate=MB // 2)
+    run = start(
+        cluster({"t": [(1, 2), (2, 1)], "u": [(1, 3)]}, size_bytes=40 * MB),
+        {("t", 0): (3, 2), ("t", 1): (3, 1)},
+        rate=MB // 2,
+    )
     seen: list[RunView] = []
     notices = NoticeTracker()
     run.until(submitted)
-    while run.runner.state.ended is None:
+    while run.state.ended is None:
         spend(run, 5)
         seen.append(run.view())
         notice = notices.seen(seen[-1])

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from cli_help import FAST, Here
-from run_help import MB, Run, Start, cluster, plan_of, set_config
+from clusters import NOON
+from run_help import (
+    MB,
+    Run,
+    Start,
+    ask,
+    cluster,
+    move,
+    new_journal,
+    plan_of,
+    set_config,
+    spend,
+    submitted,
+)
 
 from core.cluster.configs import (
     FOLLOWER_LIST,
@@ -20,13 +33,21 @@ from core.cluster.configs import (
 )
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode
+from core.plan.plan import Plan
+from core.run.journal.journal import Journal
+from core.run.journal.move_state import Outcome, Phase
+from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind, Record
+from core.run.journal.replay import fold
+from core.run.reporting.alerts import NoticeTracker
 from core.run.reporting.config_changes import ChangedConfig, changes
-from core.run.reporting.event_text import story
-from core.run.reporting.report import markdown, report
+from core.run.reporting.documents import end
+from core.run.reporting.event_text import restored, story
+from core.run.reporting.notifier import notice
+from core.run.reporting.report import headline, markdown, report
+from core.run.reporting.runs import read_journal
+from core.run.reporting.views import RunStatus, summary
 from core.run.steps import Poll
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -40,11 +61,11 @@ def client() -> SimulatedCluster:
 
 @pytest.fixture
 def run(client: SimulatedCluster, start: Start) -> Run:
-    return start(client, plan_of(client, {("t", 0): (1, 3)}))
+    return start(client, {("t", 0): (1, 3)})
 
 
 def told(run: Run) -> dict[tuple[str, str], tuple[str, str, str]]:
-    found = changes(run.journal.records(), run.runner.state)
+    found = changes(run.journal.records(), run.state)
     return {
         (f"{c.resource} {c.name}", c.config): (c.before_words, c.during_words, c.after_words)
         for c in found
@@ -115,7 +136,7 @@ def test_what_others_said_cannot_break_a_table(run: Run) -> None:
 def lines(run: Run, *more: tuple[Kind, dict[str, Any]]) -> list[str]:
     """Return the story's lines of records that follow a run's own."""
     records = [*run.journal.records()]
-    history = run.runner.state
+    history = run.state
     new = [Record(1000 + n, NOON, kind, payload) for n, (kind, payload) in enumerate(more)]
     return [
         event.text
@@ -207,3 +228,181 @@ def test_a_report_is_written_for_a_ticket(here: Here) -> None:
     assert "## Changed and restored" in path.read_text()
     assert here("runs", "report", run)[1] == path.read_text()
     assert "TOOK" in here("runs", "ls")[1]
+
+
+TWO_PARTITIONS = {"t": [(1, 2), (2, 3)]}
+TO_4 = {("t", 0): (4, 2), ("t", 1): (2, 4)}
+
+
+def test_the_report_of_a_run_that_is_done(start: Start) -> None:
+    client = cluster(TWO_PARTITIONS)
+    set_config(client, Resource.broker(4), FOLLOWER_RATE, str(9 * MB))
+    run = start(client, TO_4, cluster_name="prod-eu")
+    assert run.to_the_end() is Outcome.DONE
+    text = markdown(read_journal(run.view().cluster_id, run.view().run))
+    for words in (
+        f"# Run {run.view().run} on prod-eu: done",
+        "- 2 moves, 2 with data",
+        "- 2 partitions, throttle 5.0 MB/s a broker and side, estimated not known",
+        "- 2 of 2 done (2 done)",
+        "| t-0 | 1,2 | 4,2 |",
+        "| follower rate of broker 4 | 9.0 MB/s | 5.0 MB/s | set as before |",
+        "| leader rate of broker 1 | unset | 5.0 MB/s | unset again |",
+        "| leader list of t | unset |",
+        "taken out again",
+        "throttles as found",
+    ):
+        assert words in text, text
+    assert "Left in the cluster" not in text
+
+
+def test_the_report_tells_all_that_was_asked_for(start: Start) -> None:
+    client = cluster(TWO_PARTITIONS)
+    bounds = RateBounds(5 * MB, 40 * MB)
+    run = start(
+        client,
+        plan_of(client, TO_4),
+        rate=40 * MB,
+        auto=bounds,
+        retention_ms=3_600_000,
+        elect=True,
+        max_extra_bytes=50 * MB,
+        override_rates=True,
+        allow=frozenset(("never",)),
+        start_at=client.now,
+    )
+    look = read_journal(run.view().cluster_id, run.view().run)
+    asked = markdown(look).partition("## Done")[0]
+    for words in (
+        "- asked for by ",
+        "- 2 partitions, throttle adapted between 5.0 MB/s and 40 MB/s a broker and side",
+        "- 2 moves, ",
+        "- to start at ",
+        "- with the retention of its topics lowered to 1 h 00 m meanwhile",
+        "- with preferred leaders elected at the end",
+        "- no broker to receive more than 50 MB at a time",
+        "- over lower rates that somebody else has set",
+        "- although these checks spoke against it: never",
+    ):
+        assert words in asked, asked
+
+
+def test_the_report_of_a_run_that_died_says_what_it_left(start: Start) -> None:
+    run = start(cluster(TWO_PARTITIONS), TO_4)
+    run.until(lambda step: isinstance(step, Poll))
+    look = read_journal(run.view().cluster_id, run.view().run)
+    assert "still set" in markdown(look)
+
+
+@pytest.fixture
+def own_journal() -> Any:
+    plan = Plan("c", (move("t", 0, (1, 2), (3, 2)),))
+    with new_journal(plan) as made:
+        yield made
+
+
+def story_of(own_journal: Journal) -> list[str]:
+    records = own_journal.records()
+    return [event.text for event in story(records, fold(records), 0)][1:]
+
+
+def waits(own_journal: Journal, *reasons: str) -> None:
+    for why in reasons:
+        own_journal.write(NOON, Kind.WAITING, {"why": why})
+
+
+def asked(own_journal: Journal, kind: str) -> None:
+    own_journal.write(NOON, Kind.REQUEST, {"seq": 1, "kind": kind, "who": "ann", "host": "here"})
+
+
+def test_a_pause_is_told_once_whatever_is_in_flight_by_then(own_journal: Journal) -> None:
+    asked(own_journal, "pause")
+    waits(own_journal, "paused, as asked: what is in flight goes on", "paused, as asked", "")
+    waits(own_journal, "paused, as asked", "broker 3 is down", "paused, as asked")
+    asked(own_journal, "resume")
+    waits(own_journal, "")
+    asked(own_journal, "pause")
+    waits(own_journal, "paused, as asked")
+    assert story_of(own_journal) == [
+        "pause asked for by ann on here",
+        "paused, as asked: what is in flight goes on",
+        "broker 3 is down",
+        "resume asked for by ann on here",
+        "goes on, no longer: paused, as asked",
+        "pause asked for by ann on here",
+        "paused, as asked",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "words"), [([6], "broker 6 unset again"), ([6, 2, 6], "brokers 2 6 unset again")]
+)
+def test_one_broker_is_one(brokers: list[int], words: str) -> None:
+    rates = [{"broker": broker, "side": "leader", "how": "unset"} for broker in brokers]
+    assert restored(iter(rates)) == f"throttle rates: {words}"
+
+
+def all_counts(run: Run) -> list[str]:
+    """Return each place that counts what a run has done."""
+    view, history = run.view(), run.state
+    notices = NoticeTracker()
+    notices.seen(replace(view, state=RunStatus.RUNNING))
+    called_out = notices.seen(view)
+    assert called_out is not None
+    document = notice("ended", history, run.client.now, "")
+    listed = summary(view)
+    return [
+        headline(view),
+        view.events[-1].text,
+        markdown(run.look()),
+        called_out.text,
+        document["text"],
+        f"{document['done']} of {document['moves']} done",
+        f"{listed.done} of {listed.moves} done",
+    ]
+
+
+def test_a_partition_that_went_elsewhere_is_counted_once(start: Start) -> None:
+    run = start(count=2, size_bytes=60 * MB)
+    run.until(submitted)
+    ask(run, "retarget", move=0, after=[4, 2])
+    assert run.to_the_end() is Outcome.DONE
+    assert len(run.state.moves) == 3
+    assert all("2 of 2" in words for words in all_counts(run)), all_counts(run)
+    view = run.view()
+    assert (view.undone, view.moved_away) == (0, 2)
+
+
+def test_a_run_that_is_rolled_back_says_so_to_its_end_and_leaves_nothing_to_roll_back(
+    start: Start,
+) -> None:
+    run = start(count=4, batch_size=1)
+    run.until(lambda _: sum(m.phase is Phase.DONE for m in run.state.moves) == 2)
+    ask(run, "pause", floor=False)
+    spend(run, 20)
+    assert run.view().state is RunStatus.PAUSED
+    ask(run, "rollback")
+    states, away = set(), []
+    while run.state.ended is None:
+        run.runner.advance()
+        states.add(run.view().state)
+        away.append(run.view().moved_away)
+        assert summary(run.view()).moved_away == away[-1]
+    assert states == {RunStatus.ROLLING_BACK, RunStatus.ROLLED_BACK}
+    assert len(run.state.moves) == 6
+    assert all("2 of 4" in words for words in all_counts(run)), all_counts(run)
+    assert headline(run.view()).split(": ")[1].startswith("rolled-back, 2 of 4 done")
+    assert run.view().events[-1].text.startswith("rolled back: 2 of 4 partitions")
+    ended = end(run.view())
+    assert (ended["outcome"], ended["why"]) == ("cancelled", "rolled back")
+    assert sorted(set(away), reverse=True) == [2, 1, 0]
+
+
+def test_a_roll_back_that_is_paused_says_so(start: Start) -> None:
+    run = start(count=4, batch_size=1)
+    run.until(lambda _: sum(m.phase is Phase.DONE for m in run.state.moves) == 2)
+    ask(run, "rollback")
+    run.until(lambda step: submitted(step) and run.state.rolling_back)
+    ask(run, "pause", floor=False)
+    spend(run, 5)
+    assert run.view().state is RunStatus.PAUSED

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from run_help import MB, Run, ask, cluster, plan_of, set_config, spend, submitted
 
 from core.cluster.configs import FOLLOWER_RATE, Resource
-from core.cluster.connect import Address
 from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.load.load import Load
@@ -22,19 +20,12 @@ from core.run.engine import preflight
 from core.run.engine.executor import Executor
 from core.run.engine.preflight import estimate_of_start
 from core.run.journal.move_state import Outcome
-from core.run.journal.replay import RunState
-from core.run.options import RunOptions, create_journal
 from core.run.reporting.run_calibration import lesson_of
 from core.run.reporting.runs import calibration
 from core.units import UNLIMITED
 
 RATE = 2 * MB
 HOMES = [(3, 2), (1, 2)]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
 
 
 @pytest.fixture
@@ -55,16 +46,7 @@ def begin(
     target = HOMES[0] if now == HOMES[1] else HOMES[1]
     plan = plan_of(client, {("t", 0): target})
     found = estimate_at(state, Load.unknown(state), plan, rate, calibration=known)
-    run = Run.__new__(Run)
-    run.client, run.through = client, client
-    run.journal = create_journal(
-        Address("sim:none"),
-        state.cluster_id,
-        plan,
-        RunOptions(rate, **options),
-        format_estimate(found),
-        at=client.now,
-    )
+    run = Run(client, plan, rate=rate, estimate=format_estimate(found), **options)
     run.runner = Executor(run.journal, client, client.clock, learned=lambda: known)
     return run
 
@@ -78,7 +60,7 @@ def carried_out(client: SimulatedCluster, rate: int = RATE, **more: Any) -> Run:
 
 def lesson(run: Run) -> Lesson | None:
     run.again()
-    found = lesson_of(run.journal.records(), run.runner.state)
+    found = lesson_of(run.journal.records(), run.state)
     run.journal.close()
     return found
 
@@ -135,14 +117,14 @@ def test_a_run_without_a_throttle_tells_how_fast_is_copied(client: SimulatedClus
     found = lesson(run)
     assert found is not None
     assert (found.side, found.estimated_seconds) == (None, None)
-    speed = calibration(run.runner.state.cluster_id).speed
+    speed = calibration(run.state.cluster_id).speed
     assert speed is not None
     assert speed.usual == pytest.approx(20_000 * MB / found.took_seconds)
-    estimate = run.runner.state.estimate
+    estimate = run.state.estimate
     assert estimate is not None
     for row in estimate["rows"]:
         row["bytes"] = None  # as of a replica of unknown size
-    assert lesson_of([], run.runner.state) is None
+    assert lesson_of([], run.state) is None
 
 
 # -- what teaches nothing --------------------------------------------------------------------------
@@ -208,6 +190,6 @@ def test_journals_are_folded_once_for_it(
     for _ in range(2):
         carried_out(client)
     first = calibration(cluster_id)
-    monkeypatch.setattr(RunState, "fold", None)
+    monkeypatch.setattr("core.run.reporting.runs.fold", None)
     assert calibration(cluster_id) == first
     assert first.sides

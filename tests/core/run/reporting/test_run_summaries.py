@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 from clusters import NOON
-from run_help import MB, move
+from run_help import move, new_journal
 
 from core import paths
-from core.cluster.connect import Address
 from core.daemons.process import Process
 from core.plan.plan import Plan
 from core.run.journal.journal import Journal
 from core.run.journal.records import Kind
-from core.run.journal.replay import RunState
-from core.run.options import RunOptions, create_journal
+from core.run.journal.replay import fold
+from core.run.journal.run_state import RunState
 from core.run.reporting.runs import (
     NAME,
     calibration,
@@ -32,31 +31,23 @@ from core.run.reporting.views import RunStatus
 CLUSTER = "c"
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-
-
 @pytest.fixture
 def folded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record which runs are folded."""
     seen: list[str] = []
-    fold = RunState.fold
 
     def count(records: Any) -> RunState:
         history = fold(records)
         seen.append(history.run_id)
         return history
 
-    monkeypatch.setattr(RunState, "fold", count)
+    monkeypatch.setattr("core.run.reporting.runs.fold", count)
     return seen
 
 
 def a_run(*, ended: bool = True) -> Path:
     plan = Plan(CLUSTER, (move("t", 0, (1, 2), (3, 2)),))
-    with create_journal(
-        Address("b:9092"), CLUSTER, plan, RunOptions(5 * MB), None, at=NOON
-    ) as journal:
+    with new_journal(plan) as journal:
         if ended:
             end(journal)
         return journal.path

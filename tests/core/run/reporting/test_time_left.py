@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 from courses import Said, longer_than_the_whole, scored, tenths
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_help import MB, Run, Start, cluster, plan_of, spend, submitted
+from run_help import MB, Run, Start, ask, cluster, own, plan_of, set_config, spend, submitted
 from simulated import small_spec
 from told_help import FOLLOWER, LIMIT, NOON, SIZE, records, samples
 
+from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.workload_spec import skewed_workload
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -29,7 +31,7 @@ from core.run.journal.records import Kind, Record, Sample
 from core.run.launch import with_batches
 from core.run.options import RunOptions
 from core.run.reporting.progress import run_view
-from core.run.reporting.views import MoveStatus
+from core.run.reporting.views import BrokerProgress, MoveStatus
 
 LOOK_SECONDS = 4.0
 
@@ -79,21 +81,21 @@ def suggested(start: Start, seed: int) -> tuple[Run, float]:
 def course_of(run: Run) -> tuple[list[Said], float]:
     """Carry a run to its end; return what it said on its way, and how long it took."""
     began, course = run.client.elapsed_seconds, []
-    while run.runner.state.ended is None:
+    while run.state.ended is None:
         spend(run, LOOK_SECONDS)
-        if run.runner.state.ended is None:
+        if run.state.ended is None:
             view = run.view()
             singles = [m.left_seconds for m in view.moves if m.left_seconds is not None]
             at = run.client.elapsed_seconds - began
             course.append(Said(at, view.left_seconds, max(singles, default=None)))
-    assert run.runner.state.ended is Outcome.DONE
+    assert run.state.ended is Outcome.DONE
     return course, run.client.elapsed_seconds - began
 
 
 @pytest.mark.parametrize("seed", [0, 3, 5])
 def test_what_is_said_of_suggested_plans_under_load_is_true(start: Start, seed: int) -> None:
     run, _ = suggested(start, seed)
-    assert run.runner.state.batches > 2
+    assert run.state.batches > 2
     course, took = course_of(run)
     found = scored([tenths(course, took)])
     assert found["median"] <= 0.05, found
@@ -124,9 +126,11 @@ def test_batches_to_come_are_counted(start: Start) -> None:
 
 
 def test_a_limit_that_moves_share_is_no_limit_of_each(start: Start) -> None:
-    client = cluster({"t": [(1, 2), (2, 1), (6, 1)]}, size_bytes=40 * MB)
-    plan = plan_of(client, {("t", 0): (3, 2), ("t", 1): (3, 1), ("t", 2): (3, 1)})
-    run = start(client, plan, rate=2 * MB)
+    run = start(
+        cluster({"t": [(1, 2), (2, 1), (6, 1)]}, size_bytes=40 * MB),
+        {("t", 0): (3, 2), ("t", 1): (3, 1), ("t", 2): (3, 1)},
+        rate=2 * MB,
+    )
     run.until(submitted)
     spend(run, 5)
     view = run.view()
@@ -261,10 +265,90 @@ def test_no_move_takes_longer_than_the_whole(situation: tuple[list[Record], list
         assert 0 <= view.left_range[0] <= view.left_seconds <= view.left_range[1]
 
 
-def test_a_course_is_judged_by_the_clock() -> None:
-    course = [Said(0, 100.0), Said(9, 91.0, 95.0), Said(40, 100.0, 60.0)]
-    found = {row.tenth: row for row in tenths(course, 100.0)}
-    assert (found[1].said, found[1].really, found[1].error) == (90.0, 90.0, 0.0)
-    assert (found[4].error, found[4].of_left) == (pytest.approx(0.4), pytest.approx(2 / 3))
-    assert [one.at for one in longer_than_the_whole(course)] == [9]
-    assert scored([list(found.values())])["worst"] == pytest.approx(0.4)
+B3 = Resource.broker(3)
+AUTO = {"least_bytes_per_s": 10 * MB, "most_bytes_per_s": 40 * MB}
+
+
+def a_run(start: Start, rate: int = 5 * MB, megabytes: int = 800) -> Run:
+    run = start(size_bytes=megabytes * MB, rate=rate)
+    run.until(submitted)
+    spend(run, 15)
+    return run
+
+
+def told(run: Run) -> dict[tuple[int, str], BrokerProgress]:
+    return {(b.broker, b.side): b for b in run.view().brokers}
+
+
+CHANGES: dict[str, Callable[[Run], None]] = {
+    "faster": lambda run: ask(run, "throttle", rate_bytes_per_s=40 * MB),
+    "slower": lambda run: ask(run, "throttle", rate_bytes_per_s=1 * MB),
+    "adaptive": lambda run: ask(run, "throttle", auto=AUTO),
+    "held": lambda run: ask(run, "pause", floor=True),
+    "by somebody else": lambda run: set_config(run.client, B3, FOLLOWER_RATE, "1000"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("seconds", [2, 30])
+def test_the_limits_told_are_those_in_force(start: Start, change: str, seconds: float) -> None:
+    run = a_run(start, megabytes=4000)
+    CHANGES[change](run)
+    spend(run, seconds + 5)
+    seen = told(run)
+    assert seen[3, "receives"].limit_bytes_per_s == int(own(run.client, B3, FOLLOWER_RATE) or 0)
+    sent = own(run.client, Resource.broker(1), LEADER_RATE)
+    assert seen[1, "sends"].limit_bytes_per_s == int(sent or 0)
+
+
+def test_a_rate_that_somebody_sets_in_mid_run_is_named_as_theirs(start: Start) -> None:
+    run = a_run(start)
+    set_config(run.client, B3, FOLLOWER_RATE, "1000")
+    spend(run, 10)
+    assert told(run)[3, "receives"].why == "foreign quota 1.0 kB/s, kept"
+    (move,) = run.view().moves
+    assert (move.state, move.why) == (MoveStatus.MOVING, "b3 quota 1.0 kB/s, not ours")
+
+
+def test_the_time_left_follows_a_faster_rate_and_waits_for_none_on_the_floor(start: Start) -> None:
+    run = a_run(start)
+    ask(run, "throttle", rate_bytes_per_s=40 * MB)
+    spend(run, 20)
+    asked_at, left = run.client.elapsed_seconds, run.view().left_seconds
+    assert left is not None
+    ask(run, "pause", floor=True)
+    spend(run, 60)
+    held = run.view().left_seconds
+    assert held is not None
+    assert held <= left, "told as of when it goes on, not at a byte a second"
+    ask(run, "resume")
+    run.to_the_end()
+    took = run.client.elapsed_seconds - asked_at - 60
+    assert 0.3 * took <= left <= 3 * took
+
+
+@pytest.mark.parametrize("to", [{"rate_bytes_per_s": 40 * MB}, {"auto": AUTO}])
+def test_the_time_left_is_told_from_the_pace_since_another_rate_was_asked_for(
+    start: Start, to: dict[str, Any]
+) -> None:
+    run = a_run(start, megabytes=2000)
+    spend(run, 60)
+    ask(run, "throttle", **to)
+    spend(run, 30)
+    left, from_here = run.view().left_seconds, run.client.elapsed_seconds
+    assert left is not None
+    run.to_the_end()
+    took = run.client.elapsed_seconds - from_here
+    assert 0.6 * took <= left <= 1.4 * took
+
+
+def test_the_time_left_follows_a_slower_rate_at_once(start: Start) -> None:
+    run = a_run(start, rate=40 * MB, megabytes=4000)
+    ask(run, "throttle", rate_bytes_per_s=5 * MB)
+    spend(run, 3)
+    view = run.view()
+    left_bytes = view.total_bytes - view.moved_bytes
+    assert view.left_seconds is not None
+    assert view.left_range is not None
+    assert view.left_seconds >= left_bytes / (5 * MB)
+    assert view.left_range[0] <= view.left_seconds <= view.left_range[1]

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from run_help import MB, Start, cluster, plan_of, throttles
+import pytest
+from run_help import MB, Start, ask, cluster
 
 from core.cluster.probe.produce_latency import WINDOW_SECONDS, LatencyWindow
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.run.control import request
 from core.run.engine.executor import Executor
 from core.run.journal.move_state import Outcome
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
+from core.run.steps import NoteBaseline, Submit
 
 BOUNDS = RateBounds(2 * MB, 20 * MB)
 TARGETS: dict[tuple[str, int], tuple[int, ...]] = {("t", i): (3, 2) for i in range(4)}
@@ -49,7 +52,7 @@ def adaptive(
     """Return a run that adapts its rate, and the probes that it opens."""
     client = cluster({"t": [(1, 2)] * 4}, size_bytes=200 * MB)
     client.advance(20)
-    run = start(client, plan_of(client, targets), rate=5 * MB, auto=BOUNDS)
+    run = start(client, targets, rate=5 * MB, auto=BOUNDS)
     probes: list[Probe] = []
 
     def open_probe(brokers: Sequence[int]) -> Probe:
@@ -67,11 +70,7 @@ def adaptive(
 
 
 def changes(run: Any) -> list[Mapping[str, Any]]:
-    return [r.payload for r in run.journal.records() if r.kind is Kind.RATES_CHANGING]
-
-
-def kinds(run: Any) -> list[Kind]:
-    return [record.kind for record in run.journal.records()]
+    return run.payloads(Kind.RATES_CHANGING)
 
 
 def test_where_nothing_is_copied_there_is_no_rate_to_adapt_and_nothing_is_measured(
@@ -81,17 +80,17 @@ def test_where_nothing_is_copied_there_is_no_rate_to_adapt_and_nothing_is_measur
     began = run.client.elapsed_seconds
     assert run.to_the_end() is Outcome.DONE
     assert probes == []
-    assert Kind.MEASURED not in kinds(run)
+    assert Kind.MEASURED not in run.kinds
     assert run.client.elapsed_seconds - began < 10
 
 
 def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None:
     run, probes = adaptive(start)
     run.to_the_end()
-    measured = [r.payload for r in run.journal.records() if r.kind is Kind.MEASURED]
+    measured = run.payloads(Kind.MEASURED)
     assert [p["trouble"] for p in measured] == [""]
     assert measured[0]["before"] == [[b, 3.333, 10.0] for b in (1, 2, 3)]
-    assert kinds(run).index(Kind.MEASURED) < kinds(run).index(Kind.THROTTLE_INTENT)
+    assert run.kinds.index(Kind.MEASURED) < run.kinds.index(Kind.THROTTLE_INTENT)
     assert [probe.closed for probe in probes] == [True]
     topic = f"__trimtab_probe-{run.view().run}"
     told = [event.text for event in run.view().events]
@@ -108,14 +107,12 @@ def test_a_probes_topic_that_cannot_be_deleted_is_said_at_the_end(start: Start) 
 
 def test_it_begins_at_the_least_rate_and_rises_while_all_is_calm(start: Start) -> None:
     run, _ = adaptive(start)
-    before = throttles(run.client)
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     rates = [rate["rate_bytes_per_s"] for change in changes(run) for rate in change["rates"]]
     assert rates[0] == 2.2 * MB
     assert max(rates) > 10 * MB
     assert max(rates) <= 20 * MB
     assert any("producers wait no longer than before" in change["why"] for change in changes(run))
-    assert throttles(run.client) == before
     assert run.client.elapsed_seconds < 0.6 * 800 / 2
 
 
@@ -134,38 +131,30 @@ def test_without_a_probe_it_keeps_to_the_least_rate_and_says_why(start: Start) -
 
 def test_a_process_that_takes_over_does_not_measure_what_was_before_again(start: Start) -> None:
     run, probes = adaptive(start)
-    run.until(lambda _: Kind.SUBMITTED in kinds(run))
+    run.until(lambda _: Kind.SUBMITTED in run.kinds)
     run.new_process()
     assert run.to_the_end() is Outcome.DONE
     assert len(probes) == 2
-    assert kinds(run).count(Kind.MEASURED) == 1
+    assert run.kinds.count(Kind.MEASURED) == 1
 
 
-def test_a_probe_that_a_dead_process_left_is_taken_away_though_the_rate_is_fixed_now(
-    start: Start,
+@pytest.mark.parametrize(("dies", "closed"), [(False, [True]), (True, [False, True])])
+def test_a_run_that_is_given_a_fixed_rate_takes_its_probe_away_and_opens_no_other(
+    start: Start, dies: bool, closed: list[bool]
 ) -> None:
     run, probes = adaptive(start)
-    run.until(lambda _: Kind.SUBMITTED in kinds(run))
-    ask = {"rate_bytes_per_s": 50 * MB, "who": "ann", "host": "here"}
-    run.journal.ask(run.client.now, "throttle", ask)
-    run.new_process()
+    run.until(lambda _: Kind.SUBMITTED in run.kinds)
+    ask(run, "throttle", rate_bytes_per_s=50 * MB)
+    if dies:
+        run.new_process()
     assert run.to_the_end() is Outcome.DONE
-    assert [probe.closed for probe in probes] == [False, True]
-
-
-def test_a_run_that_is_given_a_fixed_rate_opens_no_other_probe(start: Start) -> None:
-    run, probes = adaptive(start)
-    run.until(lambda _: Kind.SUBMITTED in kinds(run))
-    ask = {"rate_bytes_per_s": 50 * MB, "who": "ann", "host": "here"}
-    run.journal.ask(run.client.now, "throttle", ask)
-    assert run.to_the_end() is Outcome.DONE
-    assert [probe.closed for probe in probes] == [True]
+    assert [probe.closed for probe in probes] == closed
 
 
 def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
     run, probes = adaptive(start)
     client = cluster({"t": [(1, 2)] * 4})
-    other = start(client, plan_of(client, TARGETS), rate=5 * MB)
+    other = start(client, TARGETS, rate=5 * MB)
     other.runner = Executor(
         other.journal, client, client.clock, open_probe=lambda _: probes.append(None)
     )
@@ -173,3 +162,20 @@ def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
     assert probes == []
     run.cancel()
     run.to_the_end()
+
+
+def test_nothing_is_measured_under_its_own_load_and_no_batch_waits_for_that(start: Start) -> None:
+    run = start(count=2, size_bytes=60 * MB, batch_size=1)
+    run.until(lambda step: isinstance(step, Submit))
+    history = run.state
+    bounds = RateBounds(2 * MB, 20 * MB).to_json()
+    request(history.cluster_id, history.run_id, "throttle", {"auto": bounds})
+    asked_at = run.client.elapsed_seconds
+    run.until(lambda step: isinstance(step, NoteBaseline))
+    assert run.client.elapsed_seconds - asked_at < 5
+    (measured,) = run.payloads(Kind.MEASURED)
+    assert measured == {
+        "before": [],
+        "trouble": "what producers waited before the run is not known: it has begun",
+    }
+    assert run.to_the_end() is Outcome.DONE

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 from clusters import MB, NOON
-from run_help import Start, cluster, plan_of
+from run_help import Start, cluster
 
-from core.run.journal.throttle_values import Side
+from core.plan.copies import Side
 from core.run.reporting.views import MoveStatus
 from core.run.steps import Submit
 from core.run.throttles.inflow import Growing, growth_bytes_per_s, inflow_bytes_per_s, never
@@ -72,7 +72,7 @@ def test_a_quota_below_what_is_produced_is_said_within_seconds(
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=2_000 * MB, in_bytes_per_s=2 * MB)
     client.advance(20)
-    run = start(client, plan_of(client, {("t", 0): (3, 2)}), rate=rate)
+    run = start(client, {("t", 0): (3, 2)}, rate=rate)
     run.until(lambda step: isinstance(step, Submit))
     began = client.elapsed_seconds
     while client.elapsed_seconds < began + 6:
@@ -90,13 +90,17 @@ def test_what_was_produced_before_a_later_batch_is_not_what_is_produced_meanwhil
     layout = {"t": [(1, 2)] * 4}
     client = cluster(layout, size_bytes=40 * MB, in_bytes_per_s=0.5 * MB)
     client.advance(20)
-    plan = plan_of(client, {("t", p): (3, 2) for p in range(4)})
-    run = start(client, plan, rate=5 * MB, batches=tuple((p,) for p in range(4)))
+    run = start(
+        client,
+        {("t", p): (3, 2) for p in range(4)},
+        rate=5 * MB,
+        batches=tuple((p,) for p in range(4)),
+    )
     stuck: set[str] = set()
 
     def look(_: object) -> bool:
         stuck.update(m.why for m in run.view().moves if m.state is MoveStatus.STUCK)
-        return run.runner.state.ended is not None
+        return run.state.ended is not None
 
     run.until(look)
     assert not stuck

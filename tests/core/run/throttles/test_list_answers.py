@@ -9,8 +9,8 @@ from run_help import Faulty, cluster, set_config
 
 from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.kafka_errors import Fault
-from core.run.journal.throttle_values import Side
-from core.run.throttles.lists import fetch_list_answers
+from core.plan.copies import Side
+from core.run.throttles.verified_writes import fetch_list_answers
 
 T = Resource.topic("t")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from run_help import MB, Run, Start, ask, cluster, own, plan_of, set_config, submitted, throttles
+from run_help import MB, Run, Start, ask, cluster, own, set_config, submitted, throttles
 
 from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
+from core.plan.copies import Side
 from core.run.journal.move_state import Outcome
-from core.run.journal.throttle_values import Side
 from core.run.reporting.report import report
 
 B2, B3, B4 = (Resource.broker(broker) for broker in (2, 3, 4))
@@ -22,8 +22,9 @@ def a_run(start: Start, **options: Any) -> Run:
     client = cluster({"big": [(1,)], "little": [(2,)]}, size_bytes=400 * MB)
     for name, value in options.pop("found", {}).items():
         set_config(client, B4, name, value)
-    plan = plan_of(client, {("big", 0): (3,), ("little", 0): (4,)})
-    run = start(client, plan, rate=RATE, per_side_rates=APART, **options)
+    run = start(
+        client, {("big", 0): (3,), ("little", 0): (4,)}, rate=RATE, per_side_rates=APART, **options
+    )
     run.until(submitted)
     return run
 
@@ -55,7 +56,7 @@ def test_another_process_goes_on_with_them(start: Start) -> None:
     run.again()
     run.until(lambda _: True)
     assert rates(run)["4 receives"] == str(LESS)
-    assert run.runner.state.rate_control.per_side_rates == APART
+    assert run.state.rate_control.per_side_rates == APART
     assert run.to_the_end() is Outcome.DONE
 
 
@@ -97,19 +98,22 @@ def test_on_the_way_back_all_get_the_same(start: Start) -> None:
     before = throttles(cluster({"big": [(1,)], "little": [(2,)]}))
     ask(run, "rollback")
     assert run.to_the_end() is Outcome.CANCELLED
-    assert run.runner.state.rate_control.per_side_rates == {}
+    assert run.state.rate_control.per_side_rates == {}
     assert throttles(run.client) == before
 
 
 def test_a_broker_that_comes_to_lead_more_gets_what_all_get(start: Start) -> None:
     """Broker 2 sends little; then it leads what broker 1, which dies, has led."""
-    client = cluster({"big": [(1, 2)], "little": [(2,)]}, size_bytes=900 * MB)
-    plan = plan_of(client, {("big", 0): (3, 2), ("little", 0): (4,)})
-    run = start(client, plan, rate=RATE, per_side_rates={(2, Side.LEADER): LESS})
+    run = start(
+        cluster({"big": [(1, 2)], "little": [(2,)]}, size_bytes=900 * MB),
+        {("big", 0): (3, 2), ("little", 0): (4,)},
+        rate=RATE,
+        per_side_rates={(2, Side.LEADER): LESS},
+    )
     run.until(submitted)
     assert rates(run)["2 sends"] == str(LESS)
-    client.stop_broker(1)
+    run.client.stop_broker(1)
     run.until(lambda _: rates(run)["2 sends"] == str(RATE))
-    client.start_broker(1)
+    run.client.start_broker(1)
     assert run.to_the_end() is Outcome.DONE
     assert set(rates(run).values()) == {None}

@@ -12,10 +12,10 @@ import pytest
 from clusters import MB, NOON, cluster, tp
 
 from core.cluster.probe.produce_latency import LatencyWindow
+from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.produce_latency import LatencyBaseline
-from core.run.journal.throttle_values import Side
 from core.run.throttles.signals import BEFORE_WINDOWS, Signals, out_of_step, probed_broker
 
 SENDS, RECEIVES = (1, Side.LEADER), (3, Side.FOLLOWER)
@@ -105,6 +105,15 @@ def test_one_sample_says_nothing_of_a_rate():
     senses = Signals(None)
     senses.take_sample(NOON, sample(100, 50.0))
     assert seen(senses)[SENDS].flow_bytes_per_s == 0
+
+
+@pytest.mark.parametrize("seconds", [0, -60])
+def test_no_flow_is_told_from_samples_without_time_between_them(seconds: int) -> None:
+    """A wall clock may stand still, or be set back."""
+    senses = Signals(None)
+    senses.take_sample(NOON, sample(20, 0.0))
+    senses.take_sample(after(seconds), sample(20, 5.0))
+    assert {side.flow_bytes_per_s for side in seen(senses).values()} == {0.0}
 
 
 def test_who_has_left_an_isr_is_named_on_both_sides():

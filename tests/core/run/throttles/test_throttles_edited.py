@@ -13,7 +13,6 @@ from run_help import (
     cluster,
     delete,
     own,
-    plan_of,
     set_config,
     spend,
     submitted,
@@ -21,9 +20,9 @@ from run_help import (
 )
 
 from core.cluster.configs import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE, Resource
-from core.plan.throttle_lists import entries
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
+from core.run.journal.throttle_values import entries
 from core.run.reporting.config_changes import changes
 from core.run.steps import ChangeRates, NoteDrift, ReinstatePairs, SetThrottles, Step
 
@@ -35,8 +34,7 @@ def disturbed(step: Step) -> bool:
 
 
 def a_long_run(start: Start, megabytes: int = 200) -> Run:
-    client = cluster({"t": [(1, 2)] * 3}, size_bytes=megabytes * MB)
-    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(3)}), rate=5 * MB)
+    run = start(count=3, size_bytes=megabytes * MB, rate=5 * MB)
     run.until(submitted)
     return run
 
@@ -76,10 +74,10 @@ def test_what_is_held_no_more_because_somebody_set_a_rate_is_said_until_asked_ag
     spend(run, 2)
     held = "paused, as asked: what is in flight is held"
     theirs = f"{held}, but on broker 3, whose rate somebody else has set: ask once more"
-    assert run.runner.state.waiting == theirs
+    assert run.state.waiting == theirs
     ask(run, "pause", floor=True)
     spend(run, 5)
-    assert run.runner.state.waiting == held
+    assert run.state.waiting == held
     assert own(run.client, B3, FOLLOWER_RATE) == "1"
 
 
@@ -101,7 +99,7 @@ def test_a_rate_that_somebody_puts_back_is_ours_again(
     assert own(run.client, B3, FOLLOWER_RATE) == "4000000"
     assert run.to_the_end() is Outcome.DONE
     assert throttles(run.client) == before
-    found = {c.where: c.after for c in changes(run.journal.records(), run.runner.state)}
+    found = {c.where: c.after for c in changes(run.journal.records(), run.state)}
     assert found["follower rate of broker 3"] == "unset"
 
 
@@ -117,18 +115,18 @@ def test_two_runs_on_the_same_brokers_leave_nothing(
     """The second one belongs to another user: it knows nothing of the first."""
     client = cluster({"t": [(1, 2)] * 5}, size_bytes=50 * MB)
     before = throttles(client)
-    one = start(client, plan_of(client, {("t", p): (3, 2) for p in (0, 1)}), rate=5 * MB)
+    one = start(client, {("t", p): (3, 2) for p in (0, 1)}, rate=5 * MB)
     one.until(submitted)
     spend(one, 4)
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "other"))
     targets = {("t", 2 + p): (3, 2) for p in range(partitions)}
-    two = start(client, plan_of(client, targets), rate=rate)
+    two = start(client, targets, rate=rate)
     runs = [one, two]
-    while going := [run for run in runs if run.runner.state.ended is None]:
+    while going := [run for run in runs if run.state.ended is None]:
         assert client.elapsed_seconds < 2000
         for run in going:
             run.runner.advance()
-    assert {run.runner.state.ended for run in runs} == {Outcome.DONE}
+    assert {run.state.ended for run in runs} == {Outcome.DONE}
     assert throttles(client) == before
 
 
@@ -139,16 +137,16 @@ def test_a_rate_of_a_run_that_began_after_our_last_look_is_waited_for(
     """Nothing of it is in our journal when our last move ends: it is seen as rates go back."""
     client = cluster({"t": [(1, 2)], "v": [(1, 2)]}, size_bytes=20 * MB)
     before = throttles(client)
-    ours = start(client, plan_of(client, {("t", 0): (4, 2)}), rate=5 * MB)
+    ours = start(client, {("t", 0): (4, 2)}, rate=5 * MB)
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "another"))
-    theirs = start(client, plan_of(client, {("v", 0): (4, 2)}), rate=2 * MB)
+    theirs = start(client, {("v", 0): (4, 2)}, rate=2 * MB)
     ours.until(submitted)
     spend(ours, later_seconds)
     theirs.until(submitted)
     both = (ours, theirs)
-    while any(run.runner.state.ended is None for run in both):
+    while any(run.state.ended is None for run in both):
         for run in both:
-            if run.runner.state.ended is None:
+            if run.state.ended is None:
                 run.runner.advance()
     assert throttles(client) == before
 
@@ -171,11 +169,10 @@ def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: 
     for broker in (1, 2, 3):
         for name in (FOLLOWER_RATE, LEADER_RATE):
             set_config(client, Resource.broker(broker), name, "80000000")
-    before = throttles(client)
-    run = start(client, plan_of(client, {("t", p): (3, 2) for p in range(3)}), batch_size=1)
+    run = start(client, {("t", p): (3, 2) for p in range(3)}, batch_size=1)
     run.until(submitted)
     ask(run, "pause")
-    run.until(lambda _: run.runner.state.moves[0].phase is Phase.DONE)
+    run.until(lambda _: run.state.moves[0].phase is Phase.DONE)
     spend(run, 3)
     for name in (FOLLOWER_RATE, LEADER_RATE):
         for broker in (1, 2, 3):
@@ -185,7 +182,7 @@ def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: 
     began = client.elapsed_seconds
     assert run.to_the_end() is Outcome.DONE
     assert client.elapsed_seconds - began > 30, "200 MB at 5 MB/s"
-    assert throttles(client) == before
+    assert throttles(client) == run.found
 
 
 def test_every_throttle_that_somebody_deletes_is_put_back(start: Start) -> None:
@@ -215,20 +212,18 @@ def test_every_throttle_that_somebody_deletes_is_put_back(start: Start) -> None:
 def test_a_throttle_that_is_deleted_between_two_batches_is_back_before_the_next(
     start: Start,
 ) -> None:
-    client = cluster({"t": [(1, 2)] * 2}, size_bytes=20 * MB)
-    targets = {("t", p): (3, 2) for p in range(2)}
-    run = start(client, plan_of(client, targets), rate=5 * MB, batch_size=1)
+    run = start(count=2, size_bytes=20 * MB, rate=5 * MB, batch_size=1)
     run.until(submitted)
-    run.journal.ask(client.now, "pause", {"floor": False, "who": "ann", "host": "here"})
-    run.until(lambda step: run.runner.state.moves[0].phase is Phase.DONE)
+    run.journal.ask(run.client.now, "pause", {"floor": False, "who": "ann", "host": "here"})
+    run.until(lambda step: run.state.moves[0].phase is Phase.DONE)
     spend(run, 3)
-    delete(client, B3, FOLLOWER_RATE)
+    delete(run.client, B3, FOLLOWER_RATE)
     spend(run, 6)
-    run.journal.ask(client.now, "resume", {"who": "ann", "host": "here"})
+    run.journal.ask(run.client.now, "resume", {"who": "ann", "host": "here"})
     run.until(submitted)
-    assert own(client, B3, FOLLOWER_RATE) == "5000000"
+    assert own(run.client, B3, FOLLOWER_RATE) == "5000000"
     assert run.to_the_end() is Outcome.DONE
-    assert own(client, B3, FOLLOWER_RATE) is None
+    assert own(run.client, B3, FOLLOWER_RATE) is None
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
@@ -257,13 +252,12 @@ def test_entries_of_others_that_a_run_relies_on_are_put_back_and_go_in_the_end(
     ours = {LEADER_LIST: "0:1,0:2,0:3,1:1,1:2,1:3,2:1,2:2,2:3", FOLLOWER_LIST: "0:3,1:3,2:3"}
     for name, pairs in ours.items():
         set_config(client, T, name, "*" if all_ else pairs)
-    plan = plan_of(client, {("t", p): (3, 2) for p in range(3)})
-    run = start(client, plan, rate=5 * MB)
+    run = start(client, {("t", p): (3, 2) for p in range(3)}, rate=5 * MB)
     run.until(submitted if deleted != "before the batch" else is_set)
     began = client.elapsed_seconds
     delete(client, T, *ours)
     if deleted == "before the batch":
-        run.until(lambda _: bool(run.runner.state.in_flight))
+        run.until(lambda _: bool(run.state.in_flight))
         began = client.elapsed_seconds
     else:
         run.until(disturbed)
@@ -275,7 +269,7 @@ def test_entries_of_others_that_a_run_relies_on_are_put_back_and_go_in_the_end(
         spend(run, 8)
         assert entries(own(client, T, FOLLOWER_LIST)) == entries(ours[FOLLOWER_LIST])
     assert run.to_the_end() is Outcome.DONE
-    assert sum(record.kind is Kind.DISTURBED for record in run.journal.records()) <= 4
+    assert run.kinds.count(Kind.DISTURBED) <= 4
     assert client.elapsed_seconds - began > 100, "limited"
     assert throttles(client) == before
 
@@ -288,7 +282,7 @@ def test_a_list_that_somebody_sets_to_all_is_left_to_them(start: Start) -> None:
     run = a_long_run(start)
     set_config(run.client, T, FOLLOWER_LIST, "*")
     spend(run, 20)
-    assert Kind.DISTURBED not in {record.kind for record in run.journal.records()}
+    assert Kind.DISTURBED not in run.kinds
     assert run.to_the_end() is Outcome.DONE
     assert own(run.client, T, FOLLOWER_LIST) == "*"
 

@@ -1,4 +1,4 @@
-"""How broker sides are shared among what flows, and that many moves are timed without delay."""
+"""Copies simulated from where they stand, and how broker sides are shared among what flows."""
 
 from __future__ import annotations
 
@@ -6,16 +6,78 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from clusters import MB, cluster, load_of, tp
+from clusters import MB, cluster, load_of, plan_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cluster.metadata import TopicPartition
 from core.plan import move_order
+from core.plan.batch_schedule import BETWEEN_SECONDS, WINDOW_SECONDS, CopyBatches
+from core.plan.copies import BrokerSide, Copy, Flow, Side
 from core.plan.estimate import uncertainty
 from core.plan.estimate.estimate import estimate_within
+from core.plan.estimate.fetch_simulation import Conditions, RunningCopies, simulate_copies
 from core.plan.estimate.fluid_model import share_fairly
 from core.plan.estimate.rate_table import rate_table
-from core.plan.plan import Plan
+from core.plan.estimate.trace import Trace
+
+RATE = 10 * MB
+TAKES = BrokerSide(2, Side.FOLLOWER)
+
+
+def copies(*megabytes: int) -> list[Copy]:
+    return [
+        Copy(TopicPartition("t", p), 1, 2, size * MB, 0.0, 0) for p, size in enumerate(megabytes)
+    ]
+
+
+def game(
+    what: Sequence[Copy],
+    midway: RunningCopies,
+    batches: CopyBatches | None = None,
+    *,
+    events: int = 2500,
+) -> Trace:
+    conditions = Conditions(RATE, RATE, cut=1.0)
+    return simulate_copies(what, {Flow(1, 2): 0.02}, conditions, batches, midway, events=events)
+
+
+STEADY = [(-second, float(RATE)) for second in range(11, 0, -1)]
+BURST = [(-1.0, 11.5 * RATE)]
+
+
+@pytest.mark.parametrize(
+    ("counted", "seconds"),
+    [
+        pytest.param([], (8.5, 10.5), id="nothing yet"),
+        pytest.param(STEADY, (8.5, 11.5), id="a steady rate"),
+        pytest.param(BURST, (18.0, 22.0), id="a window's worth at once: the window is waited for"),
+    ],
+)
+def test_what_a_quota_has_counted_is_counted_on(
+    counted: list[tuple[float, float]], seconds: tuple[float, float]
+) -> None:
+    """100 MB are left; a leader that has sent as much of late has no credit of a beginning."""
+    sides = {TAKES: counted, BrokerSide(1, Side.LEADER): counted or STEADY}
+    (end,) = game(copies(100), RunningCopies(frozenset({0}), -20.0, sides)).ends
+    assert seconds[0] <= end <= seconds[1]
+
+
+@pytest.mark.parametrize("events", [0, 2500])
+@pytest.mark.parametrize("ago", [0.0, 5.0])
+def test_a_batch_to_come_waits_for_the_window_of_the_one_in_flight(ago: float, events: int) -> None:
+    midway = RunningCopies(frozenset({0}), -ago, {TAKES: STEADY})
+    found = game(copies(300, 10), midway, CopyBatches((0, 1)), events=events)
+    assert found.begun[1] == pytest.approx(WINDOW_SECONDS - ago + BETWEEN_SECONDS)
+    assert found.ends[1] > found.begun[1]
+
+
+def test_what_is_in_flight_has_begun() -> None:
+    found = game(copies(10, 10), RunningCopies(frozenset({0}), -3.0), CopyBatches((0, 1)))
+    assert found.begun[0] == -3.0
+    assert found.begun[1] > 0
+    assert found.ends[0] < found.begun[1] < found.ends[1]
+
 
 RATES = st.one_of(st.sampled_from([0.0, 1e6, 2e6, 3e6]), st.floats(1.0, 1e8))
 
@@ -73,9 +135,7 @@ def test_what_does_not_hang_on_the_rate_is_found_once_for_a_table_of_rates(
 ) -> None:
     held = {"t-0": [1, 2], "t-1": [2, 3], "t-2": [3, 1]}
     state = cluster(held, brokers=range(1, 5), size_bytes=10_000 * MB)
-    plan = Plan()
-    for name, (leader, _) in held.items():
-        plan = plan.with_target(state, tp(name), (leader, 4))
+    plan = plan_of(state, {name: (leader, 4) for name, (leader, _) in held.items()})
     calls = []
     order = move_order.order_moves
     monkeypatch.setattr(move_order, "order_moves", lambda *all: calls.append(1) or order(*all))
@@ -88,7 +148,7 @@ def test_a_rate_that_a_deadline_needs_is_not_played_again_to_be_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     state = cluster({"t-0": [1, 2]}, brokers=range(1, 5), size_bytes=1_000 * MB)
-    plan = Plan().with_target(state, tp("t-0"), (1, 4))
+    plan = plan_of(state, {"t-0": (1, 4)})
     rates = []
     once = uncertainty.spread
     monkeypatch.setattr(

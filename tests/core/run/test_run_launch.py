@@ -1,4 +1,4 @@
-"""A run whose process has died is brought back: the same journal, another process, one end."""
+"""What a run's options learn of the cluster before it starts."""
 
 from __future__ import annotations
 
@@ -12,23 +12,58 @@ from typing import Any
 
 import pytest
 from cli_help import SLOW, Here
-from run_help import Faulty, Start, cluster, plan_of, throttles
+from clusters import MB, load_of, tp
+from clusters import cluster as state_of
+from run_help import Faulty, Start, cluster, throttles
 from waiting import eventually
 
 from core import paths
 from core.cli.common import prompts as confirming
 from core.cluster.connect import Address, Connection
+from core.cluster.metadata import Broker
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
-from core.run import audit, recovery, service
+from core.plan.copies import Side
+from core.plan.plan import Plan
+from core.run import audit, service
+from core.run import launch as recovery
 from core.run import run_process as spawning
 from core.run.journal.journal import Journal, JournalError
+from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
-from core.run.options import address_of
-from core.run.recovery import recover
+from core.run.launch import recover, with_batches
+from core.run.options import RunOptions, address_of
 from core.run.reporting.runs import read_journal
 from core.run.run_process import BusyError, take_lock
 from core.run.steps import Poll
+
+
+def case():
+    state = state_of({f"t-{i}": [1] for i in range(30)}, brokers=(1, 2), size_bytes=20 * MB)
+    plan = Plan()
+    for i in range(30):
+        plan = plan.with_target(state, tp(f"t-{i}"), (2,))
+    return state, load_of(state, MB), plan
+
+
+def test_a_run_has_batches_of_all_its_moves() -> None:
+    state, load, plan = case()
+    options = with_batches(RunOptions(5 * MB, batch_size=8), state, load, plan)
+    assert sorted(i for batch in options.batches for i in batch) == list(range(30))
+    assert max(map(len, options.batches)) <= 8
+    assert options.auto is None
+    assert options.produced == dict.fromkeys(range(30), MB)
+
+
+def test_an_adaptive_run_begins_in_batches_for_its_least_rate_and_knows_what_is_to_spare() -> None:
+    state, load, plan = case()
+    state = state.with_brokers([Broker(1, out_capacity_bytes_per_s=100e6), Broker(2)])
+    auto = RateBounds(2 * MB, 100 * MB)
+    options = with_batches(RunOptions(50 * MB, auto=auto), state, load, plan)
+    assert len(options.batches[0]) == 1
+    assert options.auto is not None
+    assert options.auto.spare_bytes_per_s == {(1, Side.LEADER): 70e6}
+
 
 pytestmark = pytest.mark.long
 
@@ -134,16 +169,15 @@ class Dead:
 
 @pytest.fixture
 def dead(start: Start, monkeypatch: pytest.MonkeyPatch) -> Dead:
-    client = cluster({"t": [(1, 2)]})
-    run = start(client, plan_of(client, {("t", 0): (1, 3)}))
-    run.journal.write(client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
+    run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
+    run.journal.write(run.client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     run.until(lambda step: isinstance(step, Poll))
-    dead = Dead(run, client)
+    dead = Dead(run, run.client)
 
     def connect(address: Address) -> Connection:
         dead.reached.append(address)
-        through: Any = Faulty(client)
-        return Connection(through, client.clock, address)
+        through: Any = Faulty(run.client)
+        return Connection(through, run.client.clock, address)
 
     def spawn(path: Path, lock: int, address: Address, *, moved: bool) -> None:
         dead.spawned.append(address)

@@ -1,4 +1,4 @@
-"""Corrects drift of a run's throttles while moves are in flight: rates and list entries."""
+"""Rules of `next_step` about throttles: what lacks, what drifted, what no move needs. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from dataclasses import replace
 from core.cluster.configs import ConfigSource, ConfigValue, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
-from core.plan.throttle_lists import batch_lists, missing
-from core.run.journal.held_throttles import Key, Pair, PairState
+from core.plan.copies import Side
+from core.plan.plan import Move
+from core.run.journal.held_throttles import Pair, PairState
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
-from core.run.journal.replay import RunState
+from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import (
+    Key,
     ListKey,
     RateIntent,
-    Side,
     as_it_stands,
     is_as_found,
+    missing,
     own_list,
     own_rate,
 )
@@ -31,13 +33,15 @@ from core.run.steps import (
     NoteDrift,
     Observation,
     ReinstatePairs,
+    RemovePairs,
+    RestoreRates,
     SetRates,
     SetThrottles,
     SuspendPairs,
 )
 from core.run.throttles import external_removal as guard
 from core.run.throttles.adaptive_rate import next_rates
-from core.run.throttles.desired import sides
+from core.run.throttles.changes import batch_lists, copying_sides, sides
 
 
 def note_drift(run: RunState, observed: Observation) -> NoteDrift | None:
@@ -55,9 +59,9 @@ def note_drift(run: RunState, observed: Observation) -> NoteDrift | None:
 
 
 def _lost_rates(run: RunState, observed: Observation) -> Iterator[LostRate]:
-    for (broker, side), intent in run.rates.items():
+    for (broker, side), intent in run.throttles.rates.items():
         answer = observed.throttles.get(Resource.broker(broker))
-        if answer is None or isinstance(answer, Fault) or (broker, side) in run.rates_due:
+        if answer is None or isinstance(answer, Fault) or (broker, side) in run.throttles.rates_due:
             continue
         if intent.rate_bytes_per_s is None:
             again = as_it_stands(intent, answer) is not intent
@@ -71,7 +75,7 @@ def _lost_rates(run: RunState, observed: Observation) -> Iterator[LostRate]:
 def is_freed(run: RunState, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a lower rate that was kept limits no longer as it did when it was found."""
     kept = intent.found_bytes_per_s
-    most = run.requested_rate((intent.broker, intent.side))
+    most = run.requested_rate(intent.key)
     if kept is None or kept > most:
         return False
     found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
@@ -82,7 +86,7 @@ def is_freed(run: RunState, intent: RateIntent, answer: Mapping[str, ConfigValue
 def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
     """Return what holds now instead of a rate of ours, or of one that was kept, and whose it is."""
     broker, side = key
-    intent = run.rates[key]
+    intent = run.throttles.rates[key]
     kept, again = intent.rate_bytes_per_s is None, as_it_stands(intent, answer) is not intent
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
     cleared = own_rate(answer, side) is None or is_as_found(intent, answer)
@@ -94,20 +98,17 @@ def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> Los
 def _lost_pairs(run: RunState, observed: Observation) -> Iterator[LostPairs]:
     for key, wanted in required_lists(run).items():
         answer = observed.throttles.get(Resource.topic(key[0]))
-        if answer is None or isinstance(answer, Fault) or key in run.lists_due:
+        if answer is None or isinstance(answer, Fault) or key in run.throttles.lists_due:
             continue
         value = own_list(answer, key[1])
-        gone = tuple(p for p in missing(wanted, value) if (*key, p) not in run.away)
+        gone = tuple(p for p in missing(wanted, value) if (*key, p) not in run.throttles.away)
         if gone:
             yield LostPairs(*key, value, gone)
 
 
 def required_lists(run: RunState) -> dict[ListKey, frozenset[str]]:
     """Return the entries that moves need which are limited, whoever has set these entries."""
-    limited = (m.move for m in moves_under_way(run) if m.limited)
-    lists = batch_lists(limited)
-    found = {(topic, Side.LEADER): pairs for topic, pairs in lists.leader.items()}
-    return found | {(topic, Side.FOLLOWER): pairs for topic, pairs in lists.follower.items()}
+    return batch_lists(m.move for m in moves_under_way(run) if m.limited)
 
 
 def moves_under_way(run: RunState) -> Iterator[RunMove]:
@@ -130,23 +131,29 @@ def set_missing_throttles(
         m = run.moves[index]
         if not (run.limit_late and m.move.receiving and m.request is MoveRequest.CONTINUE):
             continue
-        throttle = run.throttles.get(m.batch)
+        throttle = run.throttles.batches.get(m.batch)
         if throttle is not None and not throttle.set:
             return SetThrottles(m.batch)
         if not m.limited:
             return IntendThrottles(m.batch, tuple(_unlimited(run, m.batch)))
     for index in flying:
         m = run.moves[index]
-        if not m.limited:
-            continue
-        needed = [key for key in sides(m.move) if key[0] in observed.alive]
-        due = tuple(key for key in needed if key in run.rates_due)
-        if due:
-            return SetRates(m.batch, due)
-        brokers = tuple(dict.fromkeys(key[0] for key in needed if key not in run.rates))
-        if brokers:
-            return IntendRates(m.batch, brokers)
+        step = set_missing_rates(run, observed, m.batch, (m.move,)) if m.limited else None
+        if step is not None:
+            return step
     return None
+
+
+def set_missing_rates(
+    run: RunState, observed: Observation, batch: int, moves: Iterable[Move]
+) -> SetRates | IntendRates | None:
+    """Return what sets the rates that moves lack: brokers are back, or a kept rate was freed."""
+    needed = dict.fromkeys(key for move in moves for key in sides(move) if key[0] in observed.alive)
+    due = tuple(key for key in needed if key in run.throttles.rates_due)
+    if due:
+        return SetRates(batch, due)
+    brokers = dict.fromkeys(key[0] for key in needed if key not in run.throttles.rates)
+    return IntendRates(batch, tuple(brokers)) if brokers else None
 
 
 def _unlimited(run: RunState, batch: int) -> Iterator[int]:
@@ -180,7 +187,7 @@ def change_rates(run: RunState, observed: Observation) -> ChangeRates | None:
     rates = tuple(
         (key, rate)
         for key, rate in change.rates.items()
-        if key not in run.rates_due or rate < held[key].rate_bytes_per_s
+        if key not in run.throttles.rates_due or rate < held[key].rate_bytes_per_s
     )
     return ChangeRates(rates, change.why) if rates else None
 
@@ -211,13 +218,14 @@ def adjust_pairs(run: RunState, observed: Observation) -> SuspendPairs | Reinsta
     taking = [
         pair
         for pair in wanted
-        if run.away.get(pair, PairState.TAKING) is PairState.TAKING and not _rests(observed, pair)
+        if run.throttles.away.get(pair, PairState.TAKING) is PairState.TAKING
+        and not _rests(observed, pair)
     ]
     if taking:
         return SuspendPairs(_by_list(taking), wanted[taking[0]])
     back = [
         pair
-        for pair in run.away
+        for pair in run.throttles.away
         if pair not in wanted and _goes_on(run, pair) and not _rests(observed, pair)
     ]
     return ReinstatePairs(_by_list(back)) if back else None
@@ -233,7 +241,7 @@ def _pairs_to_suspend(run: RunState, observed: Observation) -> Iterator[tuple[Pa
         if row is None or listed is None:
             continue
         pair = f"{tp.partition}:{row.leader}"
-        intent = run.lists.get((tp.topic, Side.LEADER))
+        intent = run.throttles.lists.get((tp.topic, Side.LEADER))
         sick = [b for b in _out_of_step(row, listed) if b in observed.alive]
         if sick and intent is not None and pair in intent.pairs:
             why = f"broker {sick[0]} is out of {tp}'s ISR: its leader's limit is off meanwhile"
@@ -263,3 +271,78 @@ def _by_list(pairs: Iterable[Pair]) -> tuple[tuple[str, Side, tuple[str, ...]], 
     for topic, side, pair in pairs:
         found[topic, side].append(pair)
     return tuple((topic, side, tuple(of)) for (topic, side), of in found.items())
+
+
+def release_throttles(run: RunState, observed: Observation) -> RemovePairs | RestoreRates | None:
+    """Throttles stand that no move needs any more."""
+    pairs = tuple(_idle_pairs(run, observed))
+    if pairs:
+        return RemovePairs(pairs)
+    rates = tuple(
+        key
+        for key, holder in _idle_rates(run, observed).items()
+        if not holder
+        and (key[0] in observed.alive or run.throttles.rates[key].rate_bytes_per_s is None)
+        and Resource.broker(key[0]) not in observed.left_alone
+    )
+    return RestoreRates(rates) if rates else None
+
+
+def _idle_pairs(
+    run: RunState, observed: Observation
+) -> Iterator[tuple[str, Side, tuple[str, ...]]]:
+    """Yield the pairs of partitions that are neither in flight nor about to be.
+
+    One that somebody else moves on may need the same pairs: they stay until it is there.
+    """
+    busy = {(tp.topic, str(tp.partition)) for tp in observed.reassignments}
+    busy |= {(m.move.tp.topic, str(m.move.tp.partition)) for m in moves_under_way(run)}
+    for (topic, side), intent in run.throttles.lists.items():
+        idle = tuple(p for p in intent.pairs if (topic, p.split(":")[0]) not in busy)
+        if idle and Resource.topic(topic) not in observed.left_alone:
+            yield topic, side, idle
+
+
+def _idle_rates(run: RunState, observed: Observation) -> dict[Key, str]:
+    """Return the rates that no move of ours needs, with what else still holds them ("" nothing).
+
+    Queued moves need theirs: a rate goes as a broker's last involvement ends. Moves of others
+    that began after we set a rate would run unthrottled without it.
+    """
+    busy = {
+        key
+        for m in run.moves
+        if m.phase.in_flight or (m.phase is Phase.QUEUED and not run.stopped)
+        for key in sides(m.move)
+    }
+    ours = {run.moves[i].move.tp for i in run.in_flight}
+    holders: dict[Key, str] = {}
+    for tp, r in observed.reassignments.items():
+        if tp in ours or tp in run.foreign_before:
+            continue
+        for key in copying_sides([b for b in r.replicas if b not in r.adding], r.adding):
+            holders[key] = str(tp)
+    return {key: holders.get(key, "") for key in run.throttles.rates if key not in busy}
+
+
+def still_held(run: RunState, observed: Observation) -> Iterator[tuple[str, str, int | None]]:
+    """Yield why a throttle cannot be given back yet, and the same for a run that leaves it.
+
+    The third is the broker whose return is waited for, if it is that.
+    """
+    for why in (*observed.left_alone.values(), *observed.retention_left.values()):
+        yield why, f"{why}; it is left", None
+    for tp in observed.reassignments:
+        ours = (i.pairs for (topic, _), i in run.throttles.lists.items() if topic == tp.topic)
+        if any(pair.startswith(f"{tp.partition}:") for pairs in ours for pair in pairs):
+            held = f"{tp}, not ours, still uses the throttle list of {tp.topic}"
+            yield held, f"{held}, which is left", None
+    for (broker, _), holder in _idle_rates(run, observed).items():
+        if Resource.broker(broker) in observed.left_alone:
+            continue
+        if holder:
+            held = f"{holder}, not ours, still uses the throttle of broker {broker}"
+            yield held, f"{held}, which is left", None
+        else:
+            down = f"broker {broker} is down: its throttle is"
+            yield f"{down} put back when it returns", f"{down} left", broker

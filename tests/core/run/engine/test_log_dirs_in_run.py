@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from log_dir_help import ONE, OTHER, T0, T1, TWO, across, here, moving, plan, replica_locations
-from run_help import MB, Faulty, Start, ask, cluster, set_config, spend
+from run_help import MB, Faulty, Run, Start, ask, cluster, set_config, spend, throttles
 
-from core.cluster.configs import LOG_DIRS_RATE, ConfigValue, Resource
+from core.cluster.configs import LOG_DIRS_RATE, ConfigChange, ConfigOp, ConfigValue, Resource
 from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
+from core.plan.copies import Side
 from core.plan.plan import ANY, Move
-from core.run.engine.log_dir_mover import NOT_YET
 from core.run.engine.move_outcome import CHANGED_ELSEWHERE
+from core.run.engine.mover import NOT_YET
 from core.run.external.leftovers import fetch_leftovers
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
-from core.run.journal.throttle_values import Side
 from core.run.reporting.report import report
 from core.run.reporting.views import MoveStatus
 from core.run.retry_rollback import FollowUp, plan_followup
@@ -32,16 +33,15 @@ def rates(client: SimulatedCluster) -> dict[Resource, dict[str, ConfigValue] | F
 
 def test_a_replica_is_copied_to_another_log_dir_of_its_broker(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
-    before, dirs = rates(client), replica_locations(client, T0)
+    dirs = replica_locations(client, T0)
     run = start(client, plan(client, across(client, T0, [1])))
     run.until(moving)
     assert own_rate(client, 1) == str(5 * MB)
     assert own_rate(client, 2) is None
     began = client.elapsed_seconds
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert replica_locations(client, T0) == {1: (OTHER[dirs[1][0]],), 2: dirs[2]}
     assert client.elapsed_seconds - began == pytest.approx(4, abs=2)  # 20 MB at 5 MB/s
-    assert rates(client) == before
     assert not any(record.kind is Kind.REORDERED for record in run.journal.records())
 
 
@@ -60,7 +60,7 @@ def test_a_new_replica_is_made_in_the_log_dir_asked_for_and_copied_once(start: S
         run = start(client, plan(client, named))
         assert run.to_the_end() is Outcome.DONE
         assert replica_locations(client, T0)[3] == (path,)
-        kinds = {record.kind for record in run.journal.records()}
+        kinds = run.kinds
         assert Kind.DIRS_MOVING not in kinds
         assert start(client, plan(client, back)).to_the_end() is Outcome.DONE
         assert replica_locations(client, T0)[2] == (back.log_dirs or ())[1:]
@@ -131,7 +131,7 @@ def test_what_a_broker_refuses_fails_by_itself(start: Start) -> None:
     dirs = replica_locations(client, T0)
     run = start(client, both, through=faulty)
     assert run.to_the_end() is Outcome.INCOMPLETE
-    first, second = run.runner.state.moves
+    first, second = run.state.moves
     assert (first.phase, second.phase) == (Phase.FAILED, Phase.DONE)
     assert "KAFKA_STORAGE_ERROR" in first.why
     assert replica_locations(client, T0) == {1: dirs[1], 2: (OTHER[dirs[2][0]],)}
@@ -142,15 +142,14 @@ def test_a_cancel_throws_copies_away_and_moves_back_what_had_moved(start: Start)
     """The one replica has been copied while the other, on a slower broker, has not."""
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(2), LOG_DIRS_RATE, str(MB))
-    before, dirs = rates(client), replica_locations(client, T0)
+    dirs = replica_locations(client, T0)
     run = start(client, plan(client, across(client, T0, [1, 2])))
     run.until(moving)
     run.until(lambda _: replica_locations(client, T0)[1] == (OTHER[dirs[1][0]],))
     assert len(replica_locations(client, T0)[2]) == 2
     run.cancel()
-    assert run.to_the_end() is Outcome.CANCELLED
+    run.restores(Outcome.CANCELLED)
     assert replica_locations(client, T0) == dirs
-    assert rates(client) == before
 
 
 @pytest.mark.parametrize("after", range(1, 16, 2))
@@ -158,35 +157,33 @@ def test_a_cancel_at_any_step_leaves_replicas_where_they_were_or_are_to_be(
     start: Start, after: int
 ) -> None:
     client = cluster({"t": [(1, 2), (2, 1)]}, size_bytes=8 * MB)
-    before = rates(client)
     moves = (across(client, T0, [1, 2]), across(client, T1, [2]))
     run = start(client, plan(client, *moves), batch_size=1)
     for _ in range(after):
-        if run.runner.state.ended is None:
+        if run.state.ended is None:
             run.runner.advance()
     run.cancel()
     run.to_the_end()
-    for m in run.runner.state.moves:
+    for m in run.state.moves:
         wanted = m.move.target_log_dirs if m.phase is Phase.DONE else m.move.base_log_dirs
         now = replica_locations(client, m.move.tp)
         assert {b: now[b] for b in wanted} == {b: (path,) for b, path in wanted.items()}
-    assert rates(client) == before
+    assert throttles(client) == run.found
 
 
 @pytest.mark.parametrize("after", range(1, 18, 2))
 def test_a_run_that_dies_at_any_step_goes_on(start: Start, after: int) -> None:
     client = cluster({"t": [(1, 2), (2, 1)]}, size_bytes=8 * MB)
-    before, dirs = rates(client), replica_locations(client, T0)
+    dirs = replica_locations(client, T0)
     arrives = Move(T1, (2, 1), (2, 3), None, (ANY, TWO), (ANY, ANY))
     run = start(client, plan(client, across(client, T0, [1]), arrives))
     for _ in range(after):
-        if run.runner.state.ended is None:
+        if run.state.ended is None:
             run.runner.advance()
     run.again()
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert replica_locations(client, T0)[1] == (OTHER[dirs[1][0]],)
     assert replica_locations(client, T1)[3] == (TWO,)
-    assert rates(client) == before
 
 
 def test_a_broker_that_dies_is_waited_for(start: Start) -> None:
@@ -225,28 +222,25 @@ def test_no_copy_outlives_a_move_that_somebody_changes(
     start: Start, target: tuple[int, ...]
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
-    before, path = rates(client), here(client, T0, 1)
+    path = here(client, T0, 1)
     run = start(client, plan(client, across(client, T0, [1])))
     run.until(moving)
     spend(run, 5)
     assert replica_locations(client, T0)[1] == (path, OTHER[path])
     client.alter_reassignments({T0: target})
-    assert run.to_the_end(60) is Outcome.FAILED
-    assert run.runner.state.moves[0].why == CHANGED_ELSEWHERE
+    run.restores(Outcome.FAILED, 60)
+    assert run.state.moves[0].why == CHANGED_ELSEWHERE
     assert replica_locations(client, T0)[1] == (path,)
-    assert rates(client) == before
 
 
 def test_a_rate_of_somebody_elses_is_kept_or_put_back(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(1), LOG_DIRS_RATE, str(2 * MB))
     set_config(client, Resource.broker(2), LOG_DIRS_RATE, str(50 * MB))
-    before = rates(client)
     run = start(client, plan(client, across(client, T0, [1, 2])))
     run.until(moving)
     assert (own_rate(client, 1), own_rate(client, 2)) == (str(2 * MB), str(5 * MB))
-    assert run.to_the_end() is Outcome.DONE
-    assert rates(client) == before
+    run.restores(Outcome.DONE)
 
 
 def test_a_pause_with_the_floor_holds_copies_between_log_dirs(start: Start) -> None:
@@ -270,7 +264,7 @@ def test_progress_is_told_in_bytes(start: Start) -> None:
     assert m.state is MoveStatus.MOVING
     assert view.total_bytes == 40 * MB
     assert 0 < m.moved_bytes < 40 * MB
-    assert dict(m.dir_moves) == dict(run.runner.state.moves[0].move.dir_moves)
+    assert dict(m.dir_moves) == dict(run.state.moves[0].move.dir_moves)
     sides = {(b.broker, b.side) for b in view.brokers}
     assert sides == {(1, "log dirs"), (2, "log dirs")}
     run.to_the_end()
@@ -285,7 +279,7 @@ def test_a_rollback_in_mid_run_and_one_afterwards_lead_to_the_log_dirs_from_befo
     run = start(
         client, plan(client, across(client, T0, [1]), across(client, T1, [2])), batch_size=1
     )
-    run.until(lambda _: run.runner.state.moves[0].phase is Phase.DONE)
+    run.until(lambda _: run.state.moves[0].phase is Phase.DONE)
     ask(run, "rollback")
     assert run.to_the_end() is Outcome.CANCELLED
     assert {tp: replica_locations(client, tp) for tp in (T0, T1)} == dirs
@@ -305,7 +299,7 @@ def test_a_log_dir_that_the_broker_does_not_have_is_refused_before_anything_is_w
     wrong = Move(T0, (1, 2), (1, 2), None, ("/nowhere", ANY), (ONE, ANY))
     run = start(client, plan(client, wrong))
     assert run.to_the_end() is Outcome.FAILED
-    assert "no-log-dir" in run.runner.state.ended_why
+    assert "no-log-dir" in run.state.ended_why
 
 
 def test_what_a_dead_run_left_under_way_is_told(start: Start) -> None:
@@ -318,36 +312,195 @@ def test_what_a_dead_run_left_under_way_is_told(start: Start) -> None:
     (rate,) = left.rates
     assert (rate.broker, rate.side, rate.rate_bytes_per_s) == (1, Side.LOG_DIRS, 5 * MB)
     assert left.moves == (T0,)
-    assert f"1:{run.runner.state.moves[0].move.dir_moves[1]},2" in report(run.look(living=False))
+    assert f"1:{run.state.moves[0].move.dir_moves[1]},2" in report(run.look(living=False))
     client.alter_log_dirs({(T0, 1): here(client, T0, 1)})
     assert fetch_leftovers(client, view.leftovers).moves == ()
 
 
 def test_an_adaptive_run_adapts_the_rate_between_log_dirs_too(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
-    before = rates(client)
     bounds = RateBounds(2 * MB, 20 * MB)
     run = start(client, plan(client, across(client, T0, [1])), auto=bounds)
     run.until(moving)
     assert own_rate(client, 1) == str(2 * MB)  # nothing tells how it fares: it keeps to the least
-    assert run.to_the_end() is Outcome.DONE
-    assert rates(client) == before
+    run.restores(Outcome.DONE)
 
 
 def test_a_run_without_a_limit_gets_one_in_the_middle(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=900 * MB)
-    before = rates(client)
-    run = start(client, plan(client, across(client, T0, [1])), rate=-1)
-    run.until(moving)
-    ask(run, "throttle", rate_bytes_per_s=300 * MB)
-    run.until(lambda _: own_rate(client, 1) == str(300 * MB))
-    assert run.to_the_end() is Outcome.DONE
-    assert rates(client) == before
-
-
-def test_an_unlimited_run_sets_no_rate(start: Start) -> None:
-    client = cluster({"t": [(1, 2)]})
     run = start(client, plan(client, across(client, T0, [1])), rate=-1)
     run.until(moving)
     assert own_rate(client, 1) is None
-    assert run.to_the_end() is Outcome.DONE
+    ask(run, "throttle", rate_bytes_per_s=300 * MB)
+    run.until(lambda _: own_rate(client, 1) == str(300 * MB))
+    run.restores(Outcome.DONE)
+
+
+SLOW = ConfigChange(Resource.broker(2), LOG_DIRS_RATE, ConfigOp.SET, str(MB))
+SECONDS = 60.0
+"""How long a run may go on after all that it wants has been answered for good."""
+
+
+@pytest.fixture
+def client() -> SimulatedCluster:
+    return cluster({"t": [(1, 2), (2, 1)]}, size_bytes=400 * MB, in_bytes_per_s=1000.0)
+
+
+def copying(start: Start, client: SimulatedCluster, *moves: Move, rate: int = MB) -> Run:
+    """Return a run that copies t-0 to the other log dir of broker 1, half a minute in."""
+    run = start(client, plan(client, *(moves or (across(client, T0, [1]),))), rate=rate)
+    run.until(moving)
+    spend(run, 30)
+    return run
+
+
+Fails = Callable[[SimulatedCluster], None]
+
+
+def source(client: SimulatedCluster) -> None:
+    client.fill_disk(1, here(client, T0, 1))
+
+
+def destination(client: SimulatedCluster) -> None:
+    client.fill_disk(1, OTHER[here(client, T0, 1)])
+
+
+def taken_out(client: SimulatedCluster) -> None:
+    """The disk fails, is taken out of `log.dirs`, and the broker comes back without it."""
+    path = here(client, T0, 1)
+    client.fill_disk(1, path)
+    client.advance(10)
+    client.stop_broker(1)
+    client.remove_disk(1, path)
+    client.start_broker(1)
+
+
+@pytest.mark.parametrize("fails", [source, destination, taken_out])
+@pytest.mark.parametrize("late", [False, True], ids=["before it is asked", "after"])
+@pytest.mark.parametrize("kind", ["cancel", "retarget", "rollback", "pause", "nothing"])
+def test_a_run_whose_log_dir_fails_ends_whatever_is_asked_of_it(
+    start: Start, client: SimulatedCluster, fails: Fails, late: bool, kind: str
+) -> None:
+    before = throttles(client)
+    run = copying(start, client)
+    asked = {"move": 0, "after": [3, 2], "allow": ["out-of-sync"]} if kind == "retarget" else {}
+    for step in (ask, fails) if late else (fails, ask):
+        if step is fails:
+            fails(client)
+        elif kind != "nothing":
+            ask(run, kind, **asked)
+    run.to_the_end(SECONDS + (450 if kind == "retarget" else 0))
+    first = run.state.moves[0]
+    assert first.phase.ended
+    if kind == "retarget" and first.replaced:
+        assert run.replicas()["t-0"] == (3, 2)
+    assert throttles(client) == before
+    assert (
+        not any(len(dirs) > 1 for b, dirs in replica_locations(client, T0).items())
+        or fails is taken_out
+    )
+    dir_records = [
+        r for r in run.journal.records() if r.kind in (Kind.DIRS_MOVING, Kind.DIRS_MOVED)
+    ]
+    assert len(dir_records) <= 6
+
+
+def test_a_cancel_after_its_disk_failed_says_what_became_of_it(
+    start: Start, client: SimulatedCluster
+) -> None:
+    run = copying(start, client)
+    source(client)
+    run.cancel()
+    assert run.to_the_end(SECONDS) is Outcome.CANCELLED
+    (m,) = run.state.moves
+    assert (m.phase, m.why) == (Phase.CANCELLED, "cancelled; its log dir on broker 1 is offline")
+    assert m.why in run.view().why
+
+
+def test_a_run_that_nobody_asks_hears_that_the_disk_is_gone_and_fails(
+    start: Start, client: SimulatedCluster
+) -> None:
+    run = copying(start, client)
+    source(client)
+    assert run.to_the_end(SECONDS) is Outcome.FAILED
+    assert "KAFKA_STORAGE_ERROR" in run.state.moves[0].why
+
+
+@pytest.mark.parametrize("kind", ["cancel", "nothing"])
+def test_a_plan_made_after_the_disk_had_failed_ends_too(
+    start: Start, client: SimulatedCluster, kind: str
+) -> None:
+    path = here(client, T0, 1)
+    source(client)
+    client.advance(10)
+    blind = Move(T0, (1, 2), (1, 2), None, (OTHER[path], ANY), (ANY, ANY))
+    run = start(client, plan(client, blind), allow=("out-of-sync", "log-dir-unknown"))
+    for _ in range(6):
+        run.runner.advance()
+    if kind == "cancel":
+        run.cancel()
+    expected = Outcome.CANCELLED if kind == "cancel" else Outcome.FAILED
+    assert run.to_the_end(SECONDS) is expected
+    assert throttles(client) == run.found
+
+
+def test_what_had_arrived_stays_where_its_way_back_is_gone(
+    start: Start, client: SimulatedCluster
+) -> None:
+    """The one replica has changed its log dir, the other not yet, when the old disk is lost."""
+    both = across(client, T0, [1, 2])
+    client.alter_configs([SLOW])
+    run = start(client, plan(client, both), rate=20 * MB)
+    was = here(client, T0, 1)
+    run.until(lambda _: here(client, T0, 1) == OTHER[was], 120)
+    client.stop_broker(1)
+    client.remove_disk(1, was)
+    client.start_broker(1)
+    run.cancel()
+    assert run.to_the_end(SECONDS) is Outcome.CANCELLED
+    assert {b: dirs[0] for b, dirs in replica_locations(client, T0).items()} == {
+        1: OTHER[was],
+        2: both.base_log_dirs[2],
+    }
+    assert "stays in" in run.state.moves[0].why
+
+
+def test_a_further_cancel_leaves_what_waits_for_a_broker_that_never_returns(
+    start: Start, client: SimulatedCluster
+) -> None:
+    run = copying(start, client)
+    client.stop_broker(1)
+    run.cancel()
+    run.until(lambda step: isinstance(step, Poll) and "broker 1 is down" in step.waiting)
+    spend(run, 60)
+    assert run.state.ended is None
+    run.cancel()
+    assert run.to_the_end(SECONDS) is Outcome.INCOMPLETE
+    assert run.view().leftovers is not None
+
+
+def test_a_journal_that_has_looped_is_ended_by_a_process_of_now(
+    start: Start, client: SimulatedCluster
+) -> None:
+    """Refusals of the way back that earlier processes wrote down over and over."""
+    run = copying(start, client)
+    path = here(client, T0, 1)
+    taken_out(client)
+    run.cancel()
+    run.runner.advance()
+    for _ in range(50):
+        now = client.now
+        run.journal.write(now, Kind.DIRS_MOVING, {"replicas": [[0, 1, path]]})
+        why = "refused: its replica on broker 1 is not moved (LOG_DIR_NOT_FOUND)"
+        run.journal.write(now, Kind.DIRS_MOVED, {"replicas": [], "refused": [[0, 1, why]]})
+    run.again()
+    assert run.to_the_end(SECONDS) in (Outcome.CANCELLED, Outcome.DONE)
+
+
+def test_other_moves_go_on_beside_one_whose_disk_is_gone(
+    start: Start, client: SimulatedCluster
+) -> None:
+    run = copying(start, client, across(client, T0, [1]), across(client, T1, [2]), rate=20 * MB)
+    source(client)
+    run.to_the_end(SECONDS)
+    assert run.state.moves[1].phase is Phase.DONE

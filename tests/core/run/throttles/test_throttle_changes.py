@@ -1,10 +1,11 @@
-"""Throttles as values: what is set, read back and put back, case by case."""
+"""Throttles as values: what is listed, set, read back and put back, case by case."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import pytest
+from clusters import tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_help import move
@@ -22,16 +23,97 @@ from core.cluster.configs import (
 )
 from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.configs import SimulatedConfigs
-from core.plan.throttle_lists import entries
-from core.run.journal.throttle_values import ListIntent, RateIntent, Side, list_now, own_list
-from core.run.throttles.desired import (
+from core.plan.copies import Side
+from core.plan.plan import Move
+from core.run.journal.throttle_values import (
+    ListIntent,
+    RateIntent,
+    entries,
+    joined,
+    list_now,
+    missing,
+    own_list,
+)
+from core.run.throttles.changes import (
+    batch_lists,
+    delete_changes,
     intend_lists,
     intend_rates,
     list_changes,
     not_in_force,
     rate_changes,
+    restore_changes,
+    subtract_changes,
 )
-from core.run.throttles.restore_changes import delete_changes, restore_changes, subtract_changes
+
+
+def planned(name, before, after) -> Move:
+    return Move(tp(name), tuple(before), tuple(after))
+
+
+def listed(text: str) -> frozenset[str]:
+    return frozenset(text.split(","))
+
+
+KAFKA = (
+    [
+        planned("foo-0", (1, 2, 3), (1, 2, 5)),
+        planned("foo-1", (4, 5, 6), (6, 7, 8)),
+        planned("foo-2", (1, 2), (3, 4)),
+        planned("foo-3", (1, 2), (5, 6)),
+        planned("foo-4", (1, 2), (3,)),
+        planned("foo-5", (1, 2), (3, 4, 5, 6)),
+        planned("bar-0", (2, 3, 4), (1, 2, 3)),
+    ],
+    {
+        "foo": listed("0:1,0:2,0:3,1:4,1:5,1:6,2:1,2:2,3:1,3:2,4:1,4:2,5:1,5:2"),
+        "bar": listed("0:2,0:3,0:4"),
+    },
+    {
+        "foo": listed("0:5,1:7,1:8,2:3,2:4,3:5,3:6,4:3,5:3,5:4,5:5,5:6"),
+        "bar": listed("0:1"),
+    },
+)
+"""Of Kafka's tool, each partition in flight as one move from the replicas that it had before."""
+TOPICCTL = (
+    [planned("t-3", (1, 2, 3), (1, 7, 3)), planned("t-5", (1, 5, 6), (8, 10, 9))],
+    {"t": listed("3:1,3:2,3:3,5:1,5:5,5:6")},
+    {"t": listed("3:7,5:8,5:9,5:10")},
+)
+
+
+@pytest.mark.parametrize(("moves", "leader", "follower"), [KAFKA, TOPICCTL])
+def test_followers_are_listed_as_others_do_and_leaders_with_those_too(moves, leader, follower):
+    both = {(topic, Side.LEADER): leader[topic] | follower[topic] for topic in leader}
+    arriving = {(topic, Side.FOLLOWER): pairs for topic, pairs in follower.items()}
+    assert batch_lists(moves) == both | arriving
+
+
+@pytest.mark.parametrize("after", [(1, 2, 0), (2, 0, 1), (0, 1)])
+def test_what_copies_nothing_lists_nothing(after):
+    assert batch_lists([planned("t-0", (0, 1, 2), after)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("existing", "to_append"),
+    [
+        (None, ("0:0", "0:1", "0:2")),
+        ("", ("0:0", "0:1", "0:2")),
+        ("1:0,1:1", ("0:0", "0:1", "0:2")),
+        ("0:1, 1:1", ("0:0", "0:2")),
+        ("0:0,0:1,0:2", ()),
+        ("*", ()),
+    ],
+)
+def test_only_what_is_missing_is_appended_and_a_star_is_left_alone(existing, to_append):
+    wanted = batch_lists([planned("t-0", (0, 1), (0, 2))])["t", Side.LEADER]
+    assert missing(wanted, existing) == to_append
+
+
+def test_entries_are_written_by_partition_and_broker():
+    assert joined({"10:1", "2:10", "2:9"}) == "2:9,2:10,10:1"
+    assert entries(joined({"10:1", "2:10"})) == {"10:1", "2:10"}
+
 
 T, B = Resource.topic("t"), Resource.broker(2)
 GONE = Fault("UNKNOWN_TOPIC_OR_PARTITION")

@@ -1,12 +1,53 @@
-"""What a run does where the login manager ends processes at logout."""
+"""One run at a time: whoever comes second is told which run is in progress."""
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from core.run.logout_survival import look
+from core.run import run_process as lock
+from core.run.run_process import BusyError, logout_policy, take_lock
+
+
+class Named:
+    """A run as `list_runs` gives it, as far as the lock looks at it."""
+
+    class state:
+        ended = False
+
+    run = "1121-131735"
+
+
+def test_a_run_that_is_just_being_started_is_waited_for_and_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[int] = []
+
+    def listed(cluster_id: str) -> tuple[Named, ...]:
+        looks.append(1)
+        return (Named(),) if len(looks) > 2 else ()
+
+    monkeypatch.setattr(lock, "list_runs", listed)
+    held = take_lock("c")
+    try:
+        with pytest.raises(BusyError, match="^Run 1121-131735 is in progress"):
+            take_lock("c", patience_seconds=60)
+        assert len(looks) == 3
+    finally:
+        os.close(held)
+
+
+def test_one_that_gives_up_before_it_has_a_name_leaves_the_lock_to_the_next() -> None:
+    held = take_lock("c")
+    with pytest.raises(BusyError, match="^A run is in progress"):
+        take_lock("c")
+    gone = threading.Timer(0.2, os.close, (held,))
+    gone.start()
+    os.close(take_lock("c", patience_seconds=60))
+    gone.join()
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +81,11 @@ def configure(root: Path, name: str, text: str) -> None:
 def test_the_last_word_of_logind_counts(tmp_path: Path, files: dict[str, str], kills: bool) -> None:
     for name, text in files.items():
         configure(tmp_path, name, text)
-    assert look(tmp_path).kills is kills
+    assert logout_policy(tmp_path).kills is kills
 
 
 def test_where_nothing_is_killed_a_run_starts_as_it_is(tmp_path: Path) -> None:
-    found = look(tmp_path)
+    found = logout_policy(tmp_path)
     assert not found.ends_runs
     assert found.warning("this run") == ""
     assert found.prefix() == ()
@@ -52,7 +93,7 @@ def test_where_nothing_is_killed_a_run_starts_as_it_is(tmp_path: Path) -> None:
 
 def test_without_lingering_a_run_would_end_and_the_remedy_is_said(tmp_path: Path) -> None:
     configure(tmp_path, "logind.conf", "KillUserProcesses=yes")
-    found = look(tmp_path)
+    found = logout_policy(tmp_path)
     assert found.ends_runs
     assert found.remedy == "loginctl enable-linger sre"
     assert found.warning("this run").endswith("this run too: first loginctl enable-linger sre")
@@ -69,8 +110,8 @@ def test_with_lingering_a_run_starts_under_the_users_own_manager(
     runner = tmp_path / "systemd-run"
     runner.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = look(tmp_path)
+    found = logout_policy(tmp_path)
     assert not found.ends_runs
     assert found.prefix()[:3] == (str(runner), "--user", "--scope")
     runner.unlink()
-    assert look(tmp_path).ends_runs
+    assert logout_policy(tmp_path).ends_runs

@@ -1,43 +1,151 @@
-"""A run that is slowed down, or held, below a lower rate of somebody else's that it had kept."""
+"""Throttles that others set: they end as they were found, whatever the run does meanwhile."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from run_help import (
     MB,
-    Faulty,
+    TARGETS,
+    TWO,
     Run,
     Start,
     ask,
     cluster,
     delete,
     own,
-    plan_of,
     set_config,
     spend,
     submitted,
     throttles,
 )
 
-from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource, ResourceKind
+from core.cluster.configs import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    Resource,
+    ResourceKind,
+)
+from core.cluster.metadata import TopicPartition
+from core.cluster.simulation.cluster import SimulatedCluster
 from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
 from core.run.reporting.report import report
-from core.run.steps import ChangeRates, Poll, Step
+from core.run.steps import ChangeRates, NoteEnded, Poll, Preflight, Step, Submit
+
+
+def _set(resource: Resource, name: str, value: str) -> Callable[[SimulatedCluster], None]:
+    return lambda client: set_config(client, resource, name, value)
+
+
+T, B4 = Resource.topic("t"), Resource.broker(4)
+
+
+EVERY_BROKER = Resource(ResourceKind.BROKER, "")
+
+
+FOUND: dict[str, list[Callable[[SimulatedCluster], None]]] = {
+    "nothing": [],
+    "foreign entries": [_set(T, LEADER_LIST, "7:1,8:2"), _set(T, FOLLOWER_LIST, "7:3")],
+    "some of our own entries": [_set(T, LEADER_LIST, "0:1,0:4"), _set(T, FOLLOWER_LIST, "0:4")],
+    "all replicas": [_set(T, LEADER_LIST, "*"), _set(T, FOLLOWER_LIST, "*")],
+    "all replicas on one side": [_set(T, FOLLOWER_LIST, "*")],
+    "a list set to nothing": [_set(T, LEADER_LIST, "")],
+    "a lower rate": [_set(B4, FOLLOWER_RATE, "3000000")],
+    "the same rate": [_set(B4, FOLLOWER_RATE, "5000000")],
+    "a higher rate": [_set(B4, FOLLOWER_RATE, "70000000"), _set(B4, LEADER_RATE, "60000000")],
+    "a rate for every broker": [_set(EVERY_BROKER, LEADER_RATE, "80000000")],
+    "a lower rate for every broker": [_set(EVERY_BROKER, FOLLOWER_RATE, "4000000")],
+}
+
+
+@pytest.mark.parametrize("found", FOUND)
+@pytest.mark.parametrize("cancelled", [False, True], ids=["done", "cancelled"])
+def test_throttles_of_others_end_as_they_were_found(
+    start: Start, found: str, cancelled: bool
+) -> None:
+    client = cluster(TWO, static_configs={2: {LEADER_RATE: "90000000"}})
+    for setting in FOUND[found]:
+        setting(client)
+    run = start(client, TARGETS)
+    if cancelled:
+        run.until(lambda step: isinstance(step, Submit))
+        run.cancel()
+    assert run.to_the_end() is (Outcome.CANCELLED if cancelled else Outcome.DONE)
+    assert throttles(client) == run.found
+
+
+def test_a_lower_rate_of_others_is_kept_and_said(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    set_config(client, Resource.broker(3), FOLLOWER_RATE, "2000000")
+    run = start(client, {("t", 0): (1, 3)})
+    run.until(lambda step: isinstance(step, Poll) and client.elapsed_seconds > 2)
+    receiving = next(b for b in run.view().brokers if b.side == "receives")
+    assert (receiving.limit_bytes_per_s, receiving.why) == (
+        2 * MB,
+        "foreign quota 2.0 MB/s, kept",
+    )
+    assert any("b3 follower 2.0 MB/s (kept)" in event.text for event in run.view().events)
+
+
+def test_a_lower_rate_is_overridden_when_asked_and_put_back(start: Start) -> None:
+    client = cluster({"t": [(1, 2)]})
+    set_config(client, Resource.broker(3), FOLLOWER_RATE, "2000000")
+    run = start(client, {("t", 0): (1, 3)}, override_rates=True)
+    run.until(lambda step: isinstance(step, Poll))
+    assert throttles(client)[Resource.broker(3)][FOLLOWER_RATE].value == "5000000"
+    run.restores(Outcome.DONE)
+
+
+def test_as_one_move_ends_only_the_brokers_that_it_alone_needed_are_cleared(start: Start) -> None:
+    """Cruise Control's case: two moves share brokers 1 and 3, one ends: only 2's is cleared."""
+    sizes = {TopicPartition("t", 0): 100 * MB, TopicPartition("t", 1): 1 * MB}
+    run = start(
+        cluster({"t": [(1,), (1, 2)]}, size_bytes=sizes), {("t", 0): (3,), ("t", 1): (1, 3)}
+    )
+    run.until(lambda step: isinstance(step, NoteEnded))
+    run.until(lambda step: isinstance(step, Poll))
+    rates = throttles(run.client)
+    assert {b for b in (1, 2, 3) if LEADER_RATE in rates[Resource.broker(b)]} == {1, 3}
+    lists = rates[Resource.topic("t")]
+    assert set((lists[LEADER_LIST].value or "").split(",")) == {"0:1", "0:3"}
+
+
+@pytest.mark.parametrize("found", ["nothing", "foreign entries", "a higher rate"])
+def test_throttles_that_brokers_do_not_show_yet_are_undone_all_the_same(
+    start: Start, found: str
+) -> None:
+    """Brokers that lag behind the controller show what was there before until all is over."""
+    client = cluster(TWO)
+    for setting in FOUND[found]:
+        setting(client)
+    before = throttles(client)
+    everything = client.describe_configs(list(before))
+
+    def late(real: Callable[..., Any], resources: Any, names: Any) -> Any:
+        answers = {r: everything[r] for r in resources}
+        return {r: {n: v for n, v in a.items() if n in names} for r, a in answers.items()}
+
+    run = start(client, TARGETS)
+    run.until(lambda step: isinstance(step, Preflight))
+    run.faulty.replaced["describe_configs"] = late
+    assert run.to_the_end() is Outcome.FAILED
+    assert throttles(client) == before
+
 
 B1, B2, B3 = (Resource.broker(broker) for broker in (1, 2, 3))
-EVERY_BROKER = Resource(ResourceKind.BROKER, "")
 THEIRS = 4 * MB
 
 
-def a_run(start: Start, on: Resource = B3, through: Any = None, **more: Any) -> Run:
+def a_run(start: Start, on: Resource = B3, **more: Any) -> Run:
     """Return a run at 20 MB/s in mid-run; somebody else's 4 MB/s limits what broker 3 receives."""
     client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB, **more)
     set_config(client, on, FOLLOWER_RATE, str(THEIRS))
-    plan = plan_of(client, {("t", 0): (3, 2)})
-    run = start(client, plan, rate=20 * MB, through=through and through(client))
+    run = start(client, {("t", 0): (3, 2)}, rate=20 * MB)
     run.until(submitted)
     return run
 
@@ -106,7 +214,7 @@ def test_a_rate_above_the_kept_one_changes_nothing_there(start: Start) -> None:
     run.until(changes_rates)
     spend(run, 10)
     assert own(run.client, B1, LEADER_RATE) == str(10 * MB)
-    changed = [r.payload["rates"] for r in run.journal.records() if r.kind is Kind.RATES_CHANGING]
+    changed = [p["rates"] for p in run.payloads(Kind.RATES_CHANGING)]
     assert not any((rate["broker"], rate["side"]) == (3, "follower") for c in changed for rate in c)
 
 
@@ -134,8 +242,7 @@ def test_a_kept_rate_that_was_changed_meanwhile_is_put_back_as_it_was_left(
 def test_a_process_that_dies_while_it_lowers_a_kept_rate_goes_on_and_puts_it_back(
     start: Start, dies: str, on: Resource
 ) -> None:
-    run = a_run(start, on, through=Faulty)
-    faulty: Any = run.through
+    run = a_run(start, on)
     before = throttles(cluster_as_found(on))
 
     def die(real: Any, changes: Any) -> Any:
@@ -143,12 +250,12 @@ def test_a_process_that_dies_while_it_lowers_a_kept_rate_goes_on_and_puts_it_bac
             real(changes)
         raise KeyboardInterrupt
 
-    faulty.replaced["alter_configs"] = die
+    run.faulty.replaced["alter_configs"] = die
     ask(run, "throttle", rate_bytes_per_s=MB)
     with pytest.raises(KeyboardInterrupt):
         spend(run, 10)
     assert run.journal.records()[-1].kind is Kind.RATES_CHANGING
-    faulty.replaced.clear()
+    run.faulty.replaced.clear()
     run.again()
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == str(MB)
@@ -191,8 +298,7 @@ def test_one_that_somebody_set_in_mid_run_is_kept_until_a_slower_one_is_asked_fo
 def test_an_adaptive_run_slows_a_side_below_a_kept_rate(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
     set_config(client, B3, FOLLOWER_RATE, str(THEIRS))
-    plan = plan_of(client, {("t", 0): (3, 2)})
-    run = start(client, plan, rate=20 * MB, auto=None)
+    run = start(client, {("t", 0): (3, 2)}, rate=20 * MB, auto=None)
     run.until(submitted)
     ask(run, "throttle", auto={"least_bytes_per_s": MB, "most_bytes_per_s": 20 * MB})
     run.until(lambda step: isinstance(step, Poll) and own(client, B3, FOLLOWER_RATE) == str(MB))

@@ -148,7 +148,8 @@ def _check(
     """Raise UsageError for what makes no sense, RefusedError for what a check refuses."""
     undoes = undone_by(run, kind, cancelling=held.cancelling, rolling_back=held.rolling_back)
     if undoes:
-        raise UsageError(f"Run {run.run_id} {undoes}.")
+        goes_on = "" if held.cancelling else "It can be paused, given another rate, or cancelled."
+        raise UsageError(f"Run {run.run_id} {undoes}.", next=goes_on)
     match kind:
         case "cancel":
             _cancel(run, p)

@@ -149,9 +149,9 @@ def id_list(ids: Iterable[int]) -> str:
     return ",".join(map(str, ids))
 
 
-def name_list(names: Sequence[object]) -> str:
-    """Return three names at most, the rest counted: `a`, `a, b and c`, `a, b, c and 4 more`."""
-    shown = [str(name) for name in names[:3]]
+def name_list(names: Sequence[object], max_names: int | None = 3) -> str:
+    """Return names, the rest counted: `a`, `a, b and c`, `a, b, c and 4 more`."""
+    shown = [str(name) for name in names[:max_names]]
     if len(names) > len(shown):
         shown.append(f"{len(names) - len(shown)} more")
     return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]

@@ -18,6 +18,7 @@ from core.units import (
     format_rate,
     format_time,
     id_list,
+    name_list,
     parse_duration,
     parse_ids,
     parse_rate,
@@ -210,3 +211,19 @@ def test_things_are_counted(count: int, said: str) -> None:
 def test_a_time_that_no_calendar_of_utc_has_is_not_a_time(text: str) -> None:
     with pytest.raises(UsageError, match="Not a time"):
         parse_time(text)
+
+
+@pytest.mark.parametrize(
+    ("names", "max_names", "text"),
+    [
+        (["a"], 3, "a"),
+        (["a", "b"], 3, "a and b"),
+        (["a", "b", "c"], 3, "a, b and c"),
+        (["a", "b", "c", "d"], 3, "a, b, c and 1 more"),
+        (["a", "b", "c", "d"], None, "a, b, c and d"),
+    ],
+)
+def test_names_are_listed_as_in_a_sentence(
+    names: list[str], max_names: int | None, text: str
+) -> None:
+    assert name_list(names, max_names) == text

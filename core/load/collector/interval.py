@@ -4,9 +4,6 @@ Only the collector knows why a series broke, so deltas and their reasons are mad
 that cannot be trusted is censored (null), never clamped to zero. Of what groups read only the
 commits are seen: a group that goes back or jumps forward is left out, and what one reads whose
 coordinator is away is unknown until it is back, and then counted.
-
-Only the commits are seen. A group that goes back is left out, and so is one that jumps forward;
-what one reads whose coordinator is away is unknown until it is back, and then counted.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def check_log_dir_space(
         paths = sorted({path for _, path, _ in copies})
         has = f"Log dir {paths[0]} of broker {id} has {free} free"
         if len(paths) > 1:
-            has = f"Log dirs {name_list(paths)} of broker {id} have {free} free, on one disk"
+            has = f"Log dirs {name_list(paths, None)} of broker {id} have {free} free, on one disk"
         yield finding(
             "disk",
             f"{has}; the plan brings {format_bytes(incoming)}, growth meanwhile included.",

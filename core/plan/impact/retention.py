@@ -302,8 +302,8 @@ def retention_sentences(found: RetentionSavings) -> list[str]:
         said.append("Which groups have yet to read it is not known: look before you do it.")
     if found.remote:
         said.append(
-            f"Not so: {name_list(found.remote)} kept in remote storage would be deleted there too; "
-            "local.retention.ms shortens only what is copied."
+            f"Not so: {name_list(found.remote, None)} kept in remote storage would be deleted "
+            "there too; local.retention.ms shortens only what is copied."
         )
     if found.remote_unknown:
         said.append(
@@ -311,7 +311,8 @@ def retention_sentences(found: RetentionSavings) -> list[str]:
             "be deleted too, is not known."
         )
     if found.forever:
-        said.append(f"It would shorten {name_list(found.forever)} too, meant to keep everything.")
+        forever = name_list(found.forever, None)
+        said.append(f"It would shorten {forever} too, meant to keep everything.")
     if found.is_advised:
         said.append("A run lowers it, and puts it back:")
     return said

@@ -269,6 +269,14 @@ def test_a_topic_that_keeps_everything_would_be_shortened_too_and_that_is_said()
     assert "u too, meant to keep everything" in " ".join(retention_sentences(advice))
 
 
+@pytest.mark.parametrize("kind", ["forever", "remote"])
+def test_every_topic_is_named_that_would_lose_records_for_good(kind: str) -> None:
+    advice = shrunk()
+    assert advice is not None
+    said = " ".join(retention_sentences(replace(advice, **{kind: tuple("vwxyz")})))
+    assert "v, w, x, y and z" in said
+
+
 @pytest.mark.parametrize(
     ("remote", "words"),
     [

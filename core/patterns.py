@@ -11,10 +11,9 @@ from core.text.terminal import printable
 
 
 def pattern(text: str, label: str) -> re.Pattern[str]:
-    """Return a compiled expression; `said` is the option or word that it was given for.
+    """Return a compiled expression; raises UsageError, which `label` begins, for a wrong one.
 
     Names are not always of one line, a group's for one: a dot is any character.
-    Raises UsageError for one that is wrong.
     """
     try:
         return re.compile(text, re.DOTALL)

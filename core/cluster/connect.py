@@ -52,7 +52,7 @@ def short_name(cluster_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An open client with the clock that its cluster lives by."""
+    """An open client with the clock that its cluster lives by; `with` closes it."""
 
     client: ClusterClient
     clock: Clock
@@ -61,6 +61,12 @@ class Connection:
     """Tells the addresses of brokers that did not answer when they were last asked."""
     last_answer_at: Callable[[], float] = lambda: -math.inf
     """Tells when any broker has last answered anything (monotonic seconds), if that is known."""
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
 
 
 def connect(address: Address) -> Connection:
@@ -162,16 +168,14 @@ def try_password(
     store_password(address, missing, password)
     left = missing_password(address)
     if missing.key == JAAS_CONFIG and left is None:
-        connection = connect(address)
-        try:
-            connection.client.describe_cluster()
-        except LoginRefusedError:
-            forget(missing)
-            raise
-        except (UnreachableError, AccessDeniedError):
-            pass  # this is not about the password; whoever connects next is told
-        finally:
-            connection.client.close()
+        with connect(address) as connection:
+            try:
+                connection.client.describe_cluster()
+            except LoginRefusedError:
+                forget(missing)
+                raise
+            except (UnreachableError, AccessDeniedError):
+                pass  # this is not about the password; whoever connects next is told
     return left
 
 
@@ -203,13 +207,7 @@ def add_address_options(parser: ArgumentParser) -> None:
 
 @contextmanager
 def connected_by(options: Namespace, capacity: Capacity = UNKNOWN_CAPACITY) -> Iterator[Connection]:
-    """Connect to the cluster of these options, and to no other that has come to its address.
-
-    Raises UnreachableError.
-    """
+    """Connect to the cluster of these options; raises UnreachableError for another's address."""
     address = Address(options.bootstrap, options.command_config, capacity, options.timeout)
-    connection = connect(address)
-    try:
+    with connect(address) as connection:
         yield replace(connection, client=for_cluster(connection.client, options.cluster_id))
-    finally:
-        connection.client.close()

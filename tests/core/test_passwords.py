@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from encrypted_key import PASSWORD, properties_with_key
@@ -18,9 +19,11 @@ from servers import nobody
 from waiting import eventually
 
 from core import passwords, paths
+from core.clock import SystemClock
 from core.cluster import connect as connecting
 from core.cluster.connect import (
     Address,
+    Connection,
     address_arguments,
     missing_password,
     store_password,
@@ -175,8 +178,8 @@ def test_a_user_s_password_is_what_the_cluster_takes(
         if answer is not None:
             raise answer
 
-    client = SimpleNamespace(describe_cluster=describe, close=lambda: None)
-    monkeypatch.setattr(connecting, "connect", lambda address: SimpleNamespace(client=client))
+    client: Any = SimpleNamespace(describe_cluster=describe, close=lambda: None)
+    monkeypatch.setattr(connecting, "connect", lambda a: Connection(client, SystemClock(), a))
     address = login("PLAIN", 'username="ann"')
     refused = isinstance(answer, LoginRefusedError)
     with pytest.raises(LoginRefusedError) if refused else nullcontext():

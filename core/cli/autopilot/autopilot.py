@@ -12,14 +12,14 @@ import click
 
 from core import paths
 from core.autopilot.settings import AutopilotSettings, Mode, describe_limits, unmatched_patterns
-from core.cli.autopilot.limits import find_switches, find_switches_to_stop, parse_limits
+from core.cli.autopilot.limits import find_switches, parse_limits
 from core.cli.autopilot.output import entry_line, print_log, print_status, status_document
 from core.cli.common.context import Context
+from core.cli.common.foreground import required_lease
 from core.cli.common.options import Group, json_option, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
 from core.cli.common.prompts import confirm
 from core.clock import SystemClock
-from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import stop_signals
 from core.errors import DocumentError, ExitCode, RefusedError, TrimtabError, UsageError
 from core.load import load_paths as layout
@@ -160,6 +160,7 @@ def _off(
     context: Context, limits: dict[str, str | None], *, cancelling: bool, as_json: bool
 ) -> int:
     """Turn off what the command line names, else every autopilot of this machine."""
+    from core.autopilot import switch as switches
     from core.autopilot.daemon import cancel_runs, runs_in_progress, switch_off
 
     if any(value is not None for value in limits.values()):
@@ -167,7 +168,8 @@ def _off(
             "--mode off takes no limits.",
             next="Only --cancel goes with it; it also cancels the run.",
         )
-    found = find_switches_to_stop(context)
+    # What the environment names for other commands must not leave an autopilot on.
+    found = find_switches(context) if context.target.named else list(switches.read_all())
     if not found:
         say("There is no autopilot here to turn off.")
     off: list[Switch] = []
@@ -236,9 +238,7 @@ def _on(
     from core.autopilot.daemon import read_status, start_autopilot, switch_on
     from core.autopilot.switch import Switch
 
-    parse_limits(
-        AutopilotSettings(), limits
-    )  # what is wrong with them is said before the cluster is asked
+    parse_limits(AutopilotSettings(), limits)  # wrong ones are refused before a look at the cluster
     address = context.require_address()
     if mode is Mode.ACT:
         context.require_writable()
@@ -299,15 +299,14 @@ def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     say_warnings()
     root = paths.load_root()
     layout.mark(root)
+    busy = RefusedError(
+        f"Another process has just started the autopilot of {switch.name}.",
+        next="Look at it: trimtab autopilot status.",
+    )
     with (
-        hold_lease(lease_file(root, switch.cluster_id, ROLE)) as ours,
+        required_lease(root, switch.cluster_id, ROLE, busy),
         context.connected() as connection,
     ):
-        if not ours:
-            raise RefusedError(
-                f"Another process has just started the autopilot of {switch.name}.",
-                next="Look at it: trimtab autopilot status.",
-            )
         stop = stop_signals()
         say(f"Autopilot of {switch.name} runs, mode {switch.mode.value}; Ctrl-C ends it.")
         run_autopilot(connection, switch, keep_on=lambda: not stop.is_set(), report=report)

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def print_status(switches: Sequence[Switch], *, as_json: bool) -> None:
-    """Print how each of these stands."""
+    """Print the status of each of these."""
     from core.autopilot.daemon import read_status
 
-    found = [read_status(switch) for switch in switches]
+    statuses = [read_status(switch) for switch in switches]
     if as_json:
-        emit([status_document(one) for one in found])
+        emit([status_document(status) for status in statuses])
         return
-    if not found:
+    if not statuses:
         say("No autopilot here. To see what one would do: trimtab autopilot --mode suggest.")
-    for one in found:
-        write_text(_status_text(one), None)
+    for status in statuses:
+        write_text(_status_text(status), None)
 
 
 def print_log(switch: Switch, last: int, *, as_json: bool) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from core.cli.common.context import Context, report_unknown
-from core.cli.common.options import Command, json_option, yes_option
+from core.cli.common.options import Command, json_option, refuse_together, yes_option
 from core.cli.common.output import emit, say, write_text
-from core.cli.common.prompts import confirm
 from core.cluster.kafka_errors import Fault, is_leader_elected
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode, UsageError
@@ -93,22 +92,15 @@ def elect(
         unclean_elections,
     )
 
-    if topics and partitions:
-        raise UsageError(
-            "--topics and --partitions exclude each other.", next="Give only one of them."
-        )
+    refuse_together({"--topics": topics, "--partitions": partitions})
     if unclean and not (topics or partitions):
         raise UsageError(
             "An unclean election needs named partitions.",
             next="Add --partitions or --topics.",
         )
-    if not dry_run:
-        context.require_writable()
-    with context.connected() as connection:
+    with context.described(to_change=not dry_run) as (connection, state):
         client = connection.client
-        state = report_unknown(client.describe_cluster())
-        if not dry_run:
-            context.require_writable(state)
+        report_unknown(state)
         rows = _select_rows(state, topics, partitions)
         brokers = leader_imbalance(state, rows)
         settings = fetch_rebalance_settings(client, state)
@@ -124,7 +116,9 @@ def elect(
         for line in _loss_sentences(able) if unclean else ():
             say(line)
         if asks:
-            _confirm(context, state, unclean)
+            verb = "lose that and elect" if unclean else "elect them"
+            doing = "An unclean election" if unclean else "Electing"
+            context.confirm(state.cluster_id, verb, doing, "nothing was elected")
         outcomes = [_Outcome(e, "left", e.obstacle) for e in found if e.obstacle]
         if dry_run:
             outcomes += [_Outcome(election, "planned") for election in able]
@@ -140,7 +134,7 @@ def elect(
             {
                 "kind": "unclean" if unclean else "preferred",
                 "dry_run": dry_run,
-                "brokers": [_broker_json(broker) for broker in brokers],
+                "brokers": [asdict(b) | {"imbalance": round(b.imbalance, 4)} for b in brokers],
                 "rebalance": [_settings_json(b, answer) for b, answer in settings.items()],
                 "elections": [outcome.to_json() for outcome in outcomes],
             }
@@ -165,8 +159,11 @@ def _select_rows(state: ClusterState, topics: str | None, partitions: str | None
     if partitions is None:
         return partition_rows(state, None)
     rows = []
-    for word in partitions.split(","):
-        tp = _partition(word.strip())
+    for word in map(str.strip, partitions.split(",")):
+        topic, _, number = word.rpartition("-")
+        if not topic or not number.isdecimal():
+            raise UsageError(f"Not a partition: {word!r}.", next="Write it like orders-3.")
+        tp = TopicPartition(topic, int(number))
         row = state.find(tp)
         if row is None:
             named(tp.topic, names, "topic")
@@ -178,23 +175,7 @@ def _select_rows(state: ClusterState, topics: str | None, partitions: str | None
     return np.array(sorted(set(rows)), np.int64)
 
 
-def _partition(word: str) -> TopicPartition:
-    topic, _, number = word.rpartition("-")
-    if not topic or not number.isdecimal():
-        raise UsageError(f"Not a partition: {word!r}.", next="Write it like orders-3.")
-    return TopicPartition(topic, int(number))
-
-
-def _confirm(context: Context, state: ClusterState, unclean: bool) -> None:
-    name = context.target.called(state.cluster_id)
-    if unclean:
-        confirm(name, "lose that and elect", "An unclean election", "nothing was elected")
-    else:
-        confirm(name, "elect them", "Electing", "nothing was elected")
-
-
 def _loss_sentences(able: Sequence[Election]) -> list[str]:
-    """Return in words what an unclean election of these loses."""
     lines = [
         f"{e.tp}: what broker {e.to} has not copied from {_brokers(e.down)} is lost for good, also "
         "when they return."
@@ -215,17 +196,6 @@ def _outcome(election: Election, fault: Fault | None) -> _Outcome:
     if fault is None or is_leader_elected(fault):
         return _Outcome(election, "elected", "" if fault is None else "it leads already")
     return _Outcome(election, "left" if fault.name in _NOT_AVAILABLE else "failed", str(fault))
-
-
-def _broker_json(broker: BrokerLeaders) -> dict[str, Any]:
-    return {
-        "broker": broker.broker,
-        "alive": broker.alive,
-        "prefers": broker.prefers,
-        "leads": broker.leads,
-        "away": broker.away,
-        "imbalance": round(broker.imbalance, 4),
-    }
 
 
 def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dict[str, Any]:
@@ -286,9 +256,6 @@ def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> 
 
 
 def _print_outcomes(outcomes: Sequence[_Outcome], unclean: bool) -> None:
-    def of(what: str) -> list[_Outcome]:
-        return [outcome for outcome in outcomes if outcome.what == what]
-
     if not outcomes:
         say(
             "Nothing to elect: every partition has a leader."
@@ -302,7 +269,7 @@ def _print_outcomes(outcomes: Sequence[_Outcome], unclean: bool) -> None:
         ("left", "Not changed"),
         ("failed", "Failed"),
     ):
-        if found := of(what):
+        if found := [outcome for outcome in outcomes if outcome.what == what]:
             write_text(f"{title}: {len(found):,}\n{_rows(found)}", None)
 
 

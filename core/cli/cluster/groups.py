@@ -18,12 +18,11 @@ from core.text.terminal import printable
 from core.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
     from core.watch.groups.lag import GroupView, PartitionView
 
 
 LONGEST_ID = 100
-"""Characters of an id in a list on a terminal; --json and -o have all of it."""
+"""Characters of an id in a list on a terminal, as Kafka takes any; --json and -o have all of it."""
 
 
 @click.command(cls=Command)
@@ -58,12 +57,15 @@ def groups(
             connection.clock.sleep(seconds)
         now = fetch_group_sample(connection.client, connection.clock, regex)
         known = now.groups or now.lost or (before is not None and before.groups)
-        if regex is not None and not known:
-            _nothing_matches(connection.client, regex)
+        if regex is not None and not known:  # it raises, and names what is near
+            ids = [group.id for group in connection.client.describe_groups()]
+            matching(regex, "The id", ids, "group")
     for trouble in now.troubles:
         say(trouble)
-    for id in _gone(before.groups if before and now.is_complete else (), now.groups):
-        say(f"Group {printable(id)} has been deleted meanwhile.")
+    left = {group.id for group in now.groups}
+    for group in before.groups if before and now.is_complete else ():
+        if group.id not in left:
+            say(f"Group {printable(group.id)} has been deleted meanwhile.")
     found = build_views(now, before)
     if as_json:
         emit([_json(view) for view in found], output)
@@ -77,15 +79,6 @@ def groups(
     else:
         write_text("\n".join(_text(view) for view in found), output)
     return ExitCode.INCOMPLETE if now.lost else ExitCode.DONE
-
-
-def _nothing_matches(client: ClusterClient, regex: str) -> None:
-    matching(regex, "The id", [group.id for group in client.describe_groups()], "group")
-
-
-def _gone(before: Sequence[Any], now: Sequence[Any]) -> list[str]:
-    left = {group.id for group in now}
-    return [group.id for group in before if group.id not in left]
 
 
 def _json(view: GroupView) -> dict[str, Any]:
@@ -129,7 +122,6 @@ def _json(view: GroupView) -> dict[str, Any]:
 
 
 def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
-    """Return rates with what they come to; without two looks all of it is null."""
     from core.watch.groups.lag import Pace
 
     rates, seconds = of.rates, of.catch_up_seconds
@@ -164,7 +156,6 @@ def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
 
 
 def _shortened(id: str) -> str:
-    """Return an id that leaves the other columns in sight: Kafka takes any length."""
     return id if len(id) <= LONGEST_ID else f"{id[: LONGEST_ID - 1]}…"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, id_list, parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
     from core.watch.replicas.compare import Difference
     from core.watch.replicas.result import PartitionResult, Verification
 
@@ -77,14 +75,17 @@ def verify(
         )
     with context.connected() as connection:
         state = report_unknown(connection.client.describe_cluster())
-        rows = _select_rows(state, topics)
-        progress = _ComparisonProgress()
+        names = matching(topics, "--topics", [topic.name for topic in state.topics], "topic")
+        rows = [row for name in names for row in state.partitions_of(name)]
+        line = StatusLine(seconds=PROGRESS_SECONDS)
+
+        def show(share: float, read_bytes: int) -> None:
+            line.say(f"comparing: {share:.0%}, {format_bytes(read_bytes)} read")
+
         try:
-            found = Verifier(
-                connection.client, state, rows, bounds, connection.clock, progress.at
-            ).run()
+            found = Verifier(connection.client, state, rows, bounds, connection.clock, show).run()
         finally:
-            progress.end()
+            line.end()
     for note in found.notes:
         say(note)
     if as_json:
@@ -94,34 +95,12 @@ def verify(
     return _exit_code(found)
 
 
-def _select_rows(state: ClusterState, topics: str) -> list[int]:
-    names = matching(topics, "--topics", [topic.name for topic in state.topics], "topic")
-    return [row for name in names for row in state.partitions_of(name)]
-
-
 def _exit_code(found: Verification) -> int:
     from core.watch.replicas.result import ReplicaStatus
 
     if found.count(ReplicaStatus.DIFFERENT):
         return ExitCode.NO
     return ExitCode.INCOMPLETE if found.count(ReplicaStatus.INCOMPLETE) else ExitCode.DONE
-
-
-class _ComparisonProgress:
-    """How far it is, on a terminal."""
-
-    def __init__(self) -> None:
-        self._line = StatusLine()
-        self._next = 0.0
-
-    def at(self, share: float, read_bytes: int) -> None:
-        if not self._line.shown or time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + PROGRESS_SECONDS
-        self._line.say(f"comparing: {share:.0%}, {format_bytes(read_bytes)} read")
-
-    def end(self) -> None:
-        self._line.end()
 
 
 # -- as JSON ---------------------------------------------------------------------------------------
@@ -245,7 +224,8 @@ def _sentence(found: Difference) -> str:
             )
             return f"{where}: corrupt on {who}{record}{agree}"
         case DifferenceKind.MISSING:
-            return f"{where}: missing on {who}; {others} {_has(found.others)} it"
+            have = "have" if len(found.others) > 1 else "has"
+            return f"{where}: missing on {who}; {others} {have} it"
         case DifferenceKind.UNREADABLE:
             can = f"; {others} can" if found.others else ""
             return f"from {where} on: {who} cannot be read{can}"
@@ -265,10 +245,6 @@ def _named(brokers: Sequence[int]) -> str:
 
 def _agree(brokers: Sequence[int]) -> str:
     return "agree" if len(brokers) > 1 else "is sound"
-
-
-def _has(brokers: Sequence[int]) -> str:
-    return "have" if len(brokers) > 1 else "has"
 
 
 def _end(found: Verification) -> str:

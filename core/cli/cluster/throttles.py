@@ -11,7 +11,6 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import Group, json_option, output_option, yes_option
 from core.cli.common.output import emit, say, say_none, write_text
-from core.cli.common.prompts import confirm
 from core.cli.topics.topic_data import require_topic
 from core.cluster.configs import Resource, ResourceKind
 from core.cluster.kafka_errors import Fault
@@ -78,9 +77,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
 
     context.require_writable()
     named = [_resource(name) for name in names]
-    with context.connected() as connection:
-        state = connection.client.describe_cluster()
-        context.require_writable(state)
+    with context.described(to_change=True) as (connection, state):
         for one in named:
             _require_exists(state, one)
         runs = with_throttles(state.cluster_id)
@@ -90,12 +87,12 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
         for probe in find_left_probes(state, runs):
             say(f"Left: {probe}. {REMEDY}")
         for throttle, why in found.kept:
-            say(f"Kept: {_where(throttle)}: {why}.")
+            at = f"{throttle.resource.kind.value} {throttle.resource.name}"
+            say(f"Kept: {at} {throttle.config}={throttle.value}: {why}.")
         if found.changes and not yes:
             say("These would be cleared:")
             say(_table(found.cleared).removesuffix("\n"))
-            name = context.target.called(state.cluster_id)
-            confirm(name, "clear them", "Clearing", "nothing was changed")
+            context.confirm(state.cluster_id, "clear them", "Clearing", "nothing was changed")
         now = connection.client.describe_cluster(), with_throttles(state.cluster_id)
         if act.plan_clearing(connection.client, *now, named).changes != found.changes:
             raise IncompleteError(
@@ -138,17 +135,11 @@ def _resource(name: str) -> Resource:
 
 
 def _require_exists(state: ClusterState, resource: Resource) -> None:
-    """Raise UsageError for a topic or a broker that the cluster does not have."""
     if resource.kind is ResourceKind.TOPIC:
         require_topic(state, resource.name)
     elif int(resource.name) not in state.broker_by_id:
         known = ", ".join(map(str, state.broker_ids.tolist()))
         raise UsageError(f"There is no broker {resource.name}.", next=f"The brokers are {known}.")
-
-
-def _where(throttle: Throttle) -> str:
-    value = f"{throttle.config}={throttle.value}"
-    return f"{throttle.resource.kind.value} {throttle.resource.name} {value}"
 
 
 def _report_denied(denied: Mapping[Resource, Fault]) -> None:

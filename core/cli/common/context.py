@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.cli.common.options import refuse_together
 from core.cli.common.output import say
-from core.cli.common.prompts import ask_passwords
+from core.cli.common.prompts import ask_passwords, confirm
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
@@ -64,10 +65,10 @@ class Target:
             "command-config": command_config,
             "snapshots": snapshots,
         }
-        for option in (name for name, value in live.items() if value and from_file):
-            raise UsageError(
-                f"--from and --{option} exclude each other.",
-                next="Work either offline on a document or on the cluster.",
+        for option, value in live.items():
+            refuse_together(
+                {"--from": from_file, f"--{option}": value or None},
+                "Work either offline on a document or on the cluster.",
             )
         if not flagged:
             # A name in the environment must not go with another cluster's address in a flag.
@@ -164,16 +165,28 @@ class Context:
     @contextmanager
     def connected(self) -> Iterator[Connection]:
         """Open the live cluster and close it afterwards."""
-        connection = connect(self.require_address())
-        try:
+        with connect(self.require_address()) as connection:
             yield connection
             for broker, address in connection.silent_brokers().items():
                 say(
                     f"Broker {broker} ({address}) does not answer: what only it knows is "
                     "missing here."
                 )
-        finally:
-            connection.client.close()
+
+    @contextmanager
+    def described(self, *, to_change: bool) -> Iterator[tuple[Connection, ClusterState]]:
+        """Open the live cluster, described; raises RefusedError for a read_only one `to_change`."""
+        if to_change:
+            self.require_writable()
+        with self.connected() as connection:
+            state = connection.client.describe_cluster()
+            if to_change:
+                self.require_writable(state)
+            yield connection, state
+
+    def confirm(self, cluster_id: str, verb: str, doing: str, otherwise: str) -> None:
+        """Ask for the cluster's name before it is changed; see `prompts.confirm`."""
+        confirm(self.target.called(cluster_id), verb, doing, otherwise)
 
     def fetch_cluster_id(self) -> str:
         """Return the id of the live cluster."""

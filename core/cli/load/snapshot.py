@@ -216,5 +216,4 @@ def _hottest(manifest: Manifest) -> str:
 
 
 def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
-    root = root_of(context.target.snapshots, paths.load_root())
-    return resolve_load(context, root, cluster_id)
+    return resolve_load(context, root_of(context.target.snapshots, paths.load_root()), cluster_id)

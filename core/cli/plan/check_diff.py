@@ -93,7 +93,6 @@ def check(
     Exit code 6 when `apply` would refuse it, 2 when it names topics or brokers that do not exist.
     """
     allowed = parse_allow(allow)
-
     rate = None if throttle is None else parse_rate(throttle)
     document = read_plan_document(context, plan_file)
     state, load = context.picture()
@@ -101,13 +100,14 @@ def check(
     plan = bind_document(document, state)
     known = calibration(state.cluster_id)
     if rate is None:
-        at = estimate_plan_time(state, load, plan, None, known)
+        estimate = estimate_plan_time(state, load, plan, None, known)
     else:
-        at = estimate_at(state, load, plan, rate, calibration=known)
-    seconds = simulated_seconds(at)
-    checked = CheckedPlan(state, load, plan, in_flight(state))
-    findings = checked.after(seconds, None if at is None else at.never)
-    reckoned = at if seconds is not None or (at is not None and at.never) else None
+        estimate = estimate_at(state, load, plan, rate, calibration=known)
+    seconds = simulated_seconds(estimate)
+    never = None if estimate is None else estimate.never
+    findings = CheckedPlan(state, load, plan, in_flight(state)).after(seconds, never)
+    if seconds is None and not never:
+        estimate = None
     refused = [f for f in findings if _forbids(f, allowed)]
     blind = find_skipped(state, plan.moves)
     if as_json:
@@ -117,7 +117,7 @@ def check(
                 "not_compared": [
                     {"id": id, "brokers": list(brokers)} for id, brokers in blind.items()
                 ],
-                "rate_bytes_per_s": None if reckoned is None else reckoned.timed_bytes_per_s,
+                "rate_bytes_per_s": None if estimate is None else estimate.timed_bytes_per_s,
                 "seconds": None if seconds is None else round(seconds, 1),
                 "findings": [
                     {
@@ -135,18 +135,19 @@ def check(
     else:
         text = _findings_text(plan, findings, allowed)
         text += "".join(textwrap.fill(one, 79) + "\n" for one in skipped_sentences(state, blind))
-        write_text(text + _reckoned_text(reckoned, asked=rate is not None), output)
+        write_text(text + _rate_text(estimate, is_given=rate is not None), output)
     return ExitCode.NO if refused else ExitCode.DONE
 
 
-def _reckoned_text(at: Estimate | None, *, asked: bool) -> str:
+def _rate_text(estimate: Estimate | None, *, is_given: bool) -> str:
     """Say at which rate it was checked: that decides how much grows until it has ended."""
-    if at is None or not at.rows:
+    if estimate is None or not estimate.rows:
         return ""
-    rate = "no throttle" if at.timed_bytes_per_s < 0 else format_rate(at.timed_bytes_per_s)
-    begins = "" if asked else ", the rate that apply chooses"
-    takes = "never ends" if at.never else format_duration(at.seconds)
-    return f"Checked at {rate}{begins}: {takes}.\n"
+    bytes_per_s = estimate.timed_bytes_per_s
+    rate = "no throttle" if bytes_per_s < 0 else format_rate(bytes_per_s)
+    chosen = "" if is_given else ", the rate that apply chooses"
+    takes = "never ends" if estimate.never else format_duration(estimate.seconds)
+    return f"Checked at {rate}{chosen}: {takes}.\n"
 
 
 def _forbids(found: Finding, allowed: frozenset[str]) -> bool:
@@ -191,7 +192,8 @@ def diff(
         rows = [
             one
             for tp in sorted(document.targets.keys() | second.targets.keys())
-            if _differs(one := _between(document, second, tp))
+            if (one := _between(document, second, tp))
+            and (one.first != one.second or one.first_dirs != one.second_dirs)
         ]
     else:
         state, _ = context.picture()
@@ -237,14 +239,9 @@ def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | Non
 
 
 def _between(one: PlanDocument, other: PlanDocument, tp: TopicPartition) -> Difference:
-    targets, log_dirs = (one.targets, other.targets), (one.log_dirs, other.log_dirs)
-    first, second = (found.get(tp, ()) for found in targets)
-    first_dirs, second_dirs = (found.get(tp, ()) for found in log_dirs)
+    first, second = (plan.targets.get(tp, ()) for plan in (one, other))
+    first_dirs, second_dirs = (plan.log_dirs.get(tp, ()) for plan in (one, other))
     return Difference(tp, first, second, None, first_dirs, second_dirs)
-
-
-def _differs(one: Difference) -> bool:
-    return one.first != one.second or one.first_dirs != one.second_dirs
 
 
 def _difference_document(row: Difference) -> dict[str, Any]:

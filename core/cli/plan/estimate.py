@@ -11,11 +11,17 @@ from typing import Any, TypedDict
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option, plan_argument
+from core.cli.common.options import (
+    Command,
+    json_option,
+    output_option,
+    plan_argument,
+    refuse_together,
+)
 from core.cli.common.output import emit, write_text
 from core.cli.plan.estimate_chart import chart_text
 from core.cli.plan.plan_file import bind_plan, read_plan_document
-from core.errors import ExitCode, UsageError
+from core.errors import ExitCode
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, SideRow, estimate_at, estimate_within
 from core.plan.estimate.estimate_json import format_estimate, format_peak_usage, format_timeline
@@ -96,11 +102,10 @@ def estimate(
     Without --throttle and --within, prints a table of rates. Exit code 6 when the plan never ends,
     5 when the time is unknown because a size is.
     """
-    if throttle is not None and within is not None:
-        raise UsageError(
-            "--throttle and --within exclude each other.",
-            next="Give a throttle to get the time, or a time to get the throttle.",
-        )
+    refuse_together(
+        {"--throttle": throttle, "--within": within},
+        "Give a throttle to get the time, or a time to get the throttle.",
+    )
     rate = None if throttle is None else parse_rate(throttle)
     seconds = None if within is None else parse_deadline(within)
     max_extra_bytes = None if max_extra is None else parse_size(max_extra)
@@ -129,7 +134,12 @@ def estimate(
     at = next((i for i, row in enumerate(answers) if row.rate_bytes_per_s == chosen), 0)
     timeline = build_timeline(state, load, answers[at], usages[at].extra)
     if as_json:
-        rows = [_document(*each, unsized) for each in zip(answers, usages, strict=True)]
+        # How much is copied is not known where a size is not.
+        total = {"total_bytes": None} if unsized else {}
+        rows = [
+            format_estimate(answer) | total | format_peak_usage(usage)
+            for answer, usage in zip(answers, usages, strict=True)
+        ]
         found: dict[str, Any] = (
             {"rates": rows, "default_bytes_per_s": chosen} if is_table else rows[0]
         )
@@ -143,12 +153,6 @@ def estimate(
     return ExitCode.INCOMPLETE if unsized else ExitCode.DONE
 
 
-def _document(answer: Estimate, usage: PeakUsage, unsized: bool) -> dict[str, Any]:
-    """Return the document; how much is copied is not known where a size is not."""
-    total = {"total_bytes": None} if unsized else {}
-    return format_estimate(answer) | total | format_peak_usage(usage)
-
-
 def _text(
     answer: Estimate,
     usage: PeakUsage,
@@ -156,7 +160,6 @@ def _text(
     timeline: PlanTimeline | None,
     unsized: bool,
 ) -> str:
-    """Return the answer first, then what it rests on, the busiest broker first."""
     size = format_bytes(answer.total_bytes)
     if unsized:
         size = f"At least {size}" if answer.total_bytes else "How much is not known"
@@ -250,7 +253,9 @@ def _rates_text(
     never = next((wrapped(row.never) for row in reversed(rates) if row.never), "")
     usage = "".join(wrapped(sentence) for sentence in _table_usage(rates, usages, chosen))
     note = wrapped(rates[0].note) if rates[0].note else ""
-    learned = calibration_sentence(rates)
+    sources = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
+    words = " or ".join(sources)
+    learned = wrapped(f"{words[0].upper()}{words[1:]}.") if words else ""
     why = slower_reason(rates)
     begin = f"* is where to begin{f', as {why}' if why else ''}"
     size = wrapped(f"{format_bytes(rates[0].total_bytes)} to copy; {begin}.") + "\n"
@@ -274,13 +279,6 @@ def _table_usage(
     for row, usage in pairs:
         if row.rate_bytes_per_s == chosen:
             yield from replace(usage, near_capacity=None).sentences
-
-
-def calibration_sentence(rates: Sequence[Estimate]) -> str:
-    """Return what times were learned from, each way of it once; "" where nothing was."""
-    sources = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
-    words = " or ".join(sources)
-    return wrapped(f"{words[0].upper()}{words[1:]}.") if words else ""
 
 
 def calibrated_range(answer: Estimate) -> str:

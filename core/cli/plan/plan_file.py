@@ -26,10 +26,7 @@ def fetch_if_named(context: Context) -> tuple[ClusterState, Load] | None:
 
 
 def bind_plan(document: PlanDocument, state: ClusterState) -> Plan:
-    """Return the plan for this cluster; says which of it no longer holds there.
-
-    Raises DocumentError for one that is not for it.
-    """
+    """Return the plan for this cluster; says what of it no longer holds. Raises DocumentError."""
     plan = bind_document(document, state)
     found = check_base(state, plan)
     for finding in found:

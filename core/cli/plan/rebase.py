@@ -69,7 +69,6 @@ def _was(plan: Plan, tp: TopicPartition) -> str:
 
 
 def _next(found: RebasedPlan, output: Path | None, plan_file: Path) -> str:
-    """Say what is done with the plan."""
     if not found.plan.moves:
         return "Nothing of it is left to apply."
     if output is not None:

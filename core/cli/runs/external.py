@@ -38,7 +38,7 @@ def own_partitions(cluster_id: str) -> frozenset[TopicPartition]:
 
 
 def show_external(context: Context, *, as_json: bool, output: Path | None) -> int:
-    """Show others' moves once."""
+    """Show external moves once."""
     from core.cluster.observer import fetch_cluster_state
     from core.run.external.moves import foreign_moves
 
@@ -63,6 +63,8 @@ def follow_external(context: Context, *, as_json: bool) -> int:
     from core.run.external.moves import ForeignWatch
 
     watch, previous = ForeignWatch(), ""
+    if not as_json:
+        say(NOTE)
     with context.connected() as connection:
         try:
             while True:
@@ -72,9 +74,12 @@ def follow_external(context: Context, *, as_json: bool) -> int:
                 mine = own_partitions(state.cluster_id)
                 watch.take(state, mine)
                 moves = watch.look(state, mine)
+                text = _table(moves) if moves else "No external moves are in flight any more.\n"
                 if as_json:
                     emit_line(_document(state, moves))
-                previous = previous if as_json else _print_moves(moves, previous)
+                elif text != previous:
+                    print_lines(text.rstrip("\n"))
+                previous = text
                 if not moves:
                     return ExitCode.DONE
                 time.sleep(max(PACE_SECONDS, DUTY * (time.monotonic() - began)))
@@ -93,20 +98,13 @@ def report_external(cluster_id: str, state: ClusterState) -> None:
         say(f"{moves}: trimtab -b … runs show {FOREIGN}")
 
 
-def _print_moves(moves: Sequence[ForeignMove], previous: str) -> str:
-    text = _table(moves) if moves else "No external moves are in flight any more.\n"
-    if not previous:
-        say(NOTE)
-    if text != previous:
-        print_lines(text.rstrip("\n"))
-    return text
-
-
 def _table(moves: Sequence[ForeignMove]) -> str:
     rows = [
         [
             str(m.tp),
-            _change(m),
+            f"{id_list(sorted(m.before))} → {id_list(m.after)}"
+            if m.broker is None
+            else f"broker {m.broker}: {m.log_dir_before or '?'} → {m.log_dir}",
             f"{format_bytes(m.arrived_bytes)} / {format_bytes(m.total_bytes)}",
             "" if m.bytes_per_s is None else format_rate(m.bytes_per_s),
             "" if m.left_seconds is None else format_duration(m.left_seconds),
@@ -139,9 +137,3 @@ def _document(state: ClusterState, moves: Sequence[ForeignMove]) -> dict[str, An
             for m in moves
         ],
     }
-
-
-def _change(m: ForeignMove) -> str:
-    if m.broker is not None:
-        return f"broker {m.broker}: {m.log_dir_before or '?'} → {m.log_dir}"
-    return f"{id_list(sorted(m.before))} → {id_list(m.after)}"

@@ -115,10 +115,7 @@ def rollback(context: Context, /, run: str | None, **words: Any) -> int:
 def _require_in_progress(
     context: Context, reading: RunReading, words: Mapping[str, Any]
 ) -> RunState:
-    """Return a run in progress that may be asked for something.
-
-    Raises UsageError for options that only a run that has ended takes.
-    """
+    """Return a run in progress; raises UsageError for options of a run that has ended."""
     state = reading.state
     for name in ("throttle", "allow", "override_throttles", "elect", "detach", "output"):
         if words[name] or (name == "elect" and words[name] is not None):

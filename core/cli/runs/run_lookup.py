@@ -27,10 +27,7 @@ def resolve_clusters(context: Context) -> tuple[str, ...]:
 
 
 def resolve_run(context: Context, run: str | None) -> tuple[str, str]:
-    """Return (cluster id, run id) of the one run that `run` names, in full or in part.
-
-    None is the one in progress, also if its process has died.
-    """
+    """Return (cluster id, run id) of the run that `run` names or begins; None: in progress."""
     from core.run.reporting.runs import clusters_with_runs, find_run, runs_named
 
     if run is None:
@@ -134,10 +131,7 @@ def _bootstrap(cluster_id: str, run: str) -> str:
 
 
 def require_writable(context: Context, history: RunState) -> None:
-    """Raise RefusedError for a run on a cluster that config.toml marks read_only.
-
-    Also where no cluster was named: the run knows its own.
-    """
+    """Raise RefusedError where config.toml marks the cluster read_only that the run knows."""
     context.require_writable()
     about = load_settings().about(history.cluster_name, history.bootstrap)
     for name, cluster in about.items():

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import click
 
 from core.cli.common.context import Context, Target
+from core.cli.common.foreground import exit_cleanly_on_signals
 from core.cli.common.options import Command
 from core.cli.common.output import print_lines, say, write_text
-from core.cli.common.signals import exit_cleanly_on_signals
 from core.errors import ExitCode, TrimtabError
 
 if TYPE_CHECKING:

@@ -123,11 +123,8 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
     elif topic not in topic_names():
         known = ", ".join(sorted(topic_names()))
         raise UsageError(f"The load has no topic {topic!r}.", next=f"It has {known}.")
-    connection = connect(Address(sandbox.bootstrap))
-    try:
+    with connect(Address(sandbox.bootstrap)) as connection:
         state = connection.client.describe_cluster()
-    finally:
-        connection.client.close()
     target = f"topic {topic}" if broker is None else f"what broker {broker} leads"
     for drill in skew_drills(state, topic_names(), times):
         if drill.on == target:

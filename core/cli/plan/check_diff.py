@@ -1,4 +1,4 @@
-"""`trimtab plan check | diff | inverse`: plan files against a cluster, each other, and undone."""
+"""`trimtab plan check | diff | inverse | rebase`: plan files against a cluster or each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from core.cli.common.output import emit, say, write_data, write_text
 from core.cli.plan.impact import impact
 from core.cli.plan.place import place
 from core.cli.plan.plan_file import fetch_if_named, read_plan_document, with_dirs
-from core.cli.plan.rebase import rebase
 from core.cli.plan.show import show
 from core.cli.plan.suggest import suggest
 from core.cluster.metadata import TopicPartition
@@ -29,12 +28,14 @@ from core.plan.formats.plan_file import (
     bind_document,
     format_plan_file,
     refuse_other_cluster,
+    to_document,
 )
 from core.plan.plan import Plan
+from core.plan.rebase import RebasedPlan, rebase
 from core.plan.verify import VerifyStatus, verify
 from core.run.reporting.runs import calibration
 from core.text.tables import text_table
-from core.units import counted, format_duration, format_rate, parse_rate
+from core.units import counted, format_duration, format_rate, id_list, parse_rate
 
 
 class Difference(NamedTuple):
@@ -62,7 +63,6 @@ def plan() -> None:
 plan.add_command(suggest)
 plan.add_command(place)
 plan.add_command(impact)
-plan.add_command(rebase)
 plan.add_command(show)
 
 
@@ -189,12 +189,9 @@ def diff(
     document = read_plan_document(context, plan_file, other)
     if other is not None:
         second = read_plan_document(context, other)
-        rows = [
-            one
-            for tp in sorted(document.targets.keys() | second.targets.keys())
-            if (one := _between(document, second, tp))
-            and (one.first != one.second or one.first_dirs != one.second_dirs)
-        ]
+        every = sorted(document.targets.keys() | second.targets.keys())
+        both = (_between(document, second, tp) for tp in every)
+        rows = [d for d in both if (d.first, d.first_dirs) != (d.second, d.second_dirs)]
     else:
         state, _ = context.picture()
         refuse_other_cluster(document, state)
@@ -255,3 +252,70 @@ def _difference_document(row: Difference) -> dict[str, Any]:
         if row.first_dirs or row.second_dirs
         else {}
     )
+
+
+@plan.command("rebase")
+@plan_argument
+@json_option
+@output_option
+@click.pass_obj
+def rebase_plan(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> int:
+    """Rebase a plan on the present state of the cluster.
+
+    Keeps the moves that still apply, drops those that are done or in flight, and lists those that
+    have become impossible with the reason. -o FILE writes the new plan. Exit code 6 when a move was
+    lost.
+    """
+    document = read_plan_document(context, plan_file)
+    state, _ = context.picture()
+    plan = bind_document(document, state, loosely=True)
+    found = rebase(state, plan)
+    if as_json:
+        emit(_rebase_document(found), output)
+    else:
+        write_text(_rebase_text(found, plan), None)
+        if output is not None:
+            write_text(format_plan_file(found.plan), output)
+        say(_next(found, output, plan_file))
+    return ExitCode.NO if found.lost else ExitCode.DONE
+
+
+def _rebase_text(found: RebasedPlan, plan: Plan) -> str:
+    """Return what became of the moves that did not stay as they were, the lost ones first."""
+    plans = found.plan.by_partition
+    rows = [
+        *((str(lost.tp), _was(plan, lost.tp), "", f"lost: it {lost.why}") for lost in found.lost),
+        *(
+            (str(tp), id_list(plans[tp].before), id_list(plans[tp].after), "kept on a new base")
+            for tp in found.moved
+        ),
+        *((str(tp), _was(plan, tp), "", "done, or on its way") for tp in found.done),
+    ]
+    moves = counted(len(plan), "move")
+    if not rows:
+        return f"{moves}: all of it holds as it is.\n"
+    return text_table(("partition", "from", "to", ""), rows) + f"{moves}: {found.words}.\n"
+
+
+def _was(plan: Plan, tp: TopicPartition) -> str:
+    return id_list(plan.by_partition[tp].before)
+
+
+def _next(found: RebasedPlan, output: Path | None, plan_file: Path) -> str:
+    if not found.plan.moves:
+        return "Nothing of it is left to apply."
+    if output is not None:
+        return f"Written to {output}: trimtab apply {output}"
+    if not found.changes:
+        return f"Nothing to write: trimtab apply {plan_file}"
+    return "Keep it with -o plan.json, then: trimtab apply plan.json"
+
+
+def _rebase_document(found: RebasedPlan) -> dict[str, Any]:
+    return {
+        "kept": len(found.plan),
+        "moved": [tp._asdict() for tp in found.moved],
+        "done": [tp._asdict() for tp in found.done],
+        "lost": [lost.tp._asdict() | {"why": lost.why} for lost in found.lost],
+        "plan": to_document(found.plan),
+    }

@@ -13,7 +13,7 @@ from core import files
 from core.cli.common.context import Context
 from core.cli.common.options import Command, json_option, output_option, refuse_together
 from core.cli.common.output import emit, say, write_text
-from core.cli.plan import suggest_log_dirs, suggest_output
+from core.cli.plan import suggest_output
 from core.cli.plan.estimate import format_exact_rate
 from core.cluster.state import ClusterState
 from core.errors import ExitCode, UsageError
@@ -236,13 +236,13 @@ def suggest(
     estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
     reached = is_reached(found, request)
     if as_json:
-        dirs = None if found.dirs is None else suggest_log_dirs.dirs_document(found.dirs)
+        dirs = None if found.dirs is None else suggest_output.dirs_json(found.dirs)
         document = suggest_output.document(found, estimate, usage, reached, state.hidden)
         emit(document | {"log_dirs": dirs, "allow": allow}, output)
     else:
         evened = brokers_reached(found, request)
         text = suggest_output.text(found, request, estimate, usage, evened, seconds)
-        text += suggest_log_dirs.totals_text(found, request.band, estimate, usage)
+        text += suggest_output.log_dirs_totals(found, request.band, estimate, usage)
         _write(text, found.plan, output, allow, estimate)
     return _exit_code(reached, estimate)
 
@@ -259,10 +259,10 @@ def _suggest_log_dirs(
     found = balance_log_dirs(state, request)
     estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
     if as_json:
-        document = suggest_log_dirs.document(found, estimate, usage, state.hidden)
+        document = suggest_output.log_dirs_document(found, estimate, usage, state.hidden)
         emit(document | {"allow": allow}, output)
     else:
-        text = suggest_log_dirs.text(found, request.band, estimate, usage)
+        text = suggest_output.log_dirs_text(found, request.band, estimate, usage)
         _write(text, found.plan, output, allow, estimate)
     return _exit_code(found.reached, estimate)
 

@@ -276,9 +276,6 @@ def alter(
     return ExitCode.DONE
 
 
-COMMANDS = (create, alter)
-
-
 # -- what is asked for -----------------------------------------------------------------------------
 
 

@@ -1,5 +1,4 @@
-"""`trimtab topics`: which there are, how well they are, what is set for them; `topic_changes`
-creates and alters them, `topic_delete` deletes."""
+"""`trimtab topics`: list, describe and delete them; `changes` creates and alters them."""
 
 from __future__ import annotations
 
@@ -10,13 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core.cli.common.context import Context, report_unknown
-from core.cli.common.options import Group, json_option, output_option
-from core.cli.common.output import emit, say_none, write_text
-from core.cli.topics import changes as topic_changes
-from core.cli.topics import delete as topic_delete
-from core.cli.topics.topic_data import Configs, fetch_topic_configs
+from core.cli.common.options import Group, json_option, output_option, yes_option
+from core.cli.common.output import emit, say, say_none, write_text
+from core.cli.common.prompts import confirm
+from core.cli.topics.changes import alter, create
+from core.cli.topics.topic_data import (
+    Configs,
+    describe_content,
+    fetch_topic_configs,
+    require_topic,
+    wait_until_visible,
+)
 from core.cluster.configs import MIN_INSYNC
 from core.cluster.kafka_errors import Fault
+from core.errors import ExitCode, RefusedError
 from core.patterns import matching
 from core.text.tables import text_table
 from core.units import id_list
@@ -32,8 +38,8 @@ def topics() -> None:
     """List, describe, create, alter and delete topics."""
 
 
-for command in (*topic_changes.COMMANDS, topic_delete.delete):
-    topics.add_command(command)
+topics.add_command(create)
+topics.add_command(alter)
 
 
 @topics.command("ls")
@@ -83,6 +89,62 @@ def describe(
         return
     texts = [_text(_described(state, name, configs[name]), all_configs) for name in names]
     write_text("\n".join(texts), output)
+
+
+@topics.command("delete")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC …")
+@click.option(
+    "--allow", type=click.Choice(["internal"]), help="Allow deleting Kafka's internal topics."
+)
+@yes_option
+@json_option
+@click.pass_obj
+def delete(
+    context: Context, names: tuple[str, ...], allow: str | None, yes: bool, as_json: bool
+) -> int:
+    """Delete topics with all of their records; you confirm each name.
+
+    Refused while a topic moves, and for Kafka's internal topics.
+    """
+    from core.cluster.topics import INTERNAL_TOPICS
+    from core.run.audited_client import audited
+    from core.run.external.leftovers import refuse_if_moving
+
+    names = tuple(dict.fromkeys(names))
+    with context.described(to_change=True) as (connection, state):
+        client = connection.client
+        for name in names:
+            require_topic(state, name)
+            if name in INTERNAL_TOPICS and allow != "internal":
+                raise RefusedError(
+                    f"{name} is Kafka's own: the state of groups or transactions is lost with it.",
+                    next="Add --allow internal to delete it anyway.",
+                    checks=("internal",),
+                )
+        refuse_if_moving(state, names, "deleted")
+        for name, said in describe_content(client, state, names).items():
+            say(said)
+            if not yes:
+                doing = ("delete it for good", "Deleting a topic", "nothing was deleted")
+                confirm(name, *doing, of="topic")
+        # To ask may have taken long.
+        refuse_if_moving(client.describe_cluster(), names, "deleted")
+        answers = audited(client, state.cluster_id, None).delete_topics(names)
+        gone = [name for name in names if answers.get(name) is None]
+        wait_until_visible(
+            connection, lambda now: not any(now.topic(name) for name in gone), "the topics"
+        )
+    failed = {name: str(fault) for name, fault in answers.items() if fault is not None}
+    if as_json:
+        emit({"deleted": gone, "failed": failed})
+    else:
+        for name in gone:
+            say(f"Deleted {name}.")
+    for name, why in failed.items():
+        say(f"{name} was not deleted: {why}.")
+    if not failed:
+        return ExitCode.DONE
+    return ExitCode.INCOMPLETE if gone else ExitCode.FAILED
 
 
 def _described_whole(client: ClusterClient) -> ClusterState:

@@ -47,6 +47,12 @@ class Drill:
     partitions: frozenset[TopicPartition] = frozenset()
     times: float = SKEW_TIMES
 
+    @property
+    def node(self) -> int:
+        """Return the broker or controller of a drill on one."""
+        assert self.broker is not None
+        return self.broker
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -75,10 +81,7 @@ class DrillTarget(Protocol):
         """
 
     def run(self, drill: Drill) -> bool:
-        """Do it; returns when it is done, False where there was nothing to do.
-
-        Raises TrimtabError when it could not be done.
-        """
+        """Do it; return False where there was nothing to do. Raises TrimtabError."""
 
     def close(self) -> None:
         """Give back what was opened to look; what was done stays."""
@@ -103,12 +106,10 @@ def describe_drill(drill: Drill) -> str:
 
 
 def broker_drill(kind: DrillKind, broker: int) -> Drill:
-    """Return a drill that ends or starts a broker."""
     return Drill(kind, f"broker {broker}", broker)
 
 
 def controller_drill(kind: DrillKind, node: int) -> Drill:
-    """Return a drill that ends or starts a controller."""
     return Drill(kind, f"controller {node}", node)
 
 

@@ -34,8 +34,14 @@ from core.cluster.kafka.groups import describe_active_groups, describe_groups
 from core.cluster.kafka.log_dirs import alter_log_dirs, describe_log_dirs
 from core.cluster.kafka.metadata import describe_cluster, fetch_denied_topics, ping
 from core.cluster.kafka.offsets import fetch_offsets, fetch_records, fetch_replica_offsets
-from core.cluster.kafka.partitions import alter_reassignments, elect_leaders, fetch_reassignments
-from core.cluster.kafka.topics import add_partitions, create_topics, delete_topics
+from core.cluster.kafka.topics import (
+    add_partitions,
+    alter_reassignments,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    fetch_reassignments,
+)
 from core.cluster.kafka.wire import Wire
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs

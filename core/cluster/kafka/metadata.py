@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from core.cluster.kafka.partitions import (
+from core.cluster.kafka.topics import (
     build_list_request,
     fetch_reassignments,
     parse_reassignments,

@@ -16,7 +16,7 @@ from enum import Enum
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from core.cluster.probe.probe_config import MESSAGE_BYTES, producer_config
+from core.cluster.probe.produce_latency import MESSAGE_BYTES, producer_config
 
 if TYPE_CHECKING:
     from core.cluster.connect import Address

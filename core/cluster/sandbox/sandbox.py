@@ -19,10 +19,10 @@ from pathlib import Path
 
 from core import paths
 from core.cluster.sandbox import folder as folders
-from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.kafka_jars import KAFKA_VERSION, Report, check_version, fetch_jars
 from core.cluster.sandbox.launcher import Launcher, create_launcher, poll_members, wait_for_answer
 from core.cluster.sandbox.nodes import HOST, Node, Role, plan_nodes, write_files
+from core.cluster.sandbox.workload_spec import overrides_lease, overrides_path
 from core.daemons.lease import is_leased
 from core.daemons.process import Process, running_with, spawn
 from core.errors import TrimtabError, UsageError
@@ -200,7 +200,7 @@ class Sandbox:
         One that runs already is stopped first.
         """
         mark = folders.workload_log(self.folder)
-        load_overrides.overrides_path(mark).unlink(missing_ok=True)
+        overrides_path(mark).unlink(missing_ok=True)
         for process in running_with({str(mark)}):
             process.stop()
         brokers = ",".join(str(id) for id in self.broker_ids)
@@ -210,12 +210,12 @@ class Sandbox:
     @property
     def overrides_path(self) -> Path:
         """Return the file that a workload of this sandbox follows."""
-        return load_overrides.overrides_path(folders.workload_log(self.folder))
+        return overrides_path(folders.workload_log(self.folder))
 
     @property
     def has_workload(self) -> bool:
         """Return whether a workload runs that does what it is told."""
-        return is_leased(load_overrides.overrides_lease(self.overrides_path))
+        return is_leased(overrides_lease(self.overrides_path))
 
     # -- looking -------------------------------------------------------------------------------
 

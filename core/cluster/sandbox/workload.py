@@ -20,9 +20,16 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
-from core.cluster.sandbox import load_overrides
-from core.cluster.sandbox.load_overrides import LoadOverrides, read_overrides
-from core.cluster.sandbox.workload_spec import GroupLoad, TopicLoad, Workload, skewed_workload
+from core.cluster.sandbox.workload_spec import (
+    GroupLoad,
+    LoadOverrides,
+    TopicLoad,
+    Workload,
+    overrides_lease,
+    overrides_path,
+    read_overrides,
+    skewed_workload,
+)
 from core.cluster.state import ClusterState
 from core.daemons.lease import hold_lease
 from core.daemons.process import set_on_signals
@@ -113,9 +120,7 @@ def run_workload(
     """
     create_topics(settings, {topic.name: topic.replicas for topic in workload.topics})
     with ExitStack() as held:
-        ours = overrides is not None and held.enter_context(
-            hold_lease(load_overrides.overrides_lease(overrides))
-        )
+        ours = overrides is not None and held.enter_context(hold_lease(overrides_lease(overrides)))
         consumers = ConsumerPool(settings, workload.groups)
         try:
             followed = overrides if ours else None
@@ -234,7 +239,7 @@ def consume(
 def main(arguments: Sequence[str]) -> int:
     """`python -P -m core.cluster.sandbox.workload BOOTSTRAP BROKERS BYTES_PER_S [MARK]`."""
     bootstrap, brokers, bytes_per_s = arguments[:3]
-    overrides = load_overrides.overrides_path(Path(arguments[3])) if len(arguments) > 3 else None
+    overrides = overrides_path(Path(arguments[3])) if len(arguments) > 3 else None
     stop = threading.Event()
     set_on_signals(stop, (signal.SIGTERM, signal.SIGINT))
     workload = skewed_workload(

@@ -13,7 +13,6 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,7 +217,13 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that is not UTF-8 shows `?` for what it cannot show.
             stream.reconfigure(errors="replace")
-    bug_log.note("command", partial(_command_shape, argv))
+
+    def command_shape() -> dict[str, str]:
+        from core.cli.common.command_shape import redact_command_line
+
+        return redact_command_line(root, sys.argv[1:] if argv is None else argv)
+
+    bug_log.note("command", command_shape)
     try:
         paths.settle()
         result = root.main(
@@ -251,9 +256,8 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         discard_output()
         return ExitCode.DONE
     except OSError as error:
-        if error.errno not in (*PERMISSION_ERRORS, *SPACE_ERRORS) and not _own_folder_missing(
-            error
-        ):
+        ours_to_mend = error.errno not in (*PERMISSION_ERRORS, *SPACE_ERRORS)
+        if ours_to_mend and not _own_folder_missing(error):
             return _report_bug()
         print_error(_file_error_message(error))
         return ExitCode.FAILED
@@ -299,7 +303,6 @@ def _file_error_message(error: OSError) -> str:
 
 
 def _own_folder_of(error: OSError) -> Path | None:
-    """Return which of our own folders it is about."""
     if not isinstance(error.filename, str | bytes):
         return None
     place = Path(os.fsdecode(error.filename))
@@ -319,12 +322,6 @@ def _own_folder_missing(error: OSError) -> bool:
     except OSError:
         return True
     return False
-
-
-def _command_shape(argv: list[str] | None) -> dict[str, str]:
-    from core.cli.common.command_shape import redact_command_line
-
-    return redact_command_line(root, sys.argv[1:] if argv is None else argv)
 
 
 def _report_bug() -> int:

@@ -223,10 +223,7 @@ class ForwardingClient:
 def with_state(
     client: ClusterClient, change: Callable[[ClusterState], ClusterState]
 ) -> ClusterClient:
-    """Return `client` whose descriptions of its cluster come changed; all else is passed on.
-
-    What `change` raises, `describe_cluster` raises.
-    """
+    """Return `client` whose descriptions of its cluster `change` changes, or raises for."""
     return cast("ClusterClient", _ClientWithState(client, change))
 
 

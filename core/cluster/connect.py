@@ -180,7 +180,7 @@ def try_password(
 
 
 def ignored_properties(address: Address) -> tuple[str, ...]:
-    """Return which of an address's client properties mean nothing here; raises DocumentError."""
+    """Return the client properties that mean nothing here; raises DocumentError."""
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
     return ConnectionSettings.load(address.bootstrap, address.command_config).ignored

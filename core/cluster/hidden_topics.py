@@ -98,17 +98,8 @@ class HiddenTopics:
         """Return what is hidden, and what would show it."""
         return f"{self.sentence} {self.remedy}".strip()
 
-    @property
-    def bytes_by_broker(self) -> Mapping[int, int]:
-        """Return what each broker is known to hold of them."""
-        return self._by_broker(lambda log: log.size_bytes)
-
-    @property
-    def replicas_by_broker(self) -> Mapping[int, int]:
-        """Return how many replicas of theirs each broker is known to hold."""
-        return self._by_broker(lambda log: log.replicas)
-
-    def _by_broker(self, amount: Callable[[HiddenLogDir], int]) -> Mapping[int, int]:
+    def by_broker(self, amount: Callable[[HiddenLogDir], int]) -> Mapping[int, int]:
+        """Return how much of some amount each broker is known to hold of them."""
         found: Counter[int] = Counter()
         for log in self.logs:
             found[log.broker] += amount(log)

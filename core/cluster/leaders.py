@@ -38,10 +38,7 @@ class BrokerLeaders:
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """One partition whose leader could change: from whom (None is nobody) to whom.
-
-    `obstacle` says why it cannot be elected, "" when it can.
-    """
+    """One partition whose leader could change; None is nobody, `obstacle` why it cannot be."""
 
     tp: TopicPartition
     leader: int | None
@@ -77,9 +74,8 @@ def preferred_elections(state: ClusterState, rows: Int64) -> tuple[Election, ...
             obstacle = f"preferred replica {to} is down"
         elif to not in partition.isr:
             obstacle = f"preferred replica {to} is not in the ISR"
-        found.append(
-            Election(partition.tp, _leader_or_none(partition.leader), to, partition.isr, obstacle)
-        )
+        leader = None if partition.leader == NO_LEADER else partition.leader
+        found.append(Election(partition.tp, leader, to, partition.isr, obstacle))
     return tuple(found)
 
 
@@ -107,10 +103,6 @@ def partition_rows(state: ClusterState, topics: Iterable[str] | None) -> Int64:
 
 def _preferred(state: ClusterState) -> np.ndarray:
     return state.replica_broker[state.replica_start[:-1]]
-
-
-def _leader_or_none(leader: int) -> int | None:
-    return None if leader == NO_LEADER else leader
 
 
 REBALANCE_CONFIGS = (
@@ -155,10 +147,9 @@ def rebalance_interval_seconds(answers: RebalanceSettings) -> float | None:
 
     Which broker controls may change: one that does it is enough.
     """
-    told = (answer for answer in answers.values() if not isinstance(answer, Fault))
-    every = [
-        float(interval) if (interval := values.get(INTERVAL)) else DEFAULT_INTERVAL_SECONDS
-        for values in told
-        if values.get(ENABLED) == "true"
+    intervals = [
+        float(values.get(INTERVAL) or DEFAULT_INTERVAL_SECONDS)
+        for values in answers.values()
+        if not isinstance(values, Fault) and values.get(ENABLED) == "true"
     ]
-    return max(every, default=None)
+    return max(intervals, default=None)

@@ -249,13 +249,13 @@ class ClusterState:
     @cached_property
     def hidden_bytes(self) -> Int64:
         """Return what each broker is known to hold of topics that are hidden, shape [B]."""
-        held = self.hidden.bytes_by_broker if self.hidden else {}
+        held = self.hidden.by_broker(lambda log: log.size_bytes) if self.hidden else {}
         return read_only(np.array([held.get(b.id, 0) for b in self.brokers], np.int64))
 
     @cached_property
     def hidden_replicas(self) -> Int64:
         """Return how many replicas of hidden topics each broker is known to hold, shape [B]."""
-        held = self.hidden.replicas_by_broker if self.hidden else {}
+        held = self.hidden.by_broker(lambda log: log.replicas) if self.hidden else {}
         return read_only(np.array([held.get(b.id, 0) for b in self.brokers], np.int64))
 
     def broker_columns(self, brokers: Int32) -> Int64:

@@ -146,11 +146,11 @@ def status(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def log(context: Context, last: int, as_json: bool) -> None:
     """Print the latest decisions with their reasons."""
-    found = find_switches(context)
-    if len(found) != 1:
-        names = ", ".join(switch.name for switch in found) or "none"
+    switches = find_switches(context)
+    if len(switches) != 1:
+        names = ", ".join(switch.name for switch in switches) or "none"
         raise UsageError("Which cluster's?", next=f"There are: {names}. Say -b or --cluster.")
-    print_log(found[0], last, as_json=as_json)
+    print_log(switches[0], last, as_json=as_json)
 
 
 # -- off -------------------------------------------------------------------------------------------
@@ -281,8 +281,8 @@ def _on(
     else:
         return _run_here(context, switch, as_json=as_json)
     if as_json:
-        stands = read_status(switch)
-        emit([status_document(replace(stands, process=stands.process or started))])
+        status = read_status(switch)
+        emit([status_document(replace(status, process=status.process or started))])
     return ExitCode.DONE
 
 

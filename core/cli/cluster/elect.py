@@ -148,7 +148,6 @@ def elect(
 
 
 def _select_rows(state: ClusterState, topics: str | None, partitions: str | None) -> Int64:
-    """Return the row indices of what was asked for; raises UsageError when that is nothing."""
     import numpy as np
 
     from core.cluster.leaders import partition_rows

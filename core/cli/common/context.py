@@ -129,7 +129,6 @@ class Context:
         return self.built if age is None else time.monotonic() - age
 
     def require_target(self) -> None:
-        """Raise UsageError when no cluster was named."""
         if self.target.address is None and self.target.from_file is None:
             raise UsageError(
                 "No cluster is given.",
@@ -164,7 +163,6 @@ class Context:
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """Open the live cluster and close it afterwards."""
         with connect(self.require_address()) as connection:
             yield connection
             for broker, address in connection.silent_brokers().items():
@@ -189,14 +187,13 @@ class Context:
         confirm(self.target.called(cluster_id), verb, doing, otherwise)
 
     def fetch_cluster_id(self) -> str:
-        """Return the id of the live cluster."""
         with self.connected() as connection:
             return connection.client.describe_cluster().cluster_id
 
     def resolve_cluster_id(
         self, cluster_id: str | None, known: Iterable[str], where: str, otherwise: str
     ) -> str:
-        """Return which cluster is meant: by id, by address, or the only one of those `known`.
+        """Return the cluster that is named by id or address, or the only one of those `known`.
 
         `where` says of what several or none are known, `otherwise` what to do where none is.
         """
@@ -254,7 +251,6 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
 
 
 def _check_same_cluster(bootstrap: str, name: str, settings: Settings) -> None:
-    """Raise UsageError where -b and --cluster are of two clusters, for all that is known."""
     from core.settings import servers
 
     known = settings.clusters.get(name)

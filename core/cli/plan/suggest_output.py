@@ -64,7 +64,6 @@ def document(
 
 
 def time_document(estimate: Estimate | None) -> dict[str, Any]:
-    """Return how long it takes and at which rate, null where that is not known."""
     if estimate is None:
         keys = ("seconds", "range_seconds", "rate_bytes_per_s", "never", "calibration")
         return dict.fromkeys(keys)
@@ -79,7 +78,7 @@ def time_document(estimate: Estimate | None) -> dict[str, Any]:
 
 
 def _shares(found: PlanResult, loads: Any) -> dict[str, Any]:
-    """Return every broker's measures in fair shares, 1 is even; unknown measures are null."""
+    """Return brokers' measures in fair shares, 1 is even; unknown ones are null."""
     return {
         "brokers": [
             {
@@ -227,7 +226,6 @@ def log_dirs_document(
 
 
 def dirs_json(found: LogDirPlan) -> dict[str, Any]:
-    """Return what is copied between log dirs, why, and what each of them holds before and after."""
     return {
         "moves": found.moves,
         "bytes": found.bytes,

@@ -178,7 +178,6 @@ def _launch_followup(
 
 
 def _launch_options(reading: RunReading, words: Mapping[str, Any]) -> LaunchOptions:
-    """Return how it is to be carried out: at the ended run's own rate, unless another is said."""
     from core.cli.runs.apply import parse_throttle
     from core.cli.runs.launch import LaunchOptions
 

@@ -10,7 +10,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -116,12 +116,10 @@ def sandbox_demo(ctx: click.Context) -> int:
 
 
 def _demo_context(context: Context, address: Address, *, load: bool) -> Context:
-    """Return the context of the demo's own cluster, writable."""
     return replace(context, target=Target(address, name=SANDBOX), write=True, no_load=not load)
 
 
 def _show(context: Context, *, throttle: str) -> int:
-    """Open the dashboard, or tell the story headless; returns the exit code."""
     if _is_terminal():
         context.open_dashboard(context)
         return ExitCode.DONE
@@ -158,6 +156,8 @@ def _load(address: Address, cluster_id: str) -> Iterator[None]:
 
 def headless(context: Context, throttle: str) -> int:
     """Show, plan, estimate, apply and verify through the public commands; first failure ends it."""
+    from core.cli.main import run
+
     say("Waiting for the first snapshot…")
     _await_snapshot(context)
     with tempfile.TemporaryDirectory(prefix="trimtab-demo-") as folder:
@@ -171,20 +171,14 @@ def headless(context: Context, throttle: str) -> int:
         for step in steps:
             if step[0] == "estimate":
                 say(_write_plan(context, plan))
-            code = _run(context, step)
+            # Printed as one would type it.
+            assert context.target.address is not None
+            line = ["-b", context.target.address.bootstrap, "--cluster", SANDBOX, *step]
+            print_lines(f"\n$ trimtab {shlex.join(line)}")
+            code = run(context.open_dashboard, line)
             if code != ExitCode.DONE:
                 return code
     return ExitCode.DONE
-
-
-def _run(context: Context, words: Sequence[str]) -> int:
-    """Run one public command on the demo's cluster, printing it as one would type it."""
-    from core.cli.main import run
-
-    assert context.target.address is not None
-    line = ["-b", context.target.address.bootstrap, "--cluster", SANDBOX, *words]
-    print_lines(f"\n$ trimtab {shlex.join(line)}")
-    return run(context.open_dashboard, line)
 
 
 def _await_snapshot(context: Context) -> None:

@@ -136,10 +136,8 @@ def read_logs(
     return logs
 
 
-MAX_LINES = 200
-"""So many lines are shown unless more are asked for: the newest."""
-MAX_NAMED_GAPS = 3
-"""So many times in which nobody looked are named: the newest."""
+MAX_LINES, MAX_NAMED_GAPS = 200, 3
+"""Lines that are shown unless more are asked for, gaps that are named: the newest."""
 
 
 @click.command(cls=Command)

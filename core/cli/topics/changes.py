@@ -122,11 +122,8 @@ def create(
         refuse_with_replicas()
     values = _settings(configs)
     expected = parse_expected(rate, size)
-    if not dry_run:
-        context.require_writable()
-    with context.connected() as connection:
+    with context.described(to_change=not dry_run) as (connection, state):
         client = connection.client
-        state = client.describe_cluster()
         if replicas is not None:
             layout = parse_layout(replicas)
             refuse_topic(state, topic, max(map(len, layout)))
@@ -147,7 +144,9 @@ def create(
         if not as_json:
             print_layout(topic, 0, layout)
         if not dry_run:
-            _confirm(context, state, yes, "create it", "Creating a topic", "nothing was created")
+            if not yes:
+                doing = ("create it", "Creating a topic", "nothing was created")
+                context.confirm(state.cluster_id, *doing)
             new = NewTopic(topic, tuple(layout), values)
             answers = audited(client, state.cluster_id, None).create_topics([new])
             _raise_for(answers.get(topic), f"Topic {topic} was not created")
@@ -229,11 +228,8 @@ def alter(
     if partitions is None and not changes:
         raise UsageError("Nothing to alter.", next="Add --partitions, --set or --unset.")
     expected = parse_expected(rate, size)
-    if not dry_run:
-        context.require_writable()
-    with context.connected() as connection:
+    with context.described(to_change=not dry_run) as (connection, state):
         client = connection.client
-        state = client.describe_cluster()
         require_topic(state, topic)
         layout: list[Replicas] = []
         if partitions is not None:
@@ -252,8 +248,9 @@ def alter(
                 say(describe_content(client, state, [topic])[topic])
                 doing = ("delete those records", "Deleting records", "nothing was changed")
                 confirm(topic, *doing, of="topic")
-            else:
-                _confirm(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
+            elif not yes:
+                doing = ("alter it", "Altering a topic", "nothing was changed")
+                context.confirm(state.cluster_id, *doing)
             # To ask may have taken long.
             planned.refuse_while_moving(client.describe_cluster(), allow)
             _apply_alteration(connection, state.cluster_id, planned)
@@ -341,7 +338,8 @@ def _plan_alteration(
         values = {}
     effects = build_config_effects(changes, values)
     if MIN_ISR not in allow:
-        replicas = _factor(state, topic)
+        rows = (state.row(row) for row in state.partitions_of(topic))
+        replicas = min(len(row.replicas) - len(row.adding) for row in rows)
         refuse_min_isr(topic, effects, replicas, instead=f"Set it to {replicas} at most")
     deletes = list(deletion_sentences(effects, values))
     if deletes and REMOTE not in allow:
@@ -370,24 +368,9 @@ def _apply_alteration(connection: Connection, cluster_id: str, planned: _Alterat
         wait_until_visible(connection, lambda now: _has_leaders(now, topic, total), topic)
 
 
-def _confirm(
-    context: Context, state: ClusterState, yes: bool, verb: str, doing: str, otherwise: str
-) -> None:
-    context.require_writable(state)
-    if not yes:
-        confirm(context.target.called(state.cluster_id), verb, doing, otherwise)
-
-
 def _raise_for(fault: Fault | None, what: str) -> None:
-    if fault is None:
-        return
-    raise TrimtabError(f"{what}: {fault}.")
-
-
-def _factor(state: ClusterState, topic: str) -> int:
-    """Return how many replicas each partition has, or the one with the fewest."""
-    rows = (state.row(row) for row in state.partitions_of(topic))
-    return min(len(row.replicas) - len(row.adding) for row in rows)
+    if fault is not None:
+        raise TrimtabError(f"{what}: {fault}.")
 
 
 def _has_leaders(state: ClusterState, topic: str, partitions: int) -> bool:

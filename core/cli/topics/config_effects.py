@@ -60,7 +60,6 @@ def build_config_effects(
 
 
 def _default(beneath: InheritedConfig | None) -> str | None:
-    """Return what shows where a topic sets nothing, in the topic's unit."""
     if beneath is None or beneath.value is None:
         return None
     factor = _IN_MS.get(beneath.name.rpartition(".")[2])
@@ -129,10 +128,7 @@ def _kept(name: str, value: str | None) -> str:
 def refuse_min_isr(
     topic: str, changes: Iterable[ConfigEffect], replicas: int, *, instead: str
 ) -> None:
-    """Raise RefusedError for a min.insync.replicas that so many replicas can never reach.
-
-    `instead` says what to ask for.
-    """
+    """Refuse a min.insync.replicas that replicas can never reach; `instead` is what to ask for."""
     least = next((change.after for change in changes if change.name == MIN_INSYNC), None)
     if _limit(least, 0.0) > replicas:
         have = counted(replicas, "replica")

@@ -34,9 +34,9 @@ def require_topic(state: ClusterState, topic: str) -> None:
 def wait_until_visible(
     connection: Connection, holds: Callable[[ClusterState], bool], what: str
 ) -> None:
-    """Return once brokers tell of a change, which the controller has taken; says it if they don't.
+    """Return once brokers tell of a change that the controller has taken, so that all see it.
 
-    Whoever looks next then sees it. A cluster that does not answer has not undone it.
+    Says it if they don't. A cluster that does not answer has not undone it.
     """
     deadline = connection.clock.monotonic() + SETTLE_SECONDS
     silent = ""
@@ -66,10 +66,7 @@ def fetch_topic_configs(client: ClusterClient, names: Sequence[str]) -> dict[str
 
 
 def fetch_default_min_insync(client: ClusterClient, brokers: Collection[int]) -> str | None:
-    """Return the most of min.insync.replicas that these brokers give a topic which sets none.
-
-    None where none of them tells.
-    """
+    """Return the highest min.insync.replicas of these brokers; None where none of them tells."""
     try:
         answers = client.describe_configs(
             [Resource.broker(b) for b in sorted(brokers)], [MIN_INSYNC]

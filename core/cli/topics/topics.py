@@ -148,7 +148,6 @@ def delete(
 
 
 def _described_whole(client: ClusterClient) -> ClusterState:
-    """Return the cluster, and say which topics are none of what is listed."""
     from core.cluster.observer import fetch_hidden_topics
 
     state = client.describe_cluster()

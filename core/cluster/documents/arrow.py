@@ -45,7 +45,7 @@ class Columns:
 
 
 def write_arrow(document: ClusterDocument, path: Path) -> None:
-    """Write a document into `path`, in its place: a file that is read meanwhile is another's care.
+    """Write a document into `path`, in its place; a file that is read meanwhile is not looked for.
 
     Raises OSError.
     """

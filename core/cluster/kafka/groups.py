@@ -7,7 +7,7 @@ and other protocols'), so kafka-python lists; members of those take requests tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -97,7 +97,8 @@ def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> l
     from kafka.protocol.admin import DescribeClusterRequest, ListGroupsRequest
 
     cluster = wire.send_to_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
-    if not may_describe(cluster.authorized_operations):
+    operations = cluster.authorized_operations
+    if operations is not None and _DESCRIBE not in operations:  # older brokers tell of none
         lost(GROUPS_HIDDEN)
     brokers = [broker.broker_id for broker in cluster.brokers]
     asked = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
@@ -128,11 +129,6 @@ def _parse_listed(broker: int, group: Any) -> _Listed:
     )
 
 
-def may_describe(operations: Collection[int] | None) -> bool:
-    """Return whether DESCRIBE is among authorized operations; None of them were told."""
-    return operations is None or _DESCRIBE in operations
-
-
 def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dict[str, Any]:
     """Return what each group's coordinator tells of it, or the fault that came instead."""
 
@@ -146,17 +142,12 @@ def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dic
         return answers
 
     found = ask(ids)
-    moved = [id for id, answer in found.items() if has_moved(answer)]
+    moved = [id for id, a in found.items() if isinstance(a, Fault) and a.name == "NOT_COORDINATOR"]
     if moved:
         admin.reopen()  # it remembers coordinators for minutes, whatever they answer
         found |= ask(moved)
     admin.reopen_after_timeout(found.values())
     return found
-
-
-def has_moved(answer: object) -> bool:
-    """Return whether the broker that was asked coordinates the group no more."""
-    return isinstance(answer, Fault) and answer.name == "NOT_COORDINATOR"
 
 
 def build_group(
@@ -179,7 +170,7 @@ def build_group(
         assignor=description.partition_assignor or "",
         coordinator=coordinator,
         members=tuple(_build_member(member) for member in description.members),
-        committed=offsets if offsets is not None and not isinstance(offsets, Fault) else {},
+        committed={} if offsets is None or isinstance(offsets, Fault) else offsets,
         protocol="consumer" if description.type.name == "CONSUMER" else "classic",
         committed_fault=offsets if isinstance(offsets, Fault) else None,
     )
@@ -245,7 +236,12 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
             for broker, ids in asked.items()
         }
         for broker, answer in wire.ask_each(requests).items():
-            found |= _parse_committed(asked[broker], answer)
+            ids = asked[broker]
+            if isinstance(answer, Exception):
+                found |= dict.fromkeys(ids, fault_from_silence(answer))
+                continue
+            groups = {group.group_id: group for group in answer.groups or ()}
+            found |= {id: _parse_offsets(groups.get(id, answer)) for id in ids}
     return found
 
 
@@ -261,13 +257,6 @@ def _split_requests(
         return
     for n in range(max(map(len, waiting.values()), default=0)):
         yield {broker: [ids[n]] for broker, ids in waiting.items() if n < len(ids)}
-
-
-def _parse_committed(ids: Iterable[str], answer: Any) -> dict[str, Committed | Fault]:
-    if isinstance(answer, Exception):
-        return dict.fromkeys(ids, fault_from_silence(answer))
-    groups = {group.group_id: group for group in answer.groups or ()}
-    return {id: _parse_offsets(groups.get(id, answer)) for id in ids}
 
 
 def _parse_offsets(group: Any) -> Committed | Fault:

@@ -132,10 +132,7 @@ class Wire:
         return frozenset(b.node_id for b in known if isinstance(b.node_id, int) and b.node_id >= 0)
 
     def failures(self, *, waiting: bool = True) -> list[ConnectionFailure]:
-        """Return which brokers have been of no use when they were last asked, and why.
-
-        With `waiting` also those that have not answered yet.
-        """
+        """Return which brokers failed when last asked, `waiting` for answers included."""
         admin = self._admin
         return admin._manager.failures(waiting=waiting) if admin is not None else []
 
@@ -243,10 +240,7 @@ class Wire:
     def ask_each(
         self, requests: Mapping[int, Any], seconds: float = _BROKER_SECONDS
     ) -> dict[int, Any]:
-        """Return each broker's answer, or the exception that came instead of it.
-
-        All are asked side by side, and each has `seconds` to answer.
-        """
+        """Ask all side by side; return each broker's answer, or its exception within `seconds`."""
         from kafka.errors import KafkaError, UnknownBrokerIdError
 
         manager = self.manager()

@@ -43,10 +43,7 @@ Report = Callable[[str], None]
 
 
 def fetch_jars(version: str, java: Java, say: Report) -> Path:
-    """Return the folder with the jars of this Kafka version, bringing them when they are missing.
-
-    Raises TrimtabError when they cannot be brought.
-    """
+    """Return the folder with this version's jars, downloaded if need be; raises TrimtabError."""
     folder = paths.jars_dir(version)
     if folder.is_dir():
         return folder

@@ -56,17 +56,10 @@ class Launcher:
     def format(self, nodes: Sequence[Node], cluster_id: str) -> list[str]:
         """Format the storage of these nodes side by side; returns what failed, none is good."""
         flags = (f"-Dlog4j2.configurationFile={tool_logging_file(nodes[0].folder.parent)}",)
+        format = ("kafka.tools.StorageTool", "format", "-t", cluster_id)
         running = [
             subprocess.Popen(
-                [
-                    *self._command(flags),
-                    "kafka.tools.StorageTool",
-                    "format",
-                    "-t",
-                    cluster_id,
-                    "-c",
-                    str(node.properties),
-                ],
+                [*self._command(flags), *format, "-c", str(node.properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -46,26 +46,17 @@ class NodeStatus:
         return self.pid is not None
 
 
+@dataclass(eq=False)
 class Sandbox:
     """A sandbox that is up, or was; made by `up`, found again by `open`."""
 
-    def __init__(
-        self,
-        name: str,
-        folder: Path,
-        cluster_id: str,
-        kafka: str,
-        nodes: Sequence[Node],
-        processes: Mapping[int, Process],
-        launch: Launcher | None = None,
-    ) -> None:
-        self.name = name
-        self.folder = folder
-        self.cluster_id = cluster_id
-        self.kafka = kafka
-        self.nodes = tuple(nodes)
-        self._processes = dict(processes)
-        self._launch = launch
+    name: str
+    folder: Path
+    cluster_id: str
+    kafka: str
+    nodes: tuple[Node, ...]
+    _processes: dict[int, Process]
+    _launch: Launcher | None = None
 
     # -- from nothing, and back ----------------------------------------------------------------
 
@@ -150,10 +141,7 @@ class Sandbox:
 
     @staticmethod
     def remove(name: str) -> bool:
-        """Stop whatever runs under this name and remove its folder; False when nothing was there.
-
-        Needs neither Java nor a readable state file.
-        """
+        """Stop what runs under this name and remove its folder; False when nothing was there."""
         return folders.remove_folder(paths.sandbox_dir(name))
 
     def down(self) -> None:
@@ -195,10 +183,7 @@ class Sandbox:
         raise UsageError(f"Sandbox {self.name!r} has no node {id}.", next=f"It has {known}.")
 
     def start_workload(self, bytes_per_s: float) -> Process:
-        """Start the skewed workload in a process of its own, which ends with the sandbox.
-
-        One that runs already is stopped first.
-        """
+        """Start the skewed workload, in place of another; its process ends with the sandbox."""
         mark = folders.workload_log(self.folder)
         overrides_path(mark).unlink(missing_ok=True)
         for process in running_with({str(mark)}):
@@ -268,10 +253,7 @@ class Sandbox:
         self._write_state(ready=True)
 
     def _wait(self, nodes: Iterable[Node]) -> None:
-        """Return once these nodes are members of the cluster.
-
-        Raises TrimtabError with the last lines of the log of one that has died or is late.
-        """
+        """Return once these nodes are members; raises TrimtabError with a log's last lines."""
         missing = {node.id: node for node in nodes if node.role is Role.BROKER}
         deadline = time.monotonic() + _UP_SECONDS
         for alive in poll_members(self.bootstrap):

@@ -94,10 +94,7 @@ def _produce(
     payload: bytes,
     stop: threading.Event,
 ) -> None:
-    """Produce one message, waiting until there is room for it or `stop` is set.
-
-    Raises KafkaException when there is no such topic or partition.
-    """
+    """Produce one message once there is room; raises KafkaException for no such partition."""
     while not stop.is_set():
         try:
             producer.produce(tp.topic, payload, partition=tp.partition)

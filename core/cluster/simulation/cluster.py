@@ -133,7 +133,8 @@ class SimulatedCluster:
         It starts without it; the replicas that lay there are made anew in another one, empty.
         """
         with self._lock:
-            self._engine.remove_disk(broker, log_dir)
+            disks = self._engine.disks
+            disks.remove(broker, disks.paths[broker].index(log_dir))
 
     def skew(self, of: str, times: float, partitions: Collection[TopicPartition]) -> None:
         """Have so many times the records sent to these partitions from now on; `of` names them."""

@@ -61,10 +61,7 @@ _RECORDS: Mapping[str, Any] = {
 
 
 def encode(value: Any) -> Json:
-    """Return a value as JSON: what is neither plain nor null is a list that its kind heads.
-
-    Raises TypeError for a kind that does not travel.
-    """
+    """Return a value as JSON: a list that its kind heads, unless plain; raises TypeError."""
     kind = type(value)
     if kind in _PLAIN:
         return value

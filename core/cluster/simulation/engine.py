@@ -117,7 +117,9 @@ class Engine:
             self.logs, self._leader_column, self.alive, began, seconds, made
         )
         if self.links:
-            self._catch_up(ends)
+            for row, broker in self.links.catch_up(ends):
+                now, min_insync = self.registrations[row], self._min_insync[row]
+                self.register(row, controller.expand_isr(now, broker, self.alive, min_insync))
         self.elapsed = ends
         self.readers.advance()
         for (row, broker), move in list(self.disks.moves.items()):
@@ -129,13 +131,6 @@ class Engine:
             self.logs.expire(ends)
         if int(ends) > int(began):
             self._notice_full_disks()
-
-    def _catch_up(self, until: float) -> None:
-        for row, broker in self.links.catch_up(until):
-            now = self.registrations[row]
-            self.register(
-                row, controller.expand_isr(now, broker, self.alive, self._min_insync[row])
-            )
 
     def settle(self) -> None:
         """Work out anew who follows in step, who catches up from whom, and what is writable."""
@@ -274,9 +269,6 @@ class Engine:
         for row in self._rows_on(broker):
             self.register(row, controller.elect_leader(self.registrations[row], self.alive))
         self._changed()
-
-    def remove_disk(self, broker: int, path: str) -> None:
-        self.disks.remove(broker, self.disks.paths[broker].index(path))
 
     def _make_anew(self, broker: int) -> None:
         """Make the replicas that lay in log dirs which are gone anew, empty, where there is room.

@@ -228,9 +228,9 @@ def run_links(
     wire_bytes_per_s: float,
     until: float,
 ) -> list[tuple[int, int]]:
-    """Fetch on all links in time order up to `until`; returns (partition, broker) caught up.
+    """Fetch in time order up to `until`, links of a broker sharing its wire; return who caught up.
 
-    Links that share a broker share its wire.
+    As (partition, broker).
     """
     from_leader: dict[int, int] = {}
     into_follower: dict[int, int] = {}

@@ -67,7 +67,6 @@ class ConnectionSettings:
         return self.security_protocol.endswith("SSL")
 
     def librdkafka_config(self) -> dict[str, Any]:
-        """Return librdkafka's configuration."""
         config: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.security_protocol,
@@ -82,10 +81,7 @@ class ConnectionSettings:
         return config
 
     def kafka_python_config(self) -> dict[str, Any]:
-        """Return kafka-python's configuration.
-
-        Raises DocumentError when a certificate cannot be loaded.
-        """
+        """Return kafka-python's configuration; raises DocumentError for its certificates."""
         config: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap.split(","),
             "security_protocol": self.security_protocol,
@@ -98,7 +94,6 @@ class ConnectionSettings:
         return config
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Return what a TLS connection trusts and shows; raises as `Tls.context`."""
         return self.tls.context()
 
     def check_key(self) -> None:

@@ -50,10 +50,7 @@ class Pem:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Which authorities are trusted, what a client shows of itself, and whether names are checked.
-
-    `file` are the properties that it is from.
-    """
+    """Who is trusted, what a client shows, and whether names are checked; `file` says so."""
 
     ca: Pem | None = None
     certificate: Pem | None = None
@@ -107,10 +104,7 @@ class Tls:
 
 
 def read_tls(entries: dict[str, str], path: Path, *, used: bool) -> Tls:
-    """Take all about TLS out of the properties of a file; what is not `used` is not looked at.
-
-    Raises DocumentError.
-    """
+    """Take TLS out of a file's properties, unread where not `used`; raises DocumentError."""
 
     def store(kind: str, *inline: str) -> list[Pem | None]:
         """Return a store's PEMs: of the one file, or each of its own property."""

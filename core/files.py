@@ -1,7 +1,4 @@
-"""Atomic file writes: to a temporary file, synced, renamed.
-
-Every file that another process may be reading at the same moment is written through here.
-"""
+"""Atomic file writes, for what other processes read: to a temporary file, synced, renamed."""
 
 from __future__ import annotations
 

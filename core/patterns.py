@@ -24,11 +24,7 @@ def pattern(text: str, label: str) -> re.Pattern[str]:
 
 
 def matching(text: str, label: str, names: Iterable[str], kind: str) -> list[str]:
-    """Return the names that an expression matches as a whole, in their order.
-
-    `kind` is what they name ("topic"). Raises UsageError for a wrong expression, and for one that
-    matches nothing.
-    """
+    """Return the names that an expression matches as a whole; raises UsageError for none."""
     known = list(names)
     whole = pattern(text, label)
     found = [name for name in known if whole.fullmatch(name)]

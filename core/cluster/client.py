@@ -30,10 +30,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """Partitions to add to a topic: how many it has then, and the replicas of the new ones.
-
-    Refused by the cluster when others have added some meanwhile: the two do not fit then.
-    """
+    """Partitions to add: how many there must be then, and the replicas of the new ones."""
 
     total: int
     replicas: tuple[tuple[int, ...], ...]
@@ -46,10 +43,7 @@ class OffsetAt(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRecords:
-    """What one replica gave to read from an offset on, below its own high watermark.
-
-    `records` are batches as they lie in its log; the last one may be cut off.
-    """
+    """Batches as they lie in a replica's log below its high watermark; the last may be cut off."""
 
     high_watermark: int
     records: bytes = field(repr=False)
@@ -208,10 +202,7 @@ class ClusterClient(Protocol):
 
 
 class ForwardingClient:
-    """Passes every call on to another client; who derives from it changes some of them.
-
-    No type checker sees that it has all calls of a ClusterClient: it is cast to one.
-    """
+    """Passes calls on to another client, all but those that a subclass has; it is cast to one."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client

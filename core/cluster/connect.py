@@ -70,10 +70,7 @@ class Connection:
 
 
 def connect(address: Address) -> Connection:
-    """Return an open connection; imports only the libraries that this address needs.
-
-    Raises UnreachableError when nothing answers, DocumentError for a bad properties file.
-    """
+    """Return an open connection; raises UnreachableError, DocumentError for its properties."""
     if address.is_simulated:
         from core.cluster.simulation.client import SimulatorClient
 
@@ -106,10 +103,7 @@ def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:
 
 
 def for_cluster(client: ClusterClient, cluster_id: str) -> ClusterClient:
-    """Return `client` that describes this cluster and no other; all else is passed on as it is.
-
-    An address may come to be another cluster's: then it raises UnreachableError.
-    """
+    """Return `client` that raises UnreachableError once its address is another cluster's."""
     from core.cluster.client import with_state
 
     def check(state: ClusterState) -> ClusterState:
@@ -124,10 +118,7 @@ def for_cluster(client: ClusterClient, cluster_id: str) -> ClusterClient:
 
 
 def missing_password(address: Address) -> MissingPassword | None:
-    """Return the next password that the client properties leave out and nobody has typed.
-
-    Raises DocumentError for properties, or a key, that cannot be used.
-    """
+    """Return the next password that nobody has set or typed; raises DocumentError."""
     if address.is_simulated or address.command_config is None:
         return None
     from core.cluster.kafka.connection.settings import ConnectionSettings
@@ -140,10 +131,7 @@ def missing_password(address: Address) -> MissingPassword | None:
 
 
 def store_password(address: Address, missing: MissingPassword, password: str) -> None:
-    """Have what was typed be used from now on, and by the processes that this one starts.
-
-    Raises DocumentError, and has it forgotten, where it is not that of the key.
-    """
+    """Use a password from now on, also in processes to start; raises DocumentError."""
     from core.cluster.kafka.connection.properties import check_no_nul
 
     check_no_nul(missing.key, password, missing.file)

@@ -122,10 +122,7 @@ RebalanceSettings = Mapping[int, Mapping[str, str | None] | Fault]
 def fetch_rebalance_settings(
     client: ClusterClient, state: ClusterState
 ) -> dict[int, Mapping[str, str | None] | Fault]:
-    """Return what each live broker reports of the automatic return of leaders.
-
-    A fault where it may not be asked; names that a broker does not report are left out.
-    """
+    """Return what live brokers report of the automatic return of leaders, or the fault instead."""
     alive = state.alive_ids
     try:
         answers = client.describe_configs([Resource.broker(b) for b in alive], REBALANCE_CONFIGS)
@@ -143,10 +140,7 @@ def fetch_rebalance_settings(
 
 
 def rebalance_interval_seconds(answers: RebalanceSettings) -> float | None:
-    """Return how often leaders that are away are given back; None where no broker says so.
-
-    Which broker controls may change: one that does it is enough.
-    """
+    """Return how often leaders return by themselves; None where no broker says that they do."""
     intervals = [
         float(values.get(INTERVAL) or DEFAULT_INTERVAL_SECONDS)
         for values in answers.values()

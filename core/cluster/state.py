@@ -87,10 +87,7 @@ class ClusterState:
         controller: int | None = None,
         moves_unknown: str = "",
     ) -> ClusterState:
-        """Return the state of these rows; sizes, lags and log dirs start unknown.
-
-        `topics` may leave out topics that `partitions` names; they are added with unknown configs.
-        """
+        """Return the state of these rows, with all topics they name; sizes and lags are unknown."""
         rows = sorted(partitions, key=lambda row: (row.topic, row.partition))
         known = {topic.name: topic for topic in topics}
         names = sorted(known.keys() | {row.topic for row in rows})

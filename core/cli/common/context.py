@@ -137,10 +137,7 @@ class Context:
             )
 
     def require_address(self) -> Address:
-        """Return the live cluster's address; what its client properties leave out is asked for.
-
-        Raises UsageError offline or when none was named, or when a password is missing.
-        """
+        """Return the live cluster's address, passwords asked for; raises UsageError without one."""
         if self.target.address is None:
             raise UsageError(
                 "This needs a live cluster.", next="Say -b HOST:PORT or --cluster NAME."
@@ -149,10 +146,7 @@ class Context:
         return self.target.address
 
     def require_writable(self, state: ClusterState | None = None) -> None:
-        """Raise RefusedError for a cluster that config.toml marks read_only.
-
-        It is known by its name and the brokers named, and once `state` is seen by all it has.
-        """
+        """Refuse a cluster that config.toml marks read_only, by its name or any of its brokers."""
         target = self.target
         marked = state is not None and state.has_any(target.read_only_servers)
         if target.address is not None and (target.read_only or marked):
@@ -210,10 +204,7 @@ class Context:
         )
 
     def picture(self) -> tuple[ClusterState, Load]:
-        """Return the cluster with sizes, and its load: of `--from FILE`, else live.
-
-        Raises UsageError when neither was named, UnreachableError when the cluster does not answer.
-        """
+        """Return the cluster with sizes, and its load, of a file or live; raises UsageError."""
         from core.cluster.observer import fetch_cluster_state
         from core.load.load_source import newest_load, read_saved_cluster
 

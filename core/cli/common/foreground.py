@@ -24,10 +24,7 @@ def required_lease(root: Path, cluster_id: str, role: str, busy: RefusedError) -
 
 @contextmanager
 def exit_on_signals(*numbers: signal.Signals) -> Iterator[None]:
-    """Let these signals unwind the stack, the first that comes, to an exit as a shell tells it.
-
-    What whoever started this has ignored (nohup, a script's background) stays so.
-    """
+    """Let these signals, unless they are ignored (nohup), unwind the stack to an exit."""
 
     def leave(number: int, _: FrameType | None) -> None:
         for other in before:

@@ -61,10 +61,7 @@ def write_data(text: str, output: Path | None) -> None:
 
 
 def write_stream(write: Callable[[IO[str]], Any], output: Path | None) -> None:
-    """Let `write` print to stdout, or to `output`, which is seen whole or not at all.
-
-    Raises UsageError when it cannot be written, BrokenPipeError when stdout's reader has gone.
-    """
+    """Let `write` print to stdout, or to `output`, seen whole or not at all; raises UsageError."""
     if output is None or _is_stdout(output):
         write(sys.stdout)
         sys.stdout.flush()
@@ -150,10 +147,7 @@ class _WarningHandler(logging.Handler):
 
 
 class StatusLine:
-    """How far long work is: one line on stderr, written over; nothing where that is no terminal.
-
-    It changes every `seconds` at most.
-    """
+    """How far long work is: a line on a terminal's stderr, written over every `seconds` at most."""
 
     def __init__(self, *, shown: bool = True, seconds: float = 0.0) -> None:
         self.shown = shown and sys.stderr.isatty()

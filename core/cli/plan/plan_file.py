@@ -37,10 +37,7 @@ def bind_plan(document: PlanDocument, state: ClusterState) -> Plan:
 
 
 def read_plan_document(context: Context, path: Path, other: Path | None = None) -> PlanDocument:
-    """Return a plan file's content; `-` reads stdin, which can be only one of all that is read.
-
-    Raises DocumentError for a bad plan, UsageError when stdin should be two things.
-    """
+    """Return a plan file's content; `-` reads stdin, which can be only one of all that is read."""
     if files.STDIN == path in (context.target.from_file, other):
         what = "Two plans" if path == other else "The plan and the cluster"
         raise UsageError(

@@ -37,10 +37,7 @@ READER_GONE = 128 + signal.SIGPIPE
 
 
 def follow_run(cluster_id: str, run: str, *, as_json: bool) -> int:
-    """Follow a run to its end and return the exit code that its end means.
-
-    Ctrl-C lets go of it, and so does whoever reads the events (head) and has seen enough.
-    """
+    """Follow a run to its end and return its exit code; Ctrl-C or a closed pipe lets go of it."""
     try:
         return _with_events(cluster_id, run) if as_json else _with_bar(cluster_id, run)
     except KeyboardInterrupt:

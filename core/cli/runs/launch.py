@@ -52,10 +52,7 @@ from core.units import (
 
 
 def describe_deletions(state: ClusterState, plan: Plan, retention_ms: int) -> Iterator[str]:
-    """Yield in sentences of which topics a retention deletes records, and which it leaves.
-
-    Raises UsageError where it deletes none of what is copied.
-    """
+    """Yield which topics' records a retention deletes; raises UsageError where it is none."""
     topics = {move.tp.topic for move in plan if move.receiving}
     compacted = only_compacted(state, topics)
     by_age = sorted(topics.difference(compacted))

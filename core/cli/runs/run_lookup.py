@@ -1,7 +1,4 @@
-"""Finds the run that a command names: by its full or partial name, on the given cluster.
-
-Without a name it is the one in progress: who has to hold a run does not look for its name first.
-"""
+"""Finds the run that a command names, in full or in part; without a name the one in progress."""
 
 from __future__ import annotations
 

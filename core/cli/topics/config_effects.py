@@ -92,10 +92,7 @@ def deletion_sentences(
 
 
 def refuse_remote(topic: str, values: Mapping[str, ConfigValue]) -> None:
-    """Raise RefusedError where what is deleted of a topic is, or may be, deleted elsewhere, too.
-
-    `values` are all configs that it has, none where they are not known.
-    """
+    """Refuse deleting a topic's records that are, or may be, in remote storage, too."""
     if not values:
         why = f"Whether {topic} is kept in remote storage, too, is not known"
     elif is_remote(value.value for name in REMOTE_STORAGE if (value := values.get(name))):

@@ -45,10 +45,7 @@ class Columns:
 
 
 def write_arrow(document: ClusterDocument, path: Path) -> None:
-    """Write a document into `path`, in its place; a file that is read meanwhile is not looked for.
-
-    Raises OSError.
-    """
+    """Write a document into `path`, in its place; raises OSError."""
     import pyarrow as pa
 
     state = document.state

@@ -1,7 +1,4 @@
-"""The cluster document: one cluster with its load as JSON, as `show` writes it.
-
-An absent or null value is unknown, never 0. `reader` reads it again.
-"""
+"""The cluster document: a cluster with its load as JSON; absent or null is unknown, never 0."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ Float64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ClusterDocument:
-    """A state, its rates (bytes/s for each partition row, NaN unknown) and its groups.
-
-    `groups` is None where they are not known, and empty where there are none.
-    """
+    """A state, its rates (bytes/s by partition row, NaN unknown), its groups or None unknown."""
 
     state: ClusterState
     in_bytes_per_s: Float64

@@ -89,10 +89,7 @@ def _written_at(path: Path) -> datetime:
 def parse_json(
     document: object, written_at: datetime, holders: Collection[int] = ()
 ) -> ClusterDocument:
-    """Return the document of plain JSON values, as old as `written_at` when it does not say.
-
-    `holders` are brokers that hold replicas beside those in it. Raises InvalidDocumentError.
-    """
+    """Return the document of JSON values; `holders` are brokers of replicas beside those in it."""
     root = JsonObject(document, "the document")
     format_name = root.get("format", str, FORMAT)
     if not format_name.startswith("trimtab.cluster/"):

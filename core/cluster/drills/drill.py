@@ -75,10 +75,7 @@ class DrillTarget(Protocol):
         """Return the cluster's id, which its timeline is kept by; None where none is kept."""
 
     def offers(self, state: ClusterState) -> tuple[Offer, ...]:
-        """Return what can be done now; what nothing was done to is not offered to be undone.
-
-        Raises UnreachableError, or UsageError when it has gone.
-        """
+        """Return what can be done now, or undone; raises UnreachableError or UsageError."""
 
     def run(self, drill: Drill) -> bool:
         """Do it; return False where there was nothing to do. Raises TrimtabError."""

@@ -1,7 +1,4 @@
-"""What a cluster is drilled by: a sandbox's processes, disks and load, or a simulator's socket.
-
-Everywhere else there is no way to any drill.
-"""
+"""What a cluster is drilled by: a sandbox's processes, disks and load, or a simulator's socket."""
 
 from __future__ import annotations
 

@@ -204,10 +204,7 @@ class Admin:
                 self._opened = None
 
     def reopen_for_leaders(self) -> bool:
-        """Open the client anew for the next call, unless that was just done; return whether.
-
-        It remembers for a quarter of an hour who led what it was asked for.
-        """
+        """Open it anew, unless just done; it remembers leaders for a quarter of an hour."""
         with self._opening:
             if time.monotonic() - self._opened_at < MIN_REOPEN_SECONDS:
                 return False

@@ -90,10 +90,7 @@ def describe_active_groups(admin: Admin, wire: Wire, limit: int) -> ActiveGroups
 
 
 def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> list[_Listed]:
-    """Return what brokers list, each what it coordinates; `lost` hears of those that do not.
-
-    It hears of GROUPS_HIDDEN, too. Raises UnreachableError when no broker lists any.
-    """
+    """Return what brokers list; `lost` hears of those that do not, and of GROUPS_HIDDEN."""
     from kafka.protocol.admin import DescribeClusterRequest, ListGroupsRequest
 
     cluster = wire.send_to_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
@@ -153,10 +150,7 @@ def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dic
 def build_group(
     id: str, description: Any, offsets: Mapping[TopicPartition, int] | Fault | None = None
 ) -> Group | None:
-    """Return a group from both answers about it; None when it has vanished since it was listed.
-
-    Without `offsets` nobody asked for them: none are known, and nothing is wrong with that.
-    """
+    """Return a group from both answers, `offsets` None unless asked for; None if it is gone."""
     if isinstance(description, Fault):
         if description.name == "GROUP_ID_NOT_FOUND":
             return None

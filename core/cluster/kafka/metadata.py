@@ -60,10 +60,7 @@ def ping(wire: Wire) -> None:
 
 
 def fetch_denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
-    """Return which of these topics this user may not describe: asked for by name, they are denied.
-
-    When all are asked for they are left out without a word.
-    """
+    """Return which of these are denied by name: of all topics they are left out without a word."""
     from kafka.protocol.metadata import MetadataRequest
 
     if not names:

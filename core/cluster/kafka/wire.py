@@ -160,10 +160,7 @@ class Wire:
             self.controller = None
 
     def ask_any(self, ask: Callable[[Any, int], Any], patience: AnswerTimeout | None = None) -> Any:
-        """Return what `ask` awaits, from any broker, trying others while there is time.
-
-        With `patience`, an answer that took too long is asked for again with more of it.
-        """
+        """Return what `ask` awaits of any broker, trying others; `patience` waits longer."""
         from kafka.errors import KafkaError, RequestTimedOutError, UnknownBrokerIdError
 
         from core.cluster.kafka.connection.transports import NoHandshakeError

@@ -69,10 +69,7 @@ class ProbeLayout:
 
 
 class RoundTripProbe:
-    """Clients of one cluster, open until `close`. `look` may be called from another thread.
-
-    Raises confluent_kafka's KafkaException only where it says so.
-    """
+    """Clients of one cluster, open until `close`; any thread may call `fetch_layout`."""
 
     def __init__(self, address: Address, topic: str) -> None:
         from confluent_kafka import Consumer, Producer

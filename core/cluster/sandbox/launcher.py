@@ -144,10 +144,7 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
 
 
 def wait_for_answer(node: Node, process: Process, seconds: float) -> bool:
-    """Return whether the node answers within `seconds`; False as soon as it has died.
-
-    A broker answers when it says itself that it is in the cluster, a controller when it listens.
-    """
+    """Return whether a node is in the cluster, or a controller listens, within `seconds`."""
     deadline = time.monotonic() + seconds
     asked = poll_members(node.address) if node.role is Role.BROKER else None
     while process.alive and time.monotonic() < deadline:

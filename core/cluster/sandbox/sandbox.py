@@ -120,10 +120,7 @@ class Sandbox:
 
     @classmethod
     def find(cls, bootstrap: str, cluster_id: str) -> Sandbox | None:
-        """Return the sandbox of this machine that these addresses are brokers of.
-
-        Its own files decide: each address is one of its brokers', and its cluster has this id.
-        """
+        """Return the sandbox of this id that has all of these addresses, by its own files."""
         asked = {address.replace("localhost:", f"{HOST}:") for address in bootstrap.split(",")}
         for name in cls.names():
             state = folders.read_state(paths.sandbox_dir(name))

@@ -1,7 +1,4 @@
-"""Topics, producers and consumers of a workload, for sandboxes, demos and tests.
-
-Run as a module it is the process behind `trimtab sandbox load`; it ends on SIGTERM.
-"""
+"""Topics, producers and consumers of a workload; as a process it is `trimtab sandbox load`."""
 
 from __future__ import annotations
 
@@ -49,10 +46,7 @@ def create_topics(
     layouts: Mapping[str, Sequence[Sequence[int]]],
     configs: Mapping[str, str] | None = None,
 ) -> None:
-    """Create topics with exactly these replicas; one that is there already is left as it is.
-
-    Returns once every partition has a leader. Raises TrimtabError.
-    """
+    """Create topics that are not there, and wait until they have leaders; raises TrimtabError."""
     wanted = [
         NewTopic(name, tuple(tuple(replicas) for replicas in layout), configs or {})
         for name, layout in layouts.items()
@@ -111,10 +105,7 @@ def run_workload(
     stop: threading.Event,
     overrides: Path | None = None,
 ) -> None:
-    """Create the topics, produce and consume until `stop` is set.
-
-    `overrides` is the file that tells it what to do otherwise; one workload at a time follows it.
-    """
+    """Create the topics, produce and consume until `stop`; one workload follows `overrides`."""
     create_topics(settings, {topic.name: topic.replicas for topic in workload.topics})
     with ExitStack() as held:
         ours = overrides is not None and held.enter_context(hold_lease(overrides_lease(overrides)))

@@ -115,10 +115,7 @@ class SimulatedCluster:
             return engine.readers.fan_out[rows], engine.logs.message_bytes[rows].astype(np.float64)
 
     def fill_disk(self, broker: int, log_dir: str | None = None) -> None:
-        """Fill one log dir, by default the first: it goes offline with its replicas.
-
-        A broker whose log dirs are all offline shuts down, like Kafka's.
-        """
+        """Fill a log dir: it goes offline with its replicas, and with the last one its broker."""
         with self._lock:
             self._engine.fill_disk(broker, log_dir)
 

@@ -92,10 +92,7 @@ def _encode_items(items: Collection[Any]) -> tuple[Json, ...]:
 
 
 def decode(document: Json) -> Any:
-    """Return the value of what `encode` made; lists come back as tuples, sets as frozensets.
-
-    Raises KeyError, TypeError or ValueError for what is none.
-    """
+    """Return what `encode` was given; raises KeyError, TypeError or ValueError for what is none."""
     if not isinstance(document, list):
         return document
     match document:

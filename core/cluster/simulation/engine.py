@@ -1,7 +1,4 @@
-"""The simulated cluster's engine: advances time, applies faults and changes.
-
-Not safe for several threads; SimulatedCluster locks.
-"""
+"""The simulated cluster's engine: time, faults and changes. SimulatedCluster locks it."""
 
 from __future__ import annotations
 

@@ -138,10 +138,7 @@ class CatchUp:
         return self.end - self.position
 
     def next_read(self) -> tuple[float, float]:
-        """Return (bytes that advance the log, bytes that travel and count).
-
-        A fetch ends inside a batch; the cut part travels and is fetched again.
-        """
+        """Return bytes that advance the log, and that travel: a cut batch is fetched again."""
         behind = self.behind_bytes
         if behind <= PARTITION_BYTES:
             return behind, behind
@@ -228,10 +225,7 @@ def run_links(
     wire_bytes_per_s: float,
     until: float,
 ) -> list[tuple[int, int]]:
-    """Fetch in time order up to `until`, links of a broker sharing its wire; return who caught up.
-
-    As (partition, broker).
-    """
+    """Fetch in time order up to `until`; return (partition, broker) that caught up."""
     from_leader: dict[int, int] = {}
     into_follower: dict[int, int] = {}
     for link in links.values():

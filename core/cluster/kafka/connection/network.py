@@ -117,10 +117,7 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
         """The bootstrap servers whose answers are final, and no good."""
 
     def failures(self, *, waiting: bool = True) -> list[ConnectionFailure]:
-        """Return which servers could not be connected to, or did not answer, when last tried.
-
-        Those that are waited for now are among them if `waiting`. May be called from any thread.
-        """
+        """Return which servers failed when last tried, `waiting` ones included; from any thread."""
         errors = dict(self._failures)
         for id, connection in list(self._conns.items()) if waiting else ():
             if not connection.connected or connection.in_flight_requests:

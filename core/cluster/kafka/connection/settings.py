@@ -1,7 +1,4 @@
-"""ConnectionSettings: one Kafka client.properties as both client libraries want it.
-
-Secrets stay in here: they are in no repr, no message and no log.
-"""
+"""ConnectionSettings: client.properties as both client libraries want it; secrets stay in here."""
 
 from __future__ import annotations
 

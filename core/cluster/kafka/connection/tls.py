@@ -39,10 +39,7 @@ class Pem:
     text: str | None = field(default=None, repr=False)
 
     def read(self) -> str:
-        """Return the PEM blocks alone: what tools write beside them need not be ASCII.
-
-        Raises OSError, and ValueError for what holds no whole block.
-        """
+        """Return the PEM blocks alone, of which tools write more; raises OSError and ValueError."""
         if self.text is not None:
             return self.text
         return _pem_blocks(Path(self.location or "").read_bytes().decode("latin-1"))
@@ -73,11 +70,7 @@ class Tls:
         return config | {"ssl.endpoint.identification.algorithm": checked}
 
     def context(self) -> ssl.SSLContext:
-        """Return it as Python's connections want it.
-
-        Raises DocumentError when a certificate cannot be loaded, PasswordMissingError and
-        WrongPasswordError for an encrypted key.
-        """
+        """Return it as Python's connections want it; raises DocumentError for its files."""
         with _certificate_errors():
             context = ssl.create_default_context(cadata=self.ca.read() if self.ca else None)
             context.check_hostname = self.check_hostname
@@ -152,10 +145,7 @@ def _certificate_errors() -> Iterator[None]:
 
 
 def _inline_pem(name: str, text: str, properties: Path) -> Pem:
-    """Return a PEM that stands in the properties, where blanks may stand for its line ends.
-
-    Raises DocumentError, which shows nothing of it, for what is none.
-    """
+    """Return a PEM of the properties, with blanks or line ends; no error shows anything of it."""
     try:
         return Pem(text=_pem_blocks(text))
     except ValueError as error:

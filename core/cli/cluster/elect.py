@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
 from core.cli.common.context import Context, report_unknown
 from core.cli.common.options import Command, json_option, refuse_together, yes_option
 from core.cli.common.output import emit, say, write_text
 from core.cluster.kafka_errors import Fault, is_leader_elected
+from core.cluster.leaders import (
+    REBALANCE_CONFIGS,
+    BrokerLeaders,
+    Election,
+    fetch_rebalance_settings,
+    leader_imbalance,
+    partition_rows,
+    preferred_elections,
+    unclean_elections,
+)
 from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState, Int64
 from core.errors import ExitCode, UsageError
 from core.patterns import matching, named
 from core.text.tables import text_table
-
-if TYPE_CHECKING:
-    from core.cluster.leaders import BrokerLeaders, Election
-    from core.cluster.state import ClusterState, Int64
 
 ROWS = 50
 """Partitions that are printed one by one; --json has them all."""
@@ -85,13 +93,6 @@ def elect(
     listed and not changed. With --unclean, partitions without a leader get a live replica outside
     the ISR, and the records that it has not copied are lost.
     """
-    from core.cluster.leaders import (
-        fetch_rebalance_settings,
-        leader_imbalance,
-        preferred_elections,
-        unclean_elections,
-    )
-
     refuse_together({"--topics": topics, "--partitions": partitions})
     if unclean and not (topics or partitions):
         raise UsageError(
@@ -148,10 +149,6 @@ def elect(
 
 
 def _select_rows(state: ClusterState, topics: str | None, partitions: str | None) -> Int64:
-    import numpy as np
-
-    from core.cluster.leaders import partition_rows
-
     names = [topic.name for topic in state.topics]
     if topics is not None:
         return partition_rows(state, matching(topics, "--topics", names, "topic"))
@@ -198,8 +195,6 @@ def _outcome(election: Election, fault: Fault | None) -> _Outcome:
 
 
 def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dict[str, Any]:
-    from core.cluster.leaders import REBALANCE_CONFIGS
-
     unknown = str(answer) if isinstance(answer, Fault) else None
     values = {} if isinstance(answer, Fault) else answer
     enabled, interval, percentage = (values.get(name) for name in REBALANCE_CONFIGS)
@@ -232,8 +227,6 @@ def _imbalance_text(
 
 def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> str:
     """Return a line for each config, with the brokers that say so where they differ."""
-    from core.cluster.leaders import REBALANCE_CONFIGS
-
     lines = []
     known = {b: answer for b, answer in settings.items() if not isinstance(answer, Fault)}
     for name in REBALANCE_CONFIGS if known else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,10 +16,15 @@ from core.patterns import matching, pattern
 from core.text.tables import text_table
 from core.text.terminal import printable
 from core.units import format_duration, parse_duration
-
-if TYPE_CHECKING:
-    from core.watch.groups.lag import GroupView, PartitionView
-
+from core.watch.groups.lag import (
+    GroupView,
+    Pace,
+    PartitionView,
+    build_views,
+    fault_text,
+    fetch_group_sample,
+    member_names,
+)
 
 LONGEST_ID = 100
 """Characters of an id in a list on a terminal, as Kafka takes any; --json and -o have all of it."""
@@ -41,8 +46,6 @@ def groups(
     One line for each group, or in full those whose whole ID matches REGEX. With --over, also rates
     and the time to catch up. Exit code 5 when a broker does not list all of its groups.
     """
-    from core.watch.groups.lag import build_views, fetch_group_sample
-
     if regex is not None:
         pattern(regex, "The id")
     seconds = None if over is None else parse_duration(over)
@@ -82,8 +85,6 @@ def groups(
 
 
 def _json(view: GroupView) -> dict[str, Any]:
-    from core.watch.groups.lag import fault_text
-
     group = view.group
     return {
         "id": group.id,
@@ -122,8 +123,6 @@ def _json(view: GroupView) -> dict[str, Any]:
 
 
 def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
-    from core.watch.groups.lag import Pace
-
     rates, seconds = of.rates, of.catch_up_seconds
     known = rates is not None and of.pace is not Pace.UNKNOWN
     return {
@@ -160,8 +159,6 @@ def _shortened(id: str) -> str:
 
 
 def _text(view: GroupView) -> str:
-    from core.watch.groups.lag import member_names
-
     group = view.group
     at = "-" if group.coordinator is None else str(group.coordinator)
     assignor = f", {group.assignor}" if group.assignor else ""
@@ -224,8 +221,6 @@ def _number(value: int | None) -> str:
 
 
 def _catch_up(of: GroupView | PartitionView) -> str:
-    from core.watch.groups.lag import GroupView, Pace
-
     if of.rates is None or of.pace is Pace.UNKNOWN:
         return "-"
     seconds = of.catch_up_seconds

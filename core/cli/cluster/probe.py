@@ -20,6 +20,8 @@ from core.text.tables import text_table
 from core.units import format_duration, parse_duration
 from core.watch.clients.daemon import ROLE, probe_process
 from core.watch.clients.health_detector import Health, format_milliseconds
+from core.watch.clients.probe import run_probe
+from core.watch.clients.probe_topic import TOPIC, delete_probe_topic, describe_probe
 from core.watch.clients.report import ProbeReport, report_to_json
 from core.watch.timeline.daemon import start_recording
 
@@ -55,9 +57,6 @@ def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: 
 
 
 def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) -> None:
-    from core.watch.clients.probe import run_probe
-    from core.watch.clients.probe_topic import TOPIC, describe_probe
-
     say_warnings()
     root = paths.load_root()
     busy = RefusedError(
@@ -176,8 +175,6 @@ def table_of(report: ProbeReport) -> str:
 
 
 def _remove(context: Context, yes: bool, as_json: bool) -> None:
-    from core.watch.clients.probe_topic import TOPIC, delete_probe_topic
-
     with context.described(to_change=True) as (connection, state):
         running = probe_process(state.cluster_id)
         if running is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,10 +15,9 @@ from core.errors import ExitCode, UsageError
 from core.patterns import matching
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, id_list, parse_duration, parse_size
-
-if TYPE_CHECKING:
-    from core.watch.replicas.compare import Difference
-    from core.watch.replicas.result import PartitionResult, Verification
+from core.watch.replicas.compare import Difference, DifferenceKind
+from core.watch.replicas.result import PartitionResult, ReplicaStatus, Verification
+from core.watch.replicas.verify import Verifier, VerifyLimits
 
 ROWS = 50
 """Partitions that are printed one by one; --json has them all."""
@@ -66,8 +65,6 @@ def verify(
     broker, by majority. Compares up to the high watermarks at the start. Exit code 6 when replicas
     differ, 5 when something was not compared.
     """
-    from core.watch.replicas.verify import Verifier, VerifyLimits
-
     bounds = VerifyLimits(parse_duration(time_limit), parse_size(max_bytes))
     if not bounds.seconds:
         raise UsageError(
@@ -96,8 +93,6 @@ def verify(
 
 
 def _exit_code(found: Verification) -> int:
-    from core.watch.replicas.result import ReplicaStatus
-
     if found.count(ReplicaStatus.DIFFERENT):
         return ExitCode.NO
     return ExitCode.INCOMPLETE if found.count(ReplicaStatus.INCOMPLETE) else ExitCode.DONE
@@ -107,8 +102,6 @@ def _exit_code(found: Verification) -> int:
 
 
 def _document(found: Verification) -> dict[str, Any]:
-    from core.watch.replicas.result import ReplicaStatus
-
     return {
         "same": found.count(ReplicaStatus.SAME) == len(found.verdicts),
         "different": found.count(ReplicaStatus.DIFFERENT),
@@ -162,8 +155,6 @@ def _difference_json(found: Difference) -> dict[str, Any]:
 
 
 def _text(found: Verification) -> str:
-    from core.watch.replicas.result import ReplicaStatus
-
     order = (ReplicaStatus.DIFFERENT, ReplicaStatus.INCOMPLETE, ReplicaStatus.SAME)
     ordered = sorted(
         found.verdicts,
@@ -206,8 +197,6 @@ def _lines(verdict: PartitionResult) -> list[str]:
 
 
 def _sentence(found: Difference) -> str:
-    from core.watch.replicas.compare import DifferenceKind
-
     where = f"offset {found.first:,}" + (f" to {found.last:,}" if found.last > found.first else "")
     record = ""
     if (
@@ -248,8 +237,6 @@ def _agree(brokers: Sequence[int]) -> str:
 
 
 def _end(found: Verification) -> str:
-    from core.watch.replicas.result import ReplicaStatus
-
     different = found.count(ReplicaStatus.DIFFERENT)
     open_ones = [v.compared for v in found.verdicts if v.status is ReplicaStatus.INCOMPLETE]
     count = len(found.verdicts)

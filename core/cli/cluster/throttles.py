@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,14 +13,16 @@ from core.cli.common.output import emit, say, say_none, write_text
 from core.cli.topics.topic_data import require_topic
 from core.cluster.configs import Resource, ResourceKind
 from core.cluster.kafka_errors import Fault
+from core.cluster.state import ClusterState
 from core.errors import ExitCode, IncompleteError, UsageError
 from core.run import audit
+from core.run.audited_client import audited
+from core.run.external import clearing as act
+from core.run.external.leftovers import REMEDY, find_left_probes
+from core.run.external.throttles import Throttle, fetch_throttles
+from core.run.reporting.runs import refuse_unreadable, unreadable, with_throttles
 from core.text.tables import text_table
 from core.units import parse_id
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from core.run.external.throttles import Throttle
 
 MAX_NAMED = 5
 
@@ -37,9 +38,6 @@ def throttles() -> None:
 @click.pass_obj
 def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List all throttles, who set them, and whether a move in flight needs them."""
-    from core.run.external.throttles import fetch_throttles
-    from core.run.reporting.runs import unreadable, with_throttles
-
     with context.connected() as connection:
         state = connection.client.describe_cluster()
         found, denied = fetch_throttles(connection.client, state, with_throttles(state.cluster_id))
@@ -70,11 +68,6 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     flight needs its throttle, or if it is `*`. Throttles of a run in progress here are never
     changed.
     """
-    from core.run.audited_client import audited
-    from core.run.external import clearing as act
-    from core.run.external.leftovers import REMEDY, find_left_probes
-    from core.run.reporting.runs import refuse_unreadable, with_throttles
-
     context.require_writable()
     named = [_resource(name) for name in names]
     with context.described(to_change=True) as (connection, state):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,10 +14,9 @@ from core.cli.common.output import emit, emit_line, say
 from core.clock import SystemClock
 from core.daemons.process import stop_signals
 from core.errors import RefusedError, TrimtabError, UsageError
+from core.load.collector import collector as collecting
+from core.load.collector.collector import PollResult
 from core.units import format_time, parse_duration
-
-if TYPE_CHECKING:
-    from core.load.collector.collector import PollResult
 
 
 @click.command(cls=Command)
@@ -34,8 +32,6 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
 
     A rate needs two polls, so --once makes two.
     """
-    from core.load.collector import collector as collecting
-
     seconds = parse_duration(interval)
     if seconds <= 0:
         raise UsageError("The interval must be positive.", next="Try 10s.")

@@ -29,6 +29,8 @@ from core.daemons.process import stop_signals
 from core.errors import RefusedError, UsageError
 from core.load import load_paths as layout
 from core.load.daemon import pipeline_trouble
+from core.load.snapshot.manifest import cluster_ids, read_manifest
+from core.pipeline.ledger import waiting_segments
 from core.pipeline.session import Session, open_session
 from core.units import counted, format_duration, format_time, parse_duration
 
@@ -170,9 +172,6 @@ def _print_replayed(published: Published) -> None:
 
 def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
     """Return what `pipeline status --json` prints."""
-    from core.load.snapshot.manifest import read_manifest
-    from core.pipeline.ledger import waiting_segments
-
     manifest = read_manifest(root, cluster_id)
     held = {
         role: lease_holder(lease_file(root, cluster_id, role)) for role in ("collector", "pipeline")
@@ -203,8 +202,6 @@ def format_counts(counts: dict[str, Any]) -> str:
 
 def resolve_load(context: Context, root: Path | None, cluster_id: str | None) -> tuple[Path, str]:
     """Return where load is kept, and of which cluster: by id, by address, or the only one there."""
-    from core.load.snapshot.manifest import cluster_ids
-
     root = root or paths.load_root()
     collected = {path.name.removeprefix("cluster=") for path in root.glob("spool/cluster=*")}
     known = collected | set(cluster_ids(root))

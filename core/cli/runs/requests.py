@@ -7,7 +7,7 @@ brought back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,13 +15,17 @@ from core.cli.common.context import Context
 from core.cli.common.options import Command, allow_option, json_option, yes_option
 from core.cli.common.output import emit, say
 from core.cli.common.prompts import confirm
+from core.cli.runs.follow_progress import follow_run
 from core.cli.runs.run_lookup import read_named_run, require_writable
 from core.errors import ExitCode, UsageError
 from core.plan.checks.catalogue import parse_allow
+from core.run.control import find_moves, request
+from core.run.journal.rates import RateBounds
+from core.run.journal.run_state import RunState
+from core.run.reporting.event_text import request_words
+from core.run.reporting.runs import read_run
+from core.run.reporting.views import RunStatus
 from core.units import parse_ids
-
-if TYPE_CHECKING:
-    from core.run.journal.run_state import RunState
 
 run_argument = click.argument("run")
 optional_run_argument = click.argument("run", required=False)
@@ -98,7 +102,6 @@ def resume(context: Context, run: str | None, as_json: bool) -> int:
 def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_json: bool) -> int:
     """Change the throttle of a run: RATE is 50MB/s, -1, or auto:MIN-MAX."""
     from core.cli.runs.apply import parse_throttle
-    from core.run.journal.rates import RateBounds
 
     if len(words) not in (1, 2):
         raise UsageError(
@@ -169,8 +172,6 @@ def _read_writable(context: Context, run: str | None) -> RunState:
 
 def move_indices(state: RunState, partitions: tuple[str, ...]) -> list[int]:
     """Return the indices of a run's moves by the names of their partitions."""
-    from core.run.control import find_moves
-
     return find_moves(state, partitions)
 
 
@@ -184,9 +185,6 @@ def send_request(
     allow: frozenset[str] = frozenset(),
 ) -> int:
     """Write one request to a run's journal and say so; return an exit code."""
-    from core.run.control import request
-    from core.run.reporting.event_text import request_words
-
     require_writable(context, state)
     run = state.run_id
     asked = request(state.cluster_id, run, kind, payload, allow=allow)
@@ -205,11 +203,6 @@ def request_and_follow(
     context: Context, state: RunState, kind: str, doing: str, yes: bool, as_json: bool
 ) -> int:
     """Ask for the cluster's name, write the request, and follow the run to its end."""
-    from core.cli.runs.follow_progress import follow_run
-    from core.run.control import request
-    from core.run.reporting.runs import read_run
-    from core.run.reporting.views import RunStatus
-
     _confirm(context, state, kind, doing, yes)
     cluster_id, run = state.cluster_id, state.run_id
     if request(cluster_id, run, kind).is_waiting:

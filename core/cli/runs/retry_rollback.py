@@ -25,13 +25,14 @@ from core.cli.runs.requests import (
 from core.cli.runs.run_lookup import read_named_run, require_writable
 from core.errors import ExitCode, RefusedError, UsageError
 from core.plan.checks.catalogue import parse_allow
+from core.run.journal.run_state import RunState
+from core.run.options import address_of
+from core.run.reporting.runs import RunReading
 from core.settings import load_settings
 from core.units import counted
 
 if TYPE_CHECKING:
     from core.cli.runs.launch import LaunchOptions
-    from core.run.journal.run_state import RunState
-    from core.run.reporting.runs import RunReading
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 MANY = 10
@@ -138,7 +139,6 @@ def _launch_followup(
     """Plan what an ended run left undone, or did, on the present state; launch or write it."""
     from core.cli.runs.launch import fetch_live_cluster, launch, print_no_run
     from core.plan.formats.plan_file import format_plan_file
-    from core.run.options import address_of
     from core.run.retry_rollback import FollowUp, plan_followup
 
     ended, output = reading.state, words["output"]

@@ -17,6 +17,8 @@ from core.text.terminal import printable
 from core.units import format_time
 from core.watch.timeline.daemon import ROLE
 from core.watch.timeline.events import Event, Kind, LogNote
+from core.watch.timeline.recorder import record_cluster
+from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import format_event
 
 
@@ -39,9 +41,6 @@ def kind_name(kind: Kind) -> str:
 
 
 def record_here(context: Context, as_json: bool) -> None:
-    from core.watch.timeline.recorder import record_cluster
-    from core.watch.timeline.store import Timeline
-
     printing = threading.Lock()
 
     def report(what: list[Event] | TrimtabError) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import merge
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from core import paths
 from core.cli.common.context import Context
@@ -20,6 +20,7 @@ from core.cli.common.output import emit, say, write_text
 from core.cli.common.times import last_time_of_day, next_time_of_day, parse_dated, parse_time_of_day
 from core.cli.timeline.record import event_document, kind_name, record_here
 from core.clock import SystemClock
+from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.errors import ExitCode, UsageError
 from core.patterns import matching, pattern
 from core.text.terminal import printable
@@ -27,13 +28,11 @@ from core.units import format_time, parse_duration, parse_ids
 from core.watch.statelog.files import LogFiles, find_log_files
 from core.watch.statelog.output import doubt_lines, is_in_other_zone, zone_hint
 from core.watch.statelog.timestamps import parse_zones
+from core.watch.timeline.coverage import find_gaps, list_brokers, list_topics
 from core.watch.timeline.events import KIND_FILTERS, Event, Kind
 from core.watch.timeline.log_events import LogEvents
+from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import format_event, group_events
-
-if TYPE_CHECKING:
-    from core.watch.timeline.store import Timeline
-
 
 FORMS = "Write it like 30m (ago), 03:10 (today, here), or 2026-01-31T03:10Z."
 
@@ -50,8 +49,6 @@ class EventFilter:
 
     def refuse_unknown(self, timeline: Timeline) -> None:
         """Raise UsageError for topics and brokers that the timeline has never known."""
-        from core.watch.timeline.coverage import list_brokers, list_topics
-
         if self.topics is not None:
             matching(self.topics.pattern, "--topics", list_topics(timeline), "topic")
         if self.brokers:
@@ -214,8 +211,6 @@ def timeline(
     5 when a log could not be read to its end.
     """
     _refuse_other_options(click.get_current_context())
-    from core.watch.timeline.store import Timeline
-
     if recording:
         record_here(context, as_json)
         return ExitCode.DONE
@@ -277,8 +272,6 @@ def _refuse_other_options(ctx: click.Context) -> None:
 
 def _report_gaps(timeline: Timeline, chosen: EventFilter, now: datetime) -> None:
     """Say in which times nobody looked, but for those that are among what is shown."""
-    from core.watch.timeline.coverage import find_gaps
-
     is_narrow = chosen.topics is not None or bool(chosen.brokers)
     listed = not is_narrow and (not chosen.kinds or bool(chosen.kinds & Kind.GAP))
     gaps = [
@@ -350,11 +343,6 @@ def _lines(rows: Iterable[tuple[datetime, str]]) -> str:
 def _print_state_at(
     timeline: Timeline, moment: datetime, now: datetime, output: Path | None
 ) -> None:
-    import numpy as np
-
-    from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
-    from core.watch.timeline.coverage import find_gaps
-
     state = timeline.state_at(moment)
     if state is None:
         span = timeline.span

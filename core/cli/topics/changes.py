@@ -43,6 +43,7 @@ from core.cli.topics.topic_data import (
     require_topic,
     wait_until_visible,
 )
+from core.cluster.client import ClusterClient, NewPartitions, NewTopic
 from core.cluster.configs import (
     FOLLOWER_LIST,
     LEADER_LIST,
@@ -51,13 +52,12 @@ from core.cluster.configs import (
     ConfigOp,
     Resource,
 )
+from core.cluster.connect import Connection
 from core.cluster.kafka_errors import Fault
+from core.cluster.state import ClusterState
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
-    from core.cluster.connect import Connection
-    from core.cluster.state import ClusterState
     from core.plan.planner.new_topic import Replicas
 
 
@@ -110,7 +110,6 @@ def create(
 
     --dry-run and `plan place` show where they would go.
     """
-    from core.cluster.client import NewTopic
     from core.plan.planner.new_topic import refuse_topic
     from core.run.audited_client import audited
 
@@ -349,7 +348,6 @@ def _plan_alteration(
 
 def _apply_alteration(connection: Connection, cluster_id: str, planned: _Alteration) -> None:
     """Change the configs, then add the partitions, and wait until brokers tell of them."""
-    from core.cluster.client import NewPartitions
     from core.run.audited_client import audited
 
     topic, writer = planned.topic, audited(connection.client, cluster_id, None)

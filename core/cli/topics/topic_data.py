@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from core.cli.common.output import say
+from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, ConfigValue, Resource
 from core.cluster.connect import Connection
 from core.cluster.groups import UNDESCRIBABLE, Group
 from core.cluster.kafka_errors import Fault
+from core.cluster.log_dirs import with_log_dirs
+from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.patterns import named
 from core.units import format_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from core.cluster.client import ClusterClient
-    from core.cluster.state import ClusterState
 
 SETTLE_SECONDS = 10.0
 """How long brokers are given to hear of a change; librdkafka and they refresh much sooner."""
@@ -81,7 +77,6 @@ def describe_content(
     client: ClusterClient, state: ClusterState, topics: Sequence[str]
 ) -> dict[str, str]:
     """Return in words what each topic holds: bytes, and who has read it."""
-    from core.cluster.log_dirs import with_log_dirs
     from core.plan.impact.clients import kinds_unknown
 
     sized, lost, more = state, "", ""

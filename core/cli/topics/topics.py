@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,17 +20,16 @@ from core.cli.topics.topic_data import (
     require_topic,
     wait_until_visible,
 )
+from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC
 from core.cluster.kafka_errors import Fault
+from core.cluster.observer import fetch_hidden_topics
+from core.cluster.state import ClusterState
+from core.cluster.topics import INTERNAL_TOPICS, TopicHealth, topic_health
 from core.errors import ExitCode, RefusedError
 from core.patterns import matching
 from core.text.tables import text_table
 from core.units import id_list
-
-if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
-    from core.cluster.state import ClusterState
-    from core.cluster.topics import TopicHealth
 
 
 @click.group(cls=Group)
@@ -49,8 +48,6 @@ topics.add_command(alter)
 @click.pass_obj
 def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) -> None:
     """List topics, all or those whose whole name matches REGEX."""
-    from core.cluster.topics import topic_health
-
     with context.connected() as connection:
         state = _described_whole(connection.client)
     found = topic_health(state, _names(state, regex))
@@ -106,7 +103,6 @@ def delete(
 
     Refused while a topic moves, and for Kafka's internal topics.
     """
-    from core.cluster.topics import INTERNAL_TOPICS
     from core.run.audited_client import audited
     from core.run.external.leftovers import refuse_if_moving
 
@@ -148,8 +144,6 @@ def delete(
 
 
 def _described_whole(client: ClusterClient) -> ClusterState:
-    from core.cluster.observer import fetch_hidden_topics
-
     state = client.describe_cluster()
     return report_unknown(replace(state, hidden=fetch_hidden_topics(client, state)))
 
@@ -160,8 +154,6 @@ def _names(state: ClusterState, regex: str | None) -> list[str]:
 
 
 def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:
-    from core.cluster.topics import topic_health
-
     (health,) = topic_health(state, [name])
     known = {} if isinstance(configs, Fault) else configs
     least = known.get(MIN_INSYNC)

@@ -167,7 +167,7 @@ elects it does nothing else."""
 
 
 def elect_leaders(
-    wire: Wire, partitions: Collection[TopicPartition], *, unclean: bool
+    wire: Wire, partitions: Collection[TopicPartition], *, unclean: bool = False
 ) -> dict[TopicPartition, Fault | None]:
     """Elect leaders; see ClusterClient."""
     asked = list(partitions)

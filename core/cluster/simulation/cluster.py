@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 
@@ -49,6 +50,21 @@ class SimulatedClock:
         self._cluster.advance(max(seconds, 1e-6))
 
 
+P = ParamSpec("P")
+
+
+def _by_engine(
+    call: Callable[Concatenate[Engine, P], None],
+) -> Callable[Concatenate[SimulatedCluster, P], None]:
+    """Return a SimulatedCluster's method that its engine does, under the lock."""
+
+    def method(self: SimulatedCluster, /, *args: P.args, **options: P.kwargs) -> None:
+        with self._lock:
+            call(self._engine, *args, **options)
+
+    return method
+
+
 class SimulatedCluster:
     """A ClusterClient in process. All calls are safe from several threads."""
 
@@ -71,26 +87,19 @@ class SimulatedCluster:
     def now(self) -> datetime:
         return self.spec.started_at + timedelta(seconds=self._engine.elapsed)
 
-    def advance(self, seconds: float) -> None:
-        """Let the cluster live on for `seconds`."""
-        with self._lock:
-            self._engine.advance(seconds)
+    advance = _by_engine(Engine.advance)
+    stop_broker = _by_engine(Engine.stop_broker)
+    start_broker = _by_engine(Engine.start_broker)
+    fill_disk = _by_engine(Engine.fill_disk)
+    pause_replication = _by_engine(Engine.pause_replication)
+    resume_replication = _by_engine(Engine.resume_replication)
+    delete_topic = _by_engine(Engine.delete_topic)
 
     def set_speed(self, speed: float) -> None:
         """Take longer steps, so that `speed` simulated seconds a real one cost little."""
         with self._lock:
             self._engine.step_seconds = max(STEP_SECONDS, speed / 20)
             self._engine.fine_seconds = max(FINE_SECONDS, min(speed / 50, STEP_SECONDS))
-
-    def stop_broker(self, broker: int) -> None:
-        """Fence a broker at once, as a kill does: leaders move within their ISRs."""
-        with self._lock:
-            self._engine.stop_broker(broker)
-
-    def start_broker(self, broker: int) -> None:
-        """Bring a broker back; it catches up, enters ISRs, and leads only what nobody led."""
-        with self._lock:
-            self._engine.start_broker(broker)
 
     def produced_bytes_per_s(self, moments: Sequence[datetime]) -> Float64:
         """Return what is produced to each partition at these moments, past or to come.
@@ -113,11 +122,6 @@ class SimulatedCluster:
             engine = self._engine
             rows = np.array(list(engine.live_rows()), np.int64)
             return engine.readers.fan_out[rows], engine.logs.message_bytes[rows].astype(np.float64)
-
-    def fill_disk(self, broker: int, log_dir: str | None = None) -> None:
-        """Fill a log dir: it goes offline with its replicas, and with the last one its broker."""
-        with self._lock:
-            self._engine.fill_disk(broker, log_dir)
 
     def free_disk(self, broker: int) -> None:
         """Make room again; the log dirs come back when the broker is started again."""
@@ -159,20 +163,6 @@ class SimulatedCluster:
             members = self._engine.readers.members()
             more = {group: count - began[group] for group, count in members.items()}
             return SimulatedFaults(self._skewed, more, self._engine.disks.full())
-
-    def pause_replication(self, broker: int) -> None:
-        """Hang a broker's fetchers: it leaves ISRs replica.lag.time.max.ms later."""
-        with self._lock:
-            self._engine.pause_replication(broker)
-
-    def resume_replication(self, broker: int) -> None:
-        with self._lock:
-            self._engine.resume_replication(broker)
-
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic with its reassignments and configs."""
-        with self._lock:
-            self._engine.delete_topic(topic)
 
     def hide_topics(self, names: Collection[str]) -> None:
         """Let this user describe all topics but these: only log dirs have them then."""

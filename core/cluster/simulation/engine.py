@@ -295,6 +295,7 @@ class Engine:
                 )
 
     def pause_replication(self, broker: int) -> None:
+        """Hang a broker's fetchers: it leaves ISRs replica.lag.time.max.ms later."""
         self._paused.setdefault(broker, self.elapsed)
         self._stale = True
 
@@ -302,7 +303,8 @@ class Engine:
         self._paused.pop(broker, None)
         self._stale = True
 
-    def fill_disk(self, broker: int, path: str | None) -> None:
+    def fill_disk(self, broker: int, path: str | None = None) -> None:
+        """Fill a log dir, by default the first: it goes offline, and with the last its broker."""
         self._lose_dir(broker, self.disks.paths[broker].index(path) if path else 0)
 
     def _notice_full_disks(self) -> None:

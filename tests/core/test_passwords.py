@@ -72,7 +72,7 @@ def test_the_key_says_which_password_is_its_own(address: Address) -> None:
     wanted = missing(address)
     assert wanted.key == "ssl.key.password"
     with pytest.raises(PasswordMissingError) as refused:
-        settings_of(address).ssl_context()
+        settings_of(address).tls.context()
     assert pickle.loads(pickle.dumps(refused.value)).missing == wanted
     for wrong in ("", "wrong", "with a \0", PASSWORD * 100, PASSWORD * 1000):
         with pytest.raises(DocumentError):
@@ -83,7 +83,7 @@ def test_the_key_says_which_password_is_its_own(address: Address) -> None:
     store_password(address, wanted, PASSWORD)
     assert missing_password(address) is None
     settings = settings_of(address)
-    settings.ssl_context()
+    settings.tls.context()
     assert settings.librdkafka_config()["ssl.key.password"] == PASSWORD
     assert PASSWORD not in repr(settings)
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import click
 
@@ -22,7 +22,7 @@ from core.cli.common.output import emit, write_text
 from core.cli.plan.estimate_chart import chart_text
 from core.cli.plan.plan_file import bind_plan, read_plan_document
 from core.errors import ExitCode
-from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
+from core.plan.estimate.calibration import NOTHING_LEARNED
 from core.plan.estimate.estimate import Estimate, SideRow, estimate_at, estimate_within
 from core.plan.estimate.estimate_json import format_estimate, format_peak_usage, format_timeline
 from core.plan.estimate.estimate_text import format_per_side_rates
@@ -55,13 +55,6 @@ def time_range(answer: Estimate) -> str:
 
 ROWS = 15
 """Brokers and sides that are printed, those that need most first."""
-
-
-class _Options(TypedDict):
-    """What an estimate takes besides the plan and its rate."""
-
-    max_extra_bytes: int | None
-    calibration: Calibration
 
 
 @click.command(cls=Command)
@@ -108,27 +101,29 @@ def estimate(
     )
     rate = None if throttle is None else parse_rate(throttle)
     seconds = None if within is None else parse_deadline(within)
-    max_extra_bytes = None if max_extra is None else parse_size(max_extra)
-    document = read_plan_document(context, plan_file)
+    extra = None if max_extra is None else parse_size(max_extra)
+    planned = read_plan_document(context, plan_file)
     state, load = context.picture()
-    plan = bind_plan(document, state)
+    plan = bind_plan(planned, state)
     unknown = state.partition_size_bytes < 0
     unsized = any(
         move.receiving and (row := state.find(move.tp)) is not None and unknown[row]
         for move in plan
     )
-    options: _Options = {
-        "max_extra_bytes": max_extra_bytes,
-        "calibration": NOTHING_LEARNED if no_calibration else calibration(state.cluster_id),
-    }
+    known = NOTHING_LEARNED if no_calibration else calibration(state.cluster_id)
     is_table = rate is None and seconds is None
     if rate is not None:
-        answers: tuple[Estimate, ...] = (estimate_at(state, load, plan, rate, **options),)
+        found = estimate_at(state, load, plan, rate, max_extra_bytes=extra, calibration=known)
+        answers: tuple[Estimate, ...] = (found,)
     elif seconds is not None:
-        answers = (estimate_within(state, load, plan, seconds, **options),)
+        found = estimate_within(
+            state, load, plan, seconds, max_extra_bytes=extra, calibration=known
+        )
+        answers = (found,)
     else:
-        answers = rate_table(state, load, plan, **options)
-        answers = answers or (estimate_at(state, load, plan, UNLIMITED, **options),)
+        answers = rate_table(state, load, plan, max_extra_bytes=extra, calibration=known) or (
+            estimate_at(state, load, plan, UNLIMITED, max_extra_bytes=extra, calibration=known),
+        )
     chosen = default_rate(answers) if is_table else None
     usages = [estimate_peak_usage(state, load, plan, row) for row in answers]
     at = next((i for i, row in enumerate(answers) if row.rate_bytes_per_s == chosen), 0)
@@ -140,10 +135,10 @@ def estimate(
             format_estimate(answer) | total | format_peak_usage(usage)
             for answer, usage in zip(answers, usages, strict=True)
         ]
-        found: dict[str, Any] = (
+        document: dict[str, Any] = (
             {"rates": rows, "default_bytes_per_s": chosen} if is_table else rows[0]
         )
-        emit(found | {"timeline": format_timeline(timeline)}, output)
+        emit(document | {"timeline": format_timeline(timeline)}, output)
     elif is_table:
         write_text(_rates_text(answers, usages, chosen, timeline, unsized), output)
     else:

@@ -227,7 +227,7 @@ class _Diagnosis:
         self._step = "it takes the connection, and the TLS handshake is not answered"
         connection.settimeout(self._left())
         try:
-            wrapped = self._settings.ssl_context().wrap_socket(
+            wrapped = self._settings.tls.context().wrap_socket(
                 connection, server_hostname=self._host
             )
         except ssl.SSLCertVerificationError as error:

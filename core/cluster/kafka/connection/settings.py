@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,14 +86,11 @@ class ConnectionSettings:
         if self.login is not None:
             config |= self.login.kafka_python_config()
         if self.is_encrypted:
-            config["ssl_context"] = self.ssl_context()
+            config["ssl_context"] = self.tls.context()
         return config
 
-    def ssl_context(self) -> ssl.SSLContext:
-        return self.tls.context()
-
     def check_key(self) -> None:
-        """Load the client's key, if it has one; raises as `ssl_context`."""
+        """Load the client's key, if it has one; raises as `Tls.context`."""
         if self.is_encrypted:
             self.tls.check_key()
 

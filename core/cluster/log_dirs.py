@@ -78,7 +78,6 @@ def with_log_dirs(state: ClusterState, logs: Iterable[BrokerLogs]) -> ClusterSta
 
 
 def _future_replicas(state: ClusterState, answer: BrokerLogs) -> list[FutureReplica]:
-    """Return the replicas of a broker that are on their way to another of its log dirs."""
     copies = [
         FutureReplica(
             TopicPartition(log.topic, log.partition), answer.broker, log.log_dir, log.size_bytes

@@ -226,7 +226,6 @@ def _imbalance_text(
 
 
 def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> str:
-    """Return a line for each config, with the brokers that say so where they differ."""
     lines = []
     known = {b: answer for b, answer in settings.items() if not isinstance(answer, Fault)}
     for name in REBALANCE_CONFIGS if known else ():

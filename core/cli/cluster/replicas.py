@@ -181,7 +181,6 @@ def _row(verdict: PartitionResult) -> tuple[str, ...]:
 
 
 def _lines(verdict: PartitionResult) -> list[str]:
-    """Return what is wrong with a partition, and what was not compared, a line each."""
     lines = [f"{verdict.tp}: {_sentence(one)}\n" for one in verdict.differences]
     if verdict.different > len(verdict.differences):
         lines.append(f"{verdict.tp}: {verdict.different - len(verdict.differences)} more\n")

@@ -212,14 +212,12 @@ def _text(
 
 
 def _at_least(amount: float | None, shown: Callable[[float | None], str], unknown: bool) -> str:
-    """Return an amount in words; where a part of it is `unknown`, that it is the least."""
     if not unknown:
         return shown(amount)
     return f"at least {shown(amount)}" if amount else "?"
 
 
 def _more(rows: Sequence[SideRow]) -> str:
-    """Say how many rows are not printed, and until when they copy; "" of none."""
     if not rows:
         return ""
     ends = [row.seconds for row in rows if row.seconds is not None]

@@ -144,7 +144,6 @@ def show(
 
 
 def _looked_at(plan: Plan, state: ClusterState, load: Load) -> list[Shown]:
-    """Return the moves as a run takes them: what relieves most for its bytes first."""
     sizes = [_copied_bytes(state, move) for move in plan]
     found = find_reliefs(state, load, plan)
     by_benefit = order_moves(state, load, plan, [float(size or 0) for size in sizes])

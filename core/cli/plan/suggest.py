@@ -255,7 +255,6 @@ def _suggest_log_dirs(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Suggest a plan between the log dirs of each broker."""
     found = balance_log_dirs(state, request)
     estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
     if as_json:

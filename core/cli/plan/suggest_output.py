@@ -78,7 +78,6 @@ def time_document(estimate: Estimate | None) -> dict[str, Any]:
 
 
 def _shares(found: PlanResult, loads: Any) -> dict[str, Any]:
-    """Return brokers' measures in fair shares, 1 is even; unknown ones are null."""
     return {
         "brokers": [
             {

@@ -83,7 +83,6 @@ def _in_progress(there: list[str]) -> tuple[str, str]:
 
 
 def _candidate_clusters(context: Context) -> list[str]:
-    """Return the cluster that was named, or all; by its address when it does not answer."""
     address = context.target.address
     try:
         return list(resolve_clusters(context))
@@ -100,7 +99,6 @@ def _candidate_clusters(context: Context) -> list[str]:
 
 
 def _ambiguous(run: str, found: list[tuple[str, str]]) -> UsageError:
-    """Return how the one of several runs that is meant can be told from the others."""
     names = ", ".join(f"{r} on {_bootstrap(c, r)}" for c, r in found[:5])
     alike = len({r for _, r in found}) == 1
     more = f"Name its cluster as well: `trimtab -b HOST:PORT runs … {run}`."

@@ -330,7 +330,6 @@ def _plan_alteration(
     changes: list[ConfigChange],
     allow: Collection[str],
 ) -> _Alteration:
-    """Return what becomes of a topic; raises RefusedError for what `allow` does not name."""
     values: Configs | Fault = fetch_topic_configs(client, [topic])[topic] if changes else {}
     if isinstance(values, Fault):
         say(f"The configs that {topic} has are not known: {values}.")
@@ -347,7 +346,6 @@ def _plan_alteration(
 
 
 def _apply_alteration(connection: Connection, cluster_id: str, planned: _Alteration) -> None:
-    """Change the configs, then add the partitions, and wait until brokers tell of them."""
     from core.run.audited_client import audited
 
     topic, writer = planned.topic, audited(connection.client, cluster_id, None)

@@ -242,7 +242,6 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
 def _split_requests(
     coordinators: Mapping[str, int], *, several: bool
 ) -> Iterator[dict[int, list[str]]]:
-    """Return which groups each coordinator is asked for at once."""
     waiting: dict[int, list[str]] = defaultdict(list)
     for id, broker in coordinators.items():
         waiting[broker].append(id)

@@ -169,7 +169,6 @@ class ProduceProbe:
             admin.close()
 
     def _change(self, what: str, topics: object, call: Callable[[], Any]) -> None:
-        """Make or delete the topic, noted before and after."""
         from confluent_kafka import KafkaException
 
         self._note(what, topics=topics)

@@ -113,6 +113,5 @@ def remove_folder(folder: Path) -> bool:
 
 
 def _running_processes(folder: Path) -> list[Process]:
-    """Return the processes of this folder's nodes and its workload, whoever started them."""
     marks = {str(properties) for properties in folder.glob("*/server.properties")}
     return running_with(marks | {str(workload_log(folder))})

@@ -80,7 +80,6 @@ def unreachable(
 
 
 def _advertised_error(found: Sequence[_Finding], brokers: Mapping[str, int | None]) -> TrimtabError:
-    """Tell of brokers that the cluster names and nobody reaches from here."""
     told = [f"broker {brokers[f.server]} advertises {f.server}, which {f.what}" for f in found]
     text = "; ".join(told)
     return UnreachableError(

@@ -167,7 +167,6 @@ def read_tls(entries: dict[str, str], path: Path, *, used: bool) -> Tls:
 
 @contextmanager
 def _certificate_errors() -> Iterator[None]:
-    """Raise DocumentError for certificates and keys that cannot be loaded."""
     try:
         yield
     except (OSError, ssl.SSLError, ValueError) as error:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.units import counted, format_bytes
+from core.units import counted, format_bytes, name_list
 
 REMEDY = "Allow DESCRIBE on these topics."
 REMEDY_UNKNOWN = "Allow DESCRIBE on the cluster."
 DENIED = "this user may not describe log dirs"
-_MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +113,7 @@ def _unknown_brokers_clause(brokers: Sequence[int]) -> str:
     """Return in a clause that brokers do not tell what they hold."""
     if len(brokers) == 1:
         return f"broker {brokers[0]} does not tell its log dirs"
-    names = ", ".join(map(str, brokers[:_MAX_NAMED]))
-    more = f" and {len(brokers) - _MAX_NAMED:,} more" if len(brokers) > _MAX_NAMED else ""
-    return f"brokers {names}{more} do not tell their log dirs"
+    return f"brokers {name_list(brokers)} do not tell their log dirs"
 
 
 def is_partial(hidden: HiddenTopics | None) -> bool:

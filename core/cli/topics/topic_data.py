@@ -14,7 +14,7 @@ from core.cluster.log_dirs import with_log_dirs
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.patterns import named
-from core.units import format_bytes
+from core.units import format_bytes, name_list
 
 SETTLE_SECONDS = 10.0
 """How long brokers are given to hear of a change; librdkafka and they refresh much sooner."""
@@ -119,5 +119,4 @@ def _size(state: ClusterState, topic: str) -> str:
 
 def _readers(groups: Iterable[Group], topic: str) -> str:
     readers = [group.id for group in groups if any(tp.topic == topic for tp in group.committed)]
-    more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
-    return f"read by {', '.join(readers[:3])}{more}" if readers else ""
+    return f"read by {name_list(readers)}" if readers else ""

@@ -20,13 +20,13 @@ from core import paths
 from core.cli.common.context import Context
 from core.cli.common.options import Command, json_option, output_option
 from core.cli.common.output import emit, write_text
+from core.cluster.connect import Address, ignored_properties
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
 from core.text.terminal import printable
 from core.units import format_bytes
 
 if TYPE_CHECKING:
     from core.cluster.configs import ConfigValue, Resource
-    from core.cluster.connect import Address
     from core.cluster.hidden_topics import HiddenTopics
     from core.cluster.kafka_errors import Fault
     from core.cluster.log_dirs import BrokerLogs
@@ -225,8 +225,6 @@ def cluster(context: Context) -> Iterator[Finding]:
 
 def properties(address: Address) -> Iterator[Finding]:
     """Name what of --command-config means nothing here; raises DocumentError."""
-    from core.cluster.connect import ignored_properties
-
     if address.command_config is not None:
         ignored = ignored_properties(address)
         found = f"{', '.join(ignored)} mean nothing here" if ignored else "all are heeded"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,13 +16,11 @@ from core.cli.common.prompts import ask_passwords, confirm
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
+from core.settings import Settings, load_settings, parse_timeout, servers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from core.cluster.state import ClusterState
     from core.load.load import Load
-    from core.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +54,6 @@ class Target:
 
         What config.toml says of a cluster holds by whichever name or address it is reached.
         """
-        from core.settings import load_settings, parse_timeout
-
         flagged = bool(bootstrap or cluster_name)
         live = {
             "bootstrap": bootstrap,
@@ -242,8 +238,6 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
 
 
 def _check_same_cluster(bootstrap: str, name: str, settings: Settings) -> None:
-    from core.settings import servers
-
     known = settings.clusters.get(name)
     if known is None or servers(bootstrap) & servers(known.bootstrap):
         return

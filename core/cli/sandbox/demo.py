@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -22,10 +21,8 @@ from core.cli.common.context import Context, Target
 from core.cli.common.foreground import exit_cleanly_on_signals
 from core.cli.common.options import Command
 from core.cli.common.output import print_lines, say, write_text
+from core.cluster.connect import Address
 from core.errors import ExitCode, TrimtabError
-
-if TYPE_CHECKING:
-    from core.cluster.connect import Address
 
 BROKERS = (1, 2, 3, 4)
 RACKS = 2
@@ -89,7 +86,6 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
 def sandbox_demo(ctx: click.Context) -> int:
     """Start brokers, a skewed load, collector and Spark, and open the dashboard."""
     from core.autopilot.removal import forget_autopilot
-    from core.cluster.connect import Address
     from core.cluster.sandbox.sandbox import Sandbox
     from core.java import find_java
     from core.run.run_process import forget_runs

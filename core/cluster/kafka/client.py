@@ -13,9 +13,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from core.cluster.client import OffsetAt
+from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.configs import ConfigChange, ConfigValue, Resource, ResourceKind
 from core.cluster.groups import ActiveGroups, Group
 from core.cluster.kafka.admin import Admin
@@ -47,10 +47,6 @@ from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
-
-if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
-
 
 P = ParamSpec("P")
 T = TypeVar("T")

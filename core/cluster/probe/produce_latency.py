@@ -16,11 +16,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from core.clock import Clock
+from core.cluster.connect import Address
 from core.cluster.topics import PROBE_TOPIC
 from core.errors import TrimtabError
 
 if TYPE_CHECKING:
-    from core.cluster.connect import Address
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
 AuditNote = Callable[..., None]

@@ -14,12 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from core.cluster.connect import Address
 from core.cluster.probe.produce_latency import MESSAGE_BYTES, producer_config
-
-if TYPE_CHECKING:
-    from core.cluster.connect import Address
 
 TIMEOUT_SECONDS = 5.0
 """What is not acknowledged by then has failed."""

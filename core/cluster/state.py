@@ -135,8 +135,6 @@ class ClusterState:
         if self.moves_unknown:
             raise AccessDeniedError(self.moves_unknown, next=RIGHTS)
 
-    # -- looking up ---------------------------------------------------------------------------
-
     @property
     def counts(self) -> dict[str, int | str | None]:
         """How much there is of what, and how much of it is unknown; no names."""

@@ -153,9 +153,6 @@ def log(context: Context, last: int, as_json: bool) -> None:
     print_log(switches[0], last, as_json=as_json)
 
 
-# -- off -------------------------------------------------------------------------------------------
-
-
 def _off(
     context: Context, limits: dict[str, str | None], *, cancelling: bool, as_json: bool
 ) -> int:
@@ -220,9 +217,6 @@ def _noted(switch: Switch, wrong: list[str]) -> Iterator[None]:
         why = error.title if isinstance(error, TrimtabError) else f"{error.strerror}."
         place = switch_file(switch.cluster_id)
         wrong.append(f"{switch.name}: {why} (Its switch is {place}.)")
-
-
-# -- on --------------------------------------------------------------------------------------------
 
 
 def _on(

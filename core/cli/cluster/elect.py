@@ -207,9 +207,6 @@ def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dic
     }
 
 
-# -- as text ---------------------------------------------------------------------------------------
-
-
 def _imbalance_text(
     brokers: Sequence[BrokerLeaders], settings: Mapping[int, Mapping[str, str | None] | Fault]
 ) -> str:

@@ -133,9 +133,6 @@ def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
     }
 
 
-# -- as text ---------------------------------------------------------------------------------------
-
-
 def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
     rows = [
         (

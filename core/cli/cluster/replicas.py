@@ -98,9 +98,6 @@ def _exit_code(found: Verification) -> int:
     return ExitCode.INCOMPLETE if found.count(ReplicaStatus.INCOMPLETE) else ExitCode.DONE
 
 
-# -- as JSON ---------------------------------------------------------------------------------------
-
-
 def _document(found: Verification) -> dict[str, Any]:
     return {
         "same": found.count(ReplicaStatus.SAME) == len(found.verdicts),
@@ -149,9 +146,6 @@ def _difference_json(found: Difference) -> dict[str, Any]:
         "brokers": list(found.brokers),
         "others": list(found.others),
     }
-
-
-# -- as text ---------------------------------------------------------------------------------------
 
 
 def _text(found: Verification) -> str:

@@ -25,9 +25,6 @@ ROWS = 15
 """Moves that are printed, those that help most for their bytes first."""
 
 
-# -- as JSON -------------------------------------------------------------------------------------
-
-
 def document(
     found: PlanResult,
     estimate: Estimate | None,
@@ -93,9 +90,6 @@ def _shares(found: PlanResult, loads: Any) -> dict[str, Any]:
             if found.counts[row]
         ]
     }
-
-
-# -- as text -------------------------------------------------------------------------------------
 
 
 def text(

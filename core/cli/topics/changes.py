@@ -272,9 +272,6 @@ def alter(
     return ExitCode.DONE
 
 
-# -- what is asked for -----------------------------------------------------------------------------
-
-
 def _settings(words: Sequence[str]) -> dict[str, str]:
     found = {}
     for word in words:

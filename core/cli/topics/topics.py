@@ -206,9 +206,6 @@ def _health_json(health: TopicHealth) -> dict[str, Any]:
     }
 
 
-# -- as text ---------------------------------------------------------------------------------------
-
-
 def _marks(health: TopicHealth) -> str:
     marks = (
         (health.offline, "without a leader"),

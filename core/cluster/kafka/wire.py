@@ -95,8 +95,6 @@ class Wire:
 
             close_admin(self._admin)
 
-    # -- sending ---------------------------------------------------------------------------------
-
     def manager(self) -> Any:
         with self._opening:
             if self._admin is None:

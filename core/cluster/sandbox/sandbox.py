@@ -199,8 +199,6 @@ class Sandbox:
         """Return whether a workload runs that does what it is told."""
         return is_leased(overrides_lease(self.overrides_path))
 
-    # -- looking -------------------------------------------------------------------------------
-
     @property
     def bootstrap(self) -> str:
         return ",".join(node.address for node in self.nodes if node.role is Role.BROKER)
@@ -225,8 +223,6 @@ class Sandbox:
     ) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's own tools (`org.apache.kafka.tools.TopicCommand`) to its end."""
         return self._launcher().tool(self.folder, class_name, *arguments, seconds=seconds)
-
-    # -- inside --------------------------------------------------------------------------------
 
     def _launcher(self) -> Launcher:
         # Made when first needed: looking, killing and taking down need no Java.

@@ -38,9 +38,6 @@ _LEADERS_SECONDS = 30.0
 _RETRY_SECONDS = 0.05
 
 
-# -- its topics ----------------------------------------------------------------------------------
-
-
 def create_topics(
     settings: ConnectionSettings,
     layouts: Mapping[str, Sequence[Sequence[int]]],
@@ -70,9 +67,6 @@ def _all_have_leaders(state: ClusterState, layouts: Mapping[str, Sequence[Sequen
         len(rows[name]) >= len(layout) and all(state.leader[row] >= 0 for row in rows[name])
         for name, layout in layouts.items()
     )
-
-
-# -- running -------------------------------------------------------------------------------------
 
 
 def _create_producer(settings: ConnectionSettings) -> Any:

@@ -87,9 +87,6 @@ def _advertised_error(found: Sequence[_Finding], brokers: Mapping[str, int | Non
     )
 
 
-# -- looking at servers --------------------------------------------------------------------------
-
-
 class _Kind(IntEnum):
     """What was found, the most telling first."""
 
@@ -160,8 +157,6 @@ class _Diagnosis:
         seconds = self._settings.scaled_seconds(DIAGNOSIS_SECONDS)
         what = f"does not answer: {self._step} within {seconds:.3g} s"
         return _Finding(self._server, _Kind.HANGS, what, _HANGS_ADVICE)
-
-    # -- its steps -------------------------------------------------------------------------------
 
     def _ask(self) -> _Finding:
         try:

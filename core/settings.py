@@ -68,9 +68,9 @@ class Settings:
     def about(self, name: str | None, bootstrap: str) -> dict[str, ClusterSettings]:
         """Return all that is said of one cluster: by its name first, then by any of its brokers."""
         named = {key: one for key, one in self.clusters.items() if key == name}
-        asked = servers(bootstrap)
+        brokers = servers(bootstrap)
         return named | {
-            k: one for k, one in self.clusters.items() if asked & servers(one.bootstrap)
+            k: one for k, one in self.clusters.items() if brokers & servers(one.bootstrap)
         }
 
     def timeout_of(self, name: str | None, bootstrap: str) -> float | None:

@@ -78,9 +78,9 @@ class HiddenTopics:
         if not self.topics:
             return ""
         one = self.topics == 1
-        least = "At least " if self.unknown_brokers else ""
+        prefix = "At least " if self.unknown_brokers else ""
         return (
-            f"{least}{counted(self.topics, 'topic')} {'is' if one else 'are'} hidden, as this "
+            f"{prefix}{counted(self.topics, 'topic')} {'is' if one else 'are'} hidden, as this "
             f"user may not describe {'it' if one else 'them'}: brokers hold "
             f"{counted(self.replicas, 'replica')}, {format_bytes(self.size_bytes)}."
         )

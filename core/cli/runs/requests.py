@@ -108,12 +108,12 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
             "No throttle is given.", next="Write `trimtab runs throttle [RUN] 50MB/s`."
         )
     run, rate = (None, *words) if len(words) == 1 else words
-    asked = parse_throttle(rate)
-    if asked == "auto":
+    parsed = parse_throttle(rate)
+    if parsed == "auto":
         raise UsageError("auto needs bounds.", next="Write auto:5MB/s-50MB/s.")
-    payload: dict[str, Any] = {"rate_bytes_per_s": asked}
-    if isinstance(asked, RateBounds):
-        payload = {"auto": asked.to_json()}
+    payload: dict[str, Any] = {"rate_bytes_per_s": parsed}
+    if isinstance(parsed, RateBounds):
+        payload = {"auto": parsed.to_json()}
     state = _read_writable(context, run)
     allowed = parse_allow(allow)
     return send_request(context, state, "throttle", payload, allow=allowed, as_json=as_json)
@@ -187,10 +187,10 @@ def send_request(
     """Write one request to a run's journal and say so; return an exit code."""
     require_writable(context, state)
     run = state.run_id
-    asked = request(state.cluster_id, run, kind, payload, allow=allow)
+    sent = request(state.cluster_id, run, kind, payload, allow=allow)
     if as_json:
-        emit(asked.to_json())
-    if asked.is_waiting:
+        emit(sent.to_json())
+    if sent.is_waiting:
         say(_queued_message(run, kind))
         return ExitCode.INCOMPLETE
     if not as_json:

@@ -133,12 +133,14 @@ def create(
             start = crc32(topic.encode())
             layout = plan_replicas(context, client, state, partitions, rf, rule, expected, start)
         if allow is None:
-            least = values.get(MIN_INSYNC) or fetch_default_min_insync(client, set().union(*layout))
+            min_isr = values.get(MIN_INSYNC) or fetch_default_min_insync(
+                client, set().union(*layout)
+            )
             refuse_min_isr(
                 topic,
-                [ConfigEffect(MIN_INSYNC, None, least)],
+                [ConfigEffect(MIN_INSYNC, None, min_isr)],
                 min(map(len, layout)),
-                instead=f"Ask for {least} replicas, or --config {MIN_INSYNC}=1",
+                instead=f"Ask for {min_isr} replicas, or --config {MIN_INSYNC}=1",
             )
         if not as_json:
             print_layout(topic, 0, layout)

@@ -87,8 +87,8 @@ def deletion_sentences(
     for name in RETENTION if "delete" in will & was else ():
         change = of.get(name)
         if change is not None and _limit(change.after, 0.0) < _limit(change.before, math.inf):
-            least, kept = (_kept(name, value) for value in (change.after, change.before))
-            yield f"What is beyond {least} is deleted for good; now it keeps {kept}."
+            after, before = (_kept(name, value) for value in (change.after, change.before))
+            yield f"What is beyond {after} is deleted for good; now it keeps {before}."
 
 
 def refuse_remote(topic: str, values: Mapping[str, ConfigValue]) -> None:
@@ -126,11 +126,11 @@ def refuse_min_isr(
     topic: str, changes: Iterable[ConfigEffect], replicas: int, *, instead: str
 ) -> None:
     """Refuse a min.insync.replicas that replicas can never reach; `instead` is what to ask for."""
-    least = next((change.after for change in changes if change.name == MIN_INSYNC), None)
-    if _limit(least, 0.0) > replicas:
+    min_isr = next((change.after for change in changes if change.name == MIN_INSYNC), None)
+    if _limit(min_isr, 0.0) > replicas:
         have = counted(replicas, "replica")
         raise RefusedError(
-            f"{topic} with {have} and {MIN_INSYNC}={least}: every producer that waits for all of "
+            f"{topic} with {have} and {MIN_INSYNC}={min_isr}: every producer that waits for all of "
             "them (acks=all) would fail.",
             next=f"{instead}, or add --allow {MIN_ISR}.",
             checks=(MIN_ISR,),

@@ -101,8 +101,8 @@ def describe_content(
         more = f"more is not known: {error.title}"
     found = {}
     for topic in topics:
-        said = (_size(sized, topic), _readers(groups, topic), lost, more)
-        found[topic] = f"{topic}: {', '.join(filter(None, said))}."
+        parts = (_size(sized, topic), _readers(groups, topic), lost, more)
+        found[topic] = f"{topic}: {', '.join(filter(None, parts))}."
     return found
 
 
@@ -113,8 +113,8 @@ def _size(state: ClusterState, topic: str) -> str:
     if not (sizes >= 0).any():
         return partitions
     size = format_bytes(float(sizes[sizes >= 0].sum()))
-    least = "" if (sizes >= 0).all() else "at least "
-    return f"{partitions}, {least}{size} before replication"
+    prefix = "" if (sizes >= 0).all() else "at least "
+    return f"{partitions}, {prefix}{size} before replication"
 
 
 def _readers(groups: Iterable[Group], topic: str) -> str:

@@ -118,8 +118,8 @@ def delete(
                     checks=("internal",),
                 )
         refuse_if_moving(state, names, "deleted")
-        for name, said in describe_content(client, state, names).items():
-            say(said)
+        for name, content in describe_content(client, state, names).items():
+            say(content)
             if not yes:
                 doing = ("delete it for good", "Deleting a topic", "nothing was deleted")
                 confirm(name, *doing, of="topic")
@@ -156,8 +156,8 @@ def _names(state: ClusterState, regex: str | None) -> list[str]:
 def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:
     (health,) = topic_health(state, [name])
     known = {} if isinstance(configs, Fault) else configs
-    least = known.get(MIN_INSYNC)
-    min_insync = int(least.value) if least is not None and least.value else None
+    found = known.get(MIN_INSYNC)
+    min_insync = int(found.value) if found is not None and found.value else None
     rows = [state.row(row) for row in state.partitions_of(name)]
     return {
         **_health_json(health),
@@ -217,10 +217,10 @@ def _marks(health: TopicHealth) -> str:
 
 def _text(topic: dict[str, Any], all_configs: bool) -> str:
     factors = "/".join(map(str, topic["replication_factors"]))
-    least = "not known" if topic["min_insync"] is None else topic["min_insync"]
+    min_isr = "not known" if topic["min_insync"] is None else topic["min_insync"]
     lines = [
         f"{topic['topic']}  id {topic['id'] or 'not told'}  partitions {topic['partition_count']}  "
-        f"replicas {factors}  min ISR {least}\n"
+        f"replicas {factors}  min ISR {min_isr}\n"
     ]
     rows = [
         (

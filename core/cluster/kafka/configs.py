@@ -183,13 +183,13 @@ def describe_topic_configs(
         return {}
     from confluent_kafka.admin import ConfigResource
 
-    asked = {ConfigResource(_resource_type(r), r.name): r for r in topics}
+    resource_of = {ConfigResource(_resource_type(r), r.name): r for r in topics}
     client = admin.client()  # held until all is answered: let go of, it is destroyed
-    futures = client.describe_configs(list(asked), request_timeout=admin.seconds)
+    futures = client.describe_configs(list(resource_of), request_timeout=admin.seconds)
     answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
     for resource, future in futures.items():
         entries = result_or_fault(future)
-        answers[asked[resource]] = (
+        answers[resource_of[resource]] = (
             entries
             if isinstance(entries, Fault)
             else {
@@ -241,16 +241,16 @@ def _alter_once(
     groups = [[resource] for resource in by_resource if resource.kind is ResourceKind.BROKER]
     for group in (*groups, *([topics] if topics else ())):
         is_broker = group[0].kind is ResourceKind.BROKER
-        asked = {
+        resource_of = {
             ConfigResource(_resource_type(r), r.name, incremental_configs=by_resource[r]): r
             for r in group
         }
         futures = client.incremental_alter_configs(
-            list(asked),
+            list(resource_of),
             request_timeout=_BROKER_SECONDS if is_broker else admin.seconds,
             validate_only=validate_only,
         )
-        pending |= {asked[resource]: future for resource, future in futures.items()}
+        pending |= {resource_of[resource]: future for resource, future in futures.items()}
     answers = {
         resource: answer if isinstance(answer := result_or_fault(future), Fault) else None
         for resource, future in pending.items()
@@ -327,7 +327,7 @@ def fetch_list_entries(
     """
     found: dict[tuple[Resource, str], frozenset[str] | Fault] = {}
     for name in sorted({name for _, name in lists}):
-        resources = [resource for resource, asked in lists if asked == name]
+        resources = [resource for resource, config in lists if config == name]
         answers = alter_configs(
             admin,
             [ConfigChange(r, name, ConfigOp.APPEND, NO_ENTRY) for r in resources],
@@ -345,8 +345,8 @@ def parse_list_entries(refusal: Fault | None) -> frozenset[str] | Fault:
         return Fault("UNSUPPORTED_VERSION", "an invalid entry was not refused")
     if refusal.name not in _REFUSALS:
         return refusal
-    said = _REFUSAL.search(refusal.message)
-    entries = {part.strip() for part in said["value"].split(",")} if said else set()
+    match = _REFUSAL.search(refusal.message)
+    entries = {part.strip() for part in match["value"].split(",")} if match else set()
     if NO_ENTRY not in entries:
         return Fault("UNSUPPORTED_VERSION", f"a refusal does not tell: {refusal.message}")
     return frozenset(entries - {NO_ENTRY, ""})

@@ -98,10 +98,10 @@ def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> l
     if operations is not None and _DESCRIBE not in operations:  # older brokers tell of none
         lost(GROUPS_HIDDEN)
     brokers = [broker.broker_id for broker in cluster.brokers]
-    asked = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
+    requests = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
     found: dict[str, _Listed] = {}
     faults: list[Fault] = []
-    for broker, answer in wire.ask_each(asked, seconds).items():
+    for broker, answer in wire.ask_each(requests, seconds).items():
         if isinstance(answer, Exception):
             faults.append(fault_from_silence(answer))
         elif failed := fault_from_code(answer.error_code):
@@ -133,8 +133,8 @@ def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dic
         if not some:
             return {}
         client = admin.client()  # held until all is answered: let go of, it is destroyed
-        asked = client.describe_consumer_groups(some, request_timeout=seconds)
-        answers = {id: result_or_fault(future) for id, future in asked.items()}
+        futures = client.describe_consumer_groups(some, request_timeout=seconds)
+        answers = {id: result_or_fault(future) for id, future in futures.items()}
         admin.record_answers(answers.values())
         return answers
 
@@ -216,7 +216,7 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
     group_of = OffsetFetchRequest.OffsetFetchRequestGroup
     found: dict[str, Committed | Fault] = {}
     version = wire.manager().broker_version_data.api_version(OffsetFetchRequest)
-    for asked in _split_requests(coordinators, several=version >= _SEVERAL_GROUPS_VERSION):
+    for ids_by_broker in _split_requests(coordinators, several=version >= _SEVERAL_GROUPS_VERSION):
         requests = {
             broker: OffsetFetchRequest(
                 groups=[group_of(group_id=id, topics=None) for id in ids],
@@ -227,10 +227,10 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
             else OffsetFetchRequest(
                 group_id=ids[0], topics=None, min_version=2, max_version=_LAST_VERSION_WITH_NAMES
             )
-            for broker, ids in asked.items()
+            for broker, ids in ids_by_broker.items()
         }
         for broker, answer in wire.ask_each(requests).items():
-            ids = asked[broker]
+            ids = ids_by_broker[broker]
             if isinstance(answer, Exception):
                 found |= dict.fromkeys(ids, fault_from_silence(answer))
                 continue

@@ -80,7 +80,7 @@ def _fetch_answers(wire: Wire) -> tuple[Any, Any, Any, Any]:
     from kafka.protocol.metadata import MetadataRequest
 
     async def ask(manager: Any, node: int) -> tuple[Any, Any, Any, Any]:
-        asked = manager.send(
+        metadata = manager.send(
             MetadataRequest(
                 topics=None,
                 allow_auto_topic_creation=False,
@@ -95,7 +95,7 @@ def _fetch_answers(wire: Wire) -> tuple[Any, Any, Any, Any]:
             node_id=node,
             request_timeout_ms=wire.metadata_timeout.seconds * 1000,
         )
-        metadata, cluster = await asked, await cluster
+        metadata, cluster = await metadata, await cluster
         quick = _CONTROLLER_SECONDS * 1000
         moves = manager.send(
             build_list_request(), node_id=wire.controller_or(node), request_timeout_ms=quick

@@ -170,10 +170,10 @@ def elect_leaders(
     wire: Wire, partitions: Collection[TopicPartition], *, unclean: bool = False
 ) -> dict[TopicPartition, Fault | None]:
     """Elect leaders; see ClusterClient."""
-    asked = list(partitions)
+    every = list(partitions)
     answers: dict[TopicPartition, Fault | None] = {}
-    for first in range(0, len(asked), _MAX_PARTITIONS):
-        some = asked[first : first + _MAX_PARTITIONS]
+    for first in range(0, len(every), _MAX_PARTITIONS):
+        some = every[first : first + _MAX_PARTITIONS]
         try:
             answers |= _elect(wire, some, unclean)
         except TrimtabError as error:

@@ -109,8 +109,8 @@ def start_probe(
 class ProduceProbe:
     """Measures in a thread of its own; nothing here blocks, raises, or outlives `close`.
 
-    `places` are the replicas of each broker's partition, leader first, once they are known. `left`
-    says in words what a closed one could not take away.
+    `replicas_by_broker` are those of each broker's partition, leader first, once they are known.
+    `leftover` says in words what a closed one could not take away.
     """
 
     def __init__(
@@ -197,14 +197,14 @@ class ProduceProbe:
         topic = NewTopic(
             self.topic, len(layout), replica_assignment=layout, config=dict(TOPIC_CONFIGS)
         )
-        told = {self.topic: {"replicas": layout, "configs": dict(TOPIC_CONFIGS)}}
+        detail = {self.topic: {"replicas": layout, "configs": dict(TOPIC_CONFIGS)}}
 
         def make() -> Any:
             self.leftover = f"the topic {self.topic} may be left"
             return admin.create_topics([topic], request_timeout=START_SECONDS)
 
         try:
-            self._change("create topics", told, make)
+            self._change("create topics", detail, make)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise

@@ -153,9 +153,9 @@ class RoundTripProbe:
         """Return how the topic lies now. Raises KafkaException when no broker answers in time."""
         from confluent_kafka import KafkaError, KafkaException
 
-        told = self._producer.list_topics(self.topic, timeout=LAYOUT_SECONDS)
-        brokers = frozenset(told.brokers)
-        topic = told.topics.get(self.topic)
+        metadata = self._producer.list_topics(self.topic, timeout=LAYOUT_SECONDS)
+        brokers = frozenset(metadata.brokers)
+        topic = metadata.topics.get(self.topic)
         if topic is None or (
             topic.error is not None and topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
         ):

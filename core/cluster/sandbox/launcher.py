@@ -68,10 +68,10 @@ class Launcher:
             )
             for node in nodes
         ]
-        said = [process.communicate()[0] for process in running]
+        outputs = [process.communicate()[0] for process in running]
         return [
             f"node {node.id}: {text.strip()}"
-            for node, process, text in zip(nodes, running, said, strict=True)
+            for node, process, text in zip(nodes, running, outputs, strict=True)
             if process.returncode != 0
         ]
 
@@ -146,9 +146,9 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
 def wait_for_answer(node: Node, process: Process, seconds: float) -> bool:
     """Return whether a node is in the cluster, or a controller listens, within `seconds`."""
     deadline = time.monotonic() + seconds
-    asked = poll_members(node.address) if node.role is Role.BROKER else None
+    members = poll_members(node.address) if node.role is Role.BROKER else None
     while process.alive and time.monotonic() < deadline:
-        if (node.id in next(asked)) if asked is not None else _listens(node):
+        if (node.id in next(members)) if members is not None else _listens(node):
             return True
         time.sleep(0.1)
     return False

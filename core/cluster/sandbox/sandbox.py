@@ -121,12 +121,12 @@ class Sandbox:
     @classmethod
     def find(cls, bootstrap: str, cluster_id: str) -> Sandbox | None:
         """Return the sandbox of this id that has all of these addresses, by its own files."""
-        asked = {address.replace("localhost:", f"{HOST}:") for address in bootstrap.split(",")}
+        addresses = {address.replace("localhost:", f"{HOST}:") for address in bootstrap.split(",")}
         for name in cls.names():
             state = folders.read_state(paths.sandbox_dir(name))
             if state is not None and state.cluster_id == cluster_id:
                 brokers = (node for node in state.nodes if node.role is Role.BROKER)
-                if asked <= {node.address for node in brokers}:
+                if addresses <= {node.address for node in brokers}:
                     return cls.open(name)
         return None
 

@@ -44,12 +44,12 @@ def create_topics(
     configs: Mapping[str, str] | None = None,
 ) -> None:
     """Create topics that are not there, and wait until they have leaders; raises TrimtabError."""
-    wanted = [
+    topics = [
         NewTopic(name, tuple(tuple(replicas) for replicas in layout), configs or {})
         for name, layout in layouts.items()
     ]
     with closing(KafkaClient(settings)) as client:
-        for name, fault in client.create_topics(wanted).items():
+        for name, fault in client.create_topics(topics).items():
             if fault is not None and fault.name != "TOPIC_ALREADY_EXISTS":
                 raise TrimtabError(f"Topic {name} cannot be created: {fault}")
         deadline = time.monotonic() + _LEADERS_SECONDS

@@ -104,8 +104,8 @@ class SimulatedCluster:
     def produced_bytes_per_s(self, moments: Sequence[datetime]) -> Float64:
         """Return what is produced to each partition at these moments, past or to come.
 
-        Shape [len(moments), P], partitions as in `describe`; those that nobody can write to now
-        count as quiet at all times.
+        Shape [len(moments), P], partitions as in `describe_cluster`; those that nobody can write
+        to now count as quiet at all times.
         """
         with self._lock:
             engine = self._engine
@@ -290,8 +290,9 @@ class SimulatedCluster:
             for change in changes:
                 by_resource.setdefault(change.resource, []).append(change)
             done = {
-                resource: self._resource_fault(resource) or self._engine.configs.apply(wanted)
-                for resource, wanted in by_resource.items()
+                resource: self._resource_fault(resource)
+                or self._engine.configs.apply(changes_of_one)
+                for resource, changes_of_one in by_resource.items()
             }
             self._engine.apply_configs(done)
             return done

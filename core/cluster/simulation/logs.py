@@ -176,8 +176,8 @@ class Logs:
                 self.end - mean * self.retention_seconds,
                 self._first_end + (elapsed_seconds - self.retention_seconds) * self._idle_rate,
             )
-        wanted = np.maximum(np.nan_to_num(by_time, nan=-np.inf), self.end - self.retention_bytes)
-        gone = np.floor(np.maximum(wanted - self._first_start, 0) / self.segment_bytes)
+        kept_from = np.maximum(np.nan_to_num(by_time, nan=-np.inf), self.end - self.retention_bytes)
+        gone = np.floor(np.maximum(kept_from - self._first_start, 0) / self.segment_bytes)
         cut = np.minimum(self._first_start + gone * self.segment_bytes, self.end)
         self.start = np.maximum(self.start, cut - cut % self.message_bytes)
         np.maximum(self.position, self.start[:, None], out=self.position, where=self.holds)

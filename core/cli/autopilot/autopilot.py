@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from core import paths
+from core.autopilot import switch as switches
+from core.autopilot.log import Entry
 from core.autopilot.settings import AutopilotSettings, Mode, describe_limits, unmatched_patterns
+from core.autopilot.switch import Switch, switch_file
 from core.cli.autopilot.limits import find_switches, parse_limits
 from core.cli.autopilot.output import entry_line, print_log, print_status, status_document
 from core.cli.common.context import Context
@@ -25,9 +28,6 @@ from core.errors import DocumentError, ExitCode, RefusedError, TrimtabError, Usa
 from core.load import load_paths as layout
 from core.run.audit import user
 from core.run.run_process import logout_policy
-
-if TYPE_CHECKING:
-    from core.autopilot.switch import Switch
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -146,18 +146,17 @@ def status(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def log(context: Context, last: int, as_json: bool) -> None:
     """Print the latest decisions with their reasons."""
-    switches = find_switches(context)
-    if len(switches) != 1:
-        names = ", ".join(switch.name for switch in switches) or "none"
+    candidates = find_switches(context)
+    if len(candidates) != 1:
+        names = ", ".join(switch.name for switch in candidates) or "none"
         raise UsageError("Which cluster's?", next=f"There are: {names}. Say -b or --cluster.")
-    print_log(switches[0], last, as_json=as_json)
+    print_log(candidates[0], last, as_json=as_json)
 
 
 def _off(
     context: Context, limits: dict[str, str | None], *, cancelling: bool, as_json: bool
 ) -> int:
     """Turn off what the command line names, else every autopilot of this machine."""
-    from core.autopilot import switch as switches
     from core.autopilot.daemon import cancel_runs, runs_in_progress, switch_off
 
     if any(value is not None for value in limits.values()):
@@ -209,8 +208,6 @@ def _off(
 @contextmanager
 def _noted(switch: Switch, wrong: list[str]) -> Iterator[None]:
     """Note what goes wrong with one: it must not keep the others from being turned off."""
-    from core.autopilot.switch import switch_file
-
     try:
         yield
     except (OSError, TrimtabError) as error:
@@ -228,9 +225,7 @@ def _on(
     yes: bool,
     as_json: bool,
 ) -> int:
-    from core.autopilot import switch as switches
     from core.autopilot.daemon import read_status, start_autopilot, switch_on
-    from core.autopilot.switch import Switch
 
     parse_limits(AutopilotSettings(), limits)  # wrong ones are refused before a look at the cluster
     address = context.require_address()
@@ -282,7 +277,6 @@ def _on(
 
 def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     from core.autopilot.daemon import ROLE, run_autopilot
-    from core.autopilot.log import Entry
 
     def report(entry: Entry) -> None:
         if as_json:

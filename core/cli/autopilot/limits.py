@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from core.autopilot import switch as switches
 from core.autopilot.settings import AutopilotSettings, Hours
+from core.autopilot.switch import Switch
 from core.cli.common.context import Context
 from core.errors import UnreachableError, UsageError
 from core.settings import servers
 from core.units import parse_duration, parse_size
-
-if TYPE_CHECKING:
-    from core.autopilot.switch import Switch
 
 NONE = "none"
 
@@ -34,8 +33,6 @@ def find_switches(context: Context) -> list[Switch]:
     Known ones are found by name or by any of their brokers; only for none of these is the cluster
     asked who it is. Raises UnreachableError, naming the known ones, when it does not answer then.
     """
-    from core.autopilot import switch as switches
-
     address = context.target.address
     known = list(switches.read_all())
     if address is None:

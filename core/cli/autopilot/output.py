@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from core.autopilot.log import DecisionLog, Entry
 from core.autopilot.settings import Mode, describe_limits
+from core.autopilot.switch import Switch
 from core.cli.common.output import emit, say, write_text
 from core.text.tables import text_table
 from core.units import format_bytes, format_time
 
 if TYPE_CHECKING:
     from core.autopilot.daemon import AutopilotStatus
-    from core.autopilot.log import Entry
-    from core.autopilot.switch import Switch
 
 
 def print_status(switches: Sequence[Switch], *, as_json: bool) -> None:
@@ -33,8 +33,6 @@ def print_status(switches: Sequence[Switch], *, as_json: bool) -> None:
 
 def print_log(switch: Switch, last: int, *, as_json: bool) -> None:
     """Print the last so many decisions."""
-    from core.autopilot.log import DecisionLog
-
     entries = list(DecisionLog(switch.cluster_id).entries())[-last:]
     if as_json:
         emit([entry.to_json() for entry in entries])

@@ -55,8 +55,6 @@ def show_external(context: Context, *, as_json: bool, output: Path | None) -> in
 def follow_external(context: Context, *, as_json: bool) -> int:
     """Follow others' moves until none is in flight; Ctrl-C lets go."""
     watch, previous = ForeignWatch(), ""
-    if not as_json:
-        say(NOTE)
     with context.connected() as connection:
         try:
             while True:
@@ -70,6 +68,8 @@ def follow_external(context: Context, *, as_json: bool) -> int:
                 if as_json:
                     emit_line(_document(state, moves))
                 elif text != previous:
+                    if not previous:
+                        say(NOTE)
                     print_lines(text.rstrip("\n"))
                 previous = text
                 if not moves:

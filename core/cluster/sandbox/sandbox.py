@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -242,12 +242,12 @@ class Sandbox:
         for node in self.nodes:
             self._processes[node.id] = self._launcher().server(node)
         self._write_state(ready=False)
-        self._wait([node for node in self.nodes if node.role is Role.BROKER])
+        self._wait()
         self._write_state(ready=True)
 
-    def _wait(self, nodes: Iterable[Node]) -> None:
-        """Return once these nodes are members; raises TrimtabError with a log's last lines."""
-        missing = {node.id: node for node in nodes if node.role is Role.BROKER}
+    def _wait(self) -> None:
+        """Return once all brokers are members; raises TrimtabError with a log's last lines."""
+        missing = {node.id: node for node in self.nodes if node.role is Role.BROKER}
         deadline = time.monotonic() + _UP_SECONDS
         for alive in poll_members(self.bootstrap):
             for id in alive:

@@ -7,12 +7,11 @@ from typing import Any
 from core.cli.plan.estimate import time_range
 from core.cluster import hidden_topics as hidden
 from core.cluster.hidden_topics import HiddenTopics
-from core.cluster.metadata import TopicPartition
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.estimate_json import format_calibration, format_peak_usage
 from core.plan.estimate.peak_usage import PeakUsage
 from core.plan.formats.plan_file import to_document
-from core.plan.plan import Move, Plan
+from core.plan.plan import Plan
 from core.plan.planner.broker_log_dirs import DirShare
 from core.plan.planner.log_dir_balancing import LogDirPlan
 from core.plan.planner.model.measures import SHOWN
@@ -178,8 +177,11 @@ def _measures_text(found: PlanResult) -> str:
 
 
 def _moves_text(found: PlanResult) -> str:
-    between = (move for move in found.plan if move.tp in found.reasons)
-    moves = sorted(between, key=lambda move: _worth(found, move))
+    # Leader changes before copies, and first what helps the broker that is furthest off.
+    moves = sorted(
+        (move for move in found.plan if move.tp in found.reasons),
+        key=lambda move: (move.moves_data, -abs(found.reasons[move.tp].before - 1), move.tp),
+    )
     rows = [
         (
             str(move.tp),
@@ -190,11 +192,6 @@ def _moves_text(found: PlanResult) -> str:
         for move in moves
     ]
     return text_table(("partition", "now", "planned", "for"), rows, limit=ROWS)
-
-
-def _worth(found: PlanResult, move: Move) -> tuple[bool, float, TopicPartition]:
-    """Sort leader changes before copies, and first what helps the broker that is furthest off."""
-    return (move.moves_data, -abs(found.reasons[move.tp].before - 1), move.tp)
 
 
 # -- of log dirs -----------------------------------------------------------------------------------

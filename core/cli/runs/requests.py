@@ -57,7 +57,7 @@ def cancel(
     """
     state = _read_writable(context, run)
     if moves:
-        only = {"moves": move_indices(state, moves)}
+        only = {"moves": find_moves(state, moves)}
         _confirm(context, state, "cancel", "Cancelling", yes)
         return send_request(context, state, "cancel", only, as_json=as_json)
     return request_and_follow(context, state, "cancel", "Cancelling", yes, as_json)
@@ -127,7 +127,7 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
 def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
     """Skip partitions whose move has not started."""
     state = _read_writable(context, run)
-    moves = {"moves": move_indices(state, partitions)}
+    moves = {"moves": find_moves(state, partitions)}
     return send_request(context, state, "skip", moves, as_json=as_json)
 
 
@@ -156,7 +156,7 @@ def retarget(
     allowed = parse_allow(allow)
     after = list(parse_ids(brokers))
     state = _read_writable(context, run)
-    (index,) = move_indices(state, (partition,))
+    (index,) = find_moves(state, (partition,))
     _confirm(context, state, "retarget", "Retargeting", yes)
     payload = {"move": index, "after": after} | ({"allow": sorted(allowed)} if allowed else {})
     return send_request(context, state, "retarget", payload, as_json=as_json)
@@ -168,11 +168,6 @@ COMMANDS = (cancel, pause, resume, throttle, skip, retarget)
 def _read_writable(context: Context, run: str | None) -> RunState:
     context.require_writable()
     return read_named_run(context, run).state
-
-
-def move_indices(state: RunState, partitions: tuple[str, ...]) -> list[int]:
-    """Return the indices of a run's moves by the names of their partitions."""
-    return find_moves(state, partitions)
 
 
 def send_request(

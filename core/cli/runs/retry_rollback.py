@@ -16,7 +16,6 @@ from core.cli.common.context import Context, configured
 from core.cli.common.options import Command, allow_option, json_option, yes_option
 from core.cli.common.output import say, write_text
 from core.cli.runs.requests import (
-    move_indices,
     optional_run_argument,
     partitions_argument,
     request_and_follow,
@@ -25,6 +24,7 @@ from core.cli.runs.requests import (
 from core.cli.runs.run_lookup import read_named_run, require_writable
 from core.errors import ExitCode, RefusedError, UsageError
 from core.plan.checks.catalogue import parse_allow
+from core.run.control import find_moves
 from core.run.journal.run_state import RunState
 from core.run.options import address_of
 from core.run.reporting.runs import RunReading
@@ -92,7 +92,7 @@ def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: A
     if reading.state.ended is not None:
         return _launch_followup(context, reading, "retry", partitions, words)
     state = _require_in_progress(context, reading, words)
-    moves = {"moves": move_indices(state, partitions)}
+    moves = {"moves": find_moves(state, partitions)}
     return send_request(context, state, "retry", moves, as_json=words["as_json"])
 
 
@@ -143,7 +143,7 @@ def _launch_followup(
 
     ended, output = reading.state, words["output"]
     chosen = _launch_options(reading, words)
-    only = [ended.moves[i].move.tp for i in move_indices(ended, partitions)]
+    only = [ended.moves[i].move.tp for i in find_moves(ended, partitions)]
     if output is None:
         require_writable(context, ended)
     address = context.target.address or configured(

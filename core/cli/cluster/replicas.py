@@ -89,10 +89,6 @@ def verify(
         emit(_document(found), output)
     else:
         write_text(_text(found), output)
-    return _exit_code(found)
-
-
-def _exit_code(found: Verification) -> int:
     if found.count(ReplicaStatus.DIFFERENT):
         return ExitCode.NO
     return ExitCode.INCOMPLETE if found.count(ReplicaStatus.INCOMPLETE) else ExitCode.DONE

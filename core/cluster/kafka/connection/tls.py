@@ -72,7 +72,7 @@ class Tls:
         return config | {"ssl.endpoint.identification.algorithm": checked}
 
     def context(self) -> ssl.SSLContext:
-        """Return it as Python's connections want it; raises DocumentError for its files."""
+        """Return it for Python; raises DocumentError, PasswordMissingError, WrongPasswordError."""
         with _certificate_errors():
             context = ssl.create_default_context(cadata=self.ca.read() if self.ca else None)
             context.check_hostname = self.check_hostname

@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from core import paths
 
@@ -29,13 +28,6 @@ Shape = Mapping[str, int | str | None]
 _shapes: dict[str, Shape | Callable[[], Shape]] = {}
 
 
-class _Frame(NamedTuple):
-    file: str
-    line: int
-    function: str
-    code: str
-
-
 def note(what: str, shape: Shape | Callable[[], Shape]) -> None:
     """Remember the shape of an input, for the log of a bug; a newer one takes the place of it.
 
@@ -45,10 +37,7 @@ def note(what: str, shape: Shape | Callable[[], Shape]) -> None:
 
 
 def log_bug() -> str:
-    """Write the exception being handled to the log; returns where its details are.
-
-    When there is no writing they are the exception's own words.
-    """
+    """Log the exception being handled; return where, or its own words where that fails."""
     bug = sys.exc_info()[1]
     try:
         return f"Details, without names or secrets: {_log(bug)}"
@@ -77,8 +66,8 @@ def _log(bug: BaseException | None) -> Path:
 
 
 def _report(bug: BaseException | None) -> Iterator[str]:
-    """Yield the lines of a bug's report."""
     import platform
+    from traceback import TracebackException
 
     yield f"trimtab {_version('trimtab')}, Python {platform.python_version()}"
     yield f"  on {platform.system()} {platform.release()} {platform.machine()}"
@@ -89,9 +78,10 @@ def _report(bug: BaseException | None) -> Iterator[str]:
         if link:
             yield f"  {link}"
         yield f"  {_describe(error)}"
-        for frame in _frames(error):
-            yield f"    {frame.file}:{frame.line} in {frame.function}"
-            yield f"      {frame.code}"
+        stack = TracebackException(type(error), error, error.__traceback__).stack
+        for frame in stack[-_MAX_FRAMES:]:
+            yield f"    {_place(frame.filename)}:{frame.lineno or 0} in {frame.name}"
+            yield f"      {frame.line or ''}"
 
 
 def _version(name: str) -> str:
@@ -130,16 +120,6 @@ def _describe(error: BaseException) -> str:
     if isinstance(error, _SPEAK_OF_CODE):
         return f"{name}: {error}"
     return f"{name} (of {len(str(error))} characters)"
-
-
-def _frames(error: BaseException) -> list[_Frame]:
-    from traceback import TracebackException
-
-    stack = TracebackException(type(error), error, error.__traceback__).stack
-    return [
-        _Frame(_place(frame.filename), frame.lineno or 0, frame.name, frame.line or "")
-        for frame in stack[-_MAX_FRAMES:]
-    ]
 
 
 def _place(file: str) -> str:

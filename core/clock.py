@@ -13,15 +13,12 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the time of day as an aware datetime in UTC."""
-        ...
 
     def monotonic(self) -> float:
         """Return seconds that never go backwards."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Return after `seconds` of this clock have passed."""
-        ...
 
 
 class SystemClock:

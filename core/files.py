@@ -1,7 +1,4 @@
-"""Atomic file writes: to a temporary file, synced, renamed.
-
-Every file that another process may be reading at the same moment is written through here.
-"""
+"""Atomic file writes, for what other processes read: to a temporary file, synced, renamed."""
 
 from __future__ import annotations
 
@@ -28,17 +25,8 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600 if paths.is_ours(Path(path)) else 0o666)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def sync_file(path: Path) -> None:
-    """Make the content of `path` durable."""
+def sync(path: Path) -> None:
+    """Make the content of a file durable, or the names in a folder."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -46,43 +34,34 @@ def sync_file(path: Path) -> None:
         os.close(handle)
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+def write_whole(path: Path, write: Callable[[Path], None], *, durable: bool = True) -> None:
     """Let `write` fill a file beside `path`, then sync it and rename it to `path`."""
     paths.make_folder(path.parent)
     aside = _aside(path)
     try:
         write(aside)
-        sync_file(aside)
+        if durable:
+            sync(aside)
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    if durable:
+        sync(path.parent)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a small text file whole."""
-    write_whole(path, lambda aside: _write(aside, text))
+def write_text(path: Path, text: str, *, durable: bool = True) -> None:
+    """Write a small text file whole; what is written again in a moment need not be durable."""
 
+    def write(aside: Path) -> None:
+        with open(aside, "w", encoding="utf-8", opener=private) as file:
+            file.write(text)
 
-def replace_text(path: Path, text: str) -> None:
-    """Write a small text file whole, but not synced: it is written again in a moment."""
-    paths.make_folder(path.parent)
-    aside = _aside(path)
-    try:
-        _write(aside, text)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_whole(path, write, durable=durable)
 
 
 def _aside(path: Path) -> Path:
     """Return where `path` is made: nobody can have put a link there, in a folder of everybody's."""
     return path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}-{path.name}"
-
-
-def _write(path: Path, text: str) -> None:
-    with open(path, "w", encoding="utf-8", opener=private) as file:
-        file.write(text)
 
 
 def read_input(path: Path) -> bytes:
@@ -105,14 +84,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
     try:
         yield aside
         for file in aside.iterdir():
-            sync_file(file)
-        sync_folder(aside)
+            sync(file)
+        sync(aside)
         if path.exists():
             shutil.rmtree(path)
         aside.rename(path)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 def append_whole(handle: int, text: bytes, size: int) -> None:

@@ -52,7 +52,6 @@ def find_java() -> Java:
 
 
 def _ask(path: str) -> Java:
-    """Return what a Java says of itself; raises TrimtabError when it does not."""
     try:
         answer = subprocess.run(
             [path, "-version"], capture_output=True, text=True, timeout=30, check=True

@@ -1,7 +1,4 @@
-"""Where trimtab keeps its files: every path is here and nowhere else.
-
-`TRIMTAB_HOME` puts all of them below one folder, for tests and for several installations.
-"""
+"""Where trimtab keeps its files, and nowhere else; `TRIMTAB_HOME` puts all below one folder."""
 
 from __future__ import annotations
 

@@ -11,10 +11,9 @@ from core.text.terminal import printable
 
 
 def pattern(text: str, label: str) -> re.Pattern[str]:
-    """Return a compiled expression; `said` is the option or word that it was given for.
+    """Return a compiled expression; raises UsageError, which `label` begins, for a wrong one.
 
     Names are not always of one line, a group's for one: a dot is any character.
-    Raises UsageError for one that is wrong.
     """
     try:
         return re.compile(text, re.DOTALL)
@@ -25,11 +24,7 @@ def pattern(text: str, label: str) -> re.Pattern[str]:
 
 
 def matching(text: str, label: str, names: Iterable[str], kind: str) -> list[str]:
-    """Return the names that an expression matches as a whole, in their order.
-
-    `kind` is what they name ("topic"). Raises UsageError for a wrong expression, and for one that
-    matches nothing.
-    """
+    """Return the names that an expression matches as a whole; raises UsageError for none."""
     known = list(names)
     whole = pattern(text, label)
     found = [name for name in known if whole.fullmatch(name)]

@@ -68,9 +68,9 @@ class Settings:
     def about(self, name: str | None, bootstrap: str) -> dict[str, ClusterSettings]:
         """Return all that is said of one cluster: by its name first, then by any of its brokers."""
         named = {key: one for key, one in self.clusters.items() if key == name}
-        asked = servers(bootstrap)
+        brokers = servers(bootstrap)
         return named | {
-            k: one for k, one in self.clusters.items() if asked & servers(one.bootstrap)
+            k: one for k, one in self.clusters.items() if brokers & servers(one.bootstrap)
         }
 
     def timeout_of(self, name: str | None, bootstrap: str) -> float | None:
@@ -113,11 +113,11 @@ def load_settings(path: Path | None = None) -> Settings:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         _refuse_nul(document)
         _only(document, ("clusters", "theme", "keys", "notify", "balancer_topics"))
-        clusters = _typed(document, "clusters", dict, {})
+        clusters, keys = (_typed(document, key, dict, {}) for key in ("clusters", "keys"))
         return Settings(
             clusters={name: _cluster(name, table, path) for name, table in clusters.items()},
             theme=_typed(document, "theme", str, None),
-            keys=_keys(_typed(document, "keys", dict, {})),
+            keys={action: _typed(keys, action, str, "", "keys.") for action in keys},
             notify=_notify(_typed(document, "notify", dict, {})),
             balancer_topics=_topics(_typed(document, "balancer_topics", list, [])),
         )
@@ -181,17 +181,19 @@ def _typed(table: Mapping[str, Any], key: str, kind: type[Any], default: Any, at
     return value
 
 
-def _keys(table: Mapping[str, Any]) -> dict[str, str]:
-    return {action: _typed(table, action, str, "", "keys.") for action in table}
-
-
 def _notify(table: Mapping[str, Any]) -> NotifyBy:
     _only(table, ("bell", "desktop", "command", "webhook"), "notify.")
+    command = _typed(table, "command", list, [], "notify.")
+    if not all(isinstance(word, str) and word for word in command):
+        raise _WrongError('notify.command must be a list of texts like ["notify-me", "--now"]')
+    webhook = _typed(table, "webhook", str, None, "notify.")
+    if webhook is not None and not webhook.startswith(("https://", "http://")):
+        raise _WrongError('notify.webhook must be a URL like "https://example.org/hook"')
     return NotifyBy(
         bell=_typed(table, "bell", bool, True, "notify."),
         desktop=_typed(table, "desktop", bool, True, "notify."),
-        command=_command(table),
-        webhook=_webhook(_typed(table, "webhook", str, None, "notify.")),
+        command=tuple(command),
+        webhook=webhook,
     )
 
 
@@ -199,19 +201,6 @@ def _topics(names: Sequence[Any]) -> frozenset[str]:
     if not all(isinstance(name, str) and name for name in names):
         raise _WrongError('balancer_topics must be a list of topics like ["my.balancer.metrics"]')
     return frozenset(names)
-
-
-def _command(table: Mapping[str, Any]) -> tuple[str, ...]:
-    words = _typed(table, "command", list, [], "notify.")
-    if not all(isinstance(word, str) and word for word in words):
-        raise _WrongError('notify.command must be a list of texts like ["notify-me", "--now"]')
-    return tuple(words)
-
-
-def _webhook(url: str | None) -> str | None:
-    if url is not None and not url.startswith(("https://", "http://")):
-        raise _WrongError('notify.webhook must be a URL like "https://example.org/hook"')
-    return url
 
 
 _CLUSTER_KEYS = (

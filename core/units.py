@@ -209,10 +209,7 @@ def format_time(moment: datetime) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """Return an aware datetime for an RFC 3339 time.
-
-    Raises UsageError when it is not one or has no zone.
-    """
+    """Return an aware datetime for an RFC 3339 time; raises UsageError without a zone."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None:

@@ -1,7 +1,7 @@
 """The root command `trimtab`: global options, lazy commands, and the one place errors end.
 
-Commands are named here as `module:attribute` and imported when asked for, so that `--help`
-stays quick and imports neither Textual nor pyarrow nor pyspark.
+Commands are imported when asked for, so that `--help` stays quick and imports neither Textual nor
+pyarrow nor pyspark.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,47 +25,30 @@ from core.cli.common.output import discard_output, say
 from core.errors import ExitCode, TrimtabError
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "apply": ("core.cli.runs.apply:apply", "Carry out a plan."),
-    "audit": ("core.cli.cluster.audit:audit", "Show and verify the record of changes."),
-    "autopilot": (
-        "core.cli.autopilot.autopilot:autopilot",
-        "Keep the cluster balanced automatically.",
-    ),
-    "collect": ("core.cli.load.collect:collect", "Poll the cluster and write load samples."),
-    "demo": ("core.cli.sandbox.demo:demo", "Open the dashboard on a simulated cluster."),
-    "doctor": (
-        "core.cli.cluster.doctor:doctor",
-        "Check this machine and the cluster for problems.",
-    ),
-    "elect": ("core.cli.cluster.elect:elect", "Elect preferred leaders."),
-    "estimate": (
-        "core.cli.plan.estimate:estimate",
-        "Estimate a plan's duration or throttle.",
-    ),
-    "groups": ("core.cli.cluster.groups:groups", "Describe groups: members, offsets, lag."),
-    "pipeline": ("core.cli.load.pipeline:pipeline", "Turn load samples into snapshots, on Spark."),
-    "plan": ("core.cli.plan.check_diff:plan", "Suggest, check, compare and convert plans."),
-    "replicas": (
-        "core.cli.cluster.replicas:replicas",
-        "Check that replicas hold the same records.",
-    ),
-    "probe": ("core.cli.cluster.probe:probe", "Measure client latency and errors by broker."),
-    "runs": ("core.cli.runs.runs:runs", "List, follow and control runs."),
-    "sandbox": ("core.cli.sandbox.sandbox:sandbox", "Run real Kafka brokers on this machine."),
-    "show": ("core.cli.cluster.show:show", "Print the heat map or the cluster document."),
-    "snapshot": ("core.cli.load.snapshot:snapshot", "List, show and verify load snapshots."),
-    "statelog": (
-        "core.cli.timeline.statelog:statelog",
-        "Merge the brokers' state-change logs.",
-    ),
-    "throttles": ("core.cli.cluster.throttles:throttles", "List and clear replication throttles."),
-    "timeline": (
-        "core.cli.timeline.timeline:timeline",
-        "Show what happened in the cluster.",
-    ),
-    "topics": ("core.cli.topics.topics:topics", "List, describe, create, alter and delete topics."),
-    "verify": ("core.cli.plan.verify:verify", "Check that the cluster matches a plan."),
+    "apply": ("runs.apply", "Carry out a plan."),
+    "audit": ("cluster.audit", "Show and verify the record of changes."),
+    "autopilot": ("autopilot.autopilot", "Keep the cluster balanced automatically."),
+    "collect": ("load.collect", "Poll the cluster and write load samples."),
+    "demo": ("sandbox.demo", "Open the dashboard on a simulated cluster."),
+    "doctor": ("cluster.doctor", "Check this machine and the cluster for problems."),
+    "elect": ("cluster.elect", "Elect preferred leaders."),
+    "estimate": ("plan.estimate", "Estimate a plan's duration or throttle."),
+    "groups": ("cluster.groups", "Describe groups: members, offsets, lag."),
+    "pipeline": ("load.pipeline", "Turn load samples into snapshots, on Spark."),
+    "plan": ("plan.check_diff", "Suggest, check, compare and convert plans."),
+    "replicas": ("cluster.replicas", "Check that replicas hold the same records."),
+    "probe": ("cluster.probe", "Measure client latency and errors by broker."),
+    "runs": ("runs.runs", "List, follow and control runs."),
+    "sandbox": ("sandbox.sandbox", "Run real Kafka brokers on this machine."),
+    "show": ("cluster.show", "Print the heat map or the cluster document."),
+    "snapshot": ("load.snapshot", "List, show and verify load snapshots."),
+    "statelog": ("timeline.statelog", "Merge the brokers' state-change logs."),
+    "throttles": ("cluster.throttles", "List and clear replication throttles."),
+    "timeline": ("timeline.timeline", "Show what happened in the cluster."),
+    "topics": ("topics.topics", "List, describe, create, alter and delete topics."),
+    "verify": ("plan.verify", "Check that the cluster matches a plan."),
 }
+"""The module of each command below `core.cli`, where it has its own name, and its help."""
 
 OpenDashboard = Callable[[Context], None]
 
@@ -99,8 +81,8 @@ class LazyGroup(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, attribute = COMMANDS[cmd_name][0].split(":")
-        command = getattr(importlib.import_module(module), attribute)
+        module = importlib.import_module(f"core.cli.{COMMANDS[cmd_name][0]}")
+        command = getattr(module, cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -218,7 +200,13 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that is not UTF-8 shows `?` for what it cannot show.
             stream.reconfigure(errors="replace")
-    bug_log.note("command", partial(_command_shape, argv))
+
+    def command_shape() -> dict[str, str]:
+        from core.cli.common.command_shape import redact_command_line
+
+        return redact_command_line(root, sys.argv[1:] if argv is None else argv)
+
+    bug_log.note("command", command_shape)
     try:
         paths.settle()
         result = root.main(
@@ -251,9 +239,8 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         discard_output()
         return ExitCode.DONE
     except OSError as error:
-        if error.errno not in (*PERMISSION_ERRORS, *SPACE_ERRORS) and not _own_folder_missing(
-            error
-        ):
+        ours_to_mend = error.errno not in (*PERMISSION_ERRORS, *SPACE_ERRORS)
+        if ours_to_mend and not _own_folder_missing(error):
             return _report_bug()
         print_error(_file_error_message(error))
         return ExitCode.FAILED
@@ -299,7 +286,6 @@ def _file_error_message(error: OSError) -> str:
 
 
 def _own_folder_of(error: OSError) -> Path | None:
-    """Return which of our own folders it is about."""
     if not isinstance(error.filename, str | bytes):
         return None
     place = Path(os.fsdecode(error.filename))
@@ -319,12 +305,6 @@ def _own_folder_missing(error: OSError) -> bool:
     except OSError:
         return True
     return False
-
-
-def _command_shape(argv: list[str] | None) -> dict[str, str]:
-    from core.cli.common.command_shape import redact_command_line
-
-    return redact_command_line(root, sys.argv[1:] if argv is None else argv)
 
 
 def _report_bug() -> int:

@@ -30,10 +30,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """Partitions to add to a topic: how many it has then, and the replicas of the new ones.
-
-    Refused by the cluster when others have added some meanwhile: the two do not fit then.
-    """
+    """Partitions to add: how many there must be then, and the replicas of the new ones."""
 
     total: int
     replicas: tuple[tuple[int, ...], ...]
@@ -46,10 +43,7 @@ class OffsetAt(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRecords:
-    """What one replica gave to read from an offset on, below its own high watermark.
-
-    `records` are batches as they lie in its log; the last one may be cut off.
-    """
+    """Batches as they lie in a replica's log below its high watermark; the last may be cut off."""
 
     high_watermark: int
     records: bytes = field(repr=False)
@@ -65,7 +59,6 @@ class ClusterClient(Protocol):
 
     def ping(self) -> None:
         """Ask any broker for next to nothing, however large the cluster is."""
-        ...
 
     def describe_cluster(self) -> ClusterState:
         """Return brokers, topics, assignments, leaders and ISRs; reassignments marked.
@@ -74,7 +67,6 @@ class ClusterClient(Protocol):
         Topic configs are unknown unless an earlier call has cached them.
         A broker that partitions name and the cluster does not is present with alive=False.
         """
-        ...
 
     def describe_log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
         """Return what each of these brokers says of its log dirs, one answer a broker.
@@ -82,27 +74,22 @@ class ClusterClient(Protocol):
         Brokers are asked side by side, each with its own deadline; one that does not answer, or
         may not say, has `error` set and everything else empty.
         """
-        ...
 
     def fetch_denied_topics(self, names: Collection[str]) -> frozenset[str]:
         """Return which of these topics this user may not describe, whether they exist or not."""
-        ...
 
     def fetch_reassignments(self) -> dict[TopicPartition, Reassignment]:
         """Return every partition in flight, ours or not (KIP-455)."""
-        ...
 
     def alter_reassignments(
         self, targets: Mapping[TopicPartition, tuple[int, ...]]
     ) -> dict[TopicPartition, Fault | None]:
         """Submit target assignments; returns a fault or None for each partition."""
-        ...
 
     def cancel_reassignments(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Fault | None]:
         """Cancel reassignments; NO_REASSIGNMENT_IN_PROGRESS is a fault like any other."""
-        ...
 
     def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
@@ -112,11 +99,9 @@ class ClusterClient(Protocol):
         Throttle configs that are unset are absent or have value None or "" by broker version:
         treat these three alike, and look at `source` for who set what.
         """
-        ...
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
         """Apply changes incrementally (KIP-339), one request a broker resource."""
-        ...
 
     def fetch_list_entries(
         self, lists: Collection[tuple[Resource, str]]
@@ -127,7 +112,6 @@ class ClusterClient(Protocol):
         Unset and empty have no entries alike, nor has a topic that is gone. UNSUPPORTED_VERSION
         from a cluster that does not tell.
         """
-        ...
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition], *, unclean: bool = False
@@ -137,31 +121,25 @@ class ClusterClient(Protocol):
         `unclean` gives partitions without a leader to a live replica out of the ISR instead: what
         that has not copied is lost. ELECTION_NOT_NEEDED and ELIGIBLE_LEADERS_NOT_AVAILABLE.
         """
-        ...
 
     def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
         """Create topics with exactly these replicas; brokers hear of them a moment later."""
-        ...
 
     def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
         """Add partitions to topics, by name."""
-        ...
 
     def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
         """Delete topics with everything in them."""
-        ...
 
     def alter_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str]
     ) -> dict[tuple[TopicPartition, int], Fault | None]:
         """Move replicas, named by (partition, broker), to log dir paths."""
-        ...
 
     def fetch_offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
         """Return log offsets; partitions without a leader are left out."""
-        ...
 
     def fetch_replica_offsets(
         self, offsets_of: Mapping[int, Collection[TopicPartition]], at: OffsetAt
@@ -171,7 +149,6 @@ class ClusterClient(Protocol):
         Followers answer too: their ends are what they have copied. UNSUPPORTED_VERSION from a
         cluster that does not tell; BROKER_NOT_AVAILABLE of a broker that does not answer.
         """
-        ...
 
     def fetch_records(
         self, offsets_of: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
@@ -182,7 +159,6 @@ class ClusterClient(Protocol):
         whatever its size, the others may give nothing. OFFSET_OUT_OF_RANGE outside of a
         replica's log; otherwise as `fetch_replica_offsets`.
         """
-        ...
 
     def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
@@ -193,25 +169,19 @@ class ClusterClient(Protocol):
         out; one that may not be looked at has a fault of its own. Each broker lists its own:
         `lost` hears of every one that did not, whose groups are missing, and of GROUPS_HIDDEN.
         """
-        ...
 
     def describe_active_groups(self, limit: int) -> ActiveGroups:
         """Return groups that have members, the first `limit` by id: cheap enough for each second.
 
         One whose members may not be looked at has a fault of its own, as in `describe_groups`.
         """
-        ...
 
     def close(self) -> None:
         """Give connections back; the client is of no use afterwards."""
-        ...
 
 
 class ForwardingClient:
-    """Passes every call on to another client; who derives from it changes some of them.
-
-    No type checker sees that it has all calls of a ClusterClient: it is cast to one.
-    """
+    """Passes calls on to another client, all but those that a subclass has; it is cast to one."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
@@ -223,10 +193,7 @@ class ForwardingClient:
 def with_state(
     client: ClusterClient, change: Callable[[ClusterState], ClusterState]
 ) -> ClusterClient:
-    """Return `client` whose descriptions of its cluster come changed; all else is passed on.
-
-    What `change` raises, `describe_cluster` raises.
-    """
+    """Return `client` whose descriptions of its cluster `change` changes, or raises for."""
     return cast("ClusterClient", _ClientWithState(client, change))
 
 

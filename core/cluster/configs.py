@@ -88,8 +88,5 @@ class ConfigChange:
 
 
 def is_remote(values: Iterable[str | None]) -> bool:
-    """Return whether a topic is kept in remote storage, by its values of `REMOTE_STORAGE`.
-
-    A cluster that has none of these configs has no remote storage.
-    """
+    """Return whether a topic is in remote storage, by its values of `REMOTE_STORAGE`, if any."""
     return "true" in values

@@ -52,7 +52,7 @@ def short_name(cluster_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An open client with the clock that its cluster lives by."""
+    """An open client with the clock that its cluster lives by; `with` closes it."""
 
     client: ClusterClient
     clock: Clock
@@ -62,12 +62,15 @@ class Connection:
     last_answer_at: Callable[[], float] = lambda: -math.inf
     """Tells when any broker has last answered anything (monotonic seconds), if that is known."""
 
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
 
 def connect(address: Address) -> Connection:
-    """Return an open connection; imports only the libraries that this address needs.
-
-    Raises UnreachableError when nothing answers, DocumentError for a bad properties file.
-    """
+    """Return an open connection; raises UnreachableError, DocumentError for its properties."""
     if address.is_simulated:
         from core.cluster.simulation.client import SimulatorClient
 
@@ -100,10 +103,7 @@ def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:
 
 
 def for_cluster(client: ClusterClient, cluster_id: str) -> ClusterClient:
-    """Return `client` that describes this cluster and no other; all else is passed on as it is.
-
-    An address may come to be another cluster's: then it raises UnreachableError.
-    """
+    """Return `client` that raises UnreachableError once its address is another cluster's."""
     from core.cluster.client import with_state
 
     def check(state: ClusterState) -> ClusterState:
@@ -118,10 +118,7 @@ def for_cluster(client: ClusterClient, cluster_id: str) -> ClusterClient:
 
 
 def missing_password(address: Address) -> MissingPassword | None:
-    """Return the next password that the client properties leave out and nobody has typed.
-
-    Raises DocumentError for properties, or a key, that cannot be used.
-    """
+    """Return the next password that nobody has set or typed; raises DocumentError."""
     if address.is_simulated or address.command_config is None:
         return None
     from core.cluster.kafka.connection.settings import ConnectionSettings
@@ -134,10 +131,7 @@ def missing_password(address: Address) -> MissingPassword | None:
 
 
 def store_password(address: Address, missing: MissingPassword, password: str) -> None:
-    """Have what was typed be used from now on, and by the processes that this one starts.
-
-    Raises DocumentError, and has it forgotten, where it is not that of the key.
-    """
+    """Use a password from now on, also in processes to start; raises DocumentError."""
     from core.cluster.kafka.connection.properties import check_no_nul
 
     check_no_nul(missing.key, password, missing.file)
@@ -162,21 +156,19 @@ def try_password(
     store_password(address, missing, password)
     left = missing_password(address)
     if missing.key == JAAS_CONFIG and left is None:
-        connection = connect(address)
-        try:
-            connection.client.describe_cluster()
-        except LoginRefusedError:
-            forget(missing)
-            raise
-        except (UnreachableError, AccessDeniedError):
-            pass  # this is not about the password; whoever connects next is told
-        finally:
-            connection.client.close()
+        with connect(address) as connection:
+            try:
+                connection.client.describe_cluster()
+            except LoginRefusedError:
+                forget(missing)
+                raise
+            except (UnreachableError, AccessDeniedError):
+                pass  # this is not about the password; whoever connects next is told
     return left
 
 
 def ignored_properties(address: Address) -> tuple[str, ...]:
-    """Return which of an address's client properties mean nothing here; raises DocumentError."""
+    """Return the client properties that mean nothing here; raises DocumentError."""
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
     return ConnectionSettings.load(address.bootstrap, address.command_config).ignored
@@ -203,13 +195,7 @@ def add_address_options(parser: ArgumentParser) -> None:
 
 @contextmanager
 def connected_by(options: Namespace, capacity: Capacity = UNKNOWN_CAPACITY) -> Iterator[Connection]:
-    """Connect to the cluster of these options, and to no other that has come to its address.
-
-    Raises UnreachableError.
-    """
+    """Connect to the cluster of these options; raises UnreachableError for another's address."""
     address = Address(options.bootstrap, options.command_config, capacity, options.timeout)
-    connection = connect(address)
-    try:
+    with connect(address) as connection:
         yield replace(connection, client=for_cluster(connection.client, options.cluster_id))
-    finally:
-        connection.client.close()

@@ -53,10 +53,7 @@ class Group:
 
     @property
     def has_unknown_reads(self) -> bool:
-        """Return whether it may read what is not among its members' and its committed offsets.
-
-        Groups of other protocols, like Connect's workers, read nothing but what they commit.
-        """
+        """Return whether it may read what neither its members nor its committed offsets tell."""
         if self.committed_fault is not None or self.protocol in UNDESCRIBABLE:
             return True
         return self.fault is not None and self.protocol in CONSUMERS

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.units import counted, format_bytes
+from core.units import counted, format_bytes, name_list
 
 REMEDY = "Allow DESCRIBE on these topics."
 REMEDY_UNKNOWN = "Allow DESCRIBE on the cluster."
 DENIED = "this user may not describe log dirs"
-_MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +78,9 @@ class HiddenTopics:
         if not self.topics:
             return ""
         one = self.topics == 1
-        least = "At least " if self.unknown_brokers else ""
+        prefix = "At least " if self.unknown_brokers else ""
         return (
-            f"{least}{counted(self.topics, 'topic')} {'is' if one else 'are'} hidden, as this "
+            f"{prefix}{counted(self.topics, 'topic')} {'is' if one else 'are'} hidden, as this "
             f"user may not describe {'it' if one else 'them'}: brokers hold "
             f"{counted(self.replicas, 'replica')}, {format_bytes(self.size_bytes)}."
         )
@@ -98,17 +97,8 @@ class HiddenTopics:
         """Return what is hidden, and what would show it."""
         return f"{self.sentence} {self.remedy}".strip()
 
-    @property
-    def bytes_by_broker(self) -> Mapping[int, int]:
-        """Return what each broker is known to hold of them."""
-        return self._by_broker(lambda log: log.size_bytes)
-
-    @property
-    def replicas_by_broker(self) -> Mapping[int, int]:
-        """Return how many replicas of theirs each broker is known to hold."""
-        return self._by_broker(lambda log: log.replicas)
-
-    def _by_broker(self, amount: Callable[[HiddenLogDir], int]) -> Mapping[int, int]:
+    def by_broker(self, amount: Callable[[HiddenLogDir], int]) -> Mapping[int, int]:
+        """Return how much of some amount each broker is known to hold of them."""
         found: Counter[int] = Counter()
         for log in self.logs:
             found[log.broker] += amount(log)
@@ -123,9 +113,7 @@ def _unknown_brokers_clause(brokers: Sequence[int]) -> str:
     """Return in a clause that brokers do not tell what they hold."""
     if len(brokers) == 1:
         return f"broker {brokers[0]} does not tell its log dirs"
-    names = ", ".join(map(str, brokers[:_MAX_NAMED]))
-    more = f" and {len(brokers) - _MAX_NAMED:,} more" if len(brokers) > _MAX_NAMED else ""
-    return f"brokers {names}{more} do not tell their log dirs"
+    return f"brokers {name_list(brokers)} do not tell their log dirs"
 
 
 def is_partial(hidden: HiddenTopics | None) -> bool:

@@ -38,10 +38,7 @@ class BrokerLeaders:
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """One partition whose leader could change: from whom (None is nobody) to whom.
-
-    `obstacle` says why it cannot be elected, "" when it can.
-    """
+    """One partition whose leader could change; None is nobody, `obstacle` why it cannot be."""
 
     tp: TopicPartition
     leader: int | None
@@ -77,9 +74,8 @@ def preferred_elections(state: ClusterState, rows: Int64) -> tuple[Election, ...
             obstacle = f"preferred replica {to} is down"
         elif to not in partition.isr:
             obstacle = f"preferred replica {to} is not in the ISR"
-        found.append(
-            Election(partition.tp, _leader_or_none(partition.leader), to, partition.isr, obstacle)
-        )
+        leader = None if partition.leader == NO_LEADER else partition.leader
+        found.append(Election(partition.tp, leader, to, partition.isr, obstacle))
     return tuple(found)
 
 
@@ -109,10 +105,6 @@ def _preferred(state: ClusterState) -> np.ndarray:
     return state.replica_broker[state.replica_start[:-1]]
 
 
-def _leader_or_none(leader: int) -> int | None:
-    return None if leader == NO_LEADER else leader
-
-
 REBALANCE_CONFIGS = (
     "auto.leader.rebalance.enable",
     "leader.imbalance.check.interval.seconds",
@@ -130,10 +122,7 @@ RebalanceSettings = Mapping[int, Mapping[str, str | None] | Fault]
 def fetch_rebalance_settings(
     client: ClusterClient, state: ClusterState
 ) -> dict[int, Mapping[str, str | None] | Fault]:
-    """Return what each live broker reports of the automatic return of leaders.
-
-    A fault where it may not be asked; names that a broker does not report are left out.
-    """
+    """Return what live brokers report of the automatic return of leaders, or the fault instead."""
     alive = state.alive_ids
     try:
         answers = client.describe_configs([Resource.broker(b) for b in alive], REBALANCE_CONFIGS)
@@ -151,14 +140,10 @@ def fetch_rebalance_settings(
 
 
 def rebalance_interval_seconds(answers: RebalanceSettings) -> float | None:
-    """Return how often leaders that are away are given back; None where no broker says so.
-
-    Which broker controls may change: one that does it is enough.
-    """
-    told = (answer for answer in answers.values() if not isinstance(answer, Fault))
-    every = [
-        float(interval) if (interval := values.get(INTERVAL)) else DEFAULT_INTERVAL_SECONDS
-        for values in told
-        if values.get(ENABLED) == "true"
+    """Return how often leaders return by themselves; None where no broker says that they do."""
+    intervals = [
+        float(values.get(INTERVAL) or DEFAULT_INTERVAL_SECONDS)
+        for values in answers.values()
+        if not isinstance(values, Fault) and values.get(ENABLED) == "true"
     ]
-    return max(every, default=None)
+    return max(intervals, default=None)

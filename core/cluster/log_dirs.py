@@ -37,7 +37,7 @@ def with_log_dirs(state: ClusterState, logs: Iterable[BrokerLogs]) -> ClusterSta
     """Return the state with sizes, lags and log dirs of the brokers that answered.
 
     Brokers that did not answer keep what was known before. Future logs (a move between log
-    dirs of one broker) do not count as the replica's size: they are the state's `dir_copies`.
+    dirs of one broker) do not count as the replica's size: they are its `future_replicas`.
     """
     size, lag, place = state.size_bytes.copy(), state.lag.copy(), state.log_dir.copy()
     paths = {path: i for i, path in enumerate(state.log_dir_paths)}
@@ -78,7 +78,6 @@ def with_log_dirs(state: ClusterState, logs: Iterable[BrokerLogs]) -> ClusterSta
 
 
 def _future_replicas(state: ClusterState, answer: BrokerLogs) -> list[FutureReplica]:
-    """Return the replicas of a broker that are on their way to another of its log dirs."""
     copies = [
         FutureReplica(
             TopicPartition(log.topic, log.partition), answer.broker, log.log_dir, log.size_bytes

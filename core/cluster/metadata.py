@@ -1,7 +1,4 @@
-"""Brokers, log dirs, topics and partitions one at a time, as plain values.
-
-A ClusterState is built from them and read as them; it itself holds columns.
-"""
+"""Brokers, log dirs, topics and partitions as plain values: what a ClusterState is built from."""
 
 from __future__ import annotations
 

@@ -36,10 +36,7 @@ _MAX_INTERVAL_SECONDS = 30.0
 
 
 def fetch_cluster_state(client: ClusterClient) -> ClusterState:
-    """Return the cluster with sizes, lags and topic configs, from one look at everything.
-
-    Raises UnreachableError or AccessDeniedError.
-    """
+    """Return the cluster with sizes, lags and topic configs; raises as `describe_cluster`."""
     state = client.describe_cluster()
     bug_log.note("cluster", lambda: state.counts)
     known = state.with_topics(fetch_topic_configs(client, state.topics))
@@ -255,10 +252,7 @@ class Observer:
         return (self._configs, self._log_dirs) if self._sizes else (self._configs,)
 
     def first_state(self, describe: Callable[[], ClusterState]) -> ClusterState:
-        """Return a first state, of the metadata that `describe` gives alone.
-
-        The rest is due at the next poll. Raises what `describe` raises.
-        """
+        """Return a first state, of what `describe` gives or raises; the rest is due next."""
         return self._joined(self._describe(describe))
 
     def poll(self, *, at_once: bool = False) -> ClusterState:

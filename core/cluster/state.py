@@ -87,10 +87,7 @@ class ClusterState:
         controller: int | None = None,
         moves_unknown: str = "",
     ) -> ClusterState:
-        """Return the state of these rows; sizes, lags and log dirs start unknown.
-
-        `topics` may leave out topics that `partitions` names; they are added with unknown configs.
-        """
+        """Return the state of these rows, with all topics they name; sizes and lags are unknown."""
         rows = sorted(partitions, key=lambda row: (row.topic, row.partition))
         known = {topic.name: topic for topic in topics}
         names = sorted(known.keys() | {row.topic for row in rows})
@@ -137,8 +134,6 @@ class ClusterState:
         """Raise AccessDeniedError where it is not known what is in flight."""
         if self.moves_unknown:
             raise AccessDeniedError(self.moves_unknown, next=RIGHTS)
-
-    # -- looking up ---------------------------------------------------------------------------
 
     @property
     def counts(self) -> dict[str, int | str | None]:
@@ -249,13 +244,13 @@ class ClusterState:
     @cached_property
     def hidden_bytes(self) -> Int64:
         """Return what each broker is known to hold of topics that are hidden, shape [B]."""
-        held = self.hidden.bytes_by_broker if self.hidden else {}
+        held = self.hidden.by_broker(lambda log: log.size_bytes) if self.hidden else {}
         return read_only(np.array([held.get(b.id, 0) for b in self.brokers], np.int64))
 
     @cached_property
     def hidden_replicas(self) -> Int64:
         """Return how many replicas of hidden topics each broker is known to hold, shape [B]."""
-        held = self.hidden.replicas_by_broker if self.hidden else {}
+        held = self.hidden.by_broker(lambda log: log.replicas) if self.hidden else {}
         return read_only(np.array([held.get(b.id, 0) for b in self.brokers], np.int64))
 
     def broker_columns(self, brokers: Int32) -> Int64:

@@ -72,12 +72,7 @@ def topic_health(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealt
 
 def under_replicated(state: ClusterState) -> Bool:
     """Return which partitions have fewer replicas in sync than they should, shape [P]."""
-    return in_sync_counts(state) < _replication_factors(state)
-
-
-def in_sync_counts(state: ClusterState) -> Int64:
-    """Return how many replicas of each partition are in sync, shape [P]."""
-    return _replica_counts(state, state.in_sync)
+    return _replica_counts(state, state.in_sync) < _replication_factors(state)
 
 
 def _replication_factors(state: ClusterState) -> Int64:

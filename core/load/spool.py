@@ -111,7 +111,7 @@ def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:
         delete_expired(root, cluster_id)
     place = folder / name
     path.replace(place)
-    files.sync_folder(folder)
+    files.sync(folder)
     return place
 
 
@@ -174,7 +174,7 @@ def quarantine(root: Path, cluster_id: str, path: Path, refusal: Refusal) -> Pat
     note["at"] = format_time(datetime.now(UTC))
     files.write_text(folder / f"{path.name}.reason.json", json.dumps(note) + "\n")
     path.replace(place)
-    files.sync_folder(folder)
+    files.sync(folder)
     return place
 
 

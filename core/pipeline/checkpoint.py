@@ -32,7 +32,7 @@ def take_away(folder: Path) -> None:
     aside = folder.with_name(f"{files.TEMPORARY}{folder.name}")
     shutil.rmtree(aside, ignore_errors=True)
     folder.rename(aside)
-    files.sync_folder(folder.parent)
+    files.sync(folder.parent)
     shutil.rmtree(aside)
 
 

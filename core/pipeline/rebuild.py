@@ -151,7 +151,7 @@ def _move_in(aside: Path, root: Path, cluster_id: str) -> list[datetime]:
         if old.exists():
             old.rename(before / old.parent.parent.name)
         new.rename(old)
-        files.sync_folder(old.parent)
+        files.sync(old.parent)
     if layout.checkpoint(root, cluster_id).exists():
         checkpoint.take_away(layout.checkpoint(root, cluster_id))
     windows = sorted(layout.windows(aside, cluster_id).glob("date=*/?5m-*.parquet"))

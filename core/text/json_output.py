@@ -38,11 +38,9 @@ def escaped(text: str) -> str:
     """
     if text.isascii() and "\x7f" not in text:  # at once, and nearly always
         return text
-    return text if text.isprintable() else "".join(map(_escaped, text))
-
-
-def _escaped(char: str) -> str:
-    return char if char.isprintable() else json.dumps(char)[1:-1]
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _text(value: Any, margin: str) -> str:

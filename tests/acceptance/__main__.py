@@ -19,8 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from core.autopilot.removal import forget_autopilot
+from core.cli.common.foreground import exit_cleanly_on_signals
 from core.cli.common.output import StatusLine, print_lines, say
-from core.cli.common.signals import exit_cleanly_on_signals
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import TrimtabError
 from core.run.run_process import forget_runs

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from encrypted_key import PASSWORD, properties_with_key
@@ -18,9 +19,11 @@ from servers import nobody
 from waiting import eventually
 
 from core import passwords, paths
+from core.clock import SystemClock
 from core.cluster import connect as connecting
 from core.cluster.connect import (
     Address,
+    Connection,
     address_arguments,
     missing_password,
     store_password,
@@ -69,7 +72,7 @@ def test_the_key_says_which_password_is_its_own(address: Address) -> None:
     wanted = missing(address)
     assert wanted.key == "ssl.key.password"
     with pytest.raises(PasswordMissingError) as refused:
-        settings_of(address).ssl_context()
+        settings_of(address).tls.context()
     assert pickle.loads(pickle.dumps(refused.value)).missing == wanted
     for wrong in ("", "wrong", "with a \0", PASSWORD * 100, PASSWORD * 1000):
         with pytest.raises(DocumentError):
@@ -80,7 +83,7 @@ def test_the_key_says_which_password_is_its_own(address: Address) -> None:
     store_password(address, wanted, PASSWORD)
     assert missing_password(address) is None
     settings = settings_of(address)
-    settings.ssl_context()
+    settings.tls.context()
     assert settings.librdkafka_config()["ssl.key.password"] == PASSWORD
     assert PASSWORD not in repr(settings)
 
@@ -175,8 +178,8 @@ def test_a_user_s_password_is_what_the_cluster_takes(
         if answer is not None:
             raise answer
 
-    client = SimpleNamespace(describe_cluster=describe, close=lambda: None)
-    monkeypatch.setattr(connecting, "connect", lambda address: SimpleNamespace(client=client))
+    client: Any = SimpleNamespace(describe_cluster=describe, close=lambda: None)
+    monkeypatch.setattr(connecting, "connect", lambda a: Connection(client, SystemClock(), a))
     address = login("PLAIN", 'username="ann"')
     refused = isinstance(answer, LoginRefusedError)
     with pytest.raises(LoginRefusedError) if refused else nullcontext():

@@ -84,7 +84,7 @@ def test_a_user_who_may_not_see_topic_configs_sees_everything_else(
             client.describe_configs([Resource.topic("hidden-configs")], TOPIC_CONFIGS)
         state = fetch_cluster_state(client)
         log_dirs, configs = rights(
-            lambda: client.describe_log_dirs([1]),
+            client.describe_log_dirs([1]),
             lambda: client.describe_configs([Resource.topic("hidden-configs")], TOPIC_CONFIGS),
         )
     eventually(lambda: not sees(client, "hidden-configs"))  # as the other tests expect it

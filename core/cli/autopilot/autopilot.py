@@ -6,28 +6,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from core import paths
+from core.autopilot import switch as switches
+from core.autopilot.log import Entry
 from core.autopilot.settings import AutopilotSettings, Mode, describe_limits, unmatched_patterns
-from core.cli.autopilot.limits import find_switches, find_switches_to_stop, parse_limits
+from core.autopilot.switch import Switch, switch_file
+from core.cli.autopilot.limits import find_switches, parse_limits
 from core.cli.autopilot.output import entry_line, print_log, print_status, status_document
 from core.cli.common.context import Context
+from core.cli.common.foreground import required_lease
 from core.cli.common.options import Group, json_option, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
 from core.cli.common.prompts import confirm
 from core.clock import SystemClock
-from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import stop_signals
 from core.errors import DocumentError, ExitCode, RefusedError, TrimtabError, UsageError
 from core.load import load_paths as layout
 from core.run.audit import user
 from core.run.run_process import logout_policy
-
-if TYPE_CHECKING:
-    from core.autopilot.switch import Switch
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -146,14 +146,11 @@ def status(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def log(context: Context, last: int, as_json: bool) -> None:
     """Print the latest decisions with their reasons."""
-    found = find_switches(context)
-    if len(found) != 1:
-        names = ", ".join(switch.name for switch in found) or "none"
+    candidates = find_switches(context)
+    if len(candidates) != 1:
+        names = ", ".join(switch.name for switch in candidates) or "none"
         raise UsageError("Which cluster's?", next=f"There are: {names}. Say -b or --cluster.")
-    print_log(found[0], last, as_json=as_json)
-
-
-# -- off -------------------------------------------------------------------------------------------
+    print_log(candidates[0], last, as_json=as_json)
 
 
 def _off(
@@ -167,7 +164,8 @@ def _off(
             "--mode off takes no limits.",
             next="Only --cancel goes with it; it also cancels the run.",
         )
-    found = find_switches_to_stop(context)
+    # What the environment names for other commands must not leave an autopilot on.
+    found = find_switches(context) if context.target.named else list(switches.read_all())
     if not found:
         say("There is no autopilot here to turn off.")
     off: list[Switch] = []
@@ -210,17 +208,12 @@ def _off(
 @contextmanager
 def _noted(switch: Switch, wrong: list[str]) -> Iterator[None]:
     """Note what goes wrong with one: it must not keep the others from being turned off."""
-    from core.autopilot.switch import switch_file
-
     try:
         yield
     except (OSError, TrimtabError) as error:
         why = error.title if isinstance(error, TrimtabError) else f"{error.strerror}."
         place = switch_file(switch.cluster_id)
         wrong.append(f"{switch.name}: {why} (Its switch is {place}.)")
-
-
-# -- on --------------------------------------------------------------------------------------------
 
 
 def _on(
@@ -232,13 +225,9 @@ def _on(
     yes: bool,
     as_json: bool,
 ) -> int:
-    from core.autopilot import switch as switches
     from core.autopilot.daemon import read_status, start_autopilot, switch_on
-    from core.autopilot.switch import Switch
 
-    parse_limits(
-        AutopilotSettings(), limits
-    )  # what is wrong with them is said before the cluster is asked
+    parse_limits(AutopilotSettings(), limits)  # wrong ones are refused before a look at the cluster
     address = context.require_address()
     if mode is Mode.ACT:
         context.require_writable()
@@ -281,14 +270,13 @@ def _on(
     else:
         return _run_here(context, switch, as_json=as_json)
     if as_json:
-        stands = read_status(switch)
-        emit([status_document(replace(stands, process=stands.process or started))])
+        status = read_status(switch)
+        emit([status_document(replace(status, process=status.process or started))])
     return ExitCode.DONE
 
 
 def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     from core.autopilot.daemon import ROLE, run_autopilot
-    from core.autopilot.log import Entry
 
     def report(entry: Entry) -> None:
         if as_json:
@@ -299,15 +287,14 @@ def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     say_warnings()
     root = paths.load_root()
     layout.mark(root)
+    busy = RefusedError(
+        f"Another process has just started the autopilot of {switch.name}.",
+        next="Look at it: trimtab autopilot status.",
+    )
     with (
-        hold_lease(lease_file(root, switch.cluster_id, ROLE)) as ours,
+        required_lease(root, switch.cluster_id, ROLE, busy),
         context.connected() as connection,
     ):
-        if not ours:
-            raise RefusedError(
-                f"Another process has just started the autopilot of {switch.name}.",
-                next="Look at it: trimtab autopilot status.",
-            )
         stop = stop_signals()
         say(f"Autopilot of {switch.name} runs, mode {switch.mode.value}; Ctrl-C ends it.")
         run_autopilot(connection, switch, keep_on=lambda: not stop.is_set(), report=report)

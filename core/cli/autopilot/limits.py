@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from core.autopilot import switch as switches
 from core.autopilot.settings import AutopilotSettings, Hours
+from core.autopilot.switch import Switch
 from core.cli.common.context import Context
 from core.errors import UnreachableError, UsageError
 from core.settings import servers
 from core.units import parse_duration, parse_size
-
-if TYPE_CHECKING:
-    from core.autopilot.switch import Switch
 
 NONE = "none"
 
 
 def parse_limits(settings: AutopilotSettings, given: Mapping[str, str | None]) -> AutopilotSettings:
     """Return settings with what was said on the command line; raises UsageError."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, text in given.items():
         if text is not None:
             field, parse = _FIELDS[name]
-            found[field] = parse(text, "--" + name.replace("_", "-"))
-    return replace(settings, **found)
+            fields[field] = parse(text, "--" + name.replace("_", "-"))
+    return replace(settings, **fields)
 
 
 def find_switches(context: Context) -> list[Switch]:
@@ -34,20 +33,18 @@ def find_switches(context: Context) -> list[Switch]:
     Known ones are found by name or by any of their brokers; only for none of these is the cluster
     asked who it is. Raises UnreachableError, naming the known ones, when it does not answer then.
     """
-    from core.autopilot import switch as switches
-
     address = context.target.address
     known = list(switches.read_all())
     if address is None:
         return known
     addressed = servers(address.bootstrap)
-    found = [
+    named = [
         one
         for one in known
         if one.name == context.target.name or addressed & servers(one.address.bootstrap)
     ]
-    if found or not known:
-        return found
+    if named or not known:
+        return named
     try:
         cluster_id = context.fetch_cluster_id()
     except UnreachableError as error:
@@ -58,16 +55,6 @@ def find_switches(context: Context) -> list[Switch]:
             next="Say -b with a broker of one of these. To stop all: trimtab autopilot --mode off.",
         ) from error
     return [one for one in known if one.cluster_id == cluster_id]
-
-
-def find_switches_to_stop(context: Context) -> list[Switch]:
-    """Return the switches to turn off: all, unless the command line itself names a cluster.
-
-    What the environment names for other commands must not leave an autopilot flying.
-    """
-    from core.autopilot import switch as switches
-
-    return find_switches(context) if context.target.named else list(switches.read_all())
 
 
 def _percent(text: str, option: str) -> float:

@@ -6,35 +6,33 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from core.autopilot.log import DecisionLog, Entry
 from core.autopilot.settings import Mode, describe_limits
+from core.autopilot.switch import Switch
 from core.cli.common.output import emit, say, write_text
 from core.text.tables import text_table
 from core.units import format_bytes, format_time
 
 if TYPE_CHECKING:
     from core.autopilot.daemon import AutopilotStatus
-    from core.autopilot.log import Entry
-    from core.autopilot.switch import Switch
 
 
 def print_status(switches: Sequence[Switch], *, as_json: bool) -> None:
-    """Print how each of these stands."""
+    """Print the status of each of these."""
     from core.autopilot.daemon import read_status
 
-    found = [read_status(switch) for switch in switches]
+    statuses = [read_status(switch) for switch in switches]
     if as_json:
-        emit([status_document(one) for one in found])
+        emit([status_document(status) for status in statuses])
         return
-    if not found:
+    if not statuses:
         say("No autopilot here. To see what one would do: trimtab autopilot --mode suggest.")
-    for one in found:
-        write_text(_status_text(one), None)
+    for status in statuses:
+        write_text(_status_text(status), None)
 
 
 def print_log(switch: Switch, last: int, *, as_json: bool) -> None:
     """Print the last so many decisions."""
-    from core.autopilot.log import DecisionLog
-
     entries = list(DecisionLog(switch.cluster_id).entries())[-last:]
     if as_json:
         emit([entry.to_json() for entry in entries])

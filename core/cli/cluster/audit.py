@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -85,17 +86,7 @@ def verify(holds: str | None, as_json: bool) -> int:
         line.entry is not None and line.entry["hash"] == holds for line in read()
     )
     if as_json:
-        emit(
-            {
-                "entries": verdict.entries,
-                "last_hash": verdict.last_hash,
-                "line": verdict.line,
-                "problem": verdict.problem,
-                "cut": verdict.cut,
-                "mended": verdict.mended,
-                "holds": None if holds is None else not missing,
-            }
-        )
+        emit(asdict(verdict) | {"holds": None if holds is None else not missing})
     elif verdict.problem:
         say(f"{verdict.problem} The {verdict.entries} entries before it are intact.")
     else:
@@ -110,7 +101,6 @@ def verify(holds: str | None, as_json: bool) -> int:
 
 
 def _words(entry: Any) -> str:
-    """Return what an entry holds, in a few words."""
     match entry["what"]:
         case "apply":
             return f"{entry.get('count', '?')} partitions"

@@ -20,13 +20,13 @@ from core import paths
 from core.cli.common.context import Context
 from core.cli.common.options import Command, json_option, output_option
 from core.cli.common.output import emit, write_text
+from core.cluster.connect import Address, ignored_properties
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
 from core.text.terminal import printable
 from core.units import format_bytes
 
 if TYPE_CHECKING:
     from core.cluster.configs import ConfigValue, Resource
-    from core.cluster.connect import Address
     from core.cluster.hidden_topics import HiddenTopics
     from core.cluster.kafka_errors import Fault
     from core.cluster.log_dirs import BrokerLogs
@@ -213,7 +213,7 @@ def cluster(context: Context) -> Iterator[Finding]:
             topics = [Resource.topic(topic.name) for topic in state.topics]
             yield _right_to_moves(state)
             logs = client.describe_log_dirs(alive)
-            yield from rights(lambda: logs, lambda: client.describe_configs(topics, TOPIC_CONFIGS))
+            yield from rights(logs, lambda: client.describe_configs(topics, TOPIC_CONFIGS))
             yield hidden_topics(find_hidden_topics(client.fetch_denied_topics, state, logs))
             yield from probes(state)
     except AccessDeniedError as error:
@@ -225,8 +225,6 @@ def cluster(context: Context) -> Iterator[Finding]:
 
 def properties(address: Address) -> Iterator[Finding]:
     """Name what of --command-config means nothing here; raises DocumentError."""
-    from core.cluster.connect import ignored_properties
-
     if address.command_config is not None:
         ignored = ignored_properties(address)
         found = f"{', '.join(ignored)} mean nothing here" if ignored else "all are heeded"
@@ -243,13 +241,14 @@ def probes(state: ClusterState) -> Iterator[Finding]:
 
 
 def rights(
-    log_dirs: Callable[[], Sequence[BrokerLogs]],
+    logs: Sequence[BrokerLogs],
     configs: Callable[[], Mapping[Resource, Mapping[str, ConfigValue] | Fault]],
 ) -> Iterator[Finding]:
-    """Ask for what reading takes beside the cluster's description; altering is tried by a run."""
+    """Say which rights reading lacks beside the cluster's description; a run tries altering."""
+    from core.cluster.kafka_errors import Fault
+
     loss = "sizes, bytes in and how far moves are"
-    answers = log_dirs()
-    silent = next((log for log in answers if log.error), None)
+    silent = next((log for log in logs if log.error), None)
     if silent is None:
         yield Finding("right to see log dirs", "yes")
     elif silent.error and "AUTHORIZATION" in silent.error:
@@ -257,16 +256,30 @@ def rights(
     else:
         found = f"broker {silent.broker} does not say: {silent.error}"
         yield Finding("right to see log dirs", found, "Check that broker.", loss)
-    for answer in answers:
-        for one in answer.log_dirs:
-            if one.error:
+    for log in logs:
+        for log_dir in log.log_dirs:
+            if log_dir.error:
                 yield Finding(
                     "log dirs",
-                    f"{one.path} of broker {answer.broker} fails: {one.error}",
+                    f"{log_dir.path} of broker {log.broker} fails: {log_dir.error}",
                     "Repair the disk, then restart the broker: its replicas are out of sync.",
                     "what is on it",
                 )
-    yield _right_to_configs(configs)
+    name = "right to see topics' configs"
+    try:
+        denied = [
+            f"{resource.name}: {answer}"
+            for resource, answer in configs().items()
+            if isinstance(answer, Fault) and "AUTHORIZATION" in answer.name
+        ]
+    except AccessDeniedError as error:
+        denied = [error.title]
+    if denied:
+        remedy = "Allow DESCRIBE_CONFIGS on all topics."
+        loss = "runs, and checks of min.insync.replicas and retention"
+        yield Finding(name, denied[0], remedy, loss)
+    else:
+        yield Finding(name, "yes")
 
 
 def hidden_topics(hidden: HiddenTopics) -> Finding:
@@ -286,30 +299,3 @@ def _right_to_moves(state: ClusterState) -> Finding:
         return Finding(name, "yes")
     loss = "runs, the autopilot, and deleting topics or adding partitions"
     return Finding(name, state.moves_unknown, "Allow DESCRIBE on the cluster.", loss)
-
-
-def _right_to_configs(
-    configs: Callable[[], Mapping[Resource, Mapping[str, ConfigValue] | Fault]],
-) -> Finding:
-    from core.cluster.kafka_errors import Fault
-
-    name = "right to see topics' configs"
-    try:
-        answers = configs()
-    except AccessDeniedError as error:
-        found = error.title
-    else:
-        denied = [
-            f"{resource.name}: {answer}"
-            for resource, answer in answers.items()
-            if isinstance(answer, Fault) and "AUTHORIZATION" in answer.name
-        ]
-        if not denied:
-            return Finding(name, "yes")
-        found = denied[0]
-    return Finding(
-        name,
-        found,
-        "Allow DESCRIBE_CONFIGS on all topics.",
-        "runs, and checks of min.insync.replicas and retention",
-    )

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import click
+import numpy as np
 
 from core.cli.common.context import Context, report_unknown
-from core.cli.common.options import Command, json_option, yes_option
+from core.cli.common.options import Command, json_option, refuse_together, yes_option
 from core.cli.common.output import emit, say, write_text
-from core.cli.common.prompts import confirm
 from core.cluster.kafka_errors import Fault, is_leader_elected
+from core.cluster.leaders import (
+    REBALANCE_CONFIGS,
+    BrokerLeaders,
+    Election,
+    fetch_rebalance_settings,
+    leader_imbalance,
+    partition_rows,
+    preferred_elections,
+    unclean_elections,
+)
 from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState, Int64
 from core.errors import ExitCode, UsageError
 from core.patterns import matching, named
 from core.text.tables import text_table
-
-if TYPE_CHECKING:
-    from core.cluster.leaders import BrokerLeaders, Election
-    from core.cluster.state import ClusterState, Int64
 
 ROWS = 50
 """Partitions that are printed one by one; --json has them all."""
@@ -86,29 +93,15 @@ def elect(
     listed and not changed. With --unclean, partitions without a leader get a live replica outside
     the ISR, and the records that it has not copied are lost.
     """
-    from core.cluster.leaders import (
-        fetch_rebalance_settings,
-        leader_imbalance,
-        preferred_elections,
-        unclean_elections,
-    )
-
-    if topics and partitions:
-        raise UsageError(
-            "--topics and --partitions exclude each other.", next="Give only one of them."
-        )
+    refuse_together({"--topics": topics, "--partitions": partitions})
     if unclean and not (topics or partitions):
         raise UsageError(
             "An unclean election needs named partitions.",
             next="Add --partitions or --topics.",
         )
-    if not dry_run:
-        context.require_writable()
-    with context.connected() as connection:
+    with context.described(to_change=not dry_run) as (connection, state):
         client = connection.client
-        state = report_unknown(client.describe_cluster())
-        if not dry_run:
-            context.require_writable(state)
+        report_unknown(state)
         rows = _select_rows(state, topics, partitions)
         brokers = leader_imbalance(state, rows)
         settings = fetch_rebalance_settings(client, state)
@@ -124,7 +117,9 @@ def elect(
         for line in _loss_sentences(able) if unclean else ():
             say(line)
         if asks:
-            _confirm(context, state, unclean)
+            verb = "lose that and elect" if unclean else "elect them"
+            doing = "An unclean election" if unclean else "Electing"
+            context.confirm(state.cluster_id, verb, doing, "nothing was elected")
         outcomes = [_Outcome(e, "left", e.obstacle) for e in found if e.obstacle]
         if dry_run:
             outcomes += [_Outcome(election, "planned") for election in able]
@@ -140,7 +135,7 @@ def elect(
             {
                 "kind": "unclean" if unclean else "preferred",
                 "dry_run": dry_run,
-                "brokers": [_broker_json(broker) for broker in brokers],
+                "brokers": [asdict(b) | {"imbalance": round(b.imbalance, 4)} for b in brokers],
                 "rebalance": [_settings_json(b, answer) for b, answer in settings.items()],
                 "elections": [outcome.to_json() for outcome in outcomes],
             }
@@ -154,19 +149,17 @@ def elect(
 
 
 def _select_rows(state: ClusterState, topics: str | None, partitions: str | None) -> Int64:
-    """Return the row indices of what was asked for; raises UsageError when that is nothing."""
-    import numpy as np
-
-    from core.cluster.leaders import partition_rows
-
     names = [topic.name for topic in state.topics]
     if topics is not None:
         return partition_rows(state, matching(topics, "--topics", names, "topic"))
     if partitions is None:
         return partition_rows(state, None)
     rows = []
-    for word in partitions.split(","):
-        tp = _partition(word.strip())
+    for word in map(str.strip, partitions.split(",")):
+        topic, _, number = word.rpartition("-")
+        if not topic or not number.isdecimal():
+            raise UsageError(f"Not a partition: {word!r}.", next="Write it like orders-3.")
+        tp = TopicPartition(topic, int(number))
         row = state.find(tp)
         if row is None:
             named(tp.topic, names, "topic")
@@ -178,23 +171,7 @@ def _select_rows(state: ClusterState, topics: str | None, partitions: str | None
     return np.array(sorted(set(rows)), np.int64)
 
 
-def _partition(word: str) -> TopicPartition:
-    topic, _, number = word.rpartition("-")
-    if not topic or not number.isdecimal():
-        raise UsageError(f"Not a partition: {word!r}.", next="Write it like orders-3.")
-    return TopicPartition(topic, int(number))
-
-
-def _confirm(context: Context, state: ClusterState, unclean: bool) -> None:
-    name = context.target.called(state.cluster_id)
-    if unclean:
-        confirm(name, "lose that and elect", "An unclean election", "nothing was elected")
-    else:
-        confirm(name, "elect them", "Electing", "nothing was elected")
-
-
 def _loss_sentences(able: Sequence[Election]) -> list[str]:
-    """Return in words what an unclean election of these loses."""
     lines = [
         f"{e.tp}: what broker {e.to} has not copied from {_brokers(e.down)} is lost for good, also "
         "when they return."
@@ -217,20 +194,7 @@ def _outcome(election: Election, fault: Fault | None) -> _Outcome:
     return _Outcome(election, "left" if fault.name in _NOT_AVAILABLE else "failed", str(fault))
 
 
-def _broker_json(broker: BrokerLeaders) -> dict[str, Any]:
-    return {
-        "broker": broker.broker,
-        "alive": broker.alive,
-        "prefers": broker.prefers,
-        "leads": broker.leads,
-        "away": broker.away,
-        "imbalance": round(broker.imbalance, 4),
-    }
-
-
 def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dict[str, Any]:
-    from core.cluster.leaders import REBALANCE_CONFIGS
-
     unknown = str(answer) if isinstance(answer, Fault) else None
     values = {} if isinstance(answer, Fault) else answer
     enabled, interval, percentage = (values.get(name) for name in REBALANCE_CONFIGS)
@@ -241,9 +205,6 @@ def _settings_json(broker: int, answer: Mapping[str, str | None] | Fault) -> dic
         "percentage": None if percentage is None else int(percentage),
         "unknown": unknown,
     }
-
-
-# -- as text ---------------------------------------------------------------------------------------
 
 
 def _imbalance_text(
@@ -262,9 +223,6 @@ def _imbalance_text(
 
 
 def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> str:
-    """Return a line for each config, with the brokers that say so where they differ."""
-    from core.cluster.leaders import REBALANCE_CONFIGS
-
     lines = []
     known = {b: answer for b, answer in settings.items() if not isinstance(answer, Fault)}
     for name in REBALANCE_CONFIGS if known else ():
@@ -286,9 +244,6 @@ def _settings_text(settings: Mapping[int, Mapping[str, str | None] | Fault]) -> 
 
 
 def _print_outcomes(outcomes: Sequence[_Outcome], unclean: bool) -> None:
-    def of(what: str) -> list[_Outcome]:
-        return [outcome for outcome in outcomes if outcome.what == what]
-
     if not outcomes:
         say(
             "Nothing to elect: every partition has a leader."
@@ -302,7 +257,7 @@ def _print_outcomes(outcomes: Sequence[_Outcome], unclean: bool) -> None:
         ("left", "Not changed"),
         ("failed", "Failed"),
     ):
-        if found := of(what):
+        if found := [outcome for outcome in outcomes if outcome.what == what]:
             write_text(f"{title}: {len(found):,}\n{_rows(found)}", None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,14 +16,18 @@ from core.patterns import matching, pattern
 from core.text.tables import text_table
 from core.text.terminal import printable
 from core.units import format_duration, parse_duration
-
-if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
-    from core.watch.groups.lag import GroupView, PartitionView
-
+from core.watch.groups.lag import (
+    GroupView,
+    Pace,
+    PartitionView,
+    build_views,
+    fault_text,
+    fetch_group_sample,
+    member_names,
+)
 
 LONGEST_ID = 100
-"""Characters of an id in a list on a terminal; --json and -o have all of it."""
+"""Characters of an id in a list on a terminal, as Kafka takes any; --json and -o have all of it."""
 
 
 @click.command(cls=Command)
@@ -42,8 +46,6 @@ def groups(
     One line for each group, or in full those whose whole ID matches REGEX. With --over, also rates
     and the time to catch up. Exit code 5 when a broker does not list all of its groups.
     """
-    from core.watch.groups.lag import build_views, fetch_group_sample
-
     if regex is not None:
         pattern(regex, "The id")
     seconds = None if over is None else parse_duration(over)
@@ -58,12 +60,15 @@ def groups(
             connection.clock.sleep(seconds)
         now = fetch_group_sample(connection.client, connection.clock, regex)
         known = now.groups or now.lost or (before is not None and before.groups)
-        if regex is not None and not known:
-            _nothing_matches(connection.client, regex)
+        if regex is not None and not known:  # it raises, and names what is near
+            ids = [group.id for group in connection.client.describe_groups()]
+            matching(regex, "The id", ids, "group")
     for trouble in now.troubles:
         say(trouble)
-    for id in _gone(before.groups if before and now.is_complete else (), now.groups):
-        say(f"Group {printable(id)} has been deleted meanwhile.")
+    left = {group.id for group in now.groups}
+    for group in before.groups if before and now.is_complete else ():
+        if group.id not in left:
+            say(f"Group {printable(group.id)} has been deleted meanwhile.")
     found = build_views(now, before)
     if as_json:
         emit([_json(view) for view in found], output)
@@ -79,18 +84,7 @@ def groups(
     return ExitCode.INCOMPLETE if now.lost else ExitCode.DONE
 
 
-def _nothing_matches(client: ClusterClient, regex: str) -> None:
-    matching(regex, "The id", [group.id for group in client.describe_groups()], "group")
-
-
-def _gone(before: Sequence[Any], now: Sequence[Any]) -> list[str]:
-    left = {group.id for group in now}
-    return [group.id for group in before if group.id not in left]
-
-
 def _json(view: GroupView) -> dict[str, Any]:
-    from core.watch.groups.lag import fault_text
-
     group = view.group
     return {
         "id": group.id,
@@ -129,9 +123,6 @@ def _json(view: GroupView) -> dict[str, Any]:
 
 
 def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
-    """Return rates with what they come to; without two looks all of it is null."""
-    from core.watch.groups.lag import Pace
-
     rates, seconds = of.rates, of.catch_up_seconds
     known = rates is not None and of.pace is not Pace.UNKNOWN
     return {
@@ -140,9 +131,6 @@ def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
         "catch_up_seconds": None if seconds is None else round(seconds, 3),
         "never": seconds is None if known else None,
     }
-
-
-# -- as text ---------------------------------------------------------------------------------------
 
 
 def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
@@ -164,13 +152,10 @@ def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
 
 
 def _shortened(id: str) -> str:
-    """Return an id that leaves the other columns in sight: Kafka takes any length."""
     return id if len(id) <= LONGEST_ID else f"{id[: LONGEST_ID - 1]}…"
 
 
 def _text(view: GroupView) -> str:
-    from core.watch.groups.lag import member_names
-
     group = view.group
     at = "-" if group.coordinator is None else str(group.coordinator)
     assignor = f", {group.assignor}" if group.assignor else ""
@@ -233,8 +218,6 @@ def _number(value: int | None) -> str:
 
 
 def _catch_up(of: GroupView | PartitionView) -> str:
-    from core.watch.groups.lag import GroupView, Pace
-
     if of.rates is None or of.pace is Pace.UNKNOWN:
         return "-"
     seconds = of.catch_up_seconds

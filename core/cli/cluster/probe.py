@@ -9,11 +9,10 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, yes_option
+from core.cli.common.foreground import required_lease
+from core.cli.common.options import Command, json_option, refuse_together, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings
-from core.cli.common.prompts import confirm
 from core.cli.topics.topic_data import wait_until_visible
-from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import stop_signals
 from core.errors import RefusedError, UsageError
 from core.load import load_paths as layout
@@ -21,6 +20,8 @@ from core.text.tables import text_table
 from core.units import format_duration, parse_duration
 from core.watch.clients.daemon import ROLE, probe_process
 from core.watch.clients.health_detector import Health, format_milliseconds
+from core.watch.clients.probe import run_probe
+from core.watch.clients.probe_topic import TOPIC, delete_probe_topic, describe_probe
 from core.watch.clients.report import ProbeReport, report_to_json
 from core.watch.timeline.daemon import start_recording
 
@@ -42,8 +43,7 @@ def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: 
     Writes a few small messages per second to a topic of its own, which it creates after
     confirmation. Changes of a broker's health go to the timeline.
     """
-    if remove and time is not None:
-        raise UsageError("--remove and --for exclude each other.", next="Give only one of them.")
+    refuse_together({"--remove": remove, "--for": time})
     seconds = None if time is None else parse_duration(time)
     if seconds is not None and seconds <= 0:
         raise UsageError("The time must be positive.", next="Try --for 10m.")
@@ -57,25 +57,19 @@ def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: 
 
 
 def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) -> None:
-    from core.watch.clients.probe import run_probe as work
-    from core.watch.clients.probe_topic import TOPIC, describe_probe
-
     say_warnings()
     root = paths.load_root()
-    with context.connected() as connection:
-        state = connection.client.describe_cluster()
-        context.require_writable(state)
+    busy = RefusedError(
+        "A dashboard or another command is already probing this cluster.",
+        next="See `trimtab timeline --kind client`.",
+    )
+    with context.described(to_change=True) as (connection, state):
         layout.mark(root)
-        with hold_lease(lease_file(root, state.cluster_id, ROLE)) as ours:
-            if not ours:
-                raise RefusedError(
-                    "A dashboard or another command is already probing this cluster.",
-                    next="See `trimtab timeline --kind client`.",
-                )
+        with required_lease(root, state.cluster_id, ROLE, busy):
             say(describe_probe(state))
             if state.topic(TOPIC) is None and not yes:
-                name = context.target.called(state.cluster_id)
-                confirm(name, "make it and begin", "Probing", "nothing was made")
+                doing = ("make it and begin", "Probing", "nothing was made")
+                context.confirm(state.cluster_id, *doing)
             stop = stop_signals()
             recording = None
             if not context.no_load:  # what happens to brokers belongs beside what clients feel
@@ -85,13 +79,20 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
             clock = connection.clock
             end = None if seconds is None else clock.monotonic() + seconds
             table = _Table(_on_terminal())
+
+            def report(found: ProbeReport) -> None:
+                if as_json:
+                    emit_line(report_to_json(found))
+                else:
+                    table.show(found)
+
             say("Ctrl-C ends it; the topic stays.")
             try:
-                work(
+                run_probe(
                     connection,
                     root,
                     keep_on=lambda: not stop.is_set() and (end is None or clock.monotonic() < end),
-                    on_report=_lines if as_json else table.show,
+                    on_report=report,
                     say=say,
                 )
                 table.end()
@@ -104,15 +105,8 @@ def _on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _lines(report: ProbeReport) -> None:
-    emit_line(report_to_json(report))
-
-
 class _Table:
-    """Prints reports: over the last one on a terminal, else now and then, and at the end.
-
-    What is told is a line that stays, above the table.
-    """
+    """Prints reports below their events: over the last on a terminal, else now and then."""
 
     def __init__(self, live: bool) -> None:
         self._live = live
@@ -181,11 +175,7 @@ def table_of(report: ProbeReport) -> str:
 
 
 def _remove(context: Context, yes: bool, as_json: bool) -> None:
-    from core.watch.clients.probe_topic import TOPIC, delete_probe_topic
-
-    with context.connected() as connection:
-        state = connection.client.describe_cluster()
-        context.require_writable(state)
+    with context.described(to_change=True) as (connection, state):
         running = probe_process(state.cluster_id)
         if running is not None:
             raise RefusedError(
@@ -193,8 +183,8 @@ def _remove(context: Context, yes: bool, as_json: bool) -> None:
                 next="End it first: Ctrl-C there, or W in the dashboard.",
             )
         if state.topic(TOPIC) is not None and not yes:
-            name = context.target.called(state.cluster_id)
-            confirm(name, f"delete {TOPIC}", "Deleting the probe's topic", "nothing was deleted")
+            doing = (f"delete {TOPIC}", "Deleting the probe's topic", "nothing was deleted")
+            context.confirm(state.cluster_id, *doing)
         deleted = delete_probe_topic(connection.client, state)
         if deleted:
             wait_until_visible(connection, lambda now: now.topic(TOPIC) is None, TOPIC)

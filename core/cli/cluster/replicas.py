@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,11 +15,9 @@ from core.errors import ExitCode, UsageError
 from core.patterns import matching
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, id_list, parse_duration, parse_size
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from core.watch.replicas.compare import Difference
-    from core.watch.replicas.result import PartitionResult, Verification
+from core.watch.replicas.compare import Difference, DifferenceKind
+from core.watch.replicas.result import PartitionResult, ReplicaStatus, Verification
+from core.watch.replicas.verify import Verifier, VerifyLimits
 
 ROWS = 50
 """Partitions that are printed one by one; --json has them all."""
@@ -68,8 +65,6 @@ def verify(
     broker, by majority. Compares up to the high watermarks at the start. Exit code 6 when replicas
     differ, 5 when something was not compared.
     """
-    from core.watch.replicas.verify import Verifier, VerifyLimits
-
     bounds = VerifyLimits(parse_duration(time_limit), parse_size(max_bytes))
     if not bounds.seconds:
         raise UsageError(
@@ -77,59 +72,29 @@ def verify(
         )
     with context.connected() as connection:
         state = report_unknown(connection.client.describe_cluster())
-        rows = _select_rows(state, topics)
-        progress = _ComparisonProgress()
+        names = matching(topics, "--topics", [topic.name for topic in state.topics], "topic")
+        rows = [row for name in names for row in state.partitions_of(name)]
+        line = StatusLine(seconds=PROGRESS_SECONDS)
+
+        def show(share: float, read_bytes: int) -> None:
+            line.say(f"comparing: {share:.0%}, {format_bytes(read_bytes)} read")
+
         try:
-            found = Verifier(
-                connection.client, state, rows, bounds, connection.clock, progress.at
-            ).run()
+            found = Verifier(connection.client, state, rows, bounds, connection.clock, show).run()
         finally:
-            progress.end()
+            line.end()
     for note in found.notes:
         say(note)
     if as_json:
         emit(_document(found), output)
     else:
         write_text(_text(found), output)
-    return _exit_code(found)
-
-
-def _select_rows(state: ClusterState, topics: str) -> list[int]:
-    names = matching(topics, "--topics", [topic.name for topic in state.topics], "topic")
-    return [row for name in names for row in state.partitions_of(name)]
-
-
-def _exit_code(found: Verification) -> int:
-    from core.watch.replicas.result import ReplicaStatus
-
     if found.count(ReplicaStatus.DIFFERENT):
         return ExitCode.NO
     return ExitCode.INCOMPLETE if found.count(ReplicaStatus.INCOMPLETE) else ExitCode.DONE
 
 
-class _ComparisonProgress:
-    """How far it is, on a terminal."""
-
-    def __init__(self) -> None:
-        self._line = StatusLine()
-        self._next = 0.0
-
-    def at(self, share: float, read_bytes: int) -> None:
-        if not self._line.shown or time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + PROGRESS_SECONDS
-        self._line.say(f"comparing: {share:.0%}, {format_bytes(read_bytes)} read")
-
-    def end(self) -> None:
-        self._line.end()
-
-
-# -- as JSON ---------------------------------------------------------------------------------------
-
-
 def _document(found: Verification) -> dict[str, Any]:
-    from core.watch.replicas.result import ReplicaStatus
-
     return {
         "same": found.count(ReplicaStatus.SAME) == len(found.verdicts),
         "different": found.count(ReplicaStatus.DIFFERENT),
@@ -179,12 +144,7 @@ def _difference_json(found: Difference) -> dict[str, Any]:
     }
 
 
-# -- as text ---------------------------------------------------------------------------------------
-
-
 def _text(found: Verification) -> str:
-    from core.watch.replicas.result import ReplicaStatus
-
     order = (ReplicaStatus.DIFFERENT, ReplicaStatus.INCOMPLETE, ReplicaStatus.SAME)
     ordered = sorted(
         found.verdicts,
@@ -211,7 +171,6 @@ def _row(verdict: PartitionResult) -> tuple[str, ...]:
 
 
 def _lines(verdict: PartitionResult) -> list[str]:
-    """Return what is wrong with a partition, and what was not compared, a line each."""
     lines = [f"{verdict.tp}: {_sentence(one)}\n" for one in verdict.differences]
     if verdict.different > len(verdict.differences):
         lines.append(f"{verdict.tp}: {verdict.different - len(verdict.differences)} more\n")
@@ -227,8 +186,6 @@ def _lines(verdict: PartitionResult) -> list[str]:
 
 
 def _sentence(found: Difference) -> str:
-    from core.watch.replicas.compare import DifferenceKind
-
     where = f"offset {found.first:,}" + (f" to {found.last:,}" if found.last > found.first else "")
     record = ""
     if (
@@ -245,7 +202,8 @@ def _sentence(found: Difference) -> str:
             )
             return f"{where}: corrupt on {who}{record}{agree}"
         case DifferenceKind.MISSING:
-            return f"{where}: missing on {who}; {others} {_has(found.others)} it"
+            have = "have" if len(found.others) > 1 else "has"
+            return f"{where}: missing on {who}; {others} {have} it"
         case DifferenceKind.UNREADABLE:
             can = f"; {others} can" if found.others else ""
             return f"from {where} on: {who} cannot be read{can}"
@@ -267,13 +225,7 @@ def _agree(brokers: Sequence[int]) -> str:
     return "agree" if len(brokers) > 1 else "is sound"
 
 
-def _has(brokers: Sequence[int]) -> str:
-    return "have" if len(brokers) > 1 else "has"
-
-
 def _end(found: Verification) -> str:
-    from core.watch.replicas.result import ReplicaStatus
-
     different = found.count(ReplicaStatus.DIFFERENT)
     open_ones = [v.compared for v in found.verdicts if v.status is ReplicaStatus.INCOMPLETE]
     count = len(found.verdicts)

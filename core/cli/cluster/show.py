@@ -12,7 +12,6 @@ import numpy as np
 from core.cli.common.context import Context
 from core.cli.common.options import Command, json_option, output_option
 from core.cli.common.output import emit, fill_file, write_text
-from core.cluster.client import ClusterClient
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import (
     ClusterDocument,
@@ -65,7 +64,7 @@ def show(
     """
     as_arrow = output is not None and output.suffix == ".arrow"
     if as_json or as_arrow:
-        document = fetch_document(context)
+        document = _fetch_document(context)
         if output is not None and as_arrow:
             fill_file(partial(arrow.write_arrow, document), output)
         else:
@@ -94,23 +93,10 @@ def _unknown_note(state: ClusterState, load: Load) -> str:
     )
 
 
-def fetch_document(context: Context) -> ClusterDocument:
-    """Return what `--from` names, or the live cluster with its load and groups.
-
-    Raises UsageError when neither was named.
-    """
+def _fetch_document(context: Context) -> ClusterDocument:
     if context.target.from_file is not None:
         return read_document(context.target.from_file)
     state, load = context.picture()
     with context.connected() as connection:
-        return fetch_live_document(state, load, connection.client)
-
-
-def fetch_live_document(state: ClusterState, load: Load, client: ClusterClient) -> ClusterDocument:
-    """Return the document of a state, its load and the groups that `client` lists."""
-    return ClusterDocument(
-        state,
-        load.in_bytes_per_s,
-        load.out_bytes_per_s,
-        fetch_document_groups(client),
-    )
+        groups = fetch_document_groups(connection.client)
+    return ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s, groups)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from core.cli.common.context import Context
 from core.cli.common.options import Group, json_option, output_option, yes_option
 from core.cli.common.output import emit, say, say_none, write_text
-from core.cli.common.prompts import confirm
 from core.cli.topics.topic_data import require_topic
 from core.cluster.configs import Resource, ResourceKind
 from core.cluster.kafka_errors import Fault
+from core.cluster.state import ClusterState
 from core.errors import ExitCode, IncompleteError, UsageError
 from core.run import audit
+from core.run.audited_client import audited
+from core.run.external import clearing as act
+from core.run.external.leftovers import REMEDY, find_left_probes
+from core.run.external.throttles import Throttle, fetch_throttles
+from core.run.reporting.runs import refuse_unreadable, unreadable, with_throttles
 from core.text.tables import text_table
 from core.units import parse_id
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from core.run.external.throttles import Throttle
 
 MAX_NAMED = 5
 
@@ -38,9 +38,6 @@ def throttles() -> None:
 @click.pass_obj
 def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List all throttles, who set them, and whether a move in flight needs them."""
-    from core.run.external.throttles import fetch_throttles
-    from core.run.reporting.runs import unreadable, with_throttles
-
     with context.connected() as connection:
         state = connection.client.describe_cluster()
         found, denied = fetch_throttles(connection.client, state, with_throttles(state.cluster_id))
@@ -71,16 +68,9 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     flight needs its throttle, or if it is `*`. Throttles of a run in progress here are never
     changed.
     """
-    from core.run.audited_client import audited
-    from core.run.external import clearing as act
-    from core.run.external.leftovers import REMEDY, find_left_probes
-    from core.run.reporting.runs import refuse_unreadable, with_throttles
-
     context.require_writable()
     named = [_resource(name) for name in names]
-    with context.connected() as connection:
-        state = connection.client.describe_cluster()
-        context.require_writable(state)
+    with context.described(to_change=True) as (connection, state):
         for one in named:
             _require_exists(state, one)
         runs = with_throttles(state.cluster_id)
@@ -90,12 +80,12 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
         for probe in find_left_probes(state, runs):
             say(f"Left: {probe}. {REMEDY}")
         for throttle, why in found.kept:
-            say(f"Kept: {_where(throttle)}: {why}.")
+            at = f"{throttle.resource.kind.value} {throttle.resource.name}"
+            say(f"Kept: {at} {throttle.config}={throttle.value}: {why}.")
         if found.changes and not yes:
             say("These would be cleared:")
             say(_table(found.cleared).removesuffix("\n"))
-            name = context.target.called(state.cluster_id)
-            confirm(name, "clear them", "Clearing", "nothing was changed")
+            context.confirm(state.cluster_id, "clear them", "Clearing", "nothing was changed")
         now = connection.client.describe_cluster(), with_throttles(state.cluster_id)
         if act.plan_clearing(connection.client, *now, named).changes != found.changes:
             raise IncompleteError(
@@ -138,17 +128,11 @@ def _resource(name: str) -> Resource:
 
 
 def _require_exists(state: ClusterState, resource: Resource) -> None:
-    """Raise UsageError for a topic or a broker that the cluster does not have."""
     if resource.kind is ResourceKind.TOPIC:
         require_topic(state, resource.name)
     elif int(resource.name) not in state.broker_by_id:
         known = ", ".join(map(str, state.broker_ids.tolist()))
         raise UsageError(f"There is no broker {resource.name}.", next=f"The brokers are {known}.")
-
-
-def _where(throttle: Throttle) -> str:
-    value = f"{throttle.config}={throttle.value}"
-    return f"{throttle.resource.kind.value} {throttle.resource.name} {value}"
 
 
 def _report_denied(denied: Mapping[Resource, Fault]) -> None:

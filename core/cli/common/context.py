@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.cli.common.options import refuse_together
 from core.cli.common.output import say
-from core.cli.common.prompts import ask_passwords
+from core.cli.common.prompts import ask_passwords, confirm
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
+from core.settings import Settings, load_settings, parse_timeout, servers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from core.cluster.state import ClusterState
     from core.load.load import Load
-    from core.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +54,6 @@ class Target:
 
         What config.toml says of a cluster holds by whichever name or address it is reached.
         """
-        from core.settings import load_settings, parse_timeout
-
         flagged = bool(bootstrap or cluster_name)
         live = {
             "bootstrap": bootstrap,
@@ -64,10 +61,10 @@ class Target:
             "command-config": command_config,
             "snapshots": snapshots,
         }
-        for option in (name for name, value in live.items() if value and from_file):
-            raise UsageError(
-                f"--from and --{option} exclude each other.",
-                next="Work either offline on a document or on the cluster.",
+        for option, value in live.items():
+            refuse_together(
+                {"--from": from_file, f"--{option}": value or None},
+                "Work either offline on a document or on the cluster.",
             )
         if not flagged:
             # A name in the environment must not go with another cluster's address in a flag.
@@ -128,7 +125,6 @@ class Context:
         return self.built if age is None else time.monotonic() - age
 
     def require_target(self) -> None:
-        """Raise UsageError when no cluster was named."""
         if self.target.address is None and self.target.from_file is None:
             raise UsageError(
                 "No cluster is given.",
@@ -137,10 +133,7 @@ class Context:
             )
 
     def require_address(self) -> Address:
-        """Return the live cluster's address; what its client properties leave out is asked for.
-
-        Raises UsageError offline or when none was named, or when a password is missing.
-        """
+        """Return the live cluster's address, passwords asked for; raises UsageError without one."""
         if self.target.address is None:
             raise UsageError(
                 "This needs a live cluster.", next="Say -b HOST:PORT or --cluster NAME."
@@ -149,10 +142,7 @@ class Context:
         return self.target.address
 
     def require_writable(self, state: ClusterState | None = None) -> None:
-        """Raise RefusedError for a cluster that config.toml marks read_only.
-
-        It is known by its name and the brokers named, and once `state` is seen by all it has.
-        """
+        """Refuse a cluster that config.toml marks read_only, by its name or any of its brokers."""
         target = self.target
         marked = state is not None and state.has_any(target.read_only_servers)
         if target.address is not None and (target.read_only or marked):
@@ -163,27 +153,37 @@ class Context:
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """Open the live cluster and close it afterwards."""
-        connection = connect(self.require_address())
-        try:
+        with connect(self.require_address()) as connection:
             yield connection
             for broker, address in connection.silent_brokers().items():
                 say(
                     f"Broker {broker} ({address}) does not answer: what only it knows is "
                     "missing here."
                 )
-        finally:
-            connection.client.close()
+
+    @contextmanager
+    def described(self, *, to_change: bool) -> Iterator[tuple[Connection, ClusterState]]:
+        """Open the live cluster, described; raises RefusedError for a read_only one `to_change`."""
+        if to_change:
+            self.require_writable()
+        with self.connected() as connection:
+            state = connection.client.describe_cluster()
+            if to_change:
+                self.require_writable(state)
+            yield connection, state
+
+    def confirm(self, cluster_id: str, verb: str, doing: str, otherwise: str) -> None:
+        """Ask for the cluster's name before it is changed; see `prompts.confirm`."""
+        confirm(self.target.called(cluster_id), verb, doing, otherwise)
 
     def fetch_cluster_id(self) -> str:
-        """Return the id of the live cluster."""
         with self.connected() as connection:
             return connection.client.describe_cluster().cluster_id
 
     def resolve_cluster_id(
         self, cluster_id: str | None, known: Iterable[str], where: str, otherwise: str
     ) -> str:
-        """Return which cluster is meant: by id, by address, or the only one of those `known`.
+        """Return the cluster that is named by id or address, or the only one of those `known`.
 
         `where` says of what several or none are known, `otherwise` what to do where none is.
         """
@@ -200,10 +200,7 @@ class Context:
         )
 
     def picture(self) -> tuple[ClusterState, Load]:
-        """Return the cluster with sizes, and its load: of `--from FILE`, else live.
-
-        Raises UsageError when neither was named, UnreachableError when the cluster does not answer.
-        """
+        """Return the cluster with sizes, and its load, of a file or live; raises UsageError."""
         from core.cluster.observer import fetch_cluster_state
         from core.load.load_source import newest_load, read_saved_cluster
 
@@ -241,9 +238,6 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
 
 
 def _check_same_cluster(bootstrap: str, name: str, settings: Settings) -> None:
-    """Raise UsageError where -b and --cluster are of two clusters, for all that is known."""
-    from core.settings import servers
-
     known = settings.clusters.get(name)
     if known is None or servers(bootstrap) & servers(known.bootstrap):
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -44,6 +44,13 @@ cluster_id_option = click.option(
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 
 
+def refuse_together(options: Mapping[str, object], next: str = "Give only one of them.") -> None:
+    """Raise UsageError where more than one of these options is given."""
+    given = [name for name, value in options.items() if value is not None and value is not False]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} exclude each other.", next=next)
+
+
 class Command(click.Command):
     """A command whose options are checked before they are read."""
 
@@ -69,7 +76,11 @@ def check_options(command: click.Command, ctx: click.Context, args: Sequence[str
     words refuse empty values by themselves.
     """
     for word in args:
-        if not _is_valid_word(word):
+        try:
+            is_valid = b"\0" not in os.fsencode(word)
+        except UnicodeEncodeError:
+            is_valid = False
+        if not is_valid:
             raise UsageError(
                 f"Invalid argument: {word!a}.",
                 next="Remove the NUL or the characters that cannot be encoded.",
@@ -93,10 +104,3 @@ def check_options(command: click.Command, ctx: click.Context, args: Sequence[str
                 f"{name} is empty.",
                 next="Give a value, or leave the option out; a shell variable may be unset.",
             )
-
-
-def _is_valid_word(word: str) -> bool:
-    try:
-        return b"\0" not in os.fsencode(word)
-    except UnicodeEncodeError:
-        return False

@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -39,10 +40,7 @@ def print_lines(text: str) -> None:
 
 
 def write_text(text: str, output: Path | None) -> None:
-    """Print words for people, as `write_data` does: they do nothing to a terminal.
-
-    A file has the names that are in them as they are.
-    """
+    """Print words for people, harmless to a terminal; a file has names as they are."""
     shown = output is None or _is_stdout(output)
     write_data(printable(text, lines=True) if shown else text, output)
 
@@ -63,10 +61,7 @@ def write_data(text: str, output: Path | None) -> None:
 
 
 def write_stream(write: Callable[[IO[str]], Any], output: Path | None) -> None:
-    """Let `write` print to stdout, or to `output`, which is seen whole or not at all.
-
-    Raises UsageError when it cannot be written, BrokenPipeError when stdout's reader has gone.
-    """
+    """Let `write` print to stdout, or to `output`, seen whole or not at all; raises UsageError."""
     if output is None or _is_stdout(output):
         write(sys.stdout)
         sys.stdout.flush()
@@ -123,10 +118,7 @@ def discard_output(stream: int = 1) -> None:
 
 
 def say(message: str) -> None:
-    """Tell the user something on stderr; stdout is for the answer.
-
-    A reader that has gone ends nothing: what was asked for is done all the same.
-    """
+    """Tell the user something on stderr; a reader that has gone ends nothing."""
     try:
         click.echo(printable(message, lines=True), err=True)
     except BrokenPipeError:
@@ -155,12 +147,16 @@ class _WarningHandler(logging.Handler):
 
 
 class StatusLine:
-    """How far long work is: one line on stderr, written over; nothing where that is no terminal."""
+    """How far long work is: a line on a terminal's stderr, written over every `seconds` at most."""
 
-    def __init__(self, *, shown: bool = True) -> None:
+    def __init__(self, *, shown: bool = True, seconds: float = 0.0) -> None:
         self.shown = shown and sys.stderr.isatty()
+        self._seconds, self._next = seconds, time.monotonic() + seconds
 
     def say(self, text: str) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + self._seconds
         width = shutil.get_terminal_size().columns - 1
         self._put(printable(text)[:width])
 

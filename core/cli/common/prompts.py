@@ -36,10 +36,7 @@ def confirm(name: str, verb: str, doing: str, otherwise: str, *, of: str = "clus
 
 
 def ask_passwords(address: Address) -> None:
-    """Ask for the passwords that the client properties of a cluster leave out.
-
-    Raises PasswordMissingError without a terminal, WrongPasswordError after three tries.
-    """
+    """Ask for missing passwords; raises PasswordMissingError, or WrongPasswordError in the end."""
     while (missing := missing_password(address)) is not None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise PasswordMissingError(missing)

@@ -16,10 +16,7 @@ _DAY = timedelta(days=1)
 
 
 def parse_time_of_day(text: str, forms: str) -> time | None:
-    """Return the time of day that is written as `2:30` or `02:30:15`; None for another form.
-
-    Raises UsageError, which says `forms`, for a time that no day has.
-    """
+    """Return the time of day of `2:30` or `02:30:15`, None for another form; raises UsageError."""
     found = _CLOCK.fullmatch(text)
     if found is None:
         return None

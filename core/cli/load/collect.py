@@ -8,12 +8,14 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
+from core.cli.common.foreground import required_lease
 from core.cli.common.options import Command, json_option, root_option
 from core.cli.common.output import emit, emit_line, say
 from core.clock import SystemClock
-from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import stop_signals
 from core.errors import RefusedError, TrimtabError, UsageError
+from core.load.collector import collector as collecting
+from core.load.collector.collector import PollResult
 from core.units import format_time, parse_duration
 
 
@@ -30,16 +32,14 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
 
     A rate needs two polls, so --once makes two.
     """
-    from core.load.collector import collector as collecting
-
     seconds = parse_duration(interval)
     if seconds <= 0:
         raise UsageError("The interval must be positive.", next="Try 10s.")
     root = root or paths.load_root()
-    polls: list[collecting.PollResult] = []
+    polls: list[PollResult] = []
     troubles: list[TrimtabError] = []
 
-    def report(event: collecting.PollResult | TrimtabError) -> None:
+    def report(event: PollResult | TrimtabError) -> None:
         if isinstance(event, TrimtabError):
             troubles.append(event)
             say(f"trimtab: {event.title} Trying again.")
@@ -53,12 +53,9 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
 
     with context.connected() as connection:
         cluster_id = connection.client.describe_cluster().cluster_id
-        with hold_lease(lease_file(root, cluster_id, "collector")) as ours:
-            if not ours:
-                raise RefusedError(
-                    "Another collector on this machine polls this cluster.",
-                    next="Stop it first.",
-                )
+        title = "Another collector on this machine polls this cluster."
+        busy = RefusedError(title, next="Stop it first.")
+        with required_lease(root, cluster_id, "collector", busy):
             stop = stop_signals()
             collector = collecting.Collector(connection.client, connection.clock, root)
             collecting.collect(
@@ -76,10 +73,7 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
         emit([_document(polled) for polled in polls])
 
 
-def _document(polled: object) -> dict[str, object]:
-    from core.load.collector.collector import PollResult
-
-    assert isinstance(polled, PollResult)
+def _document(polled: PollResult) -> dict[str, object]:
     return {
         "at": format_time(polled.at),
         "poll_id": polled.poll_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ import click
 
 from core import paths
 from core.cli.common.context import Context
+from core.cli.common.foreground import required_lease
 from core.cli.common.options import (
     Group,
     cluster_id_option,
@@ -22,13 +23,14 @@ from core.cli.common.options import (
     yes_option,
 )
 from core.cli.common.output import emit, emit_line, say, write_text
-from core.cli.common.prompts import confirm
 from core.clock import SystemClock
-from core.daemons.lease import hold_lease, lease_file, lease_holder
+from core.daemons.lease import lease_file, lease_holder
 from core.daemons.process import stop_signals
 from core.errors import RefusedError, UsageError
 from core.load import load_paths as layout
 from core.load.daemon import pipeline_trouble
+from core.load.snapshot.manifest import cluster_ids, read_manifest
+from core.pipeline.ledger import waiting_segments
 from core.pipeline.session import Session, open_session
 from core.units import counted, format_duration, format_time, parse_duration
 
@@ -96,22 +98,18 @@ def status(
     if as_json:
         emit(document, output)
         return
-    lines = []
+    facts = {}
     for role in ("collector", "pipeline"):
         pid = document[f"{role}_pid"]
-        lines.append(f"{role:<12}{f'runs, pid {pid}' if pid else 'does not run'}")
+        facts[role] = f"runs, pid {pid}" if pid else "does not run"
     if document["trouble"]:
-        lines.append(f"{'trouble':<12}{document['trouble']}")
-    age = document["age_seconds"]
-    known = document["snapshot_id"]
-    lines.append(
-        f"{'snapshot':<12}{f'{known}, {format_duration(age)} old' if known else 'none yet'}"
-    )
-    lines.append(f"{'waiting':<12}{document['waiting_segments']} segments")
-    counts = document["counts"]
-    if counts:
-        lines.append(f"{'samples':<12}{format_counts(counts)}")
-    write_text("".join(f"{line}\n" for line in lines), output)
+        facts["trouble"] = document["trouble"]
+    age, known = document["age_seconds"], document["snapshot_id"]
+    facts["snapshot"] = f"{known}, {format_duration(age)} old" if known else "none yet"
+    facts["waiting"] = f"{document['waiting_segments']} segments"
+    if document["counts"]:
+        facts["samples"] = format_counts(document["counts"])
+    write_text("".join(f"{name:<12}{text}\n" for name, text in facts.items()), output)
 
 
 @pipeline.command()
@@ -128,12 +126,16 @@ def rebuild(
     Use it after damage: Spark's checkpoint, batches, partials, windows and the newest snapshot are
     made again. Until then readers keep the present ones; windows older than the segments stay.
     """
+    from core.load.spool import list_segments
+
     root, cluster_id = resolve_load(context, root, cluster_id)
     with _lease(root, cluster_id):
-        _say_reach(root, cluster_id)
+        if segments := list_segments(root, cluster_id):
+            # How far back they go is said by the folders that they lie in.
+            day, hour = (p.partition("=")[2] for p in min(s.parent for s in segments).parts)
+            say(f"{counted(len(segments), 'segment')} kept, back to {day} {hour}:00 UTC.")
         if not yes:
-            name = context.target.called(cluster_id)
-            confirm(name, "rebuild", "Rebuilding", "nothing was changed")
+            context.confirm(cluster_id, "rebuild", "Rebuilding", "nothing was changed")
         with _session(quick=True) as session:
             from core.pipeline.rebuild import rebuild as publish_anew
 
@@ -162,16 +164,6 @@ def rebuild(
         say(f"{counted(found.left_out, 'damaged segment')} could not be read and is missing there.")
 
 
-def _say_reach(root: Path, cluster_id: str) -> None:
-    """Say how far back the segments go that are kept, by the folders they lie in."""
-    from core.load.spool import list_segments
-
-    segments = list_segments(root, cluster_id)
-    if segments:
-        day, hour = (part.partition("=")[2] for part in min(p.parent for p in segments).parts)
-        say(f"{counted(len(segments), 'segment')} kept, back to {day} {hour}:00 UTC.")
-
-
 def _print_replayed(published: Published) -> None:
     batch = published.batch
     until = f" until {format_time(batch.newest)}" if batch.newest else ""
@@ -180,9 +172,6 @@ def _print_replayed(published: Published) -> None:
 
 def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
     """Return what `pipeline status --json` prints."""
-    from core.load.snapshot.manifest import read_manifest
-    from core.pipeline.ledger import waiting_segments
-
     manifest = read_manifest(root, cluster_id)
     held = {
         role: lease_holder(lease_file(root, cluster_id, role)) for role in ("collector", "pipeline")
@@ -213,8 +202,6 @@ def format_counts(counts: dict[str, Any]) -> str:
 
 def resolve_load(context: Context, root: Path | None, cluster_id: str | None) -> tuple[Path, str]:
     """Return where load is kept, and of which cluster: by id, by address, or the only one there."""
-    from core.load.snapshot.manifest import cluster_ids
-
     root = root or paths.load_root()
     collected = {path.name.removeprefix("cluster=") for path in root.glob("spool/cluster=*")}
     known = collected | set(cluster_ids(root))
@@ -255,16 +242,12 @@ def _job(root: Path, cluster_id: str, report: Any, *, quick: bool = False) -> It
         yield Job(session.spark, root, cluster_id, SystemClock(), report)
 
 
-@contextmanager
-def _lease(root: Path, cluster_id: str) -> Iterator[None]:
-    """Be the only one that publishes a cluster's load from this machine; raises RefusedError."""
-    with hold_lease(lease_file(root, cluster_id, "pipeline")) as ours:
-        if not ours:
-            raise RefusedError(
-                "Another pipeline on this machine publishes this cluster's load.",
-                next="Stop it first; `trimtab pipeline status` shows it.",
-            )
-        yield
+def _lease(root: Path, cluster_id: str) -> AbstractContextManager[None]:
+    busy = RefusedError(
+        "Another pipeline on this machine publishes this cluster's load.",
+        next="Stop it first; `trimtab pipeline status` shows it.",
+    )
+    return required_lease(root, cluster_id, "pipeline", busy)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,11 +15,10 @@ from core.cli.common.output import emit, say, say_none, write_text
 from core.cli.load.pipeline import format_counts, resolve_load
 from core.errors import DocumentError, ExitCode, UsageError
 from core.load.load_paths import root_of
+from core.load.snapshot.manifest import Manifest, read_manifest, snapshot_ids
+from core.load.snapshot.reader import verify_snapshot
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, format_rate, format_time
-
-if TYPE_CHECKING:
-    from core.load.snapshot.manifest import Manifest
 
 HOTTEST = 10
 
@@ -37,8 +35,6 @@ def snapshot() -> None:
 @click.pass_obj
 def ls(context: Context, cluster_id: str | None, as_json: bool, output: Path | None) -> None:
     """List the snapshots, newest first."""
-    from core.load.snapshot.manifest import read_manifest, snapshot_ids
-
     root, cluster_id = _place(context, cluster_id)
     kept: list[Manifest] = []
     for name in reversed(snapshot_ids(root, cluster_id)):
@@ -96,8 +92,6 @@ def show(
     output: Path | None,
 ) -> None:
     """Show a snapshot (default: the newest): brokers, hottest partitions, counts, age."""
-    from core.load.snapshot.manifest import read_manifest
-
     root, cluster_id = _place(context, cluster_id)
     manifest = read_manifest(root, cluster_id, snapshot_id)
     if manifest is None:
@@ -133,8 +127,6 @@ def verify(
 
     Exit code 6 when something is wrong.
     """
-    from core.load.snapshot.reader import verify_snapshot
-
     root, cluster_id = _place(context, cluster_id)
     found = verify_snapshot(root, cluster_id, snapshot_id)
     if found is None:
@@ -216,5 +208,4 @@ def _hottest(manifest: Manifest) -> str:
 
 
 def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
-    root = root_of(context.target.snapshots, paths.load_root())
-    return resolve_load(context, root, cluster_id)
+    return resolve_load(context, root_of(context.target.snapshots, paths.load_root()), cluster_id)

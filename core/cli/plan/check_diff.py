@@ -1,4 +1,4 @@
-"""`trimtab plan check | diff | inverse`: plan files against a cluster, each other, and undone."""
+"""`trimtab plan check | diff | inverse | rebase`: plan files against a cluster or each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from core.cli.common.output import emit, say, write_data, write_text
 from core.cli.plan.impact import impact
 from core.cli.plan.place import place
 from core.cli.plan.plan_file import fetch_if_named, read_plan_document, with_dirs
-from core.cli.plan.rebase import rebase
 from core.cli.plan.show import show
 from core.cli.plan.suggest import suggest
 from core.cluster.metadata import TopicPartition
@@ -29,12 +28,14 @@ from core.plan.formats.plan_file import (
     bind_document,
     format_plan_file,
     refuse_other_cluster,
+    to_document,
 )
 from core.plan.plan import Plan
+from core.plan.rebase import RebasedPlan, rebase
 from core.plan.verify import VerifyStatus, verify
 from core.run.reporting.runs import calibration
 from core.text.tables import text_table
-from core.units import counted, format_duration, format_rate, parse_rate
+from core.units import counted, format_duration, format_rate, id_list, parse_rate
 
 
 class Difference(NamedTuple):
@@ -62,7 +63,6 @@ def plan() -> None:
 plan.add_command(suggest)
 plan.add_command(place)
 plan.add_command(impact)
-plan.add_command(rebase)
 plan.add_command(show)
 
 
@@ -93,7 +93,6 @@ def check(
     Exit code 6 when `apply` would refuse it, 2 when it names topics or brokers that do not exist.
     """
     allowed = parse_allow(allow)
-
     rate = None if throttle is None else parse_rate(throttle)
     document = read_plan_document(context, plan_file)
     state, load = context.picture()
@@ -101,13 +100,14 @@ def check(
     plan = bind_document(document, state)
     known = calibration(state.cluster_id)
     if rate is None:
-        at = estimate_plan_time(state, load, plan, None, known)
+        estimate = estimate_plan_time(state, load, plan, None, known)
     else:
-        at = estimate_at(state, load, plan, rate, calibration=known)
-    seconds = simulated_seconds(at)
-    checked = CheckedPlan(state, load, plan, in_flight(state))
-    findings = checked.after(seconds, None if at is None else at.never)
-    reckoned = at if seconds is not None or (at is not None and at.never) else None
+        estimate = estimate_at(state, load, plan, rate, calibration=known)
+    seconds = simulated_seconds(estimate)
+    never = None if estimate is None else estimate.never
+    findings = CheckedPlan(state, load, plan, in_flight(state)).after(seconds, never)
+    if seconds is None and not never:
+        estimate = None
     refused = [f for f in findings if _forbids(f, allowed)]
     blind = find_skipped(state, plan.moves)
     if as_json:
@@ -117,7 +117,7 @@ def check(
                 "not_compared": [
                     {"id": id, "brokers": list(brokers)} for id, brokers in blind.items()
                 ],
-                "rate_bytes_per_s": None if reckoned is None else reckoned.timed_bytes_per_s,
+                "rate_bytes_per_s": None if estimate is None else estimate.timed_bytes_per_s,
                 "seconds": None if seconds is None else round(seconds, 1),
                 "findings": [
                     {
@@ -135,18 +135,19 @@ def check(
     else:
         text = _findings_text(plan, findings, allowed)
         text += "".join(textwrap.fill(one, 79) + "\n" for one in skipped_sentences(state, blind))
-        write_text(text + _reckoned_text(reckoned, asked=rate is not None), output)
+        write_text(text + _rate_text(estimate, is_given=rate is not None), output)
     return ExitCode.NO if refused else ExitCode.DONE
 
 
-def _reckoned_text(at: Estimate | None, *, asked: bool) -> str:
+def _rate_text(estimate: Estimate | None, *, is_given: bool) -> str:
     """Say at which rate it was checked: that decides how much grows until it has ended."""
-    if at is None or not at.rows:
+    if estimate is None or not estimate.rows:
         return ""
-    rate = "no throttle" if at.timed_bytes_per_s < 0 else format_rate(at.timed_bytes_per_s)
-    begins = "" if asked else ", the rate that apply chooses"
-    takes = "never ends" if at.never else format_duration(at.seconds)
-    return f"Checked at {rate}{begins}: {takes}.\n"
+    bytes_per_s = estimate.timed_bytes_per_s
+    rate = "no throttle" if bytes_per_s < 0 else format_rate(bytes_per_s)
+    chosen = "" if is_given else ", the rate that apply chooses"
+    takes = "never ends" if estimate.never else format_duration(estimate.seconds)
+    return f"Checked at {rate}{chosen}: {takes}.\n"
 
 
 def _forbids(found: Finding, allowed: frozenset[str]) -> bool:
@@ -188,11 +189,9 @@ def diff(
     document = read_plan_document(context, plan_file, other)
     if other is not None:
         second = read_plan_document(context, other)
-        rows = [
-            one
-            for tp in sorted(document.targets.keys() | second.targets.keys())
-            if _differs(one := _between(document, second, tp))
-        ]
+        every = sorted(document.targets.keys() | second.targets.keys())
+        both = (_between(document, second, tp) for tp in every)
+        rows = [d for d in both if (d.first, d.first_dirs) != (d.second, d.second_dirs)]
     else:
         state, _ = context.picture()
         refuse_other_cluster(document, state)
@@ -237,14 +236,9 @@ def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | Non
 
 
 def _between(one: PlanDocument, other: PlanDocument, tp: TopicPartition) -> Difference:
-    targets, log_dirs = (one.targets, other.targets), (one.log_dirs, other.log_dirs)
-    first, second = (found.get(tp, ()) for found in targets)
-    first_dirs, second_dirs = (found.get(tp, ()) for found in log_dirs)
+    first, second = (plan.targets.get(tp, ()) for plan in (one, other))
+    first_dirs, second_dirs = (plan.log_dirs.get(tp, ()) for plan in (one, other))
     return Difference(tp, first, second, None, first_dirs, second_dirs)
-
-
-def _differs(one: Difference) -> bool:
-    return one.first != one.second or one.first_dirs != one.second_dirs
 
 
 def _difference_document(row: Difference) -> dict[str, Any]:
@@ -258,3 +252,70 @@ def _difference_document(row: Difference) -> dict[str, Any]:
         if row.first_dirs or row.second_dirs
         else {}
     )
+
+
+@plan.command("rebase")
+@plan_argument
+@json_option
+@output_option
+@click.pass_obj
+def rebase_plan(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> int:
+    """Rebase a plan on the present state of the cluster.
+
+    Keeps the moves that still apply, drops those that are done or in flight, and lists those that
+    have become impossible with the reason. -o FILE writes the new plan. Exit code 6 when a move was
+    lost.
+    """
+    document = read_plan_document(context, plan_file)
+    state, _ = context.picture()
+    plan = bind_document(document, state, loosely=True)
+    found = rebase(state, plan)
+    if as_json:
+        emit(_rebase_document(found), output)
+    else:
+        write_text(_rebase_text(found, plan), None)
+        if output is not None:
+            write_text(format_plan_file(found.plan), output)
+        say(_next(found, output, plan_file))
+    return ExitCode.NO if found.lost else ExitCode.DONE
+
+
+def _rebase_text(found: RebasedPlan, plan: Plan) -> str:
+    """Return what became of the moves that did not stay as they were, the lost ones first."""
+    plans = found.plan.by_partition
+    rows = [
+        *((str(lost.tp), _was(plan, lost.tp), "", f"lost: it {lost.why}") for lost in found.lost),
+        *(
+            (str(tp), id_list(plans[tp].before), id_list(plans[tp].after), "kept on a new base")
+            for tp in found.moved
+        ),
+        *((str(tp), _was(plan, tp), "", "done, or on its way") for tp in found.done),
+    ]
+    moves = counted(len(plan), "move")
+    if not rows:
+        return f"{moves}: all of it holds as it is.\n"
+    return text_table(("partition", "from", "to", ""), rows) + f"{moves}: {found.words}.\n"
+
+
+def _was(plan: Plan, tp: TopicPartition) -> str:
+    return id_list(plan.by_partition[tp].before)
+
+
+def _next(found: RebasedPlan, output: Path | None, plan_file: Path) -> str:
+    if not found.plan.moves:
+        return "Nothing of it is left to apply."
+    if output is not None:
+        return f"Written to {output}: trimtab apply {output}"
+    if not found.changes:
+        return f"Nothing to write: trimtab apply {plan_file}"
+    return "Keep it with -o plan.json, then: trimtab apply plan.json"
+
+
+def _rebase_document(found: RebasedPlan) -> dict[str, Any]:
+    return {
+        "kept": len(found.plan),
+        "moved": [tp._asdict() for tp in found.moved],
+        "done": [tp._asdict() for tp in found.done],
+        "lost": [lost.tp._asdict() | {"why": lost.why} for lost in found.lost],
+        "plan": to_document(found.plan),
+    }

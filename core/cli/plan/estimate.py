@@ -6,17 +6,23 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option, plan_argument
+from core.cli.common.options import (
+    Command,
+    json_option,
+    output_option,
+    plan_argument,
+    refuse_together,
+)
 from core.cli.common.output import emit, write_text
 from core.cli.plan.estimate_chart import chart_text
 from core.cli.plan.plan_file import bind_plan, read_plan_document
-from core.errors import ExitCode, UsageError
-from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
+from core.errors import ExitCode
+from core.plan.estimate.calibration import NOTHING_LEARNED
 from core.plan.estimate.estimate import Estimate, SideRow, estimate_at, estimate_within
 from core.plan.estimate.estimate_json import format_estimate, format_peak_usage, format_timeline
 from core.plan.estimate.estimate_text import format_per_side_rates
@@ -49,13 +55,6 @@ def time_range(answer: Estimate) -> str:
 
 ROWS = 15
 """Brokers and sides that are printed, those that need most first."""
-
-
-class _Options(TypedDict):
-    """What an estimate takes besides the plan and its rate."""
-
-    max_extra_bytes: int | None
-    calibration: Calibration
 
 
 @click.command(cls=Command)
@@ -96,44 +95,50 @@ def estimate(
     Without --throttle and --within, prints a table of rates. Exit code 6 when the plan never ends,
     5 when the time is unknown because a size is.
     """
-    if throttle is not None and within is not None:
-        raise UsageError(
-            "--throttle and --within exclude each other.",
-            next="Give a throttle to get the time, or a time to get the throttle.",
-        )
+    refuse_together(
+        {"--throttle": throttle, "--within": within},
+        "Give a throttle to get the time, or a time to get the throttle.",
+    )
     rate = None if throttle is None else parse_rate(throttle)
     seconds = None if within is None else parse_deadline(within)
-    max_extra_bytes = None if max_extra is None else parse_size(max_extra)
-    document = read_plan_document(context, plan_file)
+    extra = None if max_extra is None else parse_size(max_extra)
+    planned = read_plan_document(context, plan_file)
     state, load = context.picture()
-    plan = bind_plan(document, state)
+    plan = bind_plan(planned, state)
     unknown = state.partition_size_bytes < 0
     unsized = any(
         move.receiving and (row := state.find(move.tp)) is not None and unknown[row]
         for move in plan
     )
-    options: _Options = {
-        "max_extra_bytes": max_extra_bytes,
-        "calibration": NOTHING_LEARNED if no_calibration else calibration(state.cluster_id),
-    }
+    known = NOTHING_LEARNED if no_calibration else calibration(state.cluster_id)
     is_table = rate is None and seconds is None
     if rate is not None:
-        answers: tuple[Estimate, ...] = (estimate_at(state, load, plan, rate, **options),)
+        found = estimate_at(state, load, plan, rate, max_extra_bytes=extra, calibration=known)
+        answers: tuple[Estimate, ...] = (found,)
     elif seconds is not None:
-        answers = (estimate_within(state, load, plan, seconds, **options),)
+        found = estimate_within(
+            state, load, plan, seconds, max_extra_bytes=extra, calibration=known
+        )
+        answers = (found,)
     else:
-        answers = rate_table(state, load, plan, **options)
-        answers = answers or (estimate_at(state, load, plan, UNLIMITED, **options),)
+        answers = rate_table(state, load, plan, max_extra_bytes=extra, calibration=known) or (
+            estimate_at(state, load, plan, UNLIMITED, max_extra_bytes=extra, calibration=known),
+        )
     chosen = default_rate(answers) if is_table else None
     usages = [estimate_peak_usage(state, load, plan, row) for row in answers]
     at = next((i for i, row in enumerate(answers) if row.rate_bytes_per_s == chosen), 0)
     timeline = build_timeline(state, load, answers[at], usages[at].extra)
     if as_json:
-        rows = [_document(*each, unsized) for each in zip(answers, usages, strict=True)]
-        found: dict[str, Any] = (
+        # How much is copied is not known where a size is not.
+        total = {"total_bytes": None} if unsized else {}
+        rows = [
+            format_estimate(answer) | total | format_peak_usage(usage)
+            for answer, usage in zip(answers, usages, strict=True)
+        ]
+        document: dict[str, Any] = (
             {"rates": rows, "default_bytes_per_s": chosen} if is_table else rows[0]
         )
-        emit(found | {"timeline": format_timeline(timeline)}, output)
+        emit(document | {"timeline": format_timeline(timeline)}, output)
     elif is_table:
         write_text(_rates_text(answers, usages, chosen, timeline, unsized), output)
     else:
@@ -143,12 +148,6 @@ def estimate(
     return ExitCode.INCOMPLETE if unsized else ExitCode.DONE
 
 
-def _document(answer: Estimate, usage: PeakUsage, unsized: bool) -> dict[str, Any]:
-    """Return the document; how much is copied is not known where a size is not."""
-    total = {"total_bytes": None} if unsized else {}
-    return format_estimate(answer) | total | format_peak_usage(usage)
-
-
 def _text(
     answer: Estimate,
     usage: PeakUsage,
@@ -156,7 +155,6 @@ def _text(
     timeline: PlanTimeline | None,
     unsized: bool,
 ) -> str:
-    """Return the answer first, then what it rests on, the busiest broker first."""
     size = format_bytes(answer.total_bytes)
     if unsized:
         size = f"At least {size}" if answer.total_bytes else "How much is not known"
@@ -214,14 +212,12 @@ def _text(
 
 
 def _at_least(amount: float | None, shown: Callable[[float | None], str], unknown: bool) -> str:
-    """Return an amount in words; where a part of it is `unknown`, that it is the least."""
     if not unknown:
         return shown(amount)
     return f"at least {shown(amount)}" if amount else "?"
 
 
 def _more(rows: Sequence[SideRow]) -> str:
-    """Say how many rows are not printed, and until when they copy; "" of none."""
     if not rows:
         return ""
     ends = [row.seconds for row in rows if row.seconds is not None]
@@ -250,7 +246,9 @@ def _rates_text(
     never = next((wrapped(row.never) for row in reversed(rates) if row.never), "")
     usage = "".join(wrapped(sentence) for sentence in _table_usage(rates, usages, chosen))
     note = wrapped(rates[0].note) if rates[0].note else ""
-    learned = calibration_sentence(rates)
+    sources = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
+    words = " or ".join(sources)
+    learned = wrapped(f"{words[0].upper()}{words[1:]}.") if words else ""
     why = slower_reason(rates)
     begin = f"* is where to begin{f', as {why}' if why else ''}"
     size = wrapped(f"{format_bytes(rates[0].total_bytes)} to copy; {begin}.") + "\n"
@@ -274,13 +272,6 @@ def _table_usage(
     for row, usage in pairs:
         if row.rate_bytes_per_s == chosen:
             yield from replace(usage, near_capacity=None).sentences
-
-
-def calibration_sentence(rates: Sequence[Estimate]) -> str:
-    """Return what times were learned from, each way of it once; "" where nothing was."""
-    sources = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
-    words = " or ".join(sources)
-    return wrapped(f"{words[0].upper()}{words[1:]}.") if words else ""
 
 
 def calibrated_range(answer: Estimate) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from core.load.view.verdicts import DISK_LOOK
 from core.plan.copies import Side
 from core.plan.estimate.near_capacity import NEAR_CAPACITY
-from core.plan.estimate.plan_over_time import DiskLane, PlanTimeline, SideLane
+from core.plan.estimate.plan_over_time import DiskLane, PlanTimeline
 from core.text.tables import text_table
 from core.units import format_bytes, format_duration, format_rate
 
@@ -35,7 +35,7 @@ def chart_text(found: PlanTimeline | None) -> str:
             format_rate(lane.max_bytes_per_s),
             format_rate(lane.besides_bytes_per_s),
             "" if lane.max_fraction is None else f"{lane.max_fraction:.0%}",
-            f"|{''.join(_drawn(lane, found))}|",
+            f"|{_drawn(lane.columns(COLUMNS, found.ends), found.max_bytes_per_s)}|",
             format_duration(lane.ends),
         )
         for lane in shown
@@ -70,15 +70,8 @@ def chart_text(found: PlanTimeline | None) -> str:
     return text
 
 
-def _drawn(lane: SideLane, whole: PlanTimeline) -> Iterator[str]:
-    """Yield a character for each part of the whole time: its mean rate, or that it is too much."""
-    for mean, near in lane.columns(COLUMNS, whole.ends):
-        yield _character(mean, whole.max_bytes_per_s, near)
-
-
 def _disk_row(disk: DiskLane, whole: PlanTimeline) -> _Row:
-    columns = disk.columns(COLUMNS, whole.ends)
-    drawn = "".join(_character(highest, whole.max_disk_bytes, near) for highest, near in columns)
+    drawn = _drawn(disk.columns(COLUMNS, whole.ends), whole.max_disk_bytes)
     return (
         str(disk.broker),
         "disk",
@@ -90,6 +83,7 @@ def _disk_row(disk: DiskLane, whole: PlanTimeline) -> _Row:
     )
 
 
-def _character(amount: float, highest: float, near: bool) -> str:
-    quarters = math.ceil(4 * amount / highest - 0.001)
-    return NEAR if near else QUARTERS[min(quarters, 4)]
+def _drawn(columns: Iterable[tuple[float, bool]], highest: float) -> str:
+    """Return a character for each part of the whole time: its amount, or that it is too much."""
+    quarters = ((math.ceil(4 * amount / highest - 0.001), near) for amount, near in columns)
+    return "".join(NEAR if near else QUARTERS[min(quarter, 4)] for quarter, near in quarters)

@@ -86,9 +86,6 @@ def _picture(
         return state, load, None
 
 
-# -- as text ---------------------------------------------------------------------------------------
-
-
 def _text(found: Impact, plan: str) -> str:
     parts = [
         f"{counted(found.moves, 'partition')}: {found.copied} copied, "
@@ -143,9 +140,6 @@ def _topics_text(found: Impact) -> str:
     ]
     heads = ("produced to", "at", "new leaders", "copied")
     return text_table(heads, rows, " >>>", ROWS)
-
-
-# -- as JSON ---------------------------------------------------------------------------------------
 
 
 def _document(found: Impact) -> dict[str, Any]:

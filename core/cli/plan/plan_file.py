@@ -26,10 +26,7 @@ def fetch_if_named(context: Context) -> tuple[ClusterState, Load] | None:
 
 
 def bind_plan(document: PlanDocument, state: ClusterState) -> Plan:
-    """Return the plan for this cluster; says which of it no longer holds there.
-
-    Raises DocumentError for one that is not for it.
-    """
+    """Return the plan for this cluster; says what of it no longer holds. Raises DocumentError."""
     plan = bind_document(document, state)
     found = check_base(state, plan)
     for finding in found:
@@ -40,10 +37,7 @@ def bind_plan(document: PlanDocument, state: ClusterState) -> Plan:
 
 
 def read_plan_document(context: Context, path: Path, other: Path | None = None) -> PlanDocument:
-    """Return a plan file's content; `-` reads stdin, which can be only one of all that is read.
-
-    Raises DocumentError for a bad plan, UsageError when stdin should be two things.
-    """
+    """Return a plan file's content; `-` reads stdin, which can be only one of all that is read."""
     if files.STDIN == path in (context.target.from_file, other):
         what = "Two plans" if path == other else "The plan and the cluster"
         raise UsageError(

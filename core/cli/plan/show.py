@@ -12,7 +12,13 @@ from typing import Any
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option, plan_argument
+from core.cli.common.options import (
+    Command,
+    json_option,
+    output_option,
+    plan_argument,
+    refuse_together,
+)
 from core.cli.common.output import emit, write_data, write_text
 from core.cli.plan.plan_file import (
     bind_plan,
@@ -22,7 +28,6 @@ from core.cli.plan.plan_file import (
 )
 from core.cli.plan.suggest_output import dropped_words
 from core.cluster.state import ClusterState
-from core.errors import UsageError
 from core.load.load import Load
 from core.plan.formats.plan_file import bind_document
 from core.plan.move_order import Relief, find_reliefs, order_moves
@@ -36,10 +41,7 @@ RELIEF = ("broker", "measure", "before", "after")
 
 
 def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
-    """Return moves of `plan show --json` as CSV with a head; brokers are lists like 4,2,7.
-
-    What is not known is empty.
-    """
+    """Return moves of `--json` as CSV with a head: brokers like 4,2,7, empty where unknown."""
     out = io.StringIO()
     heads = (
         *("topic", "partition", *LISTS, "before_leader", "after_leader", "log_dirs", "bytes"),
@@ -98,8 +100,7 @@ def show(
 
     When a cluster is given: with sizes, and the moves that relieve most for their bytes first.
     """
-    if form and as_json:
-        raise UsageError("--format and --json exclude each other.", next="Give only one of them.")
+    refuse_together({"--format": form, "--json": as_json})
     document = read_plan_document(context, plan_file)
     there = fetch_if_named(context)
     plan = bind_plan(document, there[0]) if there else bind_document(document, None)
@@ -143,7 +144,6 @@ def show(
 
 
 def _looked_at(plan: Plan, state: ClusterState, load: Load) -> list[Shown]:
-    """Return the moves as a run takes them: what relieves most for its bytes first."""
     sizes = [_copied_bytes(state, move) for move in plan]
     found = find_reliefs(state, load, plan)
     by_benefit = order_moves(state, load, plan, [float(size or 0) for size in sizes])
@@ -151,7 +151,6 @@ def _looked_at(plan: Plan, state: ClusterState, load: Load) -> list[Shown]:
 
 
 def _copied_bytes(state: ClusterState, move: Move) -> int | None:
-    """Return what a move makes brokers copy, None when it is not known."""
     index = state.find(move.tp)
     if not move.receiving or index is None or state.partition_size_bytes[index] < 0:
         return _nothing(move)
@@ -164,7 +163,6 @@ def _nothing(move: Move) -> int | None:
 
 
 def _table(shown: list[Shown]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return heads and rows; reasons only where there are any."""
     rows = [
         (
             str(one.move.tp),

@@ -1,8 +1,4 @@
-"""`trimtab plan suggest`: a whole plan for a goal, with the reason for every move.
-
-Told in seconds of this thread's processor time, as what is still to be done is known in those: who
-shares the processor with others gets as much less done until the end.
-"""
+"""`trimtab plan suggest`: a whole plan for a goal, with the reason for every move."""
 
 from __future__ import annotations
 
@@ -15,9 +11,9 @@ import click
 
 from core import files
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option
+from core.cli.common.options import Command, json_option, output_option, refuse_together
 from core.cli.common.output import emit, say, write_text
-from core.cli.plan import suggest_log_dirs, suggest_output
+from core.cli.plan import suggest_output
 from core.cli.plan.estimate import format_exact_rate
 from core.cluster.state import ClusterState
 from core.errors import ExitCode, UsageError
@@ -49,7 +45,11 @@ STEADY_SECONDS = 0.1
 
 
 class TimeBudget:
-    """So many seconds from `began` (monotonic); each call says how many are left to work with."""
+    """So many seconds from `began` (monotonic); each call says how many are left to work with.
+
+    In seconds of this thread's processor time, as what is still to be done is known in those: who
+    shares the processor with others gets as much less done until the end.
+    """
 
     def __init__(
         self,
@@ -193,10 +193,7 @@ def suggest(
     -o FILE writes the plan. Exit code 6 when the goal cannot be reached; the plan is then the best
     one found.
     """
-    if topics is not None and topics_to_move is not None:
-        raise UsageError(
-            "--topics and --topics-to-move exclude each other.", next="Give only one of them."
-        )
+    refuse_together({"--topics": topics, "--topics-to-move": topics_to_move})
     if topics_to_move == context.target.from_file == files.STDIN:
         raise UsageError(
             "The topics and the cluster cannot both come from stdin.",
@@ -239,13 +236,13 @@ def suggest(
     estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
     reached = is_reached(found, request)
     if as_json:
-        dirs = None if found.dirs is None else suggest_log_dirs.dirs_document(found.dirs)
+        dirs = None if found.dirs is None else suggest_output.dirs_json(found.dirs)
         document = suggest_output.document(found, estimate, usage, reached, state.hidden)
         emit(document | {"log_dirs": dirs, "allow": allow}, output)
     else:
         evened = brokers_reached(found, request)
         text = suggest_output.text(found, request, estimate, usage, evened, seconds)
-        text += suggest_log_dirs.totals_text(found, request.band, estimate, usage)
+        text += suggest_output.log_dirs_totals(found, request.band, estimate, usage)
         _write(text, found.plan, output, allow, estimate)
     return _exit_code(reached, estimate)
 
@@ -258,14 +255,13 @@ def _suggest_log_dirs(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Suggest a plan between the log dirs of each broker."""
     found = balance_log_dirs(state, request)
     estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
     if as_json:
-        document = suggest_log_dirs.document(found, estimate, usage, state.hidden)
+        document = suggest_output.log_dirs_document(found, estimate, usage, state.hidden)
         emit(document | {"allow": allow}, output)
     else:
-        text = suggest_log_dirs.text(found, request.band, estimate, usage)
+        text = suggest_output.log_dirs_text(found, request.band, estimate, usage)
         _write(text, found.plan, output, allow, estimate)
     return _exit_code(found.reached, estimate)
 
@@ -273,10 +269,7 @@ def _suggest_log_dirs(
 def _outlook(
     state: ClusterState, load: Load, plan: Plan, request: PlanRequest, seconds: float | None
 ) -> tuple[Estimate | None, PeakUsage, list[str]]:
-    """Return how long a plan takes, what brokers bear, and the checks that `apply` must be allowed.
-
-    `seconds` is the deadline to find a throttle for.
-    """
+    """Return how long a plan takes, what brokers bear, and the checks to allow for `apply`."""
     known, left = calibration(state.cluster_id), request.limits.seconds_left
     estimate = estimate_plan_time(state, load, plan, seconds, known, left)
     usage = PeakUsage() if estimate is None else estimate_peak_usage(state, load, plan, estimate)
@@ -293,12 +286,9 @@ def _exit_code(reached: bool, estimate: Estimate | None) -> int:
 def _write(
     text: str, plan: Plan, output: Path | None, allow: list[str], estimate: Estimate | None
 ) -> None:
-    """Print the suggestion, write its plan, an empty one too, and say how to apply it.
-
-    A file that kept an older plan would have that one applied.
-    """
+    """Print the suggestion, write its plan, and say how to apply it."""
     write_text(text, None)
-    if output is not None:
+    if output is not None:  # an empty one, too: a file that kept an older plan would be applied
         write_text(format_plan_file(plan), output)
     if not plan.moves:
         if output is not None:

@@ -1,4 +1,4 @@
-"""What `trimtab plan suggest` prints: measures before and after, moves and why, the sum."""
+"""What `trimtab plan suggest` prints, of brokers and log dirs: before and after, moves and why."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 from core.cli.plan.estimate import time_range
 from core.cluster import hidden_topics as hidden
 from core.cluster.hidden_topics import HiddenTopics
-from core.cluster.metadata import TopicPartition
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.estimate_json import format_calibration, format_peak_usage
 from core.plan.estimate.peak_usage import PeakUsage
 from core.plan.formats.plan_file import to_document
-from core.plan.plan import Move, Plan
+from core.plan.plan import Plan
+from core.plan.planner.broker_log_dirs import DirShare
+from core.plan.planner.log_dir_balancing import LogDirPlan
 from core.plan.planner.model.measures import SHOWN
 from core.plan.planner.plan_request import PlanRequest
 from core.plan.planner.plan_result import PlanResult, explain_no_plan
@@ -21,9 +22,6 @@ from core.units import counted, format_bytes, format_duration, format_rate, id_l
 
 ROWS = 15
 """Moves that are printed, those that help most for their bytes first."""
-
-
-# -- as JSON -------------------------------------------------------------------------------------
 
 
 def document(
@@ -62,7 +60,6 @@ def document(
 
 
 def time_document(estimate: Estimate | None) -> dict[str, Any]:
-    """Return how long it takes and at which rate, null where that is not known."""
     if estimate is None:
         keys = ("seconds", "range_seconds", "rate_bytes_per_s", "never", "calibration")
         return dict.fromkeys(keys)
@@ -77,7 +74,6 @@ def time_document(estimate: Estimate | None) -> dict[str, Any]:
 
 
 def _shares(found: PlanResult, loads: Any) -> dict[str, Any]:
-    """Return every broker's measures in fair shares, 1 is even; unknown measures are null."""
     return {
         "brokers": [
             {
@@ -93,9 +89,6 @@ def _shares(found: PlanResult, loads: Any) -> dict[str, Any]:
             if found.counts[row]
         ]
     }
-
-
-# -- as text -------------------------------------------------------------------------------------
 
 
 def text(
@@ -184,8 +177,11 @@ def _measures_text(found: PlanResult) -> str:
 
 
 def _moves_text(found: PlanResult) -> str:
-    between = (move for move in found.plan if move.tp in found.reasons)
-    moves = sorted(between, key=lambda move: _worth(found, move))
+    # Leader changes before copies, and first what helps the broker that is furthest off.
+    moves = sorted(
+        (move for move in found.plan if move.tp in found.reasons),
+        key=lambda move: (move.moves_data, -abs(found.reasons[move.tp].before - 1), move.tp),
+    )
     rows = [
         (
             str(move.tp),
@@ -198,6 +194,131 @@ def _moves_text(found: PlanResult) -> str:
     return text_table(("partition", "now", "planned", "for"), rows, limit=ROWS)
 
 
-def _worth(found: PlanResult, move: Move) -> tuple[bool, float, TopicPartition]:
-    """Sort leader changes before copies, and first what helps the broker that is furthest off."""
-    return (move.moves_data, -abs(found.reasons[move.tp].before - 1), move.tp)
+# -- of log dirs -----------------------------------------------------------------------------------
+
+
+def log_dirs_document(
+    found: LogDirPlan,
+    estimate: Estimate | None,
+    usage: PeakUsage,
+    hidden_topics: HiddenTopics | None,
+) -> dict[str, Any]:
+    """Return the document of `plan suggest --disks --json`."""
+    return {
+        **dirs_json(found),
+        **time_document(estimate),
+        **format_peak_usage(usage),
+        "reached": found.reached,
+        "notes": [*found.notes, *_unknown_copies(estimate)],
+        "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
+        "plan": to_document(found.plan),
+    }
+
+
+def dirs_json(found: LogDirPlan) -> dict[str, Any]:
+    return {
+        "moves": found.moves,
+        "bytes": found.bytes,
+        "log_dirs": [
+            {
+                "broker": one.broker,
+                "path": one.path,
+                "share_bytes": round(one.share_bytes),
+                "before_bytes": one.before_bytes,
+                "after_bytes": one.after_bytes,
+            }
+            for one in found.dirs
+        ],
+        "reasons": [
+            {
+                **tp._asdict(),
+                "broker": why.source.broker,
+                "from": why.source.path,
+                "to": why.target.path,
+                "relieves": why.relieved.path,
+                "before": round(why.relieved.before, 4),
+                "after": round(why.relieved.after, 4),
+            }
+            for tp, whys in sorted(found.reasons.items())
+            for why in whys
+        ],
+    }
+
+
+def log_dirs_totals(
+    found: PlanResult, band: float, estimate: Estimate | None, usage: PeakUsage
+) -> str:
+    """Return what is said of log dirs below what is said of brokers; "" where nothing changes."""
+    dirs = found.dirs
+    if dirs is None or not dirs.plan.moves:
+        return ""
+    if found.reasons:  # it has been said with the brokers
+        estimate, usage = None, PeakUsage()
+    return f"\n{_changes_text(dirs, band, estimate, usage)}"
+
+
+def log_dirs_text(
+    found: LogDirPlan, band: float, estimate: Estimate | None, usage: PeakUsage
+) -> str:
+    """Return the suggestion as text: log dirs that are or were off, moves, the sum."""
+    lines = [f"{note}\n" for note in found.notes]
+    if not found.plan.moves:
+        why = "Nothing to do: log dirs are even." if found.reached else "No move helps."
+        if found.unknown:
+            why = "Whether log dirs are even cannot be said."
+        return "".join(lines) + why + "\n"
+    lines.append(_changes_text(found, band, estimate, usage))
+    return "".join(lines)
+
+
+def _changes_text(
+    found: LogDirPlan, band: float, estimate: Estimate | None, usage: PeakUsage
+) -> str:
+    lines = [_dirs_text(found.dirs), "\n"]
+    if found.reasons:
+        lines.append(_dir_moves_text(found))
+    count = counted(found.moves, "replica")
+    took = time_text(estimate)
+    lines.append(f"{count} to copy within their brokers ({format_bytes(found.bytes)}){took}.\n")
+    lines += [f"{note}\n" for note in (*usage.sentences, *_unknown_copies(estimate))]
+    if estimate is not None and estimate.never:
+        lines.append(f"{estimate.never}\n")
+    if found.unknown:
+        lines.append("Whether all log dirs get even cannot be said.\n")
+    elif not found.reached:
+        lines.append(
+            f"Not every log dir gets within {band:.0%} of its share; nothing better was found.\n"
+        )
+    return "".join(lines)
+
+
+def _unknown_copies(estimate: Estimate | None) -> list[str]:
+    """Return what is not known of the copies; nothing of a plan of log dirs tells it otherwise."""
+    return [estimate.note] if estimate is not None and estimate.note else []
+
+
+def _dirs_text(dirs: tuple[DirShare, ...]) -> str:
+    shown = sorted(dirs, key=lambda one: (-abs(one.before - 1), one.broker, one.path))
+    rows = [
+        (
+            str(one.broker),
+            one.path,
+            f"{one.before:.0%}",
+            f"{one.after:.0%}",
+            format_bytes(one.before_bytes),
+            format_bytes(one.after_bytes),
+        )
+        for one in shown
+    ]
+    heads = ("broker", "log dir", "now", "planned", "now holds", "will hold")
+    return text_table(heads, rows, "> >>>>", ROWS)
+
+
+def _dir_moves_text(found: LogDirPlan) -> str:
+    whys = [(tp, why) for tp, whys in found.reasons.items() for why in whys]
+    whys.sort(key=lambda one: (-abs(one[1].relieved.before - 1), one[0]))
+    rows = [
+        (str(tp), str(why.source.broker), why.source.path, why.target.path, why.words)
+        for tp, why in whys
+    ]
+    return text_table(("partition", "broker", "from", "to", "for"), rows, " >", ROWS)

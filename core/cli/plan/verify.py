@@ -15,7 +15,7 @@ from core.cluster.log_dirs import with_log_dirs
 from core.cluster.state import ClusterState
 from core.errors import ExitCode
 from core.plan.formats.plan_file import PlanDocument, refuse_other_cluster
-from core.plan.verify import Verification, VerifyStatus
+from core.plan.verify import VerifyStatus
 from core.plan.verify import verify as verify_targets
 from core.units import counted
 
@@ -39,7 +39,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
         state.require_known_moves()
     else:
         with context.connected() as connection:
-            state = _described(connection.client, document)
+            state = _fetch_state(connection.client, document)
     refuse_other_cluster(document, state)
     found = verify_targets(state, document.targets, document.log_dirs)
     open_ones = [v for v in found if v.status is not VerifyStatus.DONE]
@@ -55,7 +55,14 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
                         "replicas": list(v.replicas),
                         "isr": list(v.isr),
                     }
-                    | _dirs_document(v)
+                    | (
+                        {
+                            "expected_log_dirs": list(v.expected_log_dirs),
+                            "log_dirs": list(v.log_dirs),
+                        }
+                        if v.expected_log_dirs is not None
+                        else {}
+                    )
                     for v in found
                 ],
             },
@@ -70,19 +77,10 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
     return ExitCode.NO if open_ones else ExitCode.DONE
 
 
-def _described(client: ClusterClient, document: PlanDocument) -> ClusterState:
+def _fetch_state(client: ClusterClient, document: PlanDocument) -> ClusterState:
     """Return the cluster, with log dirs where the plan names any."""
     state = client.describe_cluster()
     state.require_known_moves()
     named = {b for tp in document.log_dirs for b in document.targets[tp]}
     alive = sorted(b.id for b in state.brokers if b.alive and b.id in named)
     return with_log_dirs(state, client.describe_log_dirs(alive)) if alive else state
-
-
-def _dirs_document(found: Verification) -> dict[str, list[str | None]]:
-    if found.expected_log_dirs is None:
-        return {}
-    return {
-        "expected_log_dirs": list(found.expected_log_dirs),
-        "log_dirs": list(found.log_dirs),
-    }

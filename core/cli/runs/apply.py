@@ -8,7 +8,13 @@ from typing import Literal
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, allow_option, json_option, yes_option
+from core.cli.common.options import (
+    Command,
+    allow_option,
+    json_option,
+    refuse_together,
+    yes_option,
+)
 from core.cli.common.output import say
 from core.cli.common.times import parse_start
 from core.cli.runs.launch import LaunchOptions, fetch_live_cluster, launch, print_no_run
@@ -22,16 +28,12 @@ AUTO: Literal["auto"] = "auto"
 
 
 def parse_throttle(text: str) -> int | RateBounds | Literal["auto"]:
-    """Return a rate in bytes/s (UNLIMITED for none), `auto`, or the bounds of `auto:LEAST-MOST`.
-
-    Raises UsageError for anything else.
-    """
+    """Return a rate in bytes/s, `auto`, or the bounds of `auto:MIN-MAX`; raises UsageError."""
     word, _, rest = text.strip().partition(":")
     if word.lower() != AUTO:
         return parse_rate(text)
     if not rest and ":" not in text:
         return AUTO
-
     lowest, dash, highest = rest.partition("-")
     if not dash:
         raise UsageError(f"Invalid bounds: {rest!r}.", next="Write them like auto:5MB/s-50MB/s.")
@@ -126,24 +128,28 @@ def apply(
     """
     address = context.require_address()
     allowed = parse_allow(allow)
-    if throttle is not None and within is not None:
-        raise UsageError(
-            "--throttle and --within exclude each other.",
-            next="Give the throttle, or the time to compute it from.",
-        )
+    refuse_together(
+        {"--throttle": throttle, "--within": within},
+        "Give the throttle, or the time to compute it from.",
+    )
     rate = None if throttle is None else parse_throttle(throttle)
     within_seconds = None if within is None else parse_deadline(within)
-    retention_ms = _retention_ms(retention)
+    retention_ms = None if retention is None else round(parse_duration(retention) * 1000)
+    if retention_ms is not None and retention_ms < 1000:
+        raise UsageError(
+            f"A retention of {retention} is too short.",
+            next="Give at least 1s, like --retention 1h.",
+        )
     max_extra_bytes = None if max_extra is None else parse_size(max_extra)
     context.require_writable()
-    picture = fetch_live_cluster(address)
-    start_at = None if start is None else parse_start(start, picture.now)
-    planned = read_plan(plan, picture.state)
-    remaining = planned.remaining(picture.state)
+    cluster = fetch_live_cluster(address)
+    start_at = None if start is None else parse_start(start, cluster.now)
+    planned = read_plan(plan, cluster.state)
+    remaining = planned.remaining(cluster.state)
     if not remaining.moves:
         if detach and as_json:
             print_no_run()
-        if picture.reassignments:
+        if cluster.reassignments:
             say("Nothing to start: the plan's moves are done or in flight; see `trimtab verify`.")
         else:
             say("Nothing to do: the cluster matches this plan.")
@@ -164,17 +170,5 @@ def apply(
         pause_if_removed=if_removed == "pause",
         as_json=as_json,
     )
-    name = context.target.called(picture.state.cluster_id)
-    return launch(context, picture, remaining, options, name=name)
-
-
-def _retention_ms(text: str | None) -> int | None:
-    """Return what `--retention` asks for in milliseconds; raises UsageError for none at all."""
-    if text is None:
-        return None
-    milliseconds = round(parse_duration(text) * 1000)
-    if milliseconds < 1000:
-        raise UsageError(
-            f"A retention of {text} is too short.", next="Give at least 1s, like --retention 1h."
-        )
-    return milliseconds
+    name = context.target.called(cluster.state.cluster_id)
+    return launch(context, cluster, remaining, options, name=name)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.cli.common.context import Context
 from core.cli.common.output import emit, emit_line, print_lines, say, write_text
+from core.cli.runs.follow_progress import DETACHED
 from core.cluster.metadata import TopicPartition
+from core.cluster.observer import fetch_cluster_state
+from core.cluster.state import ClusterState
 from core.errors import ExitCode
+from core.run.external.moves import ForeignMove, ForeignWatch, foreign_moves
+from core.run.reporting.runs import with_throttles
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, format_rate, format_time, id_list
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from core.run.external.moves import ForeignMove
 
 FOREIGN = "foreign"
 """What `runs show` calls them."""
@@ -28,8 +29,6 @@ NOTE = "External moves are shown, never changed. The former order of their repli
 
 def own_partitions(cluster_id: str) -> frozenset[TopicPartition]:
     """Return the partitions that runs of this machine have in flight, also runs that died."""
-    from core.run.reporting.runs import with_throttles
-
     return frozenset(
         known.state.moves[index].move.tp
         for known in with_throttles(cluster_id)
@@ -38,10 +37,7 @@ def own_partitions(cluster_id: str) -> frozenset[TopicPartition]:
 
 
 def show_external(context: Context, *, as_json: bool, output: Path | None) -> int:
-    """Show others' moves once."""
-    from core.cluster.observer import fetch_cluster_state
-    from core.run.external.moves import foreign_moves
-
+    """Show external moves once."""
     with context.connected() as connection:
         state = fetch_cluster_state(connection.client)
     state.require_known_moves()
@@ -58,10 +54,6 @@ def show_external(context: Context, *, as_json: bool, output: Path | None) -> in
 
 def follow_external(context: Context, *, as_json: bool) -> int:
     """Follow others' moves until none is in flight; Ctrl-C lets go."""
-    from core.cli.runs.follow_progress import DETACHED
-    from core.cluster.observer import fetch_cluster_state
-    from core.run.external.moves import ForeignWatch
-
     watch, previous = ForeignWatch(), ""
     with context.connected() as connection:
         try:
@@ -72,9 +64,14 @@ def follow_external(context: Context, *, as_json: bool) -> int:
                 mine = own_partitions(state.cluster_id)
                 watch.take(state, mine)
                 moves = watch.look(state, mine)
+                text = _table(moves) if moves else "No external moves are in flight any more.\n"
                 if as_json:
                     emit_line(_document(state, moves))
-                previous = previous if as_json else _print_moves(moves, previous)
+                elif text != previous:
+                    if not previous:
+                        say(NOTE)
+                    print_lines(text.rstrip("\n"))
+                previous = text
                 if not moves:
                     return ExitCode.DONE
                 time.sleep(max(PACE_SECONDS, DUTY * (time.monotonic() - began)))
@@ -85,28 +82,19 @@ def follow_external(context: Context, *, as_json: bool) -> int:
 
 def report_external(cluster_id: str, state: ClusterState) -> None:
     """Say how many moves of others' there are, if any."""
-    from core.run.external.moves import foreign_moves
-
     count = len(foreign_moves(state, own_partitions(cluster_id)))
     if count:
         moves = f"{counted(count, 'move')} in flight that no run here started"
         say(f"{moves}: trimtab -b … runs show {FOREIGN}")
 
 
-def _print_moves(moves: Sequence[ForeignMove], previous: str) -> str:
-    text = _table(moves) if moves else "No external moves are in flight any more.\n"
-    if not previous:
-        say(NOTE)
-    if text != previous:
-        print_lines(text.rstrip("\n"))
-    return text
-
-
 def _table(moves: Sequence[ForeignMove]) -> str:
     rows = [
         [
             str(m.tp),
-            _change(m),
+            f"{id_list(sorted(m.before))} → {id_list(m.after)}"
+            if m.broker is None
+            else f"broker {m.broker}: {m.log_dir_before or '?'} → {m.log_dir}",
             f"{format_bytes(m.arrived_bytes)} / {format_bytes(m.total_bytes)}",
             "" if m.bytes_per_s is None else format_rate(m.bytes_per_s),
             "" if m.left_seconds is None else format_duration(m.left_seconds),
@@ -139,9 +127,3 @@ def _document(state: ClusterState, moves: Sequence[ForeignMove]) -> dict[str, An
             for m in moves
         ],
     }
-
-
-def _change(m: ForeignMove) -> str:
-    if m.broker is not None:
-        return f"broker {m.broker}: {m.log_dir_before or '?'} → {m.log_dir}"
-    return f"{id_list(sorted(m.before))} → {id_list(m.after)}"

@@ -8,8 +8,8 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from core.cli.common.foreground import exit_on_signals
 from core.cli.common.output import CLEAR, discard_output, emit_line, say
-from core.cli.common.signals import exit_on_signals
 from core.errors import ExitCode
 from core.run.reporting.alerts import Notice, NoticeTracker
 from core.run.reporting.documents import follow
@@ -37,10 +37,7 @@ READER_GONE = 128 + signal.SIGPIPE
 
 
 def follow_run(cluster_id: str, run: str, *, as_json: bool) -> int:
-    """Follow a run to its end and return the exit code that its end means.
-
-    Ctrl-C lets go of it, and so does whoever reads the events (head) and has seen enough.
-    """
+    """Follow a run to its end and return its exit code; Ctrl-C or a closed pipe lets go of it."""
     try:
         return _with_events(cluster_id, run) if as_json else _with_bar(cluster_id, run)
     except KeyboardInterrupt:
@@ -64,14 +61,10 @@ def _with_events(cluster_id: str, run: str) -> int:
 
 
 def _with_bar(cluster_id: str, run: str) -> int:
-    shown, now = 0, ""
+    shown, progress = 0, ""
     stream = sys.stderr
     last: RunView | None = None
     notices = NoticeTracker()
-
-    def current(_: int | None) -> str:
-        return now
-
     bar: ProgressBar[int] = click.progressbar(
         length=STEPS,
         file=stream,
@@ -80,7 +73,7 @@ def _with_bar(cluster_id: str, run: str) -> int:
         show_percent=False,
         show_eta=False,
         show_pos=False,
-        item_show_func=current,
+        item_show_func=lambda _: progress,
         fill_char="█",
         empty_char="·",
     )
@@ -91,7 +84,7 @@ def _with_bar(cluster_id: str, run: str) -> int:
                     clear = CLEAR if stream.isatty() else ""
                     line = f"{event.at:%H:%M:%S}  {printable(event.text)}"
                     click.echo(f"{clear}{line}", file=stream)  # noqa: TID251 - over the bar
-                shown, now = len(view.events), _progress_text(view)
+                shown, progress = len(view.events), _progress_text(view)
                 bar.pos = round(STEPS * _share_done(view))
                 bar.render_progress()
                 notify_terminal(notices.seen(view), stream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
@@ -41,37 +41,34 @@ from core.run.options import RunOptions
 from core.run.reporting.runs import calibration
 from core.run.run_process import logout_policy
 from core.run.throttles.adaptive_rate import expected_rate, side_rates, usual_bounds
-from core.units import UNLIMITED, counted, format_bytes, format_duration, format_rate
-
-MAX_NAMED_TOPICS = 3
+from core.units import (
+    UNLIMITED,
+    counted,
+    format_bytes,
+    format_duration,
+    format_rate,
+    name_list,
+)
 
 
 def describe_deletions(state: ClusterState, plan: Plan, retention_ms: int) -> Iterator[str]:
-    """Yield in sentences of which topics a retention deletes records, and which it leaves.
-
-    Raises UsageError where it deletes none of what is copied.
-    """
+    """Yield which topics' records a retention deletes; raises UsageError where it is none."""
     topics = {move.tp.topic for move in plan if move.receiving}
     compacted = only_compacted(state, topics)
     by_age = sorted(topics.difference(compacted))
     if compacted and not by_age:
         raise UsageError(
-            f"--retention has no effect: {_name_topics(compacted)} "
+            f"--retention has no effect: {name_list(compacted)} "
             f"{'is' if len(compacted) == 1 else 'are'} only compacted (cleanup.policy=compact).",
             next="Leave it out.",
         )
     if by_age:
         yield (
-            f"Records of {_name_topics(by_age)} older than {format_duration(retention_ms / 1000)} "
+            f"Records of {name_list(by_age)} older than {format_duration(retention_ms / 1000)} "
             "are deleted for good; their retention is restored afterwards."
         )
     if compacted:
-        yield f"Only compacted, so no retention shortens what is copied: {_name_topics(compacted)}."
-
-
-def _name_topics(topics: Sequence[str]) -> str:
-    more = len(topics) - MAX_NAMED_TOPICS
-    return ", ".join(topics[:MAX_NAMED_TOPICS]) + (f" and {more} more" if more > 0 else "")
+        yield f"Only compacted, so no retention shortens what is copied: {name_list(compacted)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +103,11 @@ class LaunchOptions:
 def fetch_live_cluster(address: Address) -> LiveCluster:
     """Return what is there now; raises UnreachableError when the cluster does not answer."""
     ask_passwords(address)
-    connection = connect(address)
-    try:
+    with connect(address) as connection:
         state = fetch_cluster_state(connection.client)
         return LiveCluster(
             address, state, connection.client.fetch_reassignments(), connection.clock.now()
         )
-    finally:
-        connection.client.close()
 
 
 def print_no_run() -> None:
@@ -189,7 +183,7 @@ def _estimate(
 ) -> tuple[int | None, Estimate, RateBounds | None]:
     """Return the rate, None where none can be recommended, its estimate, and bounds to adapt it in.
 
-    A deadline gets the lowest rates that keep it, as if these had been asked for.
+    A deadline gets the lowest rates that keep it, as if these had been given.
     """
     known, extra = calibration(state.cluster_id), chosen.max_extra_bytes
     if chosen.within_seconds is not None:
@@ -200,9 +194,14 @@ def _estimate(
         timed = found.timed_bytes_per_s
         rate = None if found.never or found.seconds is None else timed
         return rate, replace(found, rate_bytes_per_s=timed, recommended_bytes_per_s=None), None
-    rate, bounds = _expected_rate(state, load, plan, chosen.throttle, known)
-    if rate is None:
+    throttle, bounds = chosen.throttle, None
+    if throttle is None:
         rate = _recommended_rate(state, load, plan, known, extra)
+    elif isinstance(throttle, int):
+        rate = throttle
+    else:
+        bounds = usual_bounds(state, load, plan) if throttle == "auto" else throttle
+        rate = expected_rate(bounds, state, load, plan, known)
     at = UNLIMITED if rate is None else rate
     found = estimate_at(state, load, plan, at, max_extra_bytes=extra, calibration=known)
     return rate, found, bounds
@@ -238,27 +237,11 @@ def _consequences(
 
 def _fetch_groups(address: Address) -> tuple[DocumentGroup, ...] | None:
     """Return who reads what; None where it is not known which groups there are."""
-    connection = connect(address)
     try:
-        return fetch_document_groups(connection.client)
+        with connect(address) as connection:
+            return fetch_document_groups(connection.client)
     except AccessDeniedError:
         return None
-    finally:
-        connection.client.close()
-
-
-def _expected_rate(
-    state: ClusterState,
-    load: Load,
-    plan: Plan,
-    throttle: int | RateBounds | Literal["auto"] | None,
-    known: Calibration,
-) -> tuple[int | None, RateBounds | None]:
-    """Return the rate to reckon with, None for the recommended one, and bounds to adapt it in."""
-    if throttle is None or isinstance(throttle, int):
-        return throttle, None
-    bounds = throttle if isinstance(throttle, RateBounds) else usual_bounds(state, load, plan)
-    return expected_rate(bounds, state, load, plan, known), bounds
 
 
 def _recommended_rate(
@@ -266,12 +249,9 @@ def _recommended_rate(
     load: Load,
     plan: Plan,
     known: Calibration,
-    max_extra_bytes: int | None = None,
+    max_extra_bytes: int | None,
 ) -> int | None:
-    """Return the rate to begin with, and say so; UNLIMITED where nothing is copied.
-
-    None when none can be recommended.
-    """
+    """Return the rate to begin with, and say so; UNLIMITED to copy nothing, None for none."""
     if not any(move.receiving for move in plan):
         return UNLIMITED
     table = rate_table(state, load, plan, max_extra_bytes=max_extra_bytes, calibration=known)

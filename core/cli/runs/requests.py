@@ -7,7 +7,7 @@ brought back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,13 +15,17 @@ from core.cli.common.context import Context
 from core.cli.common.options import Command, allow_option, json_option, yes_option
 from core.cli.common.output import emit, say
 from core.cli.common.prompts import confirm
+from core.cli.runs.follow_progress import follow_run
 from core.cli.runs.run_lookup import read_named_run, require_writable
 from core.errors import ExitCode, UsageError
 from core.plan.checks.catalogue import parse_allow
+from core.run.control import find_moves, request
+from core.run.journal.rates import RateBounds
+from core.run.journal.run_state import RunState
+from core.run.reporting.event_text import request_words
+from core.run.reporting.runs import read_run
+from core.run.reporting.views import RunStatus
 from core.units import parse_ids
-
-if TYPE_CHECKING:
-    from core.run.journal.run_state import RunState
 
 run_argument = click.argument("run")
 optional_run_argument = click.argument("run", required=False)
@@ -53,7 +57,7 @@ def cancel(
     """
     state = _read_writable(context, run)
     if moves:
-        only = {"moves": move_indices(state, moves)}
+        only = {"moves": find_moves(state, moves)}
         _confirm(context, state, "cancel", "Cancelling", yes)
         return send_request(context, state, "cancel", only, as_json=as_json)
     return request_and_follow(context, state, "cancel", "Cancelling", yes, as_json)
@@ -98,19 +102,18 @@ def resume(context: Context, run: str | None, as_json: bool) -> int:
 def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_json: bool) -> int:
     """Change the throttle of a run: RATE is 50MB/s, -1, or auto:MIN-MAX."""
     from core.cli.runs.apply import parse_throttle
-    from core.run.journal.rates import RateBounds
 
     if len(words) not in (1, 2):
         raise UsageError(
             "No throttle is given.", next="Write `trimtab runs throttle [RUN] 50MB/s`."
         )
     run, rate = (None, *words) if len(words) == 1 else words
-    asked = parse_throttle(rate)
-    if asked == "auto":
+    parsed = parse_throttle(rate)
+    if parsed == "auto":
         raise UsageError("auto needs bounds.", next="Write auto:5MB/s-50MB/s.")
-    payload: dict[str, Any] = {"rate_bytes_per_s": asked}
-    if isinstance(asked, RateBounds):
-        payload = {"auto": asked.to_json()}
+    payload: dict[str, Any] = {"rate_bytes_per_s": parsed}
+    if isinstance(parsed, RateBounds):
+        payload = {"auto": parsed.to_json()}
     state = _read_writable(context, run)
     allowed = parse_allow(allow)
     return send_request(context, state, "throttle", payload, allow=allowed, as_json=as_json)
@@ -124,7 +127,7 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
 def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
     """Skip partitions whose move has not started."""
     state = _read_writable(context, run)
-    moves = {"moves": move_indices(state, partitions)}
+    moves = {"moves": find_moves(state, partitions)}
     return send_request(context, state, "skip", moves, as_json=as_json)
 
 
@@ -153,7 +156,7 @@ def retarget(
     allowed = parse_allow(allow)
     after = list(parse_ids(brokers))
     state = _read_writable(context, run)
-    (index,) = move_indices(state, (partition,))
+    (index,) = find_moves(state, (partition,))
     _confirm(context, state, "retarget", "Retargeting", yes)
     payload = {"move": index, "after": after} | ({"allow": sorted(allowed)} if allowed else {})
     return send_request(context, state, "retarget", payload, as_json=as_json)
@@ -167,13 +170,6 @@ def _read_writable(context: Context, run: str | None) -> RunState:
     return read_named_run(context, run).state
 
 
-def move_indices(state: RunState, partitions: tuple[str, ...]) -> list[int]:
-    """Return the indices of a run's moves by the names of their partitions."""
-    from core.run.control import find_moves
-
-    return find_moves(state, partitions)
-
-
 def send_request(
     context: Context,
     state: RunState,
@@ -184,15 +180,12 @@ def send_request(
     allow: frozenset[str] = frozenset(),
 ) -> int:
     """Write one request to a run's journal and say so; return an exit code."""
-    from core.run.control import request
-    from core.run.reporting.event_text import request_words
-
     require_writable(context, state)
     run = state.run_id
-    asked = request(state.cluster_id, run, kind, payload, allow=allow)
+    sent = request(state.cluster_id, run, kind, payload, allow=allow)
     if as_json:
-        emit(asked.to_json())
-    if asked.is_waiting:
+        emit(sent.to_json())
+    if sent.is_waiting:
         say(_queued_message(run, kind))
         return ExitCode.INCOMPLETE
     if not as_json:
@@ -205,11 +198,6 @@ def request_and_follow(
     context: Context, state: RunState, kind: str, doing: str, yes: bool, as_json: bool
 ) -> int:
     """Ask for the cluster's name, write the request, and follow the run to its end."""
-    from core.cli.runs.follow_progress import follow_run
-    from core.run.control import request
-    from core.run.reporting.runs import read_run
-    from core.run.reporting.views import RunStatus
-
     _confirm(context, state, kind, doing, yes)
     cluster_id, run = state.cluster_id, state.run_id
     if request(cluster_id, run, kind).is_waiting:

@@ -16,7 +16,6 @@ from core.cli.common.context import Context, configured
 from core.cli.common.options import Command, allow_option, json_option, yes_option
 from core.cli.common.output import say, write_text
 from core.cli.runs.requests import (
-    move_indices,
     optional_run_argument,
     partitions_argument,
     request_and_follow,
@@ -25,13 +24,15 @@ from core.cli.runs.requests import (
 from core.cli.runs.run_lookup import read_named_run, require_writable
 from core.errors import ExitCode, RefusedError, UsageError
 from core.plan.checks.catalogue import parse_allow
+from core.run.control import find_moves
+from core.run.journal.run_state import RunState
+from core.run.options import address_of
+from core.run.reporting.runs import RunReading
 from core.settings import load_settings
 from core.units import counted
 
 if TYPE_CHECKING:
     from core.cli.runs.launch import LaunchOptions
-    from core.run.journal.run_state import RunState
-    from core.run.reporting.runs import RunReading
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 MANY = 10
@@ -91,7 +92,7 @@ def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: A
     if reading.state.ended is not None:
         return _launch_followup(context, reading, "retry", partitions, words)
     state = _require_in_progress(context, reading, words)
-    moves = {"moves": move_indices(state, partitions)}
+    moves = {"moves": find_moves(state, partitions)}
     return send_request(context, state, "retry", moves, as_json=words["as_json"])
 
 
@@ -115,10 +116,7 @@ def rollback(context: Context, /, run: str | None, **words: Any) -> int:
 def _require_in_progress(
     context: Context, reading: RunReading, words: Mapping[str, Any]
 ) -> RunState:
-    """Return a run in progress that may be asked for something.
-
-    Raises UsageError for options that only a run that has ended takes.
-    """
+    """Return a run in progress; raises UsageError for options of a run that has ended."""
     state = reading.state
     for name in ("throttle", "allow", "override_throttles", "elect", "detach", "output"):
         if words[name] or (name == "elect" and words[name] is not None):
@@ -141,12 +139,11 @@ def _launch_followup(
     """Plan what an ended run left undone, or did, on the present state; launch or write it."""
     from core.cli.runs.launch import fetch_live_cluster, launch, print_no_run
     from core.plan.formats.plan_file import format_plan_file
-    from core.run.options import address_of
     from core.run.retry_rollback import FollowUp, plan_followup
 
     ended, output = reading.state, words["output"]
     chosen = _launch_options(reading, words)
-    only = [ended.moves[i].move.tp for i in move_indices(ended, partitions)]
+    only = [ended.moves[i].move.tp for i in find_moves(ended, partitions)]
     if output is None:
         require_writable(context, ended)
     address = context.target.address or configured(
@@ -181,7 +178,6 @@ def _launch_followup(
 
 
 def _launch_options(reading: RunReading, words: Mapping[str, Any]) -> LaunchOptions:
-    """Return how it is to be carried out: at the ended run's own rate, unless another is said."""
     from core.cli.runs.apply import parse_throttle
     from core.cli.runs.launch import LaunchOptions
 

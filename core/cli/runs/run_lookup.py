@@ -1,38 +1,33 @@
-"""Finds the run that a command names: by its full or partial name, on the given cluster.
-
-Without a name it is the one in progress: who has to hold a run does not look for its name first.
-"""
+"""Finds the run that a command names, in full or in part; without a name the one in progress."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from core.cli.common.context import Context
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.run.journal.journal import JournalError
+from core.run.journal.run_state import RunState
+from core.run.reporting.runs import (
+    RunReading,
+    clusters_with_runs,
+    find_run,
+    list_runs,
+    read_journal,
+    runs_named,
+    unfinished,
+    unreadable,
+)
 from core.settings import load_settings
-
-if TYPE_CHECKING:
-    from core.run.journal.run_state import RunState
-    from core.run.reporting.runs import RunReading
 
 
 def resolve_clusters(context: Context) -> tuple[str, ...]:
     """Return the cluster that was named, asked for its id; else all that have runs here."""
-    from core.run.reporting.runs import clusters_with_runs
-
     if context.target.address is None:
         return clusters_with_runs()
     return (context.fetch_cluster_id(),)
 
 
 def resolve_run(context: Context, run: str | None) -> tuple[str, str]:
-    """Return (cluster id, run id) of the one run that `run` names, in full or in part.
-
-    None is the one in progress, also if its process has died.
-    """
-    from core.run.reporting.runs import clusters_with_runs, find_run, runs_named
-
+    """Return (cluster id, run id) of the run that `run` names or begins; None: in progress."""
     if run is None:
         return _in_progress(_candidate_clusters(context))
     if not run.strip():
@@ -56,15 +51,11 @@ def resolve_run(context: Context, run: str | None) -> tuple[str, str]:
 
 def read_named_run(context: Context, run: str | None) -> RunReading:
     """Return what the journal of that one run tells."""
-    from core.run.reporting.runs import read_journal
-
     return read_journal(*resolve_run(context, run))
 
 
 def resolve_run_or_latest(context: Context, run: str | None) -> tuple[str, str]:
     """Return the same of what is only to be told: without one in progress, of the newest."""
-    from core.run.reporting.runs import list_runs, unfinished
-
     if run is not None:
         return resolve_run(context, run)
     there = _candidate_clusters(context)
@@ -76,8 +67,6 @@ def resolve_run_or_latest(context: Context, run: str | None) -> tuple[str, str]:
 
 
 def _in_progress(there: list[str]) -> tuple[str, str]:
-    from core.run.reporting.runs import unfinished, unreadable
-
     found = [(cluster_id, run) for cluster_id in there for run in unfinished(cluster_id)]
     if len(found) == 1:
         return found[0]
@@ -94,9 +83,6 @@ def _in_progress(there: list[str]) -> tuple[str, str]:
 
 
 def _candidate_clusters(context: Context) -> list[str]:
-    """Return the cluster that was named, or all; by its address when it does not answer."""
-    from core.run.reporting.runs import clusters_with_runs, runs_named
-
     address = context.target.address
     try:
         return list(resolve_clusters(context))
@@ -113,7 +99,6 @@ def _candidate_clusters(context: Context) -> list[str]:
 
 
 def _ambiguous(run: str, found: list[tuple[str, str]]) -> UsageError:
-    """Return how the one of several runs that is meant can be told from the others."""
     names = ", ".join(f"{r} on {_bootstrap(c, r)}" for c, r in found[:5])
     alike = len({r for _, r in found}) == 1
     more = f"Name its cluster as well: `trimtab -b HOST:PORT runs … {run}`."
@@ -125,8 +110,6 @@ def _ambiguous(run: str, found: list[tuple[str, str]]) -> UsageError:
 
 def _bootstrap(cluster_id: str, run: str) -> str:
     """Return by which address a run's cluster was reached; its id where that cannot be read."""
-    from core.run.reporting.runs import read_journal
-
     try:
         return read_journal(cluster_id, run).state.bootstrap
     except JournalError:
@@ -134,10 +117,7 @@ def _bootstrap(cluster_id: str, run: str) -> str:
 
 
 def require_writable(context: Context, history: RunState) -> None:
-    """Raise RefusedError for a run on a cluster that config.toml marks read_only.
-
-    Also where no cluster was named: the run knows its own.
-    """
+    """Raise RefusedError where config.toml marks the cluster read_only that the run knows."""
     context.require_writable()
     about = load_settings().about(history.cluster_name, history.bootstrap)
     for name, cluster in about.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +14,7 @@ from core.cli.common.output import emit, say, say_none, write_text
 from core.cli.common.prompts import ask_passwords, confirm
 from core.cli.runs import requests, retry_rollback
 from core.cli.runs.external import FOREIGN, follow_external, report_external, show_external
+from core.cli.runs.follow_progress import follow_run
 from core.cli.runs.run_lookup import (
     read_named_run,
     require_writable,
@@ -23,11 +23,14 @@ from core.cli.runs.run_lookup import (
 )
 from core.cluster.connect import short_name
 from core.errors import ExitCode
+from core.run.external.leftovers import fetch_leftovers
+from core.run.options import address_of
+from core.run.reporting.documents import run_document, summary_document
+from core.run.reporting.report import headline, markdown, report
+from core.run.reporting.runs import RunReading, list_runs, read_journal, unreadable
+from core.run.reporting.views import RunStatus
 from core.text.tables import text_table
 from core.units import format_bytes, format_duration, format_rate, format_time
-
-if TYPE_CHECKING:
-    from core.run.reporting.runs import RunReading
 
 
 @click.group(cls=Group)
@@ -45,9 +48,6 @@ def runs() -> None:
 @click.pass_obj
 def ls(context: Context, as_json: bool, output: Path | None) -> None:
     """List runs, newest first; with -b or --cluster those of one cluster."""
-    from core.run.reporting.documents import summary_document
-    from core.run.reporting.runs import list_runs, unreadable
-
     named = resolve_clusters(context)
     if context.target.address is not None and not as_json:
         with context.connected() as connection:
@@ -92,12 +92,6 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
 
     RUN `foreign` shows the moves in flight that no run of this machine started (needs -b).
     """
-    from core.run.external.leftovers import fetch_leftovers
-    from core.run.reporting.documents import run_document
-    from core.run.reporting.report import report
-    from core.run.reporting.runs import read_journal
-    from core.run.reporting.views import RunStatus
-
     if run == FOREIGN:
         return show_external(context, as_json=as_json, output=output)
     cluster_id, name = resolve_run_or_latest(context, run)
@@ -123,9 +117,6 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
 @click.pass_obj
 def report_run(context: Context, run: str | None, output: Path | None) -> None:
     """Write a report of a run in Markdown."""
-    from core.run.reporting.report import markdown
-    from core.run.reporting.runs import read_journal
-
     write_text(markdown(read_journal(*resolve_run_or_latest(context, run))), output)
 
 
@@ -147,9 +138,6 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
     The process of a run that died is restarted first and continues from the journal. With -b, the
     run connects to those brokers.
     """
-    from core.cli.runs.follow_progress import follow_run
-    from core.run.reporting.views import RunStatus
-
     if foreign:
         return follow_external(context, as_json=as_json)
     reading = read_named_run(context, run)
@@ -161,8 +149,6 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
 def _restart(context: Context, reading: RunReading, *, yes: bool) -> None:
     """Restart the process of a run that died, if that is wanted: a script has to say so."""
     from core.run.launch import recover
-    from core.run.options import address_of
-    from core.run.reporting.report import headline
 
     history = reading.state
     if not yes and not sys.stdin.isatty():

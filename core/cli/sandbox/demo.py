@@ -10,22 +10,19 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from core.cli.common.context import Context, Target
+from core.cli.common.foreground import exit_cleanly_on_signals
 from core.cli.common.options import Command
 from core.cli.common.output import print_lines, say, write_text
-from core.cli.common.signals import exit_cleanly_on_signals
+from core.cluster.connect import Address
 from core.errors import ExitCode, TrimtabError
-
-if TYPE_CHECKING:
-    from core.cluster.connect import Address
 
 BROKERS = (1, 2, 3, 4)
 RACKS = 2
@@ -89,7 +86,6 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
 def sandbox_demo(ctx: click.Context) -> int:
     """Start brokers, a skewed load, collector and Spark, and open the dashboard."""
     from core.autopilot.removal import forget_autopilot
-    from core.cluster.connect import Address
     from core.cluster.sandbox.sandbox import Sandbox
     from core.java import find_java
     from core.run.run_process import forget_runs
@@ -116,12 +112,10 @@ def sandbox_demo(ctx: click.Context) -> int:
 
 
 def _demo_context(context: Context, address: Address, *, load: bool) -> Context:
-    """Return the context of the demo's own cluster, writable."""
     return replace(context, target=Target(address, name=SANDBOX), write=True, no_load=not load)
 
 
 def _show(context: Context, *, throttle: str) -> int:
-    """Open the dashboard, or tell the story headless; returns the exit code."""
     if _is_terminal():
         context.open_dashboard(context)
         return ExitCode.DONE
@@ -158,6 +152,8 @@ def _load(address: Address, cluster_id: str) -> Iterator[None]:
 
 def headless(context: Context, throttle: str) -> int:
     """Show, plan, estimate, apply and verify through the public commands; first failure ends it."""
+    from core.cli.main import run
+
     say("Waiting for the first snapshot…")
     _await_snapshot(context)
     with tempfile.TemporaryDirectory(prefix="trimtab-demo-") as folder:
@@ -171,20 +167,14 @@ def headless(context: Context, throttle: str) -> int:
         for step in steps:
             if step[0] == "estimate":
                 say(_write_plan(context, plan))
-            code = _run(context, step)
+            # Printed as one would type it.
+            assert context.target.address is not None
+            line = ["-b", context.target.address.bootstrap, "--cluster", SANDBOX, *step]
+            print_lines(f"\n$ trimtab {shlex.join(line)}")
+            code = run(context.open_dashboard, line)
             if code != ExitCode.DONE:
                 return code
     return ExitCode.DONE
-
-
-def _run(context: Context, words: Sequence[str]) -> int:
-    """Run one public command on the demo's cluster, printing it as one would type it."""
-    from core.cli.main import run
-
-    assert context.target.address is not None
-    line = ["-b", context.target.address.bootstrap, "--cluster", SANDBOX, *words]
-    print_lines(f"\n$ trimtab {shlex.join(line)}")
-    return run(context.open_dashboard, line)
 
 
 def _await_snapshot(context: Context) -> None:

@@ -20,10 +20,9 @@ from core.cluster.drills.drill import (
     group_drill,
     skew_drills,
 )
-from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.nodes import Role
 from core.cluster.sandbox.sandbox import Sandbox
-from core.cluster.sandbox.workload_spec import topic_names
+from core.cluster.sandbox.workload_spec import read_overrides, topic_names
 from core.errors import UsageError
 
 name_option = click.option(
@@ -94,7 +93,7 @@ def skew(
         raise UsageError("No target is given.", next="Give --topic, --broker or --undo.")
     sandbox = Sandbox.open(name)
     if undo:
-        now = load_overrides.read_overrides(sandbox.overrides_path).skew
+        now = read_overrides(sandbox.overrides_path).skew
         drill = Drill(DrillKind.EVEN, "all topics" if now is None else now.of)
     else:
         drill = _skew(sandbox, topic, broker, times)
@@ -123,11 +122,8 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
     elif topic not in topic_names():
         known = ", ".join(sorted(topic_names()))
         raise UsageError(f"The load has no topic {topic!r}.", next=f"It has {known}.")
-    connection = connect(Address(sandbox.bootstrap))
-    try:
+    with connect(Address(sandbox.bootstrap)) as connection:
         state = connection.client.describe_cluster()
-    finally:
-        connection.client.close()
     target = f"topic {topic}" if broker is None else f"what broker {broker} leads"
     for drill in skew_drills(state, topic_names(), times):
         if drill.on == target:
@@ -136,7 +132,7 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
 
 
 def _apply_drill(sandbox: Sandbox, drill: Drill) -> str | None:
-    from core.cluster.drills.sandbox_target import SandboxTarget
+    from core.cluster.drills.target import SandboxTarget
     from core.watch.timeline.publisher import run_drill
 
     say_warnings()

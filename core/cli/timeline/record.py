@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from core import paths
 from core.cli.common.context import Context
+from core.cli.common.foreground import required_lease
 from core.cli.common.output import emit_line, print_lines, say, say_warnings
-from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import stop_signals
 from core.errors import RefusedError, TrimtabError
 from core.load import load_paths as layout
@@ -17,6 +17,8 @@ from core.text.terminal import printable
 from core.units import format_time
 from core.watch.timeline.daemon import ROLE
 from core.watch.timeline.events import Event, Kind, LogNote
+from core.watch.timeline.recorder import record_cluster
+from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import format_event
 
 
@@ -39,43 +41,30 @@ def kind_name(kind: Kind) -> str:
 
 
 def record_here(context: Context, as_json: bool) -> None:
-    from core.watch.timeline.recorder import record_cluster
-    from core.watch.timeline.store import Timeline
-
-    say_warnings()
-    root = paths.load_root()
-    with context.connected() as connection:
-        cluster_id = connection.client.describe_cluster().cluster_id
-        layout.mark(root)
-        with hold_lease(lease_file(root, cluster_id, ROLE)) as ours:
-            if not ours:
-                raise RefusedError(
-                    "A dashboard or another command is already recording this cluster.",
-                    next="See `trimtab timeline`.",
-                )
-            stop = stop_signals()
-
-            def keep_on() -> bool:
-                return not stop.is_set()
-
-            timeline = Timeline.write(paths.timeline_file(cluster_id))
-            try:
-                say(f"Recording {cluster_id} in {timeline.path}; Ctrl-C ends it.")
-                about = (cluster_id, timeline, context.target.snapshots)
-                record_cluster(connection, *about, keep_on=keep_on, report=_printer(as_json))
-            finally:
-                timeline.close()
-
-
-def _printer(as_json: bool) -> Callable[[list[Event] | TrimtabError], None]:
-    """Return what prints: a line is whole, whichever thread has seen what it tells of."""
     printing = threading.Lock()
 
     def report(what: list[Event] | TrimtabError) -> None:
-        with printing:
+        with printing:  # a line is whole, whichever thread has seen what it tells of
             _print(what, as_json)
 
-    return report
+    say_warnings()
+    root = paths.load_root()
+    busy = RefusedError(
+        "A dashboard or another command is already recording this cluster.",
+        next="See `trimtab timeline`.",
+    )
+    with context.connected() as connection:
+        cluster_id = connection.client.describe_cluster().cluster_id
+        layout.mark(root)
+        with required_lease(root, cluster_id, ROLE, busy):
+            stop = stop_signals()
+            with closing(Timeline.write(paths.timeline_file(cluster_id))) as timeline:
+                say(f"Recording {cluster_id} in {timeline.path}; Ctrl-C ends it.")
+                record_cluster(
+                    *(connection, cluster_id, timeline, context.target.snapshots),
+                    keep_on=lambda: not stop.is_set(),
+                    report=report,
+                )
 
 
 def _print(what: list[Event] | TrimtabError, as_json: bool) -> None:

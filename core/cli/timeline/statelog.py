@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -94,14 +93,10 @@ def merge(
     tally = MergeTally()
     merged = partial(_write_merged, found, zones, chosen, shifts, tally, output, as_json)
     write_stream(merged, output)
-    broken = (
-        found.left_out
-        or any(not source.whole for source in found.sources)
-        or is_incomplete(tally, found)
-    )
     if not tally.events:
         say(_nothing(chosen, tally.topics))
-    if broken:
+    is_whole = all(source.whole for source in found.sources)
+    if found.left_out or not is_whole or is_incomplete(tally, found):
         return ExitCode.INCOMPLETE
     return ExitCode.DONE if tally.events or topic is None else ExitCode.NO
 
@@ -206,18 +201,12 @@ class Progress:
         self._sources, self._doing = sources, doing
         self._total = sum(source.size_bytes for source in sources)
         answers_elsewhere = output is not None or not sys.stdout.isatty()
-        self._line = StatusLine(shown=answers_elsewhere and self._total > 0)
-        self._next = time.monotonic() + PROGRESS_SECONDS
+        shown = answers_elsewhere and self._total > 0
+        self._line = StatusLine(shown=shown, seconds=PROGRESS_SECONDS)
+        self.end = self._line.end
 
     def at(self, number: int) -> None:
-        """Show how far it is, twice a second at most."""
-        if not self._line.shown or number % _LOOKED_AT or time.monotonic() < self._next:
+        if not self._line.shown or number % _LOOKED_AT:
             return
-        self._next = time.monotonic() + PROGRESS_SECONDS
-        read = sum(source.read_bytes for source in self._sources)
-        part = min(read / self._total, 1.0)
-        total = format_bytes(self._total)
-        self._line.say(f"{self._doing}: {part:.0%} of {total}")
-
-    def end(self) -> None:
-        self._line.end()
+        part = min(sum(source.read_bytes for source in self._sources) / self._total, 1.0)
+        self._line.say(f"{self._doing}: {part:.0%} of {format_bytes(self._total)}")

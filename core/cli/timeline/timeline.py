@@ -2,50 +2,115 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from heapq import merge
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from core import paths
 from core.cli.common.context import Context
 from core.cli.common.options import Command, cluster_id_option, json_option, output_option
 from core.cli.common.output import emit, say, write_text
-from core.cli.timeline.filters import (
-    EventFilter,
-    parse_kinds,
-    parse_moment,
-    parse_range,
-    parse_topics,
-)
+from core.cli.common.times import last_time_of_day, next_time_of_day, parse_dated, parse_time_of_day
 from core.cli.timeline.record import event_document, kind_name, record_here
 from core.clock import SystemClock
+from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.errors import ExitCode, UsageError
+from core.patterns import matching, pattern
 from core.text.terminal import printable
-from core.units import format_time, parse_ids
+from core.units import format_time, parse_duration, parse_ids
 from core.watch.statelog.files import LogFiles, find_log_files
 from core.watch.statelog.output import doubt_lines, is_in_other_zone, zone_hint
 from core.watch.statelog.timestamps import parse_zones
-from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.coverage import find_gaps, list_brokers, list_topics
+from core.watch.timeline.events import KIND_FILTERS, Event, Kind
 from core.watch.timeline.log_events import LogEvents
+from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import format_event, group_events
 
-if TYPE_CHECKING:
-    from core.watch.timeline.store import Timeline
+FORMS = "Write it like 30m (ago), 03:10 (today, here), or 2026-01-31T03:10Z."
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events are asked for; None and empty are all."""
+
+    since: datetime | None
+    until: datetime | None
+    kinds: Kind
+    topics: re.Pattern[str] | None
+    brokers: frozenset[int]
+
+    def refuse_unknown(self, timeline: Timeline) -> None:
+        """Raise UsageError for topics and brokers that the timeline has never known."""
+        if self.topics is not None:
+            matching(self.topics.pattern, "--topics", list_topics(timeline), "topic")
+        if self.brokers:
+            known = list_brokers(timeline)
+            for broker in sorted(self.brokers.difference(known)):
+                ids = ", ".join(map(str, known))
+                raise UsageError(f"No broker {broker} was seen.", next=f"There were {ids}.")
+
+    def has(self, event: Event) -> bool:
+        if self.topics is not None and not (event.topic and self.topics.fullmatch(event.topic)):
+            return False
+        return not self.brokers or bool(self.brokers & event.brokers)
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """Return a moment: so long before `now`, a time of its day here, or a date."""
+    words = text.strip()
+    clock = parse_time_of_day(words, FORMS)
+    if clock is not None:
+        return last_time_of_day(clock, now)
+    dated = parse_dated(words)
+    if dated is not None:
+        return dated
+    try:
+        return now - timedelta(seconds=parse_duration(words))
+    except UsageError as error:
+        raise UsageError(f"Not a time: {text!r}.", next=FORMS) from error
+
+
+def parse_range(
+    since: str | None, until: str | None, now: datetime
+) -> tuple[datetime | None, datetime | None]:
+    """Return the moments that are meant, None where none is said.
+
+    A time of day for `until` that was not since then is the next one, also if that is still to
+    come: 13:00 to 14:00, asked for at 13:55, is an hour of today. Raises UsageError for none.
+    """
+    begin = None if since is None else parse_moment(since, now)
+    end = None if until is None else parse_moment(until, now)
+    if begin is None or end is None or begin < end:
+        return begin, end
+    clock = parse_time_of_day((until or "").strip(), FORMS)
+    if clock is None:
+        raise UsageError(f"--since {since} is not before --until {until}.", next="Swap the two.")
+    return begin, next_time_of_day(clock, begin)
+
+
+def parse_kinds(text: str | None) -> Kind:
+    found = Kind(0)
+    for word in text.split(",") if text else ():
+        if word.strip() not in KIND_FILTERS:
+            raise UsageError(
+                f"There is no kind {word.strip()!r}.", next=f"Kinds are {', '.join(KIND_FILTERS)}."
+            )
+        found |= KIND_FILTERS[word.strip()]
+    return found
 
 
 def read_logs(
     files: Sequence[Path], zone_names: Sequence[str], since: datetime, until: datetime
 ) -> LogEvents:
-    """Return the logs that are named, their clocks compared; raises UsageError for a wrong name.
-
-    What cannot be read, what is doubtful of them, and whose clock is put right or is not known, is
-    said.
-    """
+    """Return the logs that are named, and say what is doubtful of them; raises UsageError."""
     zones = parse_zones(tuple(zone_names))
     found = find_log_files(files, zones)
     logs = LogEvents(found.sources, since, until, whole=not found.left_out)
@@ -68,10 +133,8 @@ def read_logs(
     return logs
 
 
-MAX_LINES = 200
-"""So many lines are shown unless more are asked for: the newest."""
-MAX_NAMED_GAPS = 3
-"""So many times in which nobody looked are named: the newest."""
+MAX_LINES, MAX_NAMED_GAPS = 200, 3
+"""Lines that are shown unless more are asked for, gaps that are named: the newest."""
 
 
 @click.command(cls=Command)
@@ -148,8 +211,6 @@ def timeline(
     5 when a log could not be read to its end.
     """
     _refuse_other_options(click.get_current_context())
-    from core.watch.timeline.store import Timeline
-
     if recording:
         record_here(context, as_json)
         return ExitCode.DONE
@@ -170,7 +231,7 @@ def timeline(
         chosen = EventFilter(
             *parse_range(since, until, now),
             parse_kinds(kind),
-            parse_topics(topics),
+            None if topics is None else pattern(topics, "--topics"),
             frozenset(parse_ids(brokers) if brokers else ()),
         )
         if not logs:  # they may know others
@@ -211,9 +272,8 @@ def _refuse_other_options(ctx: click.Context) -> None:
 
 def _report_gaps(timeline: Timeline, chosen: EventFilter, now: datetime) -> None:
     """Say in which times nobody looked, but for those that are among what is shown."""
-    from core.watch.timeline.coverage import find_gaps
-
-    listed = not chosen.is_narrowed and (not chosen.kinds or bool(chosen.kinds & Kind.GAP))
+    is_narrow = chosen.topics is not None or bool(chosen.brokers)
+    listed = not is_narrow and (not chosen.kinds or bool(chosen.kinds & Kind.GAP))
     gaps = [
         gap
         for gap in find_gaps(timeline, chosen.since, chosen.until, now)
@@ -270,27 +330,19 @@ def _report_omitted(count: int, what: str) -> None:
 
 def _lines(rows: Iterable[tuple[datetime, str]]) -> str:
     """Return a line each, by this machine's clock, the day said where it changes."""
-    return "".join(_dated(rows)) or "No events.\n"
-
-
-def _dated(rows: Iterable[tuple[datetime, str]]) -> Iterator[str]:
-    day = None
+    day, lines = None, ""
     for at, text in rows:
         here = at.astimezone()
         if here.date() != day:
             day = here.date()
-            yield f"{day} {here.tzname()}\n"
-        yield f"{here:%H:%M:%S}.{here.microsecond // 100_000}  {printable(text)}\n"
+            lines += f"{day} {here.tzname()}\n"
+        lines += f"{here:%H:%M:%S}.{here.microsecond // 100_000}  {printable(text)}\n"
+    return lines or "No events.\n"
 
 
 def _print_state_at(
     timeline: Timeline, moment: datetime, now: datetime, output: Path | None
 ) -> None:
-    import numpy as np
-
-    from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
-    from core.watch.timeline.coverage import find_gaps
-
     state = timeline.state_at(moment)
     if state is None:
         span = timeline.span

@@ -43,6 +43,7 @@ from core.cli.topics.topic_data import (
     require_topic,
     wait_until_visible,
 )
+from core.cluster.client import ClusterClient, NewPartitions, NewTopic
 from core.cluster.configs import (
     FOLLOWER_LIST,
     LEADER_LIST,
@@ -51,13 +52,12 @@ from core.cluster.configs import (
     ConfigOp,
     Resource,
 )
+from core.cluster.connect import Connection
 from core.cluster.kafka_errors import Fault
+from core.cluster.state import ClusterState
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
-    from core.cluster.connect import Connection
-    from core.cluster.state import ClusterState
     from core.plan.planner.new_topic import Replicas
 
 
@@ -110,7 +110,6 @@ def create(
 
     --dry-run and `plan place` show where they would go.
     """
-    from core.cluster.client import NewTopic
     from core.plan.planner.new_topic import refuse_topic
     from core.run.audited_client import audited
 
@@ -122,11 +121,8 @@ def create(
         refuse_with_replicas()
     values = _settings(configs)
     expected = parse_expected(rate, size)
-    if not dry_run:
-        context.require_writable()
-    with context.connected() as connection:
+    with context.described(to_change=not dry_run) as (connection, state):
         client = connection.client
-        state = client.describe_cluster()
         if replicas is not None:
             layout = parse_layout(replicas)
             refuse_topic(state, topic, max(map(len, layout)))
@@ -137,17 +133,21 @@ def create(
             start = crc32(topic.encode())
             layout = plan_replicas(context, client, state, partitions, rf, rule, expected, start)
         if allow is None:
-            least = values.get(MIN_INSYNC) or fetch_default_min_insync(client, set().union(*layout))
+            min_isr = values.get(MIN_INSYNC) or fetch_default_min_insync(
+                client, set().union(*layout)
+            )
             refuse_min_isr(
                 topic,
-                [ConfigEffect(MIN_INSYNC, None, least)],
+                [ConfigEffect(MIN_INSYNC, None, min_isr)],
                 min(map(len, layout)),
-                instead=f"Ask for {least} replicas, or --config {MIN_INSYNC}=1",
+                instead=f"Ask for {min_isr} replicas, or --config {MIN_INSYNC}=1",
             )
         if not as_json:
             print_layout(topic, 0, layout)
         if not dry_run:
-            _confirm(context, state, yes, "create it", "Creating a topic", "nothing was created")
+            if not yes:
+                doing = ("create it", "Creating a topic", "nothing was created")
+                context.confirm(state.cluster_id, *doing)
             new = NewTopic(topic, tuple(layout), values)
             answers = audited(client, state.cluster_id, None).create_topics([new])
             _raise_for(answers.get(topic), f"Topic {topic} was not created")
@@ -229,11 +229,8 @@ def alter(
     if partitions is None and not changes:
         raise UsageError("Nothing to alter.", next="Add --partitions, --set or --unset.")
     expected = parse_expected(rate, size)
-    if not dry_run:
-        context.require_writable()
-    with context.connected() as connection:
+    with context.described(to_change=not dry_run) as (connection, state):
         client = connection.client
-        state = client.describe_cluster()
         require_topic(state, topic)
         layout: list[Replicas] = []
         if partitions is not None:
@@ -252,8 +249,9 @@ def alter(
                 say(describe_content(client, state, [topic])[topic])
                 doing = ("delete those records", "Deleting records", "nothing was changed")
                 confirm(topic, *doing, of="topic")
-            else:
-                _confirm(context, state, yes, "alter it", "Altering a topic", "nothing was changed")
+            elif not yes:
+                doing = ("alter it", "Altering a topic", "nothing was changed")
+                context.confirm(state.cluster_id, *doing)
             # To ask may have taken long.
             planned.refuse_while_moving(client.describe_cluster(), allow)
             _apply_alteration(connection, state.cluster_id, planned)
@@ -274,12 +272,6 @@ def alter(
     elif not dry_run:
         say(f"Altered {topic}.")
     return ExitCode.DONE
-
-
-COMMANDS = (create, alter)
-
-
-# -- what is asked for -----------------------------------------------------------------------------
 
 
 def _settings(words: Sequence[str]) -> dict[str, str]:
@@ -337,14 +329,14 @@ def _plan_alteration(
     changes: list[ConfigChange],
     allow: Collection[str],
 ) -> _Alteration:
-    """Return what becomes of a topic; raises RefusedError for what `allow` does not name."""
     values: Configs | Fault = fetch_topic_configs(client, [topic])[topic] if changes else {}
     if isinstance(values, Fault):
         say(f"The configs that {topic} has are not known: {values}.")
         values = {}
     effects = build_config_effects(changes, values)
     if MIN_ISR not in allow:
-        replicas = _factor(state, topic)
+        rows = (state.row(row) for row in state.partitions_of(topic))
+        replicas = min(len(row.replicas) - len(row.adding) for row in rows)
         refuse_min_isr(topic, effects, replicas, instead=f"Set it to {replicas} at most")
     deletes = list(deletion_sentences(effects, values))
     if deletes and REMOTE not in allow:
@@ -353,8 +345,6 @@ def _plan_alteration(
 
 
 def _apply_alteration(connection: Connection, cluster_id: str, planned: _Alteration) -> None:
-    """Change the configs, then add the partitions, and wait until brokers tell of them."""
-    from core.cluster.client import NewPartitions
     from core.run.audited_client import audited
 
     topic, writer = planned.topic, audited(connection.client, cluster_id, None)
@@ -373,24 +363,9 @@ def _apply_alteration(connection: Connection, cluster_id: str, planned: _Alterat
         wait_until_visible(connection, lambda now: _has_leaders(now, topic, total), topic)
 
 
-def _confirm(
-    context: Context, state: ClusterState, yes: bool, verb: str, doing: str, otherwise: str
-) -> None:
-    context.require_writable(state)
-    if not yes:
-        confirm(context.target.called(state.cluster_id), verb, doing, otherwise)
-
-
 def _raise_for(fault: Fault | None, what: str) -> None:
-    if fault is None:
-        return
-    raise TrimtabError(f"{what}: {fault}.")
-
-
-def _factor(state: ClusterState, topic: str) -> int:
-    """Return how many replicas each partition has, or the one with the fewest."""
-    rows = (state.row(row) for row in state.partitions_of(topic))
-    return min(len(row.replicas) - len(row.adding) for row in rows)
+    if fault is not None:
+        raise TrimtabError(f"{what}: {fault}.")
 
 
 def _has_leaders(state: ClusterState, topic: str, partitions: int) -> bool:

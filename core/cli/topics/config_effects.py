@@ -60,7 +60,6 @@ def build_config_effects(
 
 
 def _default(beneath: InheritedConfig | None) -> str | None:
-    """Return what shows where a topic sets nothing, in the topic's unit."""
     if beneath is None or beneath.value is None:
         return None
     factor = _IN_MS.get(beneath.name.rpartition(".")[2])
@@ -88,15 +87,12 @@ def deletion_sentences(
     for name in RETENTION if "delete" in will & was else ():
         change = of.get(name)
         if change is not None and _limit(change.after, 0.0) < _limit(change.before, math.inf):
-            least, kept = (_kept(name, value) for value in (change.after, change.before))
-            yield f"What is beyond {least} is deleted for good; now it keeps {kept}."
+            after, before = (_kept(name, value) for value in (change.after, change.before))
+            yield f"What is beyond {after} is deleted for good; now it keeps {before}."
 
 
 def refuse_remote(topic: str, values: Mapping[str, ConfigValue]) -> None:
-    """Raise RefusedError where what is deleted of a topic is, or may be, deleted elsewhere, too.
-
-    `values` are all configs that it has, none where they are not known.
-    """
+    """Refuse deleting a topic's records that are, or may be, in remote storage, too."""
     if not values:
         why = f"Whether {topic} is kept in remote storage, too, is not known"
     elif is_remote(value.value for name in REMOTE_STORAGE if (value := values.get(name))):
@@ -129,15 +125,12 @@ def _kept(name: str, value: str | None) -> str:
 def refuse_min_isr(
     topic: str, changes: Iterable[ConfigEffect], replicas: int, *, instead: str
 ) -> None:
-    """Raise RefusedError for a min.insync.replicas that so many replicas can never reach.
-
-    `instead` says what to ask for.
-    """
-    least = next((change.after for change in changes if change.name == MIN_INSYNC), None)
-    if _limit(least, 0.0) > replicas:
+    """Refuse a min.insync.replicas that replicas can never reach; `instead` is what to ask for."""
+    min_isr = next((change.after for change in changes if change.name == MIN_INSYNC), None)
+    if _limit(min_isr, 0.0) > replicas:
         have = counted(replicas, "replica")
         raise RefusedError(
-            f"{topic} with {have} and {MIN_INSYNC}={least}: every producer that waits for all of "
+            f"{topic} with {have} and {MIN_INSYNC}={min_isr}: every producer that waits for all of "
             "them (acks=all) would fail.",
             next=f"{instead}, or add --allow {MIN_ISR}.",
             checks=(MIN_ISR,),

@@ -10,13 +10,15 @@ from click.core import ParameterSource
 
 from core.cli.common.context import Context
 from core.cli.common.output import say, write_text
+from core.cluster.client import ClusterClient
+from core.cluster.observer import fetch_cluster_state
+from core.cluster.state import ClusterState
 from core.errors import UsageError
+from core.load.load_source import newest_load
 from core.text.tables import text_table
 from core.units import id_list, parse_flow, parse_size
 
 if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
-    from core.cluster.state import ClusterState
     from core.plan.planner.new_topic import Expected, Replicas
 
 ROWS = 50
@@ -107,8 +109,6 @@ def plan_replicas(
     if rule == "kafka":
         racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
         return place_round_robin(racks, partitions, rf, start=start % len(racks))
-    from core.cluster.observer import fetch_cluster_state
-    from core.load.load_source import newest_load
 
     state = fetch_cluster_state(client)
     load = newest_load(state, context.target.snapshots)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from core.cli.common.output import say
+from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, ConfigValue, Resource
 from core.cluster.connect import Connection
 from core.cluster.groups import UNDESCRIBABLE, Group
 from core.cluster.kafka_errors import Fault
+from core.cluster.log_dirs import with_log_dirs
+from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
 from core.patterns import named
-from core.units import format_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from core.cluster.client import ClusterClient
-    from core.cluster.state import ClusterState
+from core.units import format_bytes, name_list
 
 SETTLE_SECONDS = 10.0
 """How long brokers are given to hear of a change; librdkafka and they refresh much sooner."""
@@ -34,9 +30,9 @@ def require_topic(state: ClusterState, topic: str) -> None:
 def wait_until_visible(
     connection: Connection, holds: Callable[[ClusterState], bool], what: str
 ) -> None:
-    """Return once brokers tell of a change, which the controller has taken; says it if they don't.
+    """Return once brokers tell of a change that the controller has taken, so that all see it.
 
-    Whoever looks next then sees it. A cluster that does not answer has not undone it.
+    Says it if they don't. A cluster that does not answer has not undone it.
     """
     deadline = connection.clock.monotonic() + SETTLE_SECONDS
     silent = ""
@@ -66,10 +62,7 @@ def fetch_topic_configs(client: ClusterClient, names: Sequence[str]) -> dict[str
 
 
 def fetch_default_min_insync(client: ClusterClient, brokers: Collection[int]) -> str | None:
-    """Return the most of min.insync.replicas that these brokers give a topic which sets none.
-
-    None where none of them tells.
-    """
+    """Return the highest min.insync.replicas of these brokers; None where none of them tells."""
     try:
         answers = client.describe_configs(
             [Resource.broker(b) for b in sorted(brokers)], [MIN_INSYNC]
@@ -84,7 +77,6 @@ def describe_content(
     client: ClusterClient, state: ClusterState, topics: Sequence[str]
 ) -> dict[str, str]:
     """Return in words what each topic holds: bytes, and who has read it."""
-    from core.cluster.log_dirs import with_log_dirs
     from core.plan.impact.clients import kinds_unknown
 
     sized, lost, more = state, "", ""
@@ -109,8 +101,8 @@ def describe_content(
         more = f"more is not known: {error.title}"
     found = {}
     for topic in topics:
-        said = (_size(sized, topic), _readers(groups, topic), lost, more)
-        found[topic] = f"{topic}: {', '.join(filter(None, said))}."
+        parts = (_size(sized, topic), _readers(groups, topic), lost, more)
+        found[topic] = f"{topic}: {', '.join(filter(None, parts))}."
     return found
 
 
@@ -121,11 +113,10 @@ def _size(state: ClusterState, topic: str) -> str:
     if not (sizes >= 0).any():
         return partitions
     size = format_bytes(float(sizes[sizes >= 0].sum()))
-    least = "" if (sizes >= 0).all() else "at least "
-    return f"{partitions}, {least}{size} before replication"
+    prefix = "" if (sizes >= 0).all() else "at least "
+    return f"{partitions}, {prefix}{size} before replication"
 
 
 def _readers(groups: Iterable[Group], topic: str) -> str:
     readers = [group.id for group in groups if any(tp.topic == topic for tp in group.committed)]
-    more = f" and {len(readers) - 3} more" if len(readers) > 3 else ""
-    return f"read by {', '.join(readers[:3])}{more}" if readers else ""
+    return f"read by {name_list(readers)}" if readers else ""

@@ -1,30 +1,35 @@
-"""`trimtab topics`: which there are, how well they are, what is set for them; `topic_changes`
-creates and alters them, `topic_delete` deletes."""
+"""`trimtab topics`: list, describe and delete them; `changes` creates and alters them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from core.cli.common.context import Context, report_unknown
-from core.cli.common.options import Group, json_option, output_option
-from core.cli.common.output import emit, say_none, write_text
-from core.cli.topics import changes as topic_changes
-from core.cli.topics import delete as topic_delete
-from core.cli.topics.topic_data import Configs, fetch_topic_configs
+from core.cli.common.options import Group, json_option, output_option, yes_option
+from core.cli.common.output import emit, say, say_none, write_text
+from core.cli.common.prompts import confirm
+from core.cli.topics.changes import alter, create
+from core.cli.topics.topic_data import (
+    Configs,
+    describe_content,
+    fetch_topic_configs,
+    require_topic,
+    wait_until_visible,
+)
+from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC
 from core.cluster.kafka_errors import Fault
+from core.cluster.observer import fetch_hidden_topics
+from core.cluster.state import ClusterState
+from core.cluster.topics import INTERNAL_TOPICS, TopicHealth, topic_health
+from core.errors import ExitCode, RefusedError
 from core.patterns import matching
 from core.text.tables import text_table
 from core.units import id_list
-
-if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
-    from core.cluster.state import ClusterState
-    from core.cluster.topics import TopicHealth
 
 
 @click.group(cls=Group)
@@ -32,8 +37,8 @@ def topics() -> None:
     """List, describe, create, alter and delete topics."""
 
 
-for command in (*topic_changes.COMMANDS, topic_delete.delete):
-    topics.add_command(command)
+topics.add_command(create)
+topics.add_command(alter)
 
 
 @topics.command("ls")
@@ -43,8 +48,6 @@ for command in (*topic_changes.COMMANDS, topic_delete.delete):
 @click.pass_obj
 def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) -> None:
     """List topics, all or those whose whole name matches REGEX."""
-    from core.cluster.topics import topic_health
-
     with context.connected() as connection:
         state = _described_whole(connection.client)
     found = topic_health(state, _names(state, regex))
@@ -85,10 +88,62 @@ def describe(
     write_text("\n".join(texts), output)
 
 
-def _described_whole(client: ClusterClient) -> ClusterState:
-    """Return the cluster, and say which topics are none of what is listed."""
-    from core.cluster.observer import fetch_hidden_topics
+@topics.command("delete")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC …")
+@click.option(
+    "--allow", type=click.Choice(["internal"]), help="Allow deleting Kafka's internal topics."
+)
+@yes_option
+@json_option
+@click.pass_obj
+def delete(
+    context: Context, names: tuple[str, ...], allow: str | None, yes: bool, as_json: bool
+) -> int:
+    """Delete topics with all of their records; you confirm each name.
 
+    Refused while a topic moves, and for Kafka's internal topics.
+    """
+    from core.run.audited_client import audited
+    from core.run.external.leftovers import refuse_if_moving
+
+    names = tuple(dict.fromkeys(names))
+    with context.described(to_change=True) as (connection, state):
+        client = connection.client
+        for name in names:
+            require_topic(state, name)
+            if name in INTERNAL_TOPICS and allow != "internal":
+                raise RefusedError(
+                    f"{name} is Kafka's own: the state of groups or transactions is lost with it.",
+                    next="Add --allow internal to delete it anyway.",
+                    checks=("internal",),
+                )
+        refuse_if_moving(state, names, "deleted")
+        for name, content in describe_content(client, state, names).items():
+            say(content)
+            if not yes:
+                doing = ("delete it for good", "Deleting a topic", "nothing was deleted")
+                confirm(name, *doing, of="topic")
+        # To ask may have taken long.
+        refuse_if_moving(client.describe_cluster(), names, "deleted")
+        answers = audited(client, state.cluster_id, None).delete_topics(names)
+        gone = [name for name in names if answers.get(name) is None]
+        wait_until_visible(
+            connection, lambda now: not any(now.topic(name) for name in gone), "the topics"
+        )
+    failed = {name: str(fault) for name, fault in answers.items() if fault is not None}
+    if as_json:
+        emit({"deleted": gone, "failed": failed})
+    else:
+        for name in gone:
+            say(f"Deleted {name}.")
+    for name, why in failed.items():
+        say(f"{name} was not deleted: {why}.")
+    if not failed:
+        return ExitCode.DONE
+    return ExitCode.INCOMPLETE if gone else ExitCode.FAILED
+
+
+def _described_whole(client: ClusterClient) -> ClusterState:
     state = client.describe_cluster()
     return report_unknown(replace(state, hidden=fetch_hidden_topics(client, state)))
 
@@ -99,12 +154,10 @@ def _names(state: ClusterState, regex: str | None) -> list[str]:
 
 
 def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:
-    from core.cluster.topics import topic_health
-
     (health,) = topic_health(state, [name])
     known = {} if isinstance(configs, Fault) else configs
-    least = known.get(MIN_INSYNC)
-    min_insync = int(least.value) if least is not None and least.value else None
+    found = known.get(MIN_INSYNC)
+    min_insync = int(found.value) if found is not None and found.value else None
     rows = [state.row(row) for row in state.partitions_of(name)]
     return {
         **_health_json(health),
@@ -153,9 +206,6 @@ def _health_json(health: TopicHealth) -> dict[str, Any]:
     }
 
 
-# -- as text ---------------------------------------------------------------------------------------
-
-
 def _marks(health: TopicHealth) -> str:
     marks = (
         (health.offline, "without a leader"),
@@ -167,10 +217,10 @@ def _marks(health: TopicHealth) -> str:
 
 def _text(topic: dict[str, Any], all_configs: bool) -> str:
     factors = "/".join(map(str, topic["replication_factors"]))
-    least = "not known" if topic["min_insync"] is None else topic["min_insync"]
+    min_isr = "not known" if topic["min_insync"] is None else topic["min_insync"]
     lines = [
         f"{topic['topic']}  id {topic['id'] or 'not told'}  partitions {topic['partition_count']}  "
-        f"replicas {factors}  min ISR {least}\n"
+        f"replicas {factors}  min ISR {min_isr}\n"
     ]
     rows = [
         (

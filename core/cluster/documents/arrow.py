@@ -45,10 +45,7 @@ class Columns:
 
 
 def write_arrow(document: ClusterDocument, path: Path) -> None:
-    """Write a document into `path`, in its place: a file that is read meanwhile is another's care.
-
-    Raises OSError.
-    """
+    """Write a document into `path`, in its place; raises OSError."""
     import pyarrow as pa
 
     state = document.state
@@ -99,7 +96,6 @@ def read_arrow(content: bytes | Path) -> Columns:
 
 
 def _check_schema(schema: Any) -> None:
-    """Raise InvalidDocumentError unless each column is there once, and of its type."""
     import pyarrow as pa
 
     if _HEADER not in (schema.metadata or {}):
@@ -146,7 +142,6 @@ def _values(name: str, values: Any, kind: np.dtype[Any]) -> Array:
 
 
 def _check_columns(header: Mapping[str, Any], start: Array, arrays: Mapping[str, Array]) -> None:
-    """Raise InvalidDocumentError where columns do not fit together, or hold what cannot be."""
     rows, replicas = len(arrays["partition"]), int(start[-1])
     counts = np.diff(start)
     if rows and int(counts.min()) < 1:

@@ -1,13 +1,10 @@
-"""The cluster document: one cluster with its load as JSON, as `show` writes it.
-
-An absent or null value is unknown, never 0. `reader` reads it again.
-"""
+"""The cluster document: a cluster with its load as JSON; absent or null is unknown, never 0."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -28,10 +25,7 @@ Float64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ClusterDocument:
-    """A state, its rates (bytes/s for each partition row, NaN unknown) and its groups.
-
-    `groups` is None where they are not known, and empty where there are none.
-    """
+    """A state, its rates (bytes/s by partition row, NaN unknown), its groups or None unknown."""
 
     state: ClusterState
     in_bytes_per_s: Float64
@@ -71,10 +65,7 @@ class DocumentGroup:
 
     @property
     def reads(self) -> dict[TopicPartition, int | None]:
-        """Return how far behind it is on all that it reads.
-
-        What a member was given and has not committed yet is among it, and not known.
-        """
+        """Return its lag on all that it reads: unknown where a member has not committed yet."""
         given = {tp: None for member in self.members for tp in member.assignment}
         return {**given, **self.lag}
 
@@ -127,18 +118,7 @@ def header_to_json(document: ClusterDocument) -> dict[str, Any]:
             else {"hidden_topics": hidden.hidden_topics_to_json(state.hidden)}
         ),
         "brokers": [_broker_json(broker) for broker in state.brokers],
-        "topics": [
-            {
-                "name": topic.name,
-                "id": topic.id,
-                "min_insync": topic.min_insync,
-                "retention_ms": topic.retention_ms,
-                "cleanup_policy": topic.cleanup_policy,
-                "retention_bytes": topic.retention_bytes,
-                "remote_storage": topic.remote_storage,
-            }
-            for topic in state.topics
-        ],
+        "topics": [asdict(topic) for topic in state.topics],
         "groups": None if groups is None else [_group_json(group) for group in groups],
     }
 
@@ -195,9 +175,6 @@ def _partition_json(document: ClusterDocument, index: int) -> dict[str, Any]:
 
 
 def _group_json(group: DocumentGroup) -> dict[str, Any]:
-    def by_partition(tps: Any) -> list[dict[str, Any]]:
-        return [{"topic": tp.topic, "partition": tp.partition} for tp in tps]
-
     return {
         "id": group.id,
         "state": group.state,
@@ -207,16 +184,13 @@ def _group_json(group: DocumentGroup) -> dict[str, Any]:
                 "id": member.id,
                 "client_id": member.client_id,
                 "host": member.host,
-                "assignment": by_partition(member.assignment),
+                "assignment": [tp._asdict() for tp in member.assignment],
             }
             for member in group.members
         ],
         "lag": None
         if group.unknown
-        else [
-            {"topic": tp.topic, "partition": tp.partition, "lag": lag}
-            for tp, lag in sorted(group.lag.items())
-        ],
+        else [tp._asdict() | {"lag": lag} for tp, lag in sorted(group.lag.items())],
     }
 
 

@@ -6,6 +6,7 @@ Unknown keys are ignored; an absent or null value is unknown, never 0.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -40,26 +41,16 @@ _MAKE_ONE = "Make one with trimtab show --json -o FILE."
 
 
 def read_document(path: Path) -> ClusterDocument:
-    """Return a cluster document from a file, or from stdin when it is `-`.
-
-    Raises DocumentError, in one sentence, for whatever is wrong with it.
-    """
+    """Return a cluster document from a file, or `-` for stdin; raises DocumentError."""
     name = "The document on stdin" if path == files.STDIN else str(path)
     try:
-        if _starts_with(path, arrow.MAGIC):
+        content = path if _starts_with(path, arrow.MAGIC) else files.read_input(path)
+        if isinstance(content, Path) or content.startswith(arrow.MAGIC):  # a file, or a pipe
             bug_log.note("document", {"form": "Arrow"})
-            document = parse_arrow(arrow.read_arrow(path), _written_at(path))
+            document = parse_arrow(arrow.read_arrow(content), _written_at(path))
         else:
-            content = files.read_input(path)
-            is_arrow = content.startswith(arrow.MAGIC)  # through a pipe
-            bug_log.note(
-                "document", {"form": "Arrow" if is_arrow else "JSON", "bytes": len(content)}
-            )
-            document = (
-                parse_arrow(arrow.read_arrow(content), _written_at(path))
-                if is_arrow
-                else parse_json(_load_json(content, name), _written_at(path))
-            )
+            bug_log.note("document", {"form": "JSON", "bytes": len(content)})
+            document = parse_json(_load_json(content, name), _written_at(path))
         groups = None if document.groups is None else len(document.groups)
         bug_log.note("cluster", lambda: document.state.counts | {"groups": groups})
         return document
@@ -98,10 +89,7 @@ def _written_at(path: Path) -> datetime:
 def parse_json(
     document: object, written_at: datetime, holders: Collection[int] = ()
 ) -> ClusterDocument:
-    """Return the document of plain JSON values, as old as `written_at` when it does not say.
-
-    `holders` are brokers that hold replicas beside those in it. Raises InvalidDocumentError.
-    """
+    """Return the document of JSON values; `holders` are brokers of replicas beside those in it."""
     root = JsonObject(document, "the document")
     format_name = root.get("format", str, FORMAT)
     if not format_name.startswith("trimtab.cluster/"):
@@ -185,11 +173,9 @@ def parse_arrow(columns: arrow.Columns, written_at: datetime) -> ClusterDocument
 
 
 def _check_unique(what: str, names: list[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+    for name, times in Counter(names).items():
+        if times > 1:
             raise InvalidDocumentError(f"{what} {name} is in it twice")
-        seen.add(name)
 
 
 def _parse_broker(reader: JsonObject) -> Broker:
@@ -268,8 +254,7 @@ def _parse_partition(reader: JsonObject) -> PartitionRow:
 
 
 def _parse_logs(brokers: list[Broker], partitions: list[JsonObject]) -> list[BrokerLogs]:
-    """Return what brokers would have said of their logs; a size for the whole partition is taken
-    as its leader's when no detail tells more."""
+    """Return brokers' logs; without details a partition's size is taken as its leader's."""
     replicas: dict[int, list[ReplicaLog]] = {broker.id: [] for broker in brokers}
     for reader in partitions:
         topic, partition = reader.get("topic", str), reader.get("partition", int)

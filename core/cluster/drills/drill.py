@@ -47,6 +47,12 @@ class Drill:
     partitions: frozenset[TopicPartition] = frozenset()
     times: float = SKEW_TIMES
 
+    @property
+    def node(self) -> int:
+        """Return the broker or controller of a drill on one."""
+        assert self.broker is not None
+        return self.broker
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -69,16 +75,10 @@ class DrillTarget(Protocol):
         """Return the cluster's id, which its timeline is kept by; None where none is kept."""
 
     def offers(self, state: ClusterState) -> tuple[Offer, ...]:
-        """Return what can be done now; what nothing was done to is not offered to be undone.
-
-        Raises UnreachableError, or UsageError when it has gone.
-        """
+        """Return what can be done now, or undone; raises UnreachableError or UsageError."""
 
     def run(self, drill: Drill) -> bool:
-        """Do it; returns when it is done, False where there was nothing to do.
-
-        Raises TrimtabError when it could not be done.
-        """
+        """Do it; return False where there was nothing to do. Raises TrimtabError."""
 
     def close(self) -> None:
         """Give back what was opened to look; what was done stays."""
@@ -103,12 +103,10 @@ def describe_drill(drill: Drill) -> str:
 
 
 def broker_drill(kind: DrillKind, broker: int) -> Drill:
-    """Return a drill that ends or starts a broker."""
     return Drill(kind, f"broker {broker}", broker)
 
 
 def controller_drill(kind: DrillKind, node: int) -> Drill:
-    """Return a drill that ends or starts a controller."""
     return Drill(kind, f"controller {node}", node)
 
 

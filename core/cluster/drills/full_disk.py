@@ -81,9 +81,8 @@ def fill_and_wait(sandbox: Sandbox, node: Node) -> bool:
     if sandbox.process(node.id) is None:
         raise UsageError(f"Broker {node.id} is not up.", next="Start it first.")
     path = str(log_dir_to_fill(node))
-    connection = connect(Address(node.address))
     deadline = time.monotonic() + MAX_NOTICE_SECONDS
-    try:
+    with connect(Address(node.address)) as connection:
         while True:
             if not is_full(node):  # not yet, or it was just being written
                 fill_disk(node)
@@ -98,5 +97,3 @@ def fill_and_wait(sandbox: Sandbox, node: Node) -> bool:
                     next=f"Its log: {node.server_log}",
                 )
             connection.clock.sleep(0.2)
-    finally:
-        connection.client.close()

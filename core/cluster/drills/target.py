@@ -1,13 +1,12 @@
-"""Finds out whether a cluster was made for drills, and drills a simulated one.
-
-For a sandbox see `sandbox_target`; everywhere else there is no way to any drill.
-"""
+"""What a cluster is drilled by: a sandbox's processes, disks and load, or a simulator's socket."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from core.cluster.connect import SIMULATOR_PREFIX, Address
+from core.cluster.drills import full_disk
 from core.cluster.drills.drill import (
     Drill,
     DrillKind,
@@ -18,11 +17,21 @@ from core.cluster.drills.drill import (
     group_drill,
     skew_drills,
 )
-from core.cluster.drills.sandbox_target import SandboxTarget
+from core.cluster.sandbox.nodes import Node, Role
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.workload_spec import (
+    Skew,
+    group_ids,
+    read_overrides,
+    topic_names,
+    write_overrides,
+)
 from core.cluster.simulation.client import SimulatorClient
 from core.cluster.simulation.spec import SimulatedFaults
 from core.cluster.state import ClusterState
+from core.errors import UsageError
+
+NO_LOAD = "no load runs on it: trimtab sandbox load starts one"
 
 
 def find_drill_target(address: Address, cluster_id: str) -> DrillTarget | None:
@@ -40,6 +49,126 @@ def find_drill_target(address: Address, cluster_id: str) -> DrillTarget | None:
         client.close()
         return None
     return SimulatorTarget(client)
+
+
+class SandboxTarget:
+    """One sandbox, found anew for each drill: others may start and stop its brokers too."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox, self._cluster_id = sandbox.name, sandbox.cluster_id
+
+    @property
+    def name(self) -> str:
+        return f"sandbox {self._sandbox}"
+
+    @property
+    def timeline_id(self) -> str:
+        return self._cluster_id
+
+    def _open(self) -> Sandbox:
+        found = Sandbox.open(self._sandbox)
+        if found.cluster_id != self._cluster_id:
+            raise UsageError(f"{self.name} is another cluster by now.".capitalize())
+        return found
+
+    def offers(self, state: ClusterState) -> tuple[Offer, ...]:
+        def brokers(kind: DrillKind, nodes: list[Node], why_not: str = "") -> Offer:
+            return Offer(kind, tuple(broker_drill(kind, node.id) for node in nodes), why_not)
+
+        sandbox = self._open()
+        statuses = [one for one in sandbox.status() if one.node.role is Role.BROKER]
+        up = [one.node for one in statuses if one.alive]
+        down = [one.node for one in statuses if not one.alive]
+        full = [node for node in sandbox.nodes if node in (*up, *down) and full_disk.is_full(node)]
+        offers = (
+            brokers(DrillKind.KILL, up, "no broker is up"),
+            brokers(DrillKind.STOP, up, "no broker is up"),
+            brokers(DrillKind.START, down),
+            *_load_offers(sandbox, state),
+            Offer(
+                DrillKind.FILL,
+                _disks(DrillKind.FILL, [node for node in up if node not in full])
+                if full_disk.is_supported()
+                else (),
+                "no broker is up" if full_disk.is_supported() else full_disk.NO_DEV_FULL,
+            ),
+            Offer(DrillKind.EMPTY, _disks(DrillKind.EMPTY, full)),
+        )
+        # Without a reason to say, what nothing was done to is not offered to be undone.
+        return tuple(offer for offer in offers if offer.drills or offer.why_not)
+
+    def run(self, drill: Drill) -> bool:
+        sandbox = self._open()
+        match drill.kind:
+            case DrillKind.KILL:
+                return sandbox.kill(drill.node)
+            case DrillKind.STOP:
+                return sandbox.stop(drill.node)
+            case DrillKind.START:
+                return sandbox.start(drill.node)
+            case DrillKind.FILL:
+                return full_disk.fill_and_wait(sandbox, sandbox.node(drill.node))
+            case DrillKind.EMPTY:
+                return full_disk.empty_and_restart(sandbox, sandbox.node(drill.node))
+            case _:
+                return _override_load(sandbox, drill)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _disks(kind: DrillKind, nodes: list[Node]) -> tuple[Drill, ...]:
+    return tuple(disk_drill(kind, node.id, str(full_disk.log_dir_to_fill(node))) for node in nodes)
+
+
+# -- the load --------------------------------------------------------------------------------------
+
+
+def _load_offers(sandbox: Sandbox, state: ClusterState) -> tuple[Offer, ...]:
+    if not sandbox.has_workload:
+        return (Offer(DrillKind.JOIN, why_not=NO_LOAD), Offer(DrillKind.SKEW, why_not=NO_LOAD))
+    now = read_overrides(sandbox.overrides_path)
+    there = {topic.name for topic in state.topics}
+    joined = tuple(group for group, more in sorted(now.more.items()) if more)
+    even = () if now.skew is None else (Drill(DrillKind.EVEN, now.skew.of),)
+    return (
+        Offer(DrillKind.JOIN, tuple(group_drill(DrillKind.JOIN, id) for id in group_ids())),
+        Offer(DrillKind.LEAVE, tuple(group_drill(DrillKind.LEAVE, id) for id in joined)),
+        Offer(DrillKind.SKEW, skew_drills(state, topic_names() & there), "its topics are gone"),
+        Offer(DrillKind.EVEN, even),
+    )
+
+
+def _override_load(sandbox: Sandbox, drill: Drill) -> bool:
+    """Tell the workload; it looks ten times a second."""
+    if not sandbox.has_workload:
+        raise UsageError(
+            f"No load runs on sandbox {sandbox.name!r}.",
+            next=f"Start one: trimtab sandbox load --detach --name {sandbox.name}",
+        )
+    now = read_overrides(sandbox.overrides_path)
+    if drill.kind is DrillKind.SKEW:
+        if not drill.partitions:
+            raise UsageError(f"Nothing is sent to {drill.on}.", next="Choose another one.")
+        now = replace(now, skew=Skew(drill.on, drill.times, drill.partitions))
+    elif drill.kind is DrillKind.EVEN:
+        if now.skew is None:
+            return False
+        now = replace(now, skew=None)
+    else:
+        assert drill.group is not None
+        if drill.group not in group_ids():
+            known = ", ".join(group_ids())
+            raise UsageError(f"The load has no {drill.on}.", next=f"It has {known}.")
+        more = now.more.get(drill.group, 0) + (1 if drill.kind is DrillKind.JOIN else -1)
+        if more < 0:
+            raise UsageError(f"No consumer was added to {drill.on}.")
+        now = replace(now, more={**now.more, drill.group: more})
+    write_overrides(sandbox.overrides_path, now)
+    return True
+
+
+# -- a simulated cluster --------------------------------------------------------------------------
 
 
 class SimulatorTarget:
@@ -79,9 +208,9 @@ class SimulatorTarget:
         client = self._client
         match drill.kind:
             case DrillKind.KILL | DrillKind.STOP:
-                client.stop_broker(_id(drill))
+                client.stop_broker(drill.node)
             case DrillKind.START:
-                client.start_broker(_id(drill))
+                client.start_broker(drill.node)
             case DrillKind.JOIN:
                 client.change_members(drill.group or "", 1)
             case DrillKind.LEAVE:
@@ -91,22 +220,13 @@ class SimulatorTarget:
             case DrillKind.EVEN:
                 client.clear_skew()
             case DrillKind.FILL:
-                client.fill_disk(_id(drill), self._last_log_dir(_id(drill)))
+                (logs,) = client.describe_log_dirs([drill.node])
+                client.fill_disk(drill.node, logs.log_dirs[-1].path)
             case DrillKind.EMPTY:
-                client.free_disk(_id(drill))
-                client.stop_broker(_id(drill))
-                client.start_broker(_id(drill))
+                client.free_disk(drill.node)
+                client.stop_broker(drill.node)
+                client.start_broker(drill.node)
         return True
 
     def close(self) -> None:
         self._client.close()
-
-    def _last_log_dir(self, broker: int) -> str:
-        (logs,) = self._client.describe_log_dirs([broker])
-        path: str = logs.log_dirs[-1].path
-        return path
-
-
-def _id(drill: Drill) -> int:
-    assert drill.broker is not None
-    return drill.broker

@@ -157,12 +157,12 @@ class Admin:
             self._opened = None
 
     def record_answer(self) -> None:
-        """Note that an answer has come."""
         self.last_answer_at = time.monotonic()
 
     def record_answers(self, answers: Iterable[object]) -> None:
         """Note that an answer has come if any of these is one: silence is a fault, too."""
-        if not all(isinstance(a, Fault) and _is_silence(a) for a in answers):
+        faults = (answer.name if isinstance(answer, Fault) else "" for answer in answers)
+        if not all("TIMED_OUT" in name or name in _NO_BROKER for name in faults):
             self.record_answer()
 
     def client(self) -> ClosableClient:
@@ -204,10 +204,7 @@ class Admin:
                 self._opened = None
 
     def reopen_for_leaders(self) -> bool:
-        """Open the client anew for the next call, unless that was just done; return whether.
-
-        It remembers for a quarter of an hour who led what it was asked for.
-        """
+        """Open it anew, unless just done; it remembers leaders for a quarter of an hour."""
         with self._opening:
             if time.monotonic() - self._opened_at < MIN_REOPEN_SECONDS:
                 return False
@@ -233,7 +230,7 @@ class Admin:
         if faults and faults[0] is not None and all(f and _is_denial(f) for f in faults):
             raise AllDeniedError(faults[0])
         if faults and all(f is not None and f.name in _NO_BROKER for f in faults):
-            if of_brokers and _has_answering_broker(self.client()):
+            if of_brokers and _fetch_broker_ids(self.client()):
                 return
             raise unreachable(self._settings, str(faults[0]), self._troubles())
 
@@ -246,10 +243,6 @@ class Admin:
 
     def _troubles(self) -> Sequence[ConnectionFailure]:
         return () if self._wire is None else self._wire.failures()
-
-
-def _has_answering_broker(admin: ClosableClient) -> bool:
-    return bool(_fetch_broker_ids(admin))
 
 
 def _fetch_broker_ids(admin: ClosableClient) -> frozenset[int]:
@@ -274,10 +267,6 @@ def result_or_fault(future: Any) -> Any:
 
 def _is_denial(failure: Fault) -> bool:
     return "AUTHORIZATION" in failure.name or "AUTHENTICATION" in failure.name
-
-
-def _is_silence(failure: Fault) -> bool:
-    return "TIMED_OUT" in failure.name or failure.name in _NO_BROKER
 
 
 def to_fault(error: Any) -> Fault:

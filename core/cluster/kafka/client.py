@@ -13,9 +13,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from core.cluster.client import NewPartitions, NewTopic, OffsetAt, ReplicaRecords
+from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.configs import ConfigChange, ConfigValue, Resource, ResourceKind
 from core.cluster.groups import ActiveGroups, Group
 from core.cluster.kafka.admin import Admin
@@ -34,17 +34,31 @@ from core.cluster.kafka.groups import describe_active_groups, describe_groups
 from core.cluster.kafka.log_dirs import alter_log_dirs, describe_log_dirs
 from core.cluster.kafka.metadata import describe_cluster, fetch_denied_topics, ping
 from core.cluster.kafka.offsets import fetch_offsets, fetch_records, fetch_replica_offsets
-from core.cluster.kafka.partitions import alter_reassignments, elect_leaders, fetch_reassignments
-from core.cluster.kafka.topics import add_partitions, create_topics, delete_topics
+from core.cluster.kafka.topics import (
+    add_partitions,
+    alter_reassignments,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    fetch_reassignments,
+)
 from core.cluster.kafka.wire import Wire
 from core.cluster.kafka_errors import Fault
-from core.cluster.log_dirs import BrokerLogs
-from core.cluster.metadata import Reassignment, TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 
-if TYPE_CHECKING:
-    from core.cluster.client import ClusterClient
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _by_wire(call: Callable[Concatenate[Wire, P], T]) -> Callable[Concatenate[KafkaClient, P], T]:
+    """Return a KafkaClient's method that kafka-python does."""
+
+    def method(self: KafkaClient, /, *args: P.args, **options: P.kwargs) -> T:
+        return call(self._wire, *args, **options)
+
+    return method
 
 
 class KafkaClient:
@@ -69,37 +83,28 @@ class KafkaClient:
         troubles = self._wire.failures(waiting=False)
         return {t.broker: t.address for t in troubles if t.broker is not None}
 
-    def ping(self) -> None:
-        ping(self._wire)
+    ping = _by_wire(ping)
+    describe_log_dirs = _by_wire(describe_log_dirs)
+    fetch_denied_topics = _by_wire(fetch_denied_topics)
+    fetch_reassignments = _by_wire(fetch_reassignments)
+    alter_reassignments = _by_wire(alter_reassignments)
+    alter_log_dirs = _by_wire(alter_log_dirs)
+    elect_leaders = _by_wire(elect_leaders)
+    create_topics = _by_wire(create_topics)
+    add_partitions = _by_wire(add_partitions)
+    delete_topics = _by_wire(delete_topics)
+    fetch_replica_offsets = _by_wire(fetch_replica_offsets)
+    fetch_records = _by_wire(fetch_records)
 
     def describe_cluster(self) -> ClusterState:
         state = describe_cluster(self._wire)
         self._admin.reopen_if_unknown(state.alive_ids)
         return state
 
-    def describe_log_dirs(self, brokers: Collection[int]) -> tuple[BrokerLogs, ...]:
-        return describe_log_dirs(self._wire, brokers)
-
-    def fetch_denied_topics(self, names: Collection[str]) -> frozenset[str]:
-        return fetch_denied_topics(self._wire, names)
-
-    def fetch_reassignments(self) -> dict[TopicPartition, Reassignment]:
-        return fetch_reassignments(self._wire)
-
-    def alter_reassignments(
-        self, targets: Mapping[TopicPartition, tuple[int, ...]]
-    ) -> dict[TopicPartition, Fault | None]:
-        return alter_reassignments(self._wire, targets)
-
     def cancel_reassignments(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Fault | None]:
-        return alter_reassignments(self._wire, dict.fromkeys(partitions))
-
-    def alter_log_dirs(
-        self, moves: Mapping[tuple[TopicPartition, int], str]
-    ) -> dict[tuple[TopicPartition, int], Fault | None]:
-        return alter_log_dirs(self._wire, moves)
+        return self.alter_reassignments(dict.fromkeys(partitions))
 
     def describe_configs(
         self, resources: Collection[Resource], names: Collection[str] | None = None
@@ -123,35 +128,11 @@ class KafkaClient:
     ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
         return fetch_list_entries(self._admin, lists)
 
-    def elect_leaders(
-        self, partitions: Collection[TopicPartition], *, unclean: bool = False
-    ) -> dict[TopicPartition, Fault | None]:
-        return elect_leaders(self._wire, partitions, unclean=unclean)
-
-    def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
-        return create_topics(self._wire, topics)
-
-    def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
-        return add_partitions(self._wire, additions)
-
-    def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
-        return delete_topics(self._wire, names)
-
     def fetch_offsets(
         self, partitions: Collection[TopicPartition], at: OffsetAt
     ) -> dict[TopicPartition, int]:
         self._admin.reopen_if_unknown(self._wire.brokers)
         return fetch_offsets(self._admin, partitions, at)
-
-    def fetch_replica_offsets(
-        self, offsets_of: Mapping[int, Collection[TopicPartition]], at: OffsetAt
-    ) -> dict[tuple[TopicPartition, int], int | Fault]:
-        return fetch_replica_offsets(self._wire, offsets_of, at)
-
-    def fetch_records(
-        self, offsets_of: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
-    ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
-        return fetch_records(self._wire, offsets_of, max_bytes)
 
     def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None

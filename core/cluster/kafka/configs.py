@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,11 +60,6 @@ def describe_configs(
     return answers
 
 
-def config_source(number: int) -> ConfigSource:
-    """Return who set a config, by Kafka's number for it."""
-    return _SOURCES.get(int(number), ConfigSource.UNKNOWN)
-
-
 _SOURCES = {
     1: ConfigSource.TOPIC,
     2: ConfigSource.BROKER,
@@ -72,6 +67,10 @@ _SOURCES = {
     4: ConfigSource.STATIC,
     5: ConfigSource.DEFAULT,
 }
+
+
+def _config_source(number: int) -> ConfigSource:
+    return _SOURCES.get(int(number), ConfigSource.UNKNOWN)
 
 
 def _describe_from_any(
@@ -119,15 +118,13 @@ def _with_inherited_retention(
 def _fetch_broker_retention(wire: Wire) -> InheritedConfig | None:
     """Return what one broker has, in its finest unit; None where none tells."""
     for broker in sorted(wire.brokers):
-        told = _describe_from_each(wire, [Resource.broker(broker)], _RETENTIONS)[
-            Resource.broker(broker)
-        ]
-        if isinstance(told, Fault):
-            if "AUTHORIZATION" in told.name:
+        (configs,) = _describe_from_each(wire, [Resource.broker(broker)], _RETENTIONS).values()
+        if isinstance(configs, Fault):
+            if "AUTHORIZATION" in configs.name:
                 return None
             continue
         for name in _RETENTIONS:
-            value = told.get(name)
+            value = configs.get(name)
             if value is not None and value.value is not None:
                 return InheritedConfig(name, value.value, value.source)
     return None
@@ -159,12 +156,12 @@ def _parse_result(result: Any) -> Configs | Fault:
 def _parse_config(config: Any) -> ConfigValue:
     """Return a config; its synonyms come nearest first, what is set for the topic before all."""
     beneath = [
-        s for s in config.synonyms or () if config_source(s.source) is not ConfigSource.TOPIC
+        s for s in config.synonyms or () if _config_source(s.source) is not ConfigSource.TOPIC
     ]
     return ConfigValue(
         config.value,
-        config_source(config.config_source),
-        InheritedConfig(beneath[0].name, beneath[0].value, config_source(beneath[0].source))
+        _config_source(config.config_source),
+        InheritedConfig(beneath[0].name, beneath[0].value, _config_source(beneath[0].source))
         if beneath
         else None,
     )
@@ -186,17 +183,17 @@ def describe_topic_configs(
         return {}
     from confluent_kafka.admin import ConfigResource
 
-    asked = {ConfigResource(_resource_type(r), r.name): r for r in topics}
+    resource_of = {ConfigResource(_resource_type(r), r.name): r for r in topics}
     client = admin.client()  # held until all is answered: let go of, it is destroyed
-    futures = client.describe_configs(list(asked), request_timeout=admin.seconds)
+    futures = client.describe_configs(list(resource_of), request_timeout=admin.seconds)
     answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
     for resource, future in futures.items():
         entries = result_or_fault(future)
-        answers[asked[resource]] = (
+        answers[resource_of[resource]] = (
             entries
             if isinstance(entries, Fault)
             else {
-                name: ConfigValue(entry.value, config_source(entry.source))
+                name: ConfigValue(entry.value, _config_source(entry.source))
                 for name, entry in entries.items()
                 if name in names
             }
@@ -239,15 +236,21 @@ def _alter_once(
         )
     client = admin.client()  # held, as above
     pending: dict[Resource, Any] = {}
-    for group in _split_requests(by_resource):
-        asked = {
+    topics = [resource for resource in by_resource if resource.kind is ResourceKind.TOPIC]
+    # Topics go together; each broker is asked alone, as it answers for itself.
+    groups = [[resource] for resource in by_resource if resource.kind is ResourceKind.BROKER]
+    for group in (*groups, *([topics] if topics else ())):
+        is_broker = group[0].kind is ResourceKind.BROKER
+        resource_of = {
             ConfigResource(_resource_type(r), r.name, incremental_configs=by_resource[r]): r
             for r in group
         }
         futures = client.incremental_alter_configs(
-            list(asked), request_timeout=_seconds(admin, group), validate_only=validate_only
+            list(resource_of),
+            request_timeout=_BROKER_SECONDS if is_broker else admin.seconds,
+            validate_only=validate_only,
         )
-        pending |= {asked[resource]: future for resource, future in futures.items()}
+        pending |= {resource_of[resource]: future for resource, future in futures.items()}
     answers = {
         resource: answer if isinstance(answer := result_or_fault(future), Fault) else None
         for resource, future in pending.items()
@@ -261,22 +264,6 @@ def _resource_type(resource: Resource) -> Any:
     from confluent_kafka.admin import ResourceType
 
     return ResourceType.BROKER if resource.kind is ResourceKind.BROKER else ResourceType.TOPIC
-
-
-def _split_requests(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
-    """Yield what may go together: topics all at once, each broker alone (it answers itself)."""
-    topics = []
-    for resource in resources:
-        if resource.kind is ResourceKind.TOPIC:
-            topics.append(resource)
-        else:
-            yield [resource]
-    if topics:
-        yield topics
-
-
-def _seconds(admin: Admin, group: Sequence[Resource]) -> float:
-    return _BROKER_SECONDS if group[0].kind is ResourceKind.BROKER else admin.seconds
 
 
 def _split_repeated(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
@@ -296,10 +283,7 @@ _OPERATIONS = {ConfigOp.SET: 0, ConfigOp.DELETE: 1, ConfigOp.APPEND: 2, ConfigOp
 
 
 def alter_cluster_defaults(wire: Wire, changes: Sequence[ConfigChange]) -> Fault | None:
-    """Change values for all brokers, each name once.
-
-    By kafka-python: librdkafka refuses a resource with an empty name.
-    """
+    """Change values for all brokers; librdkafka refuses a resource with an empty name."""
     from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
     resource_type = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -343,7 +327,7 @@ def fetch_list_entries(
     """
     found: dict[tuple[Resource, str], frozenset[str] | Fault] = {}
     for name in sorted({name for _, name in lists}):
-        resources = [resource for resource, asked in lists if asked == name]
+        resources = [resource for resource, config in lists if config == name]
         answers = alter_configs(
             admin,
             [ConfigChange(r, name, ConfigOp.APPEND, NO_ENTRY) for r in resources],
@@ -361,8 +345,8 @@ def parse_list_entries(refusal: Fault | None) -> frozenset[str] | Fault:
         return Fault("UNSUPPORTED_VERSION", "an invalid entry was not refused")
     if refusal.name not in _REFUSALS:
         return refusal
-    said = _REFUSAL.search(refusal.message)
-    entries = {part.strip() for part in said["value"].split(",")} if said else set()
+    match = _REFUSAL.search(refusal.message)
+    entries = {part.strip() for part in match["value"].split(",")} if match else set()
     if NO_ENTRY not in entries:
         return Fault("UNSUPPORTED_VERSION", f"a refusal does not tell: {refusal.message}")
     return frozenset(entries - {NO_ENTRY, ""})

@@ -7,7 +7,7 @@ and other protocols'), so kafka-python lists; members of those take requests tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -90,20 +90,18 @@ def describe_active_groups(admin: Admin, wire: Wire, limit: int) -> ActiveGroups
 
 
 def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> list[_Listed]:
-    """Return what brokers list, each what it coordinates; `lost` hears of those that do not.
-
-    It hears of GROUPS_HIDDEN, too. Raises UnreachableError when no broker lists any.
-    """
+    """Return what brokers list; `lost` hears of those that do not, and of GROUPS_HIDDEN."""
     from kafka.protocol.admin import DescribeClusterRequest, ListGroupsRequest
 
     cluster = wire.send_to_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
-    if not may_describe(cluster.authorized_operations):
+    operations = cluster.authorized_operations
+    if operations is not None and _DESCRIBE not in operations:  # older brokers tell of none
         lost(GROUPS_HIDDEN)
     brokers = [broker.broker_id for broker in cluster.brokers]
-    asked = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
+    requests = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
     found: dict[str, _Listed] = {}
     faults: list[Fault] = []
-    for broker, answer in wire.ask_each(asked, seconds).items():
+    for broker, answer in wire.ask_each(requests, seconds).items():
         if isinstance(answer, Exception):
             faults.append(fault_from_silence(answer))
         elif failed := fault_from_code(answer.error_code):
@@ -128,11 +126,6 @@ def _parse_listed(broker: int, group: Any) -> _Listed:
     )
 
 
-def may_describe(operations: Collection[int] | None) -> bool:
-    """Return whether DESCRIBE is among authorized operations; None of them were told."""
-    return operations is None or _DESCRIBE in operations
-
-
 def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dict[str, Any]:
     """Return what each group's coordinator tells of it, or the fault that came instead."""
 
@@ -140,13 +133,13 @@ def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dic
         if not some:
             return {}
         client = admin.client()  # held until all is answered: let go of, it is destroyed
-        asked = client.describe_consumer_groups(some, request_timeout=seconds)
-        answers = {id: result_or_fault(future) for id, future in asked.items()}
+        futures = client.describe_consumer_groups(some, request_timeout=seconds)
+        answers = {id: result_or_fault(future) for id, future in futures.items()}
         admin.record_answers(answers.values())
         return answers
 
     found = ask(ids)
-    moved = [id for id, answer in found.items() if has_moved(answer)]
+    moved = [id for id, a in found.items() if isinstance(a, Fault) and a.name == "NOT_COORDINATOR"]
     if moved:
         admin.reopen()  # it remembers coordinators for minutes, whatever they answer
         found |= ask(moved)
@@ -154,18 +147,10 @@ def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dic
     return found
 
 
-def has_moved(answer: object) -> bool:
-    """Return whether the broker that was asked coordinates the group no more."""
-    return isinstance(answer, Fault) and answer.name == "NOT_COORDINATOR"
-
-
 def build_group(
     id: str, description: Any, offsets: Mapping[TopicPartition, int] | Fault | None = None
 ) -> Group | None:
-    """Return a group from both answers about it; None when it has vanished since it was listed.
-
-    Without `offsets` nobody asked for them: none are known, and nothing is wrong with that.
-    """
+    """Return a group from both answers, `offsets` None unless asked for; None if it is gone."""
     if isinstance(description, Fault):
         if description.name == "GROUP_ID_NOT_FOUND":
             return None
@@ -179,7 +164,7 @@ def build_group(
         assignor=description.partition_assignor or "",
         coordinator=coordinator,
         members=tuple(_build_member(member) for member in description.members),
-        committed=offsets if offsets is not None and not isinstance(offsets, Fault) else {},
+        committed={} if offsets is None or isinstance(offsets, Fault) else offsets,
         protocol="consumer" if description.type.name == "CONSUMER" else "classic",
         committed_fault=offsets if isinstance(offsets, Fault) else None,
     )
@@ -231,7 +216,7 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
     group_of = OffsetFetchRequest.OffsetFetchRequestGroup
     found: dict[str, Committed | Fault] = {}
     version = wire.manager().broker_version_data.api_version(OffsetFetchRequest)
-    for asked in _split_requests(coordinators, several=version >= _SEVERAL_GROUPS_VERSION):
+    for ids_by_broker in _split_requests(coordinators, several=version >= _SEVERAL_GROUPS_VERSION):
         requests = {
             broker: OffsetFetchRequest(
                 groups=[group_of(group_id=id, topics=None) for id in ids],
@@ -242,17 +227,21 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
             else OffsetFetchRequest(
                 group_id=ids[0], topics=None, min_version=2, max_version=_LAST_VERSION_WITH_NAMES
             )
-            for broker, ids in asked.items()
+            for broker, ids in ids_by_broker.items()
         }
         for broker, answer in wire.ask_each(requests).items():
-            found |= _parse_committed(asked[broker], answer)
+            ids = ids_by_broker[broker]
+            if isinstance(answer, Exception):
+                found |= dict.fromkeys(ids, fault_from_silence(answer))
+                continue
+            groups = {group.group_id: group for group in answer.groups or ()}
+            found |= {id: _parse_offsets(groups.get(id, answer)) for id in ids}
     return found
 
 
 def _split_requests(
     coordinators: Mapping[str, int], *, several: bool
 ) -> Iterator[dict[int, list[str]]]:
-    """Return which groups each coordinator is asked for at once."""
     waiting: dict[int, list[str]] = defaultdict(list)
     for id, broker in coordinators.items():
         waiting[broker].append(id)
@@ -261,13 +250,6 @@ def _split_requests(
         return
     for n in range(max(map(len, waiting.values()), default=0)):
         yield {broker: [ids[n]] for broker, ids in waiting.items() if n < len(ids)}
-
-
-def _parse_committed(ids: Iterable[str], answer: Any) -> dict[str, Committed | Fault]:
-    if isinstance(answer, Exception):
-        return dict.fromkeys(ids, fault_from_silence(answer))
-    groups = {group.group_id: group for group in answer.groups or ()}
-    return {id: _parse_offsets(groups.get(id, answer)) for id in ids}
 
 
 def _parse_offsets(group: Any) -> Committed | Fault:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from core.cluster.kafka.partitions import (
+from core.cluster.kafka.topics import (
     build_list_request,
     fetch_reassignments,
     parse_reassignments,
@@ -60,10 +60,7 @@ def ping(wire: Wire) -> None:
 
 
 def fetch_denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
-    """Return which of these topics this user may not describe: asked for by name, they are denied.
-
-    When all are asked for they are left out without a word.
-    """
+    """Return which of these are denied by name: of all topics they are left out without a word."""
     from kafka.protocol.metadata import MetadataRequest
 
     if not names:
@@ -83,7 +80,7 @@ def _fetch_answers(wire: Wire) -> tuple[Any, Any, Any, Any]:
     from kafka.protocol.metadata import MetadataRequest
 
     async def ask(manager: Any, node: int) -> tuple[Any, Any, Any, Any]:
-        asked = manager.send(
+        metadata = manager.send(
             MetadataRequest(
                 topics=None,
                 allow_auto_topic_creation=False,
@@ -98,7 +95,7 @@ def _fetch_answers(wire: Wire) -> tuple[Any, Any, Any, Any]:
             node_id=node,
             request_timeout_ms=wire.metadata_timeout.seconds * 1000,
         )
-        metadata, cluster = await asked, await cluster
+        metadata, cluster = await metadata, await cluster
         quick = _CONTROLLER_SECONDS * 1000
         moves = manager.send(
             build_list_request(), node_id=wire.controller_or(node), request_timeout_ms=quick

@@ -1,13 +1,16 @@
-"""Topics on the wire: created with exact replicas, given more partitions, deleted."""
+"""Topics and partitions on the wire: created, deleted, reassigned (KIP-455), led (KIP-460)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from core.cluster.client import NewPartitions, NewTopic
-from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault_from_code
+from core.cluster.kafka.wire import CONTROLLER_SECONDS, Wire, fault_from_code, raise_for_error
 from core.cluster.kafka_errors import Fault
+from core.cluster.metadata import Reassignment, TopicPartition
+from core.errors import TrimtabError
 
 _MILLISECONDS = int(CONTROLLER_SECONDS * 1000)
 
@@ -91,4 +94,117 @@ def _error_codes(results: Iterable[Any]) -> list[int]:
 def _parse_faults(results: Iterable[Any]) -> dict[str, Fault | None]:
     return {
         r.name: fault_from_code(r.error_code, getattr(r, "error_message", None)) for r in results
+    }
+
+
+# -- reassignments and elections -------------------------------------------------------------------
+
+
+def fetch_reassignments(wire: Wire) -> dict[TopicPartition, Reassignment]:
+    """Return what is in flight."""
+    return parse_reassignments(wire.ask_controller(build_list_request()))
+
+
+def alter_reassignments(
+    wire: Wire, targets: Mapping[TopicPartition, tuple[int, ...] | None]
+) -> dict[TopicPartition, Fault | None]:
+    """Submit targets, None cancels; returns a fault or None for each partition."""
+    from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+
+    if not targets:
+        return {}
+    topic_type = AlterPartitionReassignmentsRequest.ReassignableTopic
+    partition_type = topic_type.ReassignablePartition
+    by_topic: dict[str, list[Any]] = defaultdict(list)
+    for tp, replicas in targets.items():
+        by_topic[tp.topic].append(
+            partition_type(
+                partition_index=tp.partition,
+                replicas=None if replicas is None else list(replicas),
+            )
+        )
+    answer = wire.ask_controller(
+        AlterPartitionReassignmentsRequest(
+            timeout_ms=_MILLISECONDS,
+            topics=[topic_type(name=name, partitions=p) for name, p in by_topic.items()],
+        )
+    )
+    raise_for_error(answer, "alter partition reassignments")
+    return {
+        TopicPartition(topic.name, partition.partition_index): fault_from_code(
+            partition.error_code, partition.error_message
+        )
+        for topic in answer.responses
+        for partition in topic.partitions
+    }
+
+
+def build_list_request() -> Any:
+    """Return the request for everything in flight."""
+    from kafka.protocol.admin import ListPartitionReassignmentsRequest
+
+    return ListPartitionReassignmentsRequest(timeout_ms=_MILLISECONDS, topics=None)
+
+
+def parse_reassignments(answer: Any) -> dict[TopicPartition, Reassignment]:
+    """Return what an answer lists; raises when it is an error as a whole."""
+    raise_for_error(answer, "list partition reassignments")
+    return {
+        TopicPartition(topic.name, p.partition_index): Reassignment(
+            tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
+        )
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+
+
+_PREFERRED, _UNCLEAN = 0, 1
+
+
+_MAX_PARTITIONS = 1000
+"""Partitions in one request: KRaft's controller refuses more than 10,000 as a whole, and while it
+elects it does nothing else."""
+
+
+def elect_leaders(
+    wire: Wire, partitions: Collection[TopicPartition], *, unclean: bool = False
+) -> dict[TopicPartition, Fault | None]:
+    """Elect leaders; see ClusterClient."""
+    every = list(partitions)
+    answers: dict[TopicPartition, Fault | None] = {}
+    for first in range(0, len(every), _MAX_PARTITIONS):
+        some = every[first : first + _MAX_PARTITIONS]
+        try:
+            answers |= _elect(wire, some, unclean)
+        except TrimtabError as error:
+            if not answers:
+                raise
+            # What was elected before is not to be lost.
+            answers |= dict.fromkeys(some, Fault("UNKNOWN_SERVER_ERROR", error.title))
+    return answers
+
+
+def _elect(
+    wire: Wire, partitions: Collection[TopicPartition], unclean: bool
+) -> dict[TopicPartition, Fault | None]:
+    from kafka.protocol.admin import ElectLeadersRequest
+
+    topic_type = ElectLeadersRequest.TopicPartitions
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for tp in partitions:
+        by_topic[tp.topic].append(tp.partition)
+    answer: Any = wire.ask_controller(
+        ElectLeadersRequest(
+            election_type=_UNCLEAN if unclean else _PREFERRED,
+            topic_partitions=[topic_type(topic=t, partitions=p) for t, p in by_topic.items()],
+            timeout_ms=_MILLISECONDS,
+        )
+    )
+    raise_for_error(answer, "elect leaders")
+    return {
+        TopicPartition(result.topic, one.partition_id): fault_from_code(
+            one.error_code, one.error_message
+        )
+        for result in answer.replica_election_results
+        for one in result.partition_result
     }

@@ -95,8 +95,6 @@ class Wire:
 
             close_admin(self._admin)
 
-    # -- sending ---------------------------------------------------------------------------------
-
     def manager(self) -> Any:
         with self._opening:
             if self._admin is None:
@@ -132,10 +130,7 @@ class Wire:
         return frozenset(b.node_id for b in known if isinstance(b.node_id, int) and b.node_id >= 0)
 
     def failures(self, *, waiting: bool = True) -> list[ConnectionFailure]:
-        """Return which brokers have been of no use when they were last asked, and why.
-
-        With `waiting` also those that have not answered yet.
-        """
+        """Return which brokers failed when last asked, `waiting` for answers included."""
         admin = self._admin
         return admin._manager.failures(waiting=waiting) if admin is not None else []
 
@@ -163,10 +158,7 @@ class Wire:
             self.controller = None
 
     def ask_any(self, ask: Callable[[Any, int], Any], patience: AnswerTimeout | None = None) -> Any:
-        """Return what `ask` awaits, from any broker, trying others while there is time.
-
-        With `patience`, an answer that took too long is asked for again with more of it.
-        """
+        """Return what `ask` awaits of any broker, trying others; `patience` waits longer."""
         from kafka.errors import KafkaError, RequestTimedOutError, UnknownBrokerIdError
 
         from core.cluster.kafka.connection.transports import NoHandshakeError
@@ -243,10 +235,7 @@ class Wire:
     def ask_each(
         self, requests: Mapping[int, Any], seconds: float = _BROKER_SECONDS
     ) -> dict[int, Any]:
-        """Return each broker's answer, or the exception that came instead of it.
-
-        All are asked side by side, and each has `seconds` to answer.
-        """
+        """Ask all side by side; return each broker's answer, or its exception within `seconds`."""
         from kafka.errors import KafkaError, UnknownBrokerIdError
 
         manager = self.manager()

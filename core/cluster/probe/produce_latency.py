@@ -6,6 +6,7 @@ broker with two followers. Whatever fails here stops the measuring only: `troubl
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -15,18 +16,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from core.clock import Clock
-from core.cluster.probe.probe_config import (
-    MESSAGE_BYTES,
-    TOPIC_CONFIGS,
-    denied_codes,
-    producer_config,
-    quantile,
-)
+from core.cluster.connect import Address
 from core.cluster.topics import PROBE_TOPIC
 from core.errors import TrimtabError
 
 if TYPE_CHECKING:
-    from core.cluster.connect import Address
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
 AuditNote = Callable[..., None]
@@ -35,6 +29,15 @@ AuditNote = Callable[..., None]
 What it refuses is not done.
 """
 
+MESSAGE_BYTES = 100
+TOPIC_CONFIGS: Mapping[str, str] = {
+    "retention.ms": "60000",
+    "retention.bytes": "1048576",
+    "segment.bytes": "1048576",
+    "min.insync.replicas": "1",
+    "cleanup.policy": "delete",
+}
+"""What is written here is read at once or never: it holds some megabytes for some minutes."""
 TOPIC_PREFIX = f"{PROBE_TOPIC}-"
 WINDOW_SECONDS = 4.0
 MAX_WINDOWS = 30
@@ -52,6 +55,30 @@ START_SECONDS = 20.0
 CLOSE_SECONDS = 30.0
 """How long it is tried to delete the topic: a dead broker is taken for the controller at first."""
 RETRY_SECONDS = 0.5
+
+
+def producer_config(timeout_seconds: float) -> dict[str, Any]:
+    """Return how a probe produces: each message at once, given up after `timeout_seconds`."""
+    return {
+        "acks": "all",
+        "linger.ms": 0,
+        "message.timeout.ms": int(timeout_seconds * 1000),  # so its queue never fills
+        "socket.nagle.disable": True,
+    }
+
+
+def denied_codes() -> frozenset[int]:
+    """Return the codes of errors that no waiting mends."""
+    from confluent_kafka import KafkaError
+
+    return frozenset(
+        {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+    )
+
+
+def quantile(ordered: Sequence[float], part: float) -> float:
+    """Return the value that `part` of these do not exceed (nearest rank)."""
+    return ordered[math.ceil(part * len(ordered)) - 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +109,8 @@ def start_probe(
 class ProduceProbe:
     """Measures in a thread of its own; nothing here blocks, raises, or outlives `close`.
 
-    `places` are the replicas of each broker's partition, leader first, once they are known. `left`
-    says in words what a closed one could not take away.
+    `replicas_by_broker` are those of each broker's partition, leader first, once they are known.
+    `leftover` says in words what a closed one could not take away.
     """
 
     def __init__(
@@ -142,7 +169,6 @@ class ProduceProbe:
             admin.close()
 
     def _change(self, what: str, topics: object, call: Callable[[], Any]) -> None:
-        """Make or delete the topic, noted before and after."""
         from confluent_kafka import KafkaException
 
         self._note(what, topics=topics)
@@ -171,14 +197,14 @@ class ProduceProbe:
         topic = NewTopic(
             self.topic, len(layout), replica_assignment=layout, config=dict(TOPIC_CONFIGS)
         )
-        told = {self.topic: {"replicas": layout, "configs": dict(TOPIC_CONFIGS)}}
+        detail = {self.topic: {"replicas": layout, "configs": dict(TOPIC_CONFIGS)}}
 
         def make() -> Any:
             self.leftover = f"the topic {self.topic} may be left"
             return admin.create_topics([topic], request_timeout=START_SECONDS)
 
         try:
-            self._change("create topics", told, make)
+            self._change("create topics", detail, make)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise

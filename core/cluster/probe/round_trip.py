@@ -14,12 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from core.cluster.probe.probe_config import MESSAGE_BYTES, producer_config
-
-if TYPE_CHECKING:
-    from core.cluster.connect import Address
+from core.cluster.connect import Address
+from core.cluster.probe.produce_latency import MESSAGE_BYTES, producer_config
 
 TIMEOUT_SECONDS = 5.0
 """What is not acknowledged by then has failed."""
@@ -69,10 +67,7 @@ class ProbeLayout:
 
 
 class RoundTripProbe:
-    """Clients of one cluster, open until `close`. `look` may be called from another thread.
-
-    Raises confluent_kafka's KafkaException only where it says so.
-    """
+    """Clients of one cluster, open until `close`; any thread may call `fetch_layout`."""
 
     def __init__(self, address: Address, topic: str) -> None:
         from confluent_kafka import Consumer, Producer
@@ -158,9 +153,9 @@ class RoundTripProbe:
         """Return how the topic lies now. Raises KafkaException when no broker answers in time."""
         from confluent_kafka import KafkaError, KafkaException
 
-        told = self._producer.list_topics(self.topic, timeout=LAYOUT_SECONDS)
-        brokers = frozenset(told.brokers)
-        topic = told.topics.get(self.topic)
+        metadata = self._producer.list_topics(self.topic, timeout=LAYOUT_SECONDS)
+        brokers = frozenset(metadata.brokers)
+        topic = metadata.topics.get(self.topic)
         if topic is None or (
             topic.error is not None and topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
         ):

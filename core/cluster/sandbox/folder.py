@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +29,8 @@ class SandboxState:
     cluster_id: str
     kafka: str
     ready: bool
-    nodes: Sequence[Node]
-    processes: Mapping[int, Process]
+    nodes: tuple[Node, ...]
+    processes: dict[int, Process]
 
 
 def read_state(folder: Path) -> SandboxState | None:
@@ -42,10 +41,10 @@ def read_state(folder: Path) -> SandboxState | None:
             state["cluster_id"],
             state["kafka"],
             state["ready"],
-            [
+            tuple(
                 Node(n["id"], Role(n["role"]), n["port"], n["rack"], folder / n["folder"])
                 for n in state["nodes"]
-            ],
+            ),
             {n["id"]: Process(n["pid"], n["started"]) for n in state["nodes"] if n["pid"]},
         )
     except (FileNotFoundError, ValueError, TypeError, KeyError):
@@ -114,6 +113,5 @@ def remove_folder(folder: Path) -> bool:
 
 
 def _running_processes(folder: Path) -> list[Process]:
-    """Return the processes of this folder's nodes and its workload, whoever started them."""
     marks = {str(properties) for properties in folder.glob("*/server.properties")}
     return running_with(marks | {str(workload_log(folder))})

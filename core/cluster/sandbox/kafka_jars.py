@@ -43,10 +43,7 @@ Report = Callable[[str], None]
 
 
 def fetch_jars(version: str, java: Java, say: Report) -> Path:
-    """Return the folder with the jars of this Kafka version, bringing them when they are missing.
-
-    Raises TrimtabError when they cannot be brought.
-    """
+    """Return the folder with this version's jars, downloaded if need be; raises TrimtabError."""
     folder = paths.jars_dir(version)
     if folder.is_dir():
         return folder
@@ -72,14 +69,14 @@ def _download(version: str, java: Java, folder: Path, say: Report) -> None:
     ivy = _ivy()
     paths.make_folder(folder.parent)
     say(f"Bringing Kafka {version} (about 45 MB, once)…")
-    wanted = (
+    artifacts = (
         ("org.apache.kafka", "kafka_2.13", version),
         ("org.apache.kafka", "kafka-tools", version),
         _LOGGING,
     )
     dependencies = "\n".join(
         f'    <dependency org="{org}" name="{name}" rev="{rev}" conf="default->default"/>'
-        for org, name, rev in wanted
+        for org, name, rev in artifacts
     )
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="bring-") as work:
         here = Path(work)
@@ -120,10 +117,10 @@ def _run_ivy(command: list[str | Path], say: Report) -> tuple[int, list[str]]:
 
 def _error_lines(lines: list[str]) -> list[str]:
     """Return the lines in which Ivy says what failed; it says a great deal besides."""
-    said = [
+    telling = [
         line.strip() for line in lines if re.search(r"(?i)not found|failed|error|unknown", line)
     ]
-    return list(dict.fromkeys(said))[:3] or lines[-3:]
+    return list(dict.fromkeys(telling))[:3] or lines[-3:]
 
 
 def _ivy() -> Path:

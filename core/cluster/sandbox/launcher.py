@@ -56,17 +56,10 @@ class Launcher:
     def format(self, nodes: Sequence[Node], cluster_id: str) -> list[str]:
         """Format the storage of these nodes side by side; returns what failed, none is good."""
         flags = (f"-Dlog4j2.configurationFile={tool_logging_file(nodes[0].folder.parent)}",)
+        format = ("kafka.tools.StorageTool", "format", "-t", cluster_id)
         running = [
             subprocess.Popen(
-                [
-                    *self._command(flags),
-                    "kafka.tools.StorageTool",
-                    "format",
-                    "-t",
-                    cluster_id,
-                    "-c",
-                    str(node.properties),
-                ],
+                [*self._command(flags), *format, "-c", str(node.properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -75,10 +68,10 @@ class Launcher:
             )
             for node in nodes
         ]
-        said = [process.communicate()[0] for process in running]
+        outputs = [process.communicate()[0] for process in running]
         return [
             f"node {node.id}: {text.strip()}"
-            for node, process, text in zip(nodes, running, said, strict=True)
+            for node, process, text in zip(nodes, running, outputs, strict=True)
             if process.returncode != 0
         ]
 
@@ -151,14 +144,11 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
 
 
 def wait_for_answer(node: Node, process: Process, seconds: float) -> bool:
-    """Return whether the node answers within `seconds`; False as soon as it has died.
-
-    A broker answers when it says itself that it is in the cluster, a controller when it listens.
-    """
+    """Return whether a node is in the cluster, or a controller listens, within `seconds`."""
     deadline = time.monotonic() + seconds
-    asked = poll_members(node.address) if node.role is Role.BROKER else None
+    members = poll_members(node.address) if node.role is Role.BROKER else None
     while process.alive and time.monotonic() < deadline:
-        if (node.id in next(asked)) if asked is not None else _listens(node):
+        if (node.id in next(members)) if members is not None else _listens(node):
             return True
         time.sleep(0.1)
     return False

@@ -13,16 +13,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from core import paths
 from core.cluster.sandbox import folder as folders
-from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.kafka_jars import KAFKA_VERSION, Report, check_version, fetch_jars
 from core.cluster.sandbox.launcher import Launcher, create_launcher, poll_members, wait_for_answer
 from core.cluster.sandbox.nodes import HOST, Node, Role, plan_nodes, write_files
+from core.cluster.sandbox.workload_spec import overrides_lease, overrides_path
 from core.daemons.lease import is_leased
 from core.daemons.process import Process, running_with, spawn
 from core.errors import TrimtabError, UsageError
@@ -46,26 +46,17 @@ class NodeStatus:
         return self.pid is not None
 
 
+@dataclass(eq=False)
 class Sandbox:
     """A sandbox that is up, or was; made by `up`, found again by `open`."""
 
-    def __init__(
-        self,
-        name: str,
-        folder: Path,
-        cluster_id: str,
-        kafka: str,
-        nodes: Sequence[Node],
-        processes: Mapping[int, Process],
-        launch: Launcher | None = None,
-    ) -> None:
-        self.name = name
-        self.folder = folder
-        self.cluster_id = cluster_id
-        self.kafka = kafka
-        self.nodes = tuple(nodes)
-        self._processes = dict(processes)
-        self._launch = launch
+    name: str
+    folder: Path
+    cluster_id: str
+    kafka: str
+    nodes: tuple[Node, ...]
+    _processes: dict[int, Process]
+    _launch: Launcher | None = None
 
     # -- from nothing, and back ----------------------------------------------------------------
 
@@ -129,16 +120,13 @@ class Sandbox:
 
     @classmethod
     def find(cls, bootstrap: str, cluster_id: str) -> Sandbox | None:
-        """Return the sandbox of this machine that these addresses are brokers of.
-
-        Its own files decide: each address is one of its brokers', and its cluster has this id.
-        """
-        asked = {address.replace("localhost:", f"{HOST}:") for address in bootstrap.split(",")}
+        """Return the sandbox of this id that has all of these addresses, by its own files."""
+        addresses = {address.replace("localhost:", f"{HOST}:") for address in bootstrap.split(",")}
         for name in cls.names():
             state = folders.read_state(paths.sandbox_dir(name))
             if state is not None and state.cluster_id == cluster_id:
                 brokers = (node for node in state.nodes if node.role is Role.BROKER)
-                if asked <= {node.address for node in brokers}:
+                if addresses <= {node.address for node in brokers}:
                     return cls.open(name)
         return None
 
@@ -150,10 +138,7 @@ class Sandbox:
 
     @staticmethod
     def remove(name: str) -> bool:
-        """Stop whatever runs under this name and remove its folder; False when nothing was there.
-
-        Needs neither Java nor a readable state file.
-        """
+        """Stop what runs under this name and remove its folder; False when nothing was there."""
         return folders.remove_folder(paths.sandbox_dir(name))
 
     def down(self) -> None:
@@ -195,12 +180,9 @@ class Sandbox:
         raise UsageError(f"Sandbox {self.name!r} has no node {id}.", next=f"It has {known}.")
 
     def start_workload(self, bytes_per_s: float) -> Process:
-        """Start the skewed workload in a process of its own, which ends with the sandbox.
-
-        One that runs already is stopped first.
-        """
+        """Start the skewed workload, in place of another; its process ends with the sandbox."""
         mark = folders.workload_log(self.folder)
-        load_overrides.overrides_path(mark).unlink(missing_ok=True)
+        overrides_path(mark).unlink(missing_ok=True)
         for process in running_with({str(mark)}):
             process.stop()
         brokers = ",".join(str(id) for id in self.broker_ids)
@@ -210,14 +192,12 @@ class Sandbox:
     @property
     def overrides_path(self) -> Path:
         """Return the file that a workload of this sandbox follows."""
-        return load_overrides.overrides_path(folders.workload_log(self.folder))
+        return overrides_path(folders.workload_log(self.folder))
 
     @property
     def has_workload(self) -> bool:
         """Return whether a workload runs that does what it is told."""
-        return is_leased(load_overrides.overrides_lease(self.overrides_path))
-
-    # -- looking -------------------------------------------------------------------------------
+        return is_leased(overrides_lease(self.overrides_path))
 
     @property
     def bootstrap(self) -> str:
@@ -244,8 +224,6 @@ class Sandbox:
         """Run one of Kafka's own tools (`org.apache.kafka.tools.TopicCommand`) to its end."""
         return self._launcher().tool(self.folder, class_name, *arguments, seconds=seconds)
 
-    # -- inside --------------------------------------------------------------------------------
-
     def _launcher(self) -> Launcher:
         # Made when first needed: looking, killing and taking down need no Java.
         if self._launch is None:
@@ -264,15 +242,12 @@ class Sandbox:
         for node in self.nodes:
             self._processes[node.id] = self._launcher().server(node)
         self._write_state(ready=False)
-        self._wait([node for node in self.nodes if node.role is Role.BROKER])
+        self._wait()
         self._write_state(ready=True)
 
-    def _wait(self, nodes: Iterable[Node]) -> None:
-        """Return once these nodes are members of the cluster.
-
-        Raises TrimtabError with the last lines of the log of one that has died or is late.
-        """
-        missing = {node.id: node for node in nodes if node.role is Role.BROKER}
+    def _wait(self) -> None:
+        """Return once all brokers are members; raises TrimtabError with a log's last lines."""
+        missing = {node.id: node for node in self.nodes if node.role is Role.BROKER}
         deadline = time.monotonic() + _UP_SECONDS
         for alive in poll_members(self.bootstrap):
             for id in alive:

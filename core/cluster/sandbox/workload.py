@@ -1,7 +1,4 @@
-"""Topics, producers and consumers of a workload, for sandboxes, demos and tests.
-
-Run as a module it is the process behind `trimtab sandbox load`; it ends on SIGTERM.
-"""
+"""Topics, producers and consumers of a workload; as a process it is `trimtab sandbox load`."""
 
 from __future__ import annotations
 
@@ -20,9 +17,16 @@ from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
-from core.cluster.sandbox import load_overrides
-from core.cluster.sandbox.load_overrides import LoadOverrides, read_overrides
-from core.cluster.sandbox.workload_spec import GroupLoad, TopicLoad, Workload, skewed_workload
+from core.cluster.sandbox.workload_spec import (
+    GroupLoad,
+    LoadOverrides,
+    TopicLoad,
+    Workload,
+    overrides_lease,
+    overrides_path,
+    read_overrides,
+    skewed_workload,
+)
 from core.cluster.state import ClusterState
 from core.daemons.lease import hold_lease
 from core.daemons.process import set_on_signals
@@ -34,24 +38,18 @@ _LEADERS_SECONDS = 30.0
 _RETRY_SECONDS = 0.05
 
 
-# -- its topics ----------------------------------------------------------------------------------
-
-
 def create_topics(
     settings: ConnectionSettings,
     layouts: Mapping[str, Sequence[Sequence[int]]],
     configs: Mapping[str, str] | None = None,
 ) -> None:
-    """Create topics with exactly these replicas; one that is there already is left as it is.
-
-    Returns once every partition has a leader. Raises TrimtabError.
-    """
-    wanted = [
+    """Create topics that are not there, and wait until they have leaders; raises TrimtabError."""
+    topics = [
         NewTopic(name, tuple(tuple(replicas) for replicas in layout), configs or {})
         for name, layout in layouts.items()
     ]
     with closing(KafkaClient(settings)) as client:
-        for name, fault in client.create_topics(wanted).items():
+        for name, fault in client.create_topics(topics).items():
             if fault is not None and fault.name != "TOPIC_ALREADY_EXISTS":
                 raise TrimtabError(f"Topic {name} cannot be created: {fault}")
         deadline = time.monotonic() + _LEADERS_SECONDS
@@ -71,9 +69,6 @@ def _all_have_leaders(state: ClusterState, layouts: Mapping[str, Sequence[Sequen
     )
 
 
-# -- running -------------------------------------------------------------------------------------
-
-
 def _create_producer(settings: ConnectionSettings) -> Any:
     from confluent_kafka import Producer
 
@@ -87,10 +82,7 @@ def _produce(
     payload: bytes,
     stop: threading.Event,
 ) -> None:
-    """Produce one message, waiting until there is room for it or `stop` is set.
-
-    Raises KafkaException when there is no such topic or partition.
-    """
+    """Produce one message once there is room; raises KafkaException for no such partition."""
     while not stop.is_set():
         try:
             producer.produce(tp.topic, payload, partition=tp.partition)
@@ -107,15 +99,10 @@ def run_workload(
     stop: threading.Event,
     overrides: Path | None = None,
 ) -> None:
-    """Create the topics, produce and consume until `stop` is set.
-
-    `overrides` is the file that tells it what to do otherwise; one workload at a time follows it.
-    """
+    """Create the topics, produce and consume until `stop`; one workload follows `overrides`."""
     create_topics(settings, {topic.name: topic.replicas for topic in workload.topics})
     with ExitStack() as held:
-        ours = overrides is not None and held.enter_context(
-            hold_lease(load_overrides.overrides_lease(overrides))
-        )
+        ours = overrides is not None and held.enter_context(hold_lease(overrides_lease(overrides)))
         consumers = ConsumerPool(settings, workload.groups)
         try:
             followed = overrides if ours else None
@@ -234,7 +221,7 @@ def consume(
 def main(arguments: Sequence[str]) -> int:
     """`python -P -m core.cluster.sandbox.workload BOOTSTRAP BROKERS BYTES_PER_S [MARK]`."""
     bootstrap, brokers, bytes_per_s = arguments[:3]
-    overrides = load_overrides.overrides_path(Path(arguments[3])) if len(arguments) > 3 else None
+    overrides = overrides_path(Path(arguments[3])) if len(arguments) > 3 else None
     stop = threading.Event()
     set_on_signals(stop, (signal.SIGTERM, signal.SIGINT))
     workload = skewed_workload(

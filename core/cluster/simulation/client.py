@@ -1,7 +1,4 @@
-"""SimulatorClient: a ClusterClient at the other end of a simulator's private Unix socket.
-
-The other end is `server`; what travels is `codec`.
-"""
+"""SimulatorClient: a ClusterClient at the other end of a simulator's private Unix socket."""
 
 from __future__ import annotations
 
@@ -45,10 +42,7 @@ class SimulatorClock:
 
 
 class SimulatorClient:
-    """The cluster at the other end of the socket: it has all the calls of `codec.CALLS`.
-
-    Raises UnreachableError from every call when the simulator is gone.
-    """
+    """The cluster at the other end: all of `codec.CALLS`, UnreachableError once it is gone."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

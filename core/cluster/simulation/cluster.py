@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 
@@ -49,6 +50,21 @@ class SimulatedClock:
         self._cluster.advance(max(seconds, 1e-6))
 
 
+P = ParamSpec("P")
+
+
+def _by_engine(
+    call: Callable[Concatenate[Engine, P], None],
+) -> Callable[Concatenate[SimulatedCluster, P], None]:
+    """Return a SimulatedCluster's method that its engine does, under the lock."""
+
+    def method(self: SimulatedCluster, /, *args: P.args, **options: P.kwargs) -> None:
+        with self._lock:
+            call(self._engine, *args, **options)
+
+    return method
+
+
 class SimulatedCluster:
     """A ClusterClient in process. All calls are safe from several threads."""
 
@@ -71,10 +87,13 @@ class SimulatedCluster:
     def now(self) -> datetime:
         return self.spec.started_at + timedelta(seconds=self._engine.elapsed)
 
-    def advance(self, seconds: float) -> None:
-        """Let the cluster live on for `seconds`."""
-        with self._lock:
-            self._engine.advance(seconds)
+    advance = _by_engine(Engine.advance)
+    stop_broker = _by_engine(Engine.stop_broker)
+    start_broker = _by_engine(Engine.start_broker)
+    fill_disk = _by_engine(Engine.fill_disk)
+    pause_replication = _by_engine(Engine.pause_replication)
+    resume_replication = _by_engine(Engine.resume_replication)
+    delete_topic = _by_engine(Engine.delete_topic)
 
     def set_speed(self, speed: float) -> None:
         """Take longer steps, so that `speed` simulated seconds a real one cost little."""
@@ -82,21 +101,11 @@ class SimulatedCluster:
             self._engine.step_seconds = max(STEP_SECONDS, speed / 20)
             self._engine.fine_seconds = max(FINE_SECONDS, min(speed / 50, STEP_SECONDS))
 
-    def stop_broker(self, broker: int) -> None:
-        """Fence a broker at once, as a kill does: leaders move within their ISRs."""
-        with self._lock:
-            self._engine.stop_broker(broker)
-
-    def start_broker(self, broker: int) -> None:
-        """Bring a broker back; it catches up, enters ISRs, and leads only what nobody led."""
-        with self._lock:
-            self._engine.start_broker(broker)
-
     def produced_bytes_per_s(self, moments: Sequence[datetime]) -> Float64:
         """Return what is produced to each partition at these moments, past or to come.
 
-        Shape [len(moments), P], partitions as in `describe`; those that nobody can write to now
-        count as quiet at all times.
+        Shape [len(moments), P], partitions as in `describe_cluster`; those that nobody can write
+        to now count as quiet at all times.
         """
         with self._lock:
             engine = self._engine
@@ -114,14 +123,6 @@ class SimulatedCluster:
             rows = np.array(list(engine.live_rows()), np.int64)
             return engine.readers.fan_out[rows], engine.logs.message_bytes[rows].astype(np.float64)
 
-    def fill_disk(self, broker: int, log_dir: str | None = None) -> None:
-        """Fill one log dir, by default the first: it goes offline with its replicas.
-
-        A broker whose log dirs are all offline shuts down, like Kafka's.
-        """
-        with self._lock:
-            self._engine.fill_disk(broker, log_dir)
-
     def free_disk(self, broker: int) -> None:
         """Make room again; the log dirs come back when the broker is started again."""
         with self._lock:
@@ -133,7 +134,8 @@ class SimulatedCluster:
         It starts without it; the replicas that lay there are made anew in another one, empty.
         """
         with self._lock:
-            self._engine.remove_disk(broker, log_dir)
+            disks = self._engine.disks
+            disks.remove(broker, disks.paths[broker].index(log_dir))
 
     def skew(self, of: str, times: float, partitions: Collection[TopicPartition]) -> None:
         """Have so many times the records sent to these partitions from now on; `of` names them."""
@@ -161,20 +163,6 @@ class SimulatedCluster:
             members = self._engine.readers.members()
             more = {group: count - began[group] for group, count in members.items()}
             return SimulatedFaults(self._skewed, more, self._engine.disks.full())
-
-    def pause_replication(self, broker: int) -> None:
-        """Hang a broker's fetchers: it leaves ISRs replica.lag.time.max.ms later."""
-        with self._lock:
-            self._engine.pause_replication(broker)
-
-    def resume_replication(self, broker: int) -> None:
-        with self._lock:
-            self._engine.resume_replication(broker)
-
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic with its reassignments and configs."""
-        with self._lock:
-            self._engine.delete_topic(topic)
 
     def hide_topics(self, names: Collection[str]) -> None:
         """Let this user describe all topics but these: only log dirs have them then."""
@@ -302,8 +290,9 @@ class SimulatedCluster:
             for change in changes:
                 by_resource.setdefault(change.resource, []).append(change)
             done = {
-                resource: self._resource_fault(resource) or self._engine.configs.apply(wanted)
-                for resource, wanted in by_resource.items()
+                resource: self._resource_fault(resource)
+                or self._engine.configs.apply(changes_of_one)
+                for resource, changes_of_one in by_resource.items()
             }
             self._engine.apply_configs(done)
             return done

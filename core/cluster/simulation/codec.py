@@ -61,10 +61,7 @@ _RECORDS: Mapping[str, Any] = {
 
 
 def encode(value: Any) -> Json:
-    """Return a value as JSON: what is neither plain nor null is a list that its kind heads.
-
-    Raises TypeError for a kind that does not travel.
-    """
+    """Return a value as JSON: a list that its kind heads, unless plain; raises TypeError."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -95,10 +92,7 @@ def _encode_items(items: Collection[Any]) -> tuple[Json, ...]:
 
 
 def decode(document: Json) -> Any:
-    """Return the value of what `encode` made; lists come back as tuples, sets as frozensets.
-
-    Raises KeyError, TypeError or ValueError for what is none.
-    """
+    """Return what `encode` was given; raises KeyError, TypeError or ValueError for what is none."""
     if not isinstance(document, list):
         return document
     match document:

@@ -85,11 +85,11 @@ class SimulatedConfigs:
         """Return effective values with their sources; unset broker throttles are absent."""
         values: dict[str, ConfigValue] = {}
 
-        def lay(layer: Mapping[str, str], source: ConfigSource) -> None:
+        def add(layer: Mapping[str, str], source: ConfigSource) -> None:
             values.update({name: ConfigValue(value, source) for name, value in layer.items()})
 
         if resource.kind is ResourceKind.TOPIC:
-            lay(TOPIC_DEFAULTS, ConfigSource.DEFAULT)
+            add(TOPIC_DEFAULTS, ConfigSource.DEFAULT)
             values |= {
                 name: ConfigValue(value, ConfigSource.TOPIC, _default(name))
                 for name, value in self._dynamic.get(resource, {}).items()
@@ -97,11 +97,11 @@ class SimulatedConfigs:
         else:
             default = Resource(ResourceKind.BROKER, "")
             if resource != default:
-                lay(BROKER_DEFAULTS, ConfigSource.DEFAULT)
-                lay(self._static.get(int(resource.name), {}), ConfigSource.STATIC)
-            lay(self._dynamic.get(default, {}), ConfigSource.BROKER_DEFAULT)
+                add(BROKER_DEFAULTS, ConfigSource.DEFAULT)
+                add(self._static.get(int(resource.name), {}), ConfigSource.STATIC)
+            add(self._dynamic.get(default, {}), ConfigSource.BROKER_DEFAULT)
             if resource != default:
-                lay(self._dynamic.get(resource, {}), ConfigSource.BROKER)
+                add(self._dynamic.get(resource, {}), ConfigSource.BROKER)
         return {n: v for n, v in values.items() if names is None or n in names}
 
     def refusal(self, change: ConfigChange) -> Fault | None:

@@ -46,18 +46,18 @@ Change = Callable[[Registration, Collection[int]], Registration | Fault]
 
 def check_assignment(target: Sequence[int], registered: Collection[int]) -> Fault | None:
     """Return why a target assignment is invalid; a fenced broker is registered, hence valid."""
-    said = "The manual partition assignment includes"
+    prefix = "The manual partition assignment includes"
     if not target:
-        return Fault("INVALID_REPLICA_ASSIGNMENT", f"{said} an empty replica list.")
+        return Fault("INVALID_REPLICA_ASSIGNMENT", f"{prefix} an empty replica list.")
     for broker in sorted(set(target)):
         if target.count(broker) > 1:
             return Fault(
-                "INVALID_REPLICA_ASSIGNMENT", f"{said} the broker {broker} more than once."
+                "INVALID_REPLICA_ASSIGNMENT", f"{prefix} the broker {broker} more than once."
             )
         if broker not in registered:
             return Fault(
                 "INVALID_REPLICA_ASSIGNMENT",
-                f"{said} broker {broker}, but no such broker is registered.",
+                f"{prefix} broker {broker}, but no such broker is registered.",
             )
     return None
 
@@ -159,15 +159,15 @@ def _bump_epoch(before: Registration, now: Registration) -> Registration:
 
 def elect_preferred(now: Registration, alive: Collection[int]) -> Registration | Fault:
     """Return the partition led by its first replica."""
-    wanted = now.replicas[0]
-    if now.leader == wanted:
+    preferred = now.replicas[0]
+    if now.leader == preferred:
         return Fault("ELECTION_NOT_NEEDED", "Leader election not needed for topic partition.")
-    if wanted not in now.isr or wanted not in alive:
+    if preferred not in now.isr or preferred not in alive:
         return Fault(
             "PREFERRED_LEADER_NOT_AVAILABLE",
             "The preferred leader was not available.",
         )
-    return replace(now, leader=wanted, leader_epoch=now.leader_epoch + 1)
+    return replace(now, leader=preferred, leader_epoch=now.leader_epoch + 1)
 
 
 def elect_unclean(now: Registration, alive: Collection[int]) -> Registration | Fault:

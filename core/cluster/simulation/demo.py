@@ -97,10 +97,7 @@ def demo_spec(
     cluster_id: str | None = None,
     started_at: datetime = datetime(2026, 3, 2, 9, 0, tzinfo=UTC),
 ) -> ClusterSpec:
-    """Return a cluster of this size under load; the same seed gives the same cluster.
-
-    Needs at least three brokers, for one replica in each rack.
-    """
+    """Return a cluster under load, the same for a seed; three racks take three brokers."""
     if brokers < len(RACKS) or partitions < 1:
         raise ValueError("a demo needs at least three brokers and one partition")
     rng = np.random.default_rng(seed)

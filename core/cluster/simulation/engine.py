@@ -1,7 +1,4 @@
-"""The simulated cluster's engine: advances time, applies faults and changes.
-
-Not safe for several threads; SimulatedCluster locks.
-"""
+"""The simulated cluster's engine: time, faults and changes. SimulatedCluster locks it."""
 
 from __future__ import annotations
 
@@ -117,7 +114,9 @@ class Engine:
             self.logs, self._leader_column, self.alive, began, seconds, made
         )
         if self.links:
-            self._catch_up(ends)
+            for row, broker in self.links.catch_up(ends):
+                now, min_insync = self.registrations[row], self._min_insync[row]
+                self.register(row, controller.expand_isr(now, broker, self.alive, min_insync))
         self.elapsed = ends
         self.readers.advance()
         for (row, broker), move in list(self.disks.moves.items()):
@@ -129,13 +128,6 @@ class Engine:
             self.logs.expire(ends)
         if int(ends) > int(began):
             self._notice_full_disks()
-
-    def _catch_up(self, until: float) -> None:
-        for row, broker in self.links.catch_up(until):
-            now = self.registrations[row]
-            self.register(
-                row, controller.expand_isr(now, broker, self.alive, self._min_insync[row])
-            )
 
     def settle(self) -> None:
         """Work out anew who follows in step, who catches up from whom, and what is writable."""
@@ -275,9 +267,6 @@ class Engine:
             self.register(row, controller.elect_leader(self.registrations[row], self.alive))
         self._changed()
 
-    def remove_disk(self, broker: int, path: str) -> None:
-        self.disks.remove(broker, self.disks.paths[broker].index(path))
-
     def _make_anew(self, broker: int) -> None:
         """Make the replicas that lay in log dirs which are gone anew, empty, where there is room.
 
@@ -306,6 +295,7 @@ class Engine:
                 )
 
     def pause_replication(self, broker: int) -> None:
+        """Hang a broker's fetchers: it leaves ISRs replica.lag.time.max.ms later."""
         self._paused.setdefault(broker, self.elapsed)
         self._stale = True
 
@@ -313,7 +303,8 @@ class Engine:
         self._paused.pop(broker, None)
         self._stale = True
 
-    def fill_disk(self, broker: int, path: str | None) -> None:
+    def fill_disk(self, broker: int, path: str | None = None) -> None:
+        """Fill a log dir, by default the first: it goes offline, and with the last its broker."""
         self._lose_dir(broker, self.disks.paths[broker].index(path) if path else 0)
 
     def _notice_full_disks(self) -> None:
@@ -355,8 +346,8 @@ class Engine:
         self.logs.add_rows(rows)
         self.throttles.add_rows(rows)
         self._sick = add_rows(self._sick, rows)
-        self.writable = np.concatenate((self.writable, np.zeros(rows, np.bool_)))
-        self._leader_column = np.concatenate((self._leader_column, np.full(rows, -1)))
+        self.writable = add_rows(self.writable, rows)
+        self._leader_column = add_rows(self._leader_column, rows, -1)
         self._min_insync += [1] * rows
         self.registrations += registrations
         self.readers.add_rows(range(first, first + rows))

@@ -9,7 +9,7 @@ import numpy as np
 
 from core.cluster.groups import Group, Member
 from core.cluster.metadata import TopicPartition
-from core.cluster.simulation.logs import Float64, Int64, Logs
+from core.cluster.simulation.logs import Float64, Int64, Logs, add_rows
 from core.cluster.simulation.spec import ClusterSpec, GroupSpec
 
 
@@ -36,13 +36,11 @@ class ConsumerGroups:
 
     def add_rows(self, rows: Sequence[int]) -> None:
         """Take in new partitions; groups that read their topics read them, too, from the start."""
-        self.fan_out = np.concatenate((self.fan_out, np.zeros(len(rows))))
+        self.fan_out = add_rows(self.fan_out, len(rows))
         for group in self._specs:
             mine = [row for row in rows if self._partitions[row].topic in group.topics]
             self._rows[group.id] = np.concatenate((self._rows[group.id], mine)).astype(np.int64)
-            self._positions[group.id] = np.concatenate(
-                (self._positions[group.id], np.zeros(len(mine)))
-            )
+            self._positions[group.id] = add_rows(self._positions[group.id], len(mine))
             if group.members:
                 self.fan_out[mine] += 1
 

@@ -63,11 +63,10 @@ class Traffic:
 
     def add_rows(self, rows: int) -> None:
         """Take in partitions that nobody produces to."""
-        still = np.zeros(rows)
-        self.mean_bytes_per_s = np.concatenate((self.mean_bytes_per_s, still))
-        self._rhythm = np.concatenate((self._rhythm, still))
-        self._jitter = np.concatenate((self._jitter, still))
-        self._peak = np.concatenate((self._peak, still))
+        self.mean_bytes_per_s = add_rows(self.mean_bytes_per_s, rows)
+        self._rhythm = add_rows(self._rhythm, rows)
+        self._jitter = add_rows(self._jitter, rows)
+        self._peak = add_rows(self._peak, rows)
         self._phases = np.concatenate((self._phases, np.zeros((2, rows))), axis=1)
         self._periods = np.concatenate((self._periods, np.ones((2, rows))), axis=1)
 
@@ -129,23 +128,20 @@ class Logs:
     def add_rows(self, rows: int) -> None:
         """Take in new partitions: empty, without replicas, and quiet."""
         self.traffic.add_rows(rows)
-        message_bytes = np.full(rows, 1_000, np.int64)
-        self.message_bytes = np.concatenate((self.message_bytes, message_bytes))
+        self.message_bytes = add_rows(self.message_bytes, rows, 1_000)
         self.batch_bytes += [15_000] * rows
-        still, forever = np.zeros(rows), np.full(rows, np.inf)
-        self.start = np.concatenate((self.start, still))
-        self.end = np.concatenate((self.end, still))
-        self._first_start = np.concatenate((self._first_start, still))
-        self._first_end = np.concatenate((self._first_end, still))
-        self._idle_rate = np.concatenate((self._idle_rate, still))
+        self.start = add_rows(self.start, rows)
+        self.end = add_rows(self.end, rows)
+        self._first_start = add_rows(self._first_start, rows)
+        self._first_end = add_rows(self._first_end, rows)
+        self._idle_rate = add_rows(self._idle_rate, rows)
         self.holds = add_rows(self.holds, rows)
         self.follows = add_rows(self.follows, rows)
         self.position = add_rows(self.position, rows)
         self.log_dir = add_rows(self.log_dir, rows)
-        self.retention_seconds = np.concatenate((self.retention_seconds, forever))
-        self.retention_bytes = np.concatenate((self.retention_bytes, forever))
-        segment_bytes = np.full(rows, float(1 << 30))
-        self.segment_bytes = np.concatenate((self.segment_bytes, segment_bytes))
+        self.retention_seconds = add_rows(self.retention_seconds, rows, np.inf)
+        self.retention_bytes = add_rows(self.retention_bytes, rows, np.inf)
+        self.segment_bytes = add_rows(self.segment_bytes, rows, 1 << 30)
 
     def add_replica(self, row: int, broker: int, log_dir: int, position: float) -> None:
         """Give `broker` a replica that has the log up to `position`."""
@@ -176,8 +172,8 @@ class Logs:
                 self.end - mean * self.retention_seconds,
                 self._first_end + (elapsed_seconds - self.retention_seconds) * self._idle_rate,
             )
-        wanted = np.maximum(np.nan_to_num(by_time, nan=-np.inf), self.end - self.retention_bytes)
-        gone = np.floor(np.maximum(wanted - self._first_start, 0) / self.segment_bytes)
+        kept_from = np.maximum(np.nan_to_num(by_time, nan=-np.inf), self.end - self.retention_bytes)
+        gone = np.floor(np.maximum(kept_from - self._first_start, 0) / self.segment_bytes)
         cut = np.minimum(self._first_start + gone * self.segment_bytes, self.end)
         self.start = np.maximum(self.start, cut - cut % self.message_bytes)
         np.maximum(self.position, self.start[:, None], out=self.position, where=self.holds)
@@ -210,9 +206,9 @@ class Logs:
             self.retention_bytes[row] = number("retention.bytes")
 
 
-def add_rows(matrix: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
-    """Return a matrix [P, B] with so many rows of nothing below it."""
-    return np.concatenate((matrix, np.zeros((rows, matrix.shape[1]), matrix.dtype)))
+def add_rows(array: npt.NDArray[Any], rows: int, value: float = 0) -> npt.NDArray[Any]:
+    """Return an array by partitions, [P] or [P, B], with so many more of this value."""
+    return np.concatenate((array, np.full((rows, *array.shape[1:]), value, array.dtype)))
 
 
 DIR_COPY_BYTES_PER_S = 200e6

@@ -74,7 +74,7 @@ class Throttles:
     ) -> None:
         """Count what in-sync followers of listed partitions copy; it is never held.
 
-        `made` are the bytes produced to each partition in these `seconds`, `leader_column` [P]
+        `grown_bytes` are produced to each partition in these `seconds`, `leader_column` [P] is
         where it is led (-1 nowhere).
         """
         columns = len(logs.broker_ids)
@@ -138,10 +138,7 @@ class CatchUp:
         return self.end - self.position
 
     def next_read(self) -> tuple[float, float]:
-        """Return (bytes that advance the log, bytes that travel and count).
-
-        A fetch ends inside a batch; the cut part travels and is fetched again.
-        """
+        """Return bytes that advance the log, and that travel: a cut batch is fetched again."""
         behind = self.behind_bytes
         if behind <= PARTITION_BYTES:
             return behind, behind
@@ -176,19 +173,19 @@ class Link:
     ) -> list[int]:
         """Do one fetch at `now`, set `next_at`, and return the partitions that caught up."""
         caught_up = [r.partition for r in self.replicas.values() if r.behind_bytes <= 0]
-        asked = [r for r in self.replicas.values() if r.behind_bytes > 0]
-        if not asked:
+        lagging = [r for r in self.replicas.values() if r.behind_bytes > 0]
+        if not lagging:
             self.next_at = now + BUSY_SECONDS
             return caught_up
-        if any(r.follower_listed for r in asked) and not follower_quota.allows(now):
-            asked = [r for r in asked if not r.follower_listed]
-            if not asked:
+        if any(r.follower_listed for r in lagging) and not follower_quota.allows(now):
+            lagging = [r for r in lagging if not r.follower_listed]
+            if not lagging:
                 leader_quota.record(now, 0.0)
                 self.next_at = now + self._pause(BACKOFF_SECONDS)
                 return caught_up
-        served = asked
-        if any(r.leader_listed for r in asked) and not leader_quota.allows(now):
-            served = [r for r in asked if not r.leader_listed]
+        served = lagging
+        if any(r.leader_listed for r in lagging) and not leader_quota.allows(now):
+            served = [r for r in lagging if not r.leader_listed]
         leader_bytes = follower_bytes = travelled = 0.0
         for replica in served:
             useful, counted = replica.next_read()
@@ -206,7 +203,7 @@ class Link:
         leader_quota.record(now, leader_bytes)
         if not travelled:
             # A leader looks at a waiting fetch again whenever something is appended.
-            waking = any(r.produced_to for r in asked)
+            waking = any(r.produced_to for r in lagging)
             self.next_at = now + (BUSY_SECONDS if waking else self._pause(WAIT_SECONDS))
             return caught_up
         arrived = now + ROUND_TRIP_SECONDS + travelled / wire_bytes_per_s
@@ -228,10 +225,7 @@ def run_links(
     wire_bytes_per_s: float,
     until: float,
 ) -> list[tuple[int, int]]:
-    """Fetch on all links in time order up to `until`; returns (partition, broker) caught up.
-
-    Links that share a broker share its wire.
-    """
+    """Fetch in time order up to `until`; return (partition, broker) that caught up."""
     from_leader: dict[int, int] = {}
     into_follower: dict[int, int] = {}
     for link in links.values():

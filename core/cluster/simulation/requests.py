@@ -135,8 +135,8 @@ def create_topic(engine: Engine, topic: NewTopic) -> Fault | None:
     if wrong is not None:
         return wrong
     resource = Resource.topic(topic.name)
-    wanted = [ConfigChange(resource, n, ConfigOp.SET, v) for n, v in topic.configs.items()]
-    refused = engine.configs.apply(wanted)
+    changes = [ConfigChange(resource, n, ConfigOp.SET, v) for n, v in topic.configs.items()]
+    refused = engine.configs.apply(changes)
     if refused is None:
         engine.add_partitions(topic.name, _register(topic.replicas, engine.alive))
     return refused

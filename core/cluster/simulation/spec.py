@@ -1,7 +1,4 @@
-"""What a simulated cluster is made of: brokers, topics with their partitions, consumer groups.
-
-core.cluster.simulation.demo builds the demo.
-"""
+"""What a simulated cluster is made of: brokers, topics with their partitions, consumer groups."""
 
 from __future__ import annotations
 
@@ -56,10 +53,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """A consumer group that reads whole topics, `behind_seconds` behind the ends of their logs.
-
-    Without members it is empty and its lag grows.
-    """
+    """A group that reads whole topics, so far behind; without members its lag grows."""
 
     id: str
     topics: tuple[str, ...]

@@ -73,7 +73,7 @@ class Journal:
                 database = undo.enter_context(closing(_connect(path)))
                 database.execute("PRAGMA journal_mode = WAL")
                 database.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
-                files.sync_folder(path.parent)
+                files.sync(path.parent)
             except (sqlite3.Error, OSError) as error:
                 raise _unfit(path, str(error)) from error
             undo.pop_all()

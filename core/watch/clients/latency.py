@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
-from core.cluster.probe.probe_config import quantile
+from core.cluster.probe.produce_latency import quantile
 
 WINDOW_SECONDS = 30.0
 USUAL_SECONDS = 600

@@ -135,7 +135,7 @@ class ReportWriter:
             ]
         )
         try:
-            files.replace_text(self._place, json.dumps(report_to_json(report)))
+            files.write_text(self._place, json.dumps(report_to_json(report)), durable=False)
         except OSError as error:
             if not self._failed:
                 why = error.strerror or str(error)

@@ -10,7 +10,7 @@ from typing import Final
 from core.clock import Clock
 from core.cluster.client import ClusterClient, NewPartitions, NewTopic
 from core.cluster.kafka_errors import Fault
-from core.cluster.probe.probe_config import TOPIC_CONFIGS
+from core.cluster.probe.produce_latency import TOPIC_CONFIGS
 from core.cluster.probe.round_trip import ProbeLayout, RoundTripProbe
 from core.cluster.state import ClusterState
 from core.cluster.topics import PROBE_TOPIC

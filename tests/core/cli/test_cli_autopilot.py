@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from clusters import NOON, tp
@@ -27,7 +27,7 @@ from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.cli.autopilot import autopilot
 from core.clock import SystemClock
-from core.cluster.connect import Address
+from core.cluster.connect import Address, Connection
 from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import Process
 from core.errors import UnreachableError
@@ -61,11 +61,11 @@ def configured(home: Path, bootstrap: str, *more: str) -> None:
     (config / "config.toml").write_text("\n".join(lines))
 
 
-def answers(address: Address) -> SimpleNamespace:
+def answers(address: Address) -> Connection:
     state = pictured({"payments.v2-0": [1], "orders-0": [1]})
     state = replace(state, cluster_id="c-9")
-    client = SimpleNamespace(describe_cluster=lambda: state, close=lambda: None)
-    return SimpleNamespace(client=client, silent_brokers=dict)
+    client: Any = SimpleNamespace(describe_cluster=lambda: state, close=lambda: None)
+    return Connection(client, SystemClock(), address)
 
 
 def nobody(address: Address) -> NoReturn:

@@ -25,9 +25,9 @@ from core import paths
 from core.cli.load import pipeline
 from core.cli.main import root
 from core.cluster.sandbox import folder as folders
-from core.cluster.sandbox import load_overrides
 from core.cluster.sandbox.nodes import plan_nodes
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.workload_spec import overrides_lease
 from core.daemons.lease import hold_lease
 from core.daemons.process import Process
 from core.load import load_paths as layout
@@ -227,9 +227,7 @@ def test_of_a_sandbox(
     monkeypatch.setattr(Sandbox, "start_workload", lambda *words: Process.this())
     monkeypatch.setattr("core.cluster.sandbox.workload.run_workload", lambda *words: None)
     monkeypatch.setattr("core.cluster.drills.full_disk.fill_and_wait", lambda *words: True)
-    with hold_lease(
-        load_overrides.overrides_lease(Sandbox.open("default").overrides_path)
-    ):  # as a load would
+    with hold_lease(overrides_lease(Sandbox.open("default").overrides_path)):  # as a load would
         code, out, err = trimtab(*command.split(), *more, "--json")
     assert (code, bool(out)) == (0, True), err
 

@@ -20,7 +20,7 @@ import pytest
 from snapshots import make_snapshot
 
 from core import files, paths
-from core.cli.common.signals import exit_cleanly_on_signals
+from core.cli.common.foreground import exit_cleanly_on_signals
 from core.cli.main import run
 from core.cluster.connect import Address
 from core.daemons import supervisor as serving

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from core.cluster.probe.probe_config import quantile
+from core.cluster.probe.produce_latency import quantile
 from core.cluster.probe.round_trip import ClientSide, ProbeResult
 from core.watch.clients.health_detector import (
     ErrorSubject,

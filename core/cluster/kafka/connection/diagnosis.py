@@ -80,15 +80,11 @@ def unreachable(
 
 
 def _advertised_error(found: Sequence[_Finding], brokers: Mapping[str, int | None]) -> TrimtabError:
-    """Tell of brokers that the cluster names and nobody reaches from here."""
-    told = [f"broker {brokers[f.server]} advertises {f.server}, which {f.what}" for f in found]
-    text = "; ".join(told)
+    clauses = [f"broker {brokers[f.server]} advertises {f.server}, which {f.what}" for f in found]
+    text = "; ".join(clauses)
     return UnreachableError(
         f"{text[0].upper()}{text[1:]}.", next=found[0].advertised or found[0].advice
     )
-
-
-# -- looking at servers --------------------------------------------------------------------------
 
 
 class _Kind(IntEnum):
@@ -162,8 +158,6 @@ class _Diagnosis:
         what = f"does not answer: {self._step} within {seconds:.3g} s"
         return _Finding(self._server, _Kind.HANGS, what, _HANGS_ADVICE)
 
-    # -- its steps -------------------------------------------------------------------------------
-
     def _ask(self) -> _Finding:
         try:
             connection = self._connect()
@@ -227,7 +221,7 @@ class _Diagnosis:
         self._step = "it takes the connection, and the TLS handshake is not answered"
         connection.settimeout(self._left())
         try:
-            wrapped = self._settings.ssl_context().wrap_socket(
+            wrapped = self._settings.tls.context().wrap_socket(
                 connection, server_hostname=self._host
             )
         except ssl.SSLCertVerificationError as error:
@@ -304,24 +298,24 @@ class _Diagnosis:
         send_request(connection, self._half, API_VERSIONS, 0, b"")
         self._step = "its first request is answered, and no other"
         login = self._settings.login
-        wanted = login.mechanism if login is not None else None
-        name = (wanted or "PLAIN").encode()
+        mechanism = login.mechanism if login is not None else None
+        name = (mechanism or "PLAIN").encode()
         answer = send_request(
             connection, self._left, SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name
         )
         code, offered = parse_mechanisms(answer)
-        if wanted and code == _UNSUPPORTED_MECHANISM:
+        if mechanism and code == _UNSUPPORTED_MECHANISM:
             return self._tells(
-                f"does not take logins by {wanted}; it offers {offered or 'none'}",
+                f"does not take logins by {mechanism}; it offers {offered or 'none'}",
                 f"Set sasl.mechanism to one of these in the --command-config file: {offered}.",
             )
-        if wanted and code == _NO_LOGIN_HERE:
+        if mechanism and code == _NO_LOGIN_HERE:
             right = "SSL" if self._settings.is_encrypted else "PLAINTEXT"
             return self._tells(
                 "takes no logins, and this connection wants to log in",
                 f"Set security.protocol={right}, or name the port that takes logins.",
             )
-        if not wanted and code != _NO_LOGIN_HERE:
+        if not mechanism and code != _NO_LOGIN_HERE:
             right = "SASL_SSL" if self._settings.is_encrypted else "SASL_PLAINTEXT"
             return self._tells(
                 f"wants a login (by {offered or 'PLAIN'}), and this connection has none",

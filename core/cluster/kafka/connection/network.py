@@ -117,10 +117,7 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
         """The bootstrap servers whose answers are final, and no good."""
 
     def failures(self, *, waiting: bool = True) -> list[ConnectionFailure]:
-        """Return which servers could not be connected to, or did not answer, when last tried.
-
-        Those that are waited for now are among them if `waiting`. May be called from any thread.
-        """
+        """Return which servers failed when last tried, `waiting` ones included; from any thread."""
         errors = dict(self._failures)
         for id, connection in list(self._conns.items()) if waiting else ():
             if not connection.connected or connection.in_flight_requests:
@@ -144,13 +141,11 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
     # -- which broker to ask -----------------------------------------------------------------------
 
     async def ready_node(self) -> Any:
-        """Return a broker to which a connection stands; of several that are begun, the first.
-
-        Raises NodeNotReadyError where none comes about.
-        """
+        """Return the first broker to which a connection stands; raises NodeNotReadyError."""
         nodes = [broker.node_id for broker in self.cluster.brokers()]
         random.shuffle(nodes)
-        usable = [node for node in nodes if node in self._conns and self._is_usable(node)]
+        known = {node: self._conns[node] for node in nodes if node in self._conns}
+        usable = [node for node, c in known.items() if c.connected and not c.paused]
         usable.sort(key=lambda node: len(self._conns[node].in_flight_requests))
         if usable and not self._conns[usable[0]].in_flight_requests:
             return usable[0]
@@ -190,10 +185,6 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
         elif usable:
             self._net.call_later(_BUSY_SECONDS, settle)
         return await first
-
-    def _is_usable(self, node: int) -> bool:
-        connection = self._conns[node]
-        return connection.connected and not connection.paused
 
     # -- connecting --------------------------------------------------------------------------------
 
@@ -346,7 +337,8 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
                     self._final.add(server)
                     if len(self._final) < len(self.cluster.bootstrap_brokers()):
                         await self._net.sleep(OTHER_SERVERS_SECONDS)
-                    _fail(outcome, error)
+                    if not outcome.is_done:
+                        outcome.failure(error)
                     return
                 self.update_backoff(server)
                 await self._net.sleep(self.connection_delay(server))
@@ -360,11 +352,6 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
         connection = self._conns.pop(server, None)
         if connection is not None:
             connection.close(error)
-
-
-def _fail(outcome: Any, error: Exception) -> None:
-    if not outcome.is_done:
-        outcome.failure(error)
 
 
 def _addresses(host: str, port: int, flags: int = 0) -> list[tuple[int, Any]]:

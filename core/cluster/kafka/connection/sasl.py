@@ -48,10 +48,7 @@ class SaslLogin:
 
 
 def read_login(entries: dict[str, str], path: Path) -> SaslLogin:
-    """Take a login out of the properties of a file.
-
-    Raises DocumentError, for one that nobody has typed the password of PasswordMissingError.
-    """
+    """Take a login out of a file's properties; raises DocumentError, PasswordMissingError."""
     mechanism, jaas = entries.pop(MECHANISM, "GSSAPI"), entries.pop(JAAS_CONFIG, None)
     if mechanism not in MECHANISMS:
         raise DocumentError(
@@ -125,10 +122,7 @@ class LoginModule:
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """Return the one login module of a `sasl.jaas.config`.
-
-    Raises ValueError, in words without any of its values, for what Kafka refuses.
-    """
+    """Return the one login module; raises ValueError without its values, as Kafka refuses."""
     tokens = _tokenize(text)
     logins = [_parse_module(token.text, tokens) for token in tokens]
     if not logins:

@@ -1,13 +1,9 @@
-"""ConnectionSettings: one Kafka client.properties as both client libraries want it.
-
-Secrets stay in here: they are in no repr, no message and no log.
-"""
+"""ConnectionSettings: client.properties as both client libraries want it; secrets stay in here."""
 
 from __future__ import annotations
 
 import logging
 import re
-import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,7 +63,6 @@ class ConnectionSettings:
         return self.security_protocol.endswith("SSL")
 
     def librdkafka_config(self) -> dict[str, Any]:
-        """Return librdkafka's configuration."""
         config: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.security_protocol,
@@ -82,10 +77,7 @@ class ConnectionSettings:
         return config
 
     def kafka_python_config(self) -> dict[str, Any]:
-        """Return kafka-python's configuration.
-
-        Raises DocumentError when a certificate cannot be loaded.
-        """
+        """Return kafka-python's configuration; raises DocumentError for its certificates."""
         config: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap.split(","),
             "security_protocol": self.security_protocol,
@@ -94,15 +86,11 @@ class ConnectionSettings:
         if self.login is not None:
             config |= self.login.kafka_python_config()
         if self.is_encrypted:
-            config["ssl_context"] = self.ssl_context()
+            config["ssl_context"] = self.tls.context()
         return config
 
-    def ssl_context(self) -> ssl.SSLContext:
-        """Return what a TLS connection trusts and shows; raises as `Tls.context`."""
-        return self.tls.context()
-
     def check_key(self) -> None:
-        """Load the client's key, if it has one; raises as `ssl_context`."""
+        """Load the client's key, if it has one; raises as `Tls.context`."""
         if self.is_encrypted:
             self.tls.check_key()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,8 @@ _COLUMNS = 64
 _JAVA = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PKCS12 = b"\x30"
 _PEM = b"-----BEGIN "
+_KEY_MISMATCH = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"))
+"""What OpenSSL says of a key that it could read, and whose certificate is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,7 @@ class Pem:
     text: str | None = field(default=None, repr=False)
 
     def read(self) -> str:
-        """Return the PEM blocks alone: what tools write beside them need not be ASCII.
-
-        Raises OSError, and ValueError for what holds no whole block.
-        """
+        """Return the PEM blocks alone, of which tools write more; raises OSError and ValueError."""
         if self.text is not None:
             return self.text
         return _pem_blocks(Path(self.location or "").read_bytes().decode("latin-1"))
@@ -50,10 +49,7 @@ class Pem:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Which authorities are trusted, what a client shows of itself, and whether names are checked.
-
-    `file` are the properties that it is from.
-    """
+    """Who is trusted, what a client shows, and whether names are checked; `file` says so."""
 
     ca: Pem | None = None
     certificate: Pem | None = None
@@ -76,11 +72,7 @@ class Tls:
         return config | {"ssl.endpoint.identification.algorithm": checked}
 
     def context(self) -> ssl.SSLContext:
-        """Return it as Python's connections want it.
-
-        Raises DocumentError when a certificate cannot be loaded, PasswordMissingError and
-        WrongPasswordError for an encrypted key.
-        """
+        """Return it for Python; raises DocumentError, PasswordMissingError, WrongPasswordError."""
         with _certificate_errors():
             context = ssl.create_default_context(cadata=self.ca.read() if self.ca else None)
             context.check_hostname = self.check_hostname
@@ -93,24 +85,52 @@ class Tls:
             self._load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
     def _load_key(self, context: ssl.SSLContext) -> None:
-        if self.certificate is not None and self.key is not None:
-            _load_key_pair(context, self.certificate, self.key, self._password_of_key)
+        """Load the client certificate, if there is one; raises as `context`.
 
-    def _password_of_key(self) -> str:
-        if self.key_password is not None:
-            return self.key_password
-        assert self.key is not None
-        assert self.file is not None
-        place = self.key.location or f"in {self.file}"
-        missing = MissingPassword(self.file, KEY_PASSWORD, f"the private key {place}")
-        raise PasswordMissingError(missing)
+        Python reads key pairs from files only, so inline ones pass by a private temporary folder.
+        The password of an encrypted key is given or refused here: left alone, OpenSSL would ask on
+        the terminal, whatever is drawn there.
+        """
+        import tempfile
+
+        certificate, key = self.certificate, self.key
+        if certificate is None or key is None:
+            return
+        encrypted = False
+
+        def password() -> str:
+            nonlocal encrypted
+            encrypted = True
+            if self.key_password is not None:
+                return self.key_password
+            assert self.file is not None
+            owner = f"the private key {key.location or f'in {self.file}'}"
+            raise PasswordMissingError(MissingPassword(self.file, KEY_PASSWORD, owner))
+
+        with tempfile.TemporaryDirectory(prefix="trimtab-") as folder:
+            places = []
+            for name, store in (("certificate", certificate), ("key", key)):
+                if store.location is not None:
+                    places.append(Path(store.location))
+                    continue
+                place = Path(folder) / name
+                place.touch(mode=0o600)
+                place.write_text(store.read())
+                places.append(place)
+            try:
+                context.load_cert_chain(places[0], places[1], password)
+            except ssl.SSLError as error:
+                if not encrypted or error.reason in _KEY_MISMATCH:
+                    raise
+                whose = f"the private key {key.location or ''}".rstrip()
+                raise WrongPasswordError(
+                    f"The password is not that of {whose}.",
+                    next="Set ssl.key.password in the client properties (--command-config).",
+                ) from error
 
 
 def read_tls(entries: dict[str, str], path: Path, *, used: bool) -> Tls:
-    """Take all about TLS out of the properties of a file; what is not `used` is not looked at.
-
-    Raises DocumentError.
-    """
+    """Take TLS out of a file's properties, unread where not `used`; raises DocumentError."""
 
     def store(kind: str, *inline: str) -> list[Pem | None]:
         """Return a store's PEMs: of the one file, or each of its own property."""
@@ -147,7 +167,6 @@ def read_tls(entries: dict[str, str], path: Path, *, used: bool) -> Tls:
 
 @contextmanager
 def _certificate_errors() -> Iterator[None]:
-    """Raise DocumentError for certificates and keys that cannot be loaded."""
     try:
         yield
     except (OSError, ssl.SSLError, ValueError) as error:
@@ -158,10 +177,7 @@ def _certificate_errors() -> Iterator[None]:
 
 
 def _inline_pem(name: str, text: str, properties: Path) -> Pem:
-    """Return a PEM that stands in the properties, where blanks may stand for its line ends.
-
-    Raises DocumentError, which shows nothing of it, for what is none.
-    """
+    """Return a PEM of the properties, with blanks or line ends; no error shows anything of it."""
     try:
         return Pem(text=_pem_blocks(text))
     except ValueError as error:
@@ -238,47 +254,3 @@ def _conversion(store: str, place: Path, folder: Path, *, jks: bool) -> str:
         f"Convert it: keytool -importkeystore -srckeystore {place} -destkeystore client.p12 "
         f"-deststoretype PKCS12 && openssl pkcs12 -in client.p12 -nodes -out {result}; {then}"
     )
-
-
-_KEY_MISMATCH = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"))
-"""What OpenSSL says of a key that it could read, and whose certificate is another one."""
-
-
-def _load_key_pair(
-    context: ssl.SSLContext, certificate: Pem, key: Pem, password: Callable[[], str]
-) -> None:
-    """Load a client certificate; Python reads key pairs from files only, so inline ones pass by
-    a private temporary folder.
-
-    `password` is asked for that of an encrypted key, and may raise: left alone, OpenSSL would ask
-    on the terminal, whatever is drawn there. Raises WrongPasswordError for one that is not the
-    key's.
-    """
-    import tempfile
-
-    encrypted = False
-
-    def given() -> str:
-        nonlocal encrypted
-        encrypted = True
-        return password()
-
-    with tempfile.TemporaryDirectory(prefix="trimtab-") as folder:
-        places = []
-        for name, store in (("certificate", certificate), ("key", key)):
-            if store.location is not None:
-                places.append(Path(store.location))
-                continue
-            place = Path(folder) / name
-            place.touch(mode=0o600)
-            place.write_text(store.read())
-            places.append(place)
-        try:
-            context.load_cert_chain(places[0], places[1], given)
-        except ssl.SSLError as error:
-            if not encrypted or error.reason in _KEY_MISMATCH:
-                raise
-            raise WrongPasswordError(
-                f"The password is not that of the private key {key.location or ''}".rstrip() + ".",
-                next="Set ssl.key.password in the client properties (--command-config).",
-            ) from error

@@ -34,14 +34,14 @@ def test_log_dirs_that_are_not_told_have_the_remedy_of_their_cause(
     error: str | None, found: str, remedy: str
 ) -> None:
     logs = (BrokerLogs(1), BrokerLogs(2, error=error))
-    finding, _ = rights(lambda: logs, dict)
+    finding, _ = rights(logs, dict)
     assert finding.found == found
     assert finding.remedy.startswith(remedy)
 
 
 def test_a_log_dir_that_failed_is_a_finding() -> None:
     dirs = (LogDir("/a", 1, 1), LogDir("/b", error="KAFKA_STORAGE_ERROR"))
-    _, finding, _ = rights(lambda: (BrokerLogs(4, log_dirs=dirs),), dict)
+    _, finding, _ = rights((BrokerLogs(4, log_dirs=dirs),), dict)
     assert finding.found == "/b of broker 4 fails: KAFKA_STORAGE_ERROR"
     assert finding.remedy.startswith("Repair the disk, then restart the broker")
 
@@ -54,9 +54,9 @@ def test_configs_of_topics_that_may_not_be_seen_are_a_finding(*, whole: bool) ->
         hidden = Fault("TOPIC_AUTHORIZATION_FAILED")
         return {Resource.topic("mine"): {}, Resource.topic("theirs"): hidden}
 
-    _, fine = rights(lambda: (), dict)
+    _, fine = rights((), dict)
     assert (fine.found, fine.remedy) == ("yes", "")
-    _, finding = rights(lambda: (), denied)
+    _, finding = rights((), denied)
     assert "TOPIC_AUTHORIZATION_FAILED" in finding.found
     assert finding.remedy == "Allow DESCRIBE_CONFIGS on all topics."
     assert finding.needed_for.startswith("runs")

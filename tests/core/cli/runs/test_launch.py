@@ -15,7 +15,7 @@ from core.cli.runs.apply import parse_throttle
 from core.cli.runs.launch import (
     LaunchOptions,
     LiveCluster,
-    _expected_rate,
+    _estimate,
     _recommended_rate,
     describe_deletions,
     launch,
@@ -38,7 +38,7 @@ def test_empty_partitions_need_no_throttle_and_none_is_said(
     client = cluster({"t": [(1, 2)]}, size_bytes=0)
     state = fetch_cluster_state(client)
     plan = plan_of(client, {("t", 0): (1, 3)})
-    assert _recommended_rate(state, Load.unknown(state), plan, NOTHING_LEARNED) == UNLIMITED
+    assert _recommended_rate(state, Load.unknown(state), plan, NOTHING_LEARNED, None) == UNLIMITED
     assert not capsys.readouterr().err
 
 
@@ -130,13 +130,15 @@ def test_an_adaptive_rate_is_reckoned_with_within_its_bounds() -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
     state = fetch_cluster_state(client)
     plan, load = plan_of(client, {("t", 0): (1, 3)}), Load.unknown(state)
-    rate, bounds = _expected_rate(state, load, plan, "auto", NOTHING_LEARNED)
+    rate, _, bounds = _estimate(state, load, plan, LaunchOptions(throttle="auto"))
     assert bounds is not None
     assert rate is not None
     assert bounds.min_bytes_per_s <= rate <= bounds.max_bytes_per_s
     narrow = RateBounds(1 * MB, 2 * MB)
-    assert _expected_rate(state, load, plan, narrow, NOTHING_LEARNED) == (2 * MB, narrow)
-    assert _expected_rate(state, load, plan, 7, NOTHING_LEARNED) == (7, None)
+    rate, _, bounds = _estimate(state, load, plan, LaunchOptions(throttle=narrow))
+    assert (rate, bounds) == (2 * MB, narrow)
+    rate, _, bounds = _estimate(state, load, plan, LaunchOptions(throttle=7 * MB))
+    assert (rate, bounds) == (7 * MB, None)
 
 
 def state(**policies: str | None) -> ClusterState:
@@ -160,7 +162,7 @@ def test_topics_that_are_only_compacted_are_left_out_by_name() -> None:
     there = state(t="delete", u="compact", v="compact")
     first, second = describe_deletions(there, plan("t", "u", "v"), 3_600_000)
     assert first.startswith("Records of t older than ")
-    assert second == "Only compacted, so no retention shortens what is copied: u, v."
+    assert second == "Only compacted, so no retention shortens what is copied: u and v."
 
 
 def test_a_retention_that_shortens_nothing_at_all_is_refused() -> None:

@@ -17,10 +17,15 @@ from core.cluster.drills.drill import Drill, DrillKind, DrillTarget, Offer, desc
 from core.cluster.drills.target import find_drill_target
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox import folder as folders
-from core.cluster.sandbox import load_overrides
-from core.cluster.sandbox.load_overrides import LoadOverrides, Skew
 from core.cluster.sandbox.nodes import Node, Role, plan_nodes
 from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.workload_spec import (
+    LoadOverrides,
+    Skew,
+    overrides_lease,
+    read_overrides,
+    write_overrides,
+)
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.simulation.server import SimulatorServer
@@ -123,7 +128,7 @@ def test_without_a_load_it_says_that_nothing_can_be_skewed(ground: DrillTarget) 
 
 def test_load_is_skewed_and_consumers_join_and_both_are_undone(ground: DrillTarget) -> None:
     wanted = Sandbox.open("demo").overrides_path
-    with hold_lease(load_overrides.overrides_lease(wanted)):
+    with hold_lease(overrides_lease(wanted)):
         found = offered(ground, STATE)
         names = [drill.on for drill in found[DrillKind.SKEW].drills]
         assert names == [
@@ -132,7 +137,7 @@ def test_load_is_skewed_and_consumers_join_and_both_are_undone(ground: DrillTarg
         ]
         ground.run(found[DrillKind.SKEW].drills[-1])
         ground.run(found[DrillKind.JOIN].drills[0])
-        now = load_overrides.read_overrides(wanted)
+        now = read_overrides(wanted)
         assert now.skew is not None
         assert now.skew.partitions == {TopicPartition("orders", 1)}
         assert now.more == {"billing": 1}
@@ -188,10 +193,10 @@ def test_where_no_disk_can_be_filled_it_says_so(
 
 def test_a_workload_reads_what_it_is_told(tmp_path: Path) -> None:
     path = tmp_path / "workload.json"
-    assert load_overrides.read_overrides(path) == LoadOverrides()
+    assert read_overrides(path) == LoadOverrides()
     skew = Skew("topic orders", 5.0, frozenset({TopicPartition("orders", 0)}))
-    load_overrides.write_overrides(path, LoadOverrides(skew, {"billing": 2}))
-    told = load_overrides.read_overrides(path)
+    write_overrides(path, LoadOverrides(skew, {"billing": 2}))
+    told = read_overrides(path)
     assert told == LoadOverrides(skew, {"billing": 2})
     assert told.times(TopicPartition("orders", 0)) == 5
     assert told.times(TopicPartition("orders", 1)) == 1

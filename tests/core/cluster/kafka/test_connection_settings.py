@@ -328,7 +328,7 @@ def test_an_encrypted_key_without_a_password_is_told_and_never_asked_for(tmp_pat
     store.write_text(Path(key).read_text() + Path(certificate).read_text())
     tls = f"security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location={store}\n"
     with pytest.raises(DocumentError) as refused:
-        load(tmp_path, tls).ssl_context()
+        load(tmp_path, tls).tls.context()
     assert "ssl.key.password" in refused.value.next
     assert refused.value.exit_code == 2
-    load(tmp_path, tls + "ssl.key.password=hush\n").ssl_context()
+    load(tmp_path, tls + "ssl.key.password=hush\n").tls.context()

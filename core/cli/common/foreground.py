@@ -1,21 +1,30 @@
-"""Runs a command's cleanup whichever signal ends it."""
+"""Commands that run until a signal: one of a kind at a time, cleaned up whatever ends them."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from core.cli.common.output import say
+from core.daemons.lease import hold_lease, lease_file
+from core.errors import RefusedError
+
+
+@contextmanager
+def required_lease(root: Path, cluster_id: str, role: str, busy: RefusedError) -> Iterator[None]:
+    """Be the one process of this machine in a role for a cluster; raises `busy` if another is."""
+    with hold_lease(lease_file(root, cluster_id, role)) as ours:
+        if not ours:
+            raise busy
+        yield
 
 
 @contextmanager
 def exit_on_signals(*numbers: signal.Signals) -> Iterator[None]:
-    """Let these signals unwind the stack, the first that comes, to an exit as a shell tells it.
-
-    What whoever started this has ignored (nohup, a script's background) stays so.
-    """
+    """Let these signals, unless they are ignored (nohup), unwind the stack to an exit."""
 
     def leave(number: int, _: FrameType | None) -> None:
         for other in before:

@@ -22,14 +22,13 @@ DAMAGED = (pa.ArrowException, OSError, ValueError, TypeError, IndexError)
 
 def schema_metadata(schema: Any) -> dict[str, str]:
     """Return what is written about a file in its schema's metadata."""
-    found = (schema.metadata or {}).items()
-    return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in found}
+    pairs = (schema.metadata or {}).items()
+    return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in pairs}
 
 
 def number_array(values: Array, kind: Any, known: npt.NDArray[np.bool_] | None = None) -> Any:
     """Return an Arrow array of the numeric type `kind`; null where `known` is False."""
-    dtype = np.dtype(kind.to_pandas_dtype()) if not _is_time(kind) else np.dtype(np.int64)
-    data = np.ascontiguousarray(values, dtype)
+    data = np.ascontiguousarray(values, _dtype(kind))
     return pa.Array.from_buffers(kind, len(data), [_validity(known), pa.py_buffer(data)])
 
 
@@ -56,9 +55,7 @@ def dictionary_array(
     known: npt.NDArray[np.bool_] | None = None,
 ) -> Any:
     """Return a dictionary array: `values[codes[i]]`, null where `known` is False."""
-    indices = number_array(
-        np.where(known, codes, 0) if known is not None else codes, pa.int32(), known
-    )
+    indices = number_array(codes if known is None else np.where(known, codes, 0), pa.int32(), known)
     return pa.DictionaryArray.from_arrays(indices, string_array(values))
 
 
@@ -115,12 +112,8 @@ def _chunks(column: Any) -> list[Any]:
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
 
 
-def _is_time(kind: Any) -> bool:
-    return bool(pa.types.is_timestamp(kind))
-
-
 def _dtype(kind: Any) -> Any:
-    return np.dtype(np.int64) if _is_time(kind) else np.dtype(kind.to_pandas_dtype())
+    return np.dtype(np.int64 if pa.types.is_timestamp(kind) else kind.to_pandas_dtype())
 
 
 def _validity(known: npt.NDArray[np.bool_] | None) -> Any:

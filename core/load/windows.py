@@ -6,7 +6,7 @@ Import this module late: it imports pyarrow.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -135,22 +135,22 @@ def write_brokers(
 
 def read_metadata(path: Path) -> Mapping[str, str]:
     """Return the metadata that the writer left in a window file."""
-    metadata = pq.ParquetFile(path).schema_arrow.metadata or {}
-    return {key.decode(): value.decode() for key, value in metadata.items()}
+    return columns.schema_metadata(pq.ParquetFile(path).schema_arrow)
 
 
 def window_files(
     root: Path, cluster_id: str, since: datetime, until: datetime, kind: str = "w5m"
 ) -> tuple[Path, ...]:
     """Return the files of the windows that start in [since, until), oldest first."""
+    first, last = (moment.astimezone(UTC).date() for moment in (since, until))
+    days = (first + timedelta(days=n) for n in range((last - first).days + 1))
     found = (
         path
-        for day in _days(since, until)
+        for day in days
         for path in (layout.windows(root, cluster_id) / f"date={day}").glob(f"{kind}-*.parquet")
+        if since <= layout.window_start(path) < until
     )
-    return tuple(
-        sorted((p for p in found if since <= layout.window_start(p) < until), key=_by_start)
-    )
+    return tuple(sorted(found, key=lambda path: (path.parent.name, path.name)))
 
 
 def partition_history(
@@ -252,14 +252,3 @@ def _read(path: Path, names: Sequence[str], dictionary: list[str] | None = None)
 
 def _column(rows: Sequence[Mapping[str, float]], name: str) -> Float64:
     return np.array([row.get(name, np.nan) for row in rows], np.float64)
-
-
-def _days(since: datetime, until: datetime) -> Iterator[str]:
-    day = since.astimezone(UTC).date()
-    while day <= until.astimezone(UTC).date():
-        yield day.isoformat()
-        day += timedelta(days=1)
-
-
-def _by_start(path: Path) -> tuple[str, str]:
-    return path.parent.name, path.name

@@ -94,7 +94,6 @@ class Manifest:
         """
         layout.check_format(document.get("format", ""), FORMAT, path)
         try:
-            counts = document["counts"]
             return cls(
                 cluster_id=document["cluster_id"],
                 snapshot_id=document["snapshot_id"],
@@ -110,16 +109,12 @@ class Manifest:
                 ),
                 topic_skew=document["topic_skew"],
                 skew={name: from_known_fields(Skew, row) for name, row in document["skew"].items()},
-                counts=from_known_fields(Counts, counts),
+                counts=from_known_fields(Counts, document["counts"]),
             )
         except KeyError as error:
-            raise DocumentError(
-                f"{path.name} lacks {error}.", detail=str(path), next=layout.REPAIR
-            ) from error
+            raise layout.damaged_file(path, f"lacks {error}") from error
         except (TypeError, ValueError, AttributeError, UsageError) as error:
-            raise DocumentError(
-                f"{path.name} is damaged: {error}.", detail=str(path), next=layout.REPAIR
-            ) from error
+            raise layout.damaged_file(path, f"is damaged: {error}") from error
 
 
 def from_known_fields(kind: Any, row: Mapping[str, Any]) -> Any:
@@ -141,19 +136,13 @@ def read_manifest(root: Path, cluster_id: str, snapshot_id: str | None = None) -
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
-        raise DocumentError(
-            f"{path.name} is not JSON.", detail=str(path), next=layout.REPAIR
-        ) from error
+        raise layout.damaged_file(path, "is not JSON") from error
     if not isinstance(document, dict):
-        raise DocumentError(f"{path.name} is not a manifest.", detail=str(path), next=layout.REPAIR)
+        raise layout.damaged_file(path, "is not a manifest")
     manifest = Manifest.from_json(document, path)
     names = (manifest.cluster_id, manifest.snapshot_id, *(file.name for file in manifest.files))
     if not all(map(_is_file_name, names)):
-        raise DocumentError(
-            f"{path.name} names files that are not the snapshot's own.",
-            detail=str(path),
-            next=layout.REPAIR,
-        )
+        raise layout.damaged_file(path, "names files that are not the snapshot's own")
     return manifest
 
 
@@ -190,14 +179,9 @@ def cluster_ids(root: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def add_to_index(root: Path, cluster_id: str) -> None:
-    """Put a cluster on the list; a damaged list begins anew."""
-    _update_index(root, lambda known: known | {cluster_id})
-
-
 def forget_cluster(root: Path, cluster_id: str) -> None:
     """Remove all load of a cluster that nobody will meet again; nothing may be writing it."""
-    _update_index(root, lambda known: known - {cluster_id})
+    update_index(root, lambda known: known - {cluster_id})
     folder = paths.cluster_folder(cluster_id)
     for place in (*root.glob(f"*/{folder}"), *root.glob(f"*/v*/{folder}")):
         shutil.rmtree(place, ignore_errors=True)
@@ -205,7 +189,8 @@ def forget_cluster(root: Path, cluster_id: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def _update_index(root: Path, change: Callable[[Set[str]], Set[str]]) -> None:
+def update_index(root: Path, change: Callable[[Set[str]], Set[str]]) -> None:
+    """Change which clusters are on the list; a damaged list begins anew."""
     with files.locked(root / "locks" / "index.lock"):
         try:
             known = frozenset(cluster_ids(root))

@@ -10,7 +10,6 @@ import numpy as np
 
 from core import paths
 from core.clock import Clock
-from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
 from core.load.snapshot.format import LoadSnapshot
 from core.load.view.heat import Metric
@@ -87,12 +86,6 @@ class ReassignmentAccess:
     def news(self, state: ClusterState) -> list[Event]:
         """Return that it cannot be read, or can again, when that is new."""
         return self._access.notice(state.fetched_at, state.moves_unknown)
-
-
-def authorization_fault(answers: Iterable[object]) -> str:
-    """Return the first of the answers that says that a right is missing, or ""."""
-    faults = (answer for answer in answers if isinstance(answer, Fault))
-    return next((str(fault) for fault in faults if "AUTHORIZATION" in fault.name), "")
 
 
 RECOVERED: Final = 1.2

@@ -91,8 +91,14 @@ class Recorder:
         self._untold += self._poll_sources(state)
         self._timeline.report(self._untold)
         news, self._untold = self._untold, []
-        self._note_poll(state)
-        self._forget()
+        now = self._clock.monotonic()
+        if now - self._note_due >= NOTE_POLL_SECONDS:
+            # That nothing changed is kept, too: else who comes next takes it for a time unseen.
+            self._note_due = now
+            self._timeline.note_poll(state.fetched_at)
+        if now - self._forgotten >= FORGET_SECONDS:
+            self._forgotten = now
+            self._timeline.forget(self._clock.now() - RETENTION)
         return [*found, *news]
 
     def _poll_sources(self, state: ClusterState) -> list[Event]:
@@ -104,19 +110,6 @@ class Recorder:
             except TrimtabError as error:
                 self.troubles.append(error)
         return found
-
-    def _note_poll(self, state: ClusterState) -> None:
-        """Keep that nothing changed, too: else who comes next takes it for a time unseen."""
-        now = self._clock.monotonic()
-        if now - self._note_due >= NOTE_POLL_SECONDS:
-            self._note_due = now
-            self._timeline.note_poll(state.fetched_at)
-
-    def _forget(self) -> None:
-        now = self._clock.monotonic()
-        if now - self._forgotten >= FORGET_SECONDS:
-            self._forgotten = now
-            self._timeline.forget(self._clock.now() - RETENTION)
 
     def until_due(self) -> float:
         """Return the seconds until the next look: as often as the cluster likes it."""
@@ -159,10 +152,14 @@ def record_cluster(
 
     Load is what lies under `snapshots`, else this machine's own. `report` is called by two threads.
     """
-    clock = SystemClock()
-    throttles = timeline.told(kinds=Kind.CONFIG)
+    clock, span = SystemClock(), timeline.span
+    # These go on where the recorder before left off.
+    runs = [event.at for event in timeline.told(kinds=Kind.RUN)]
+    since = max((*runs, datetime.now(UTC) if span is None else span[0]))
+    load, throttles = timeline.told(kinds=Kind.LOAD), timeline.told(kinds=Kind.CONFIG)
     event_sources = (
-        *_event_sources(cluster_id, clock, timeline, snapshots),
+        RunEvents(cluster_id, clock, since),
+        LoadEvents(lambda: newest_snapshot(cluster_id, snapshots), clock, load),
         ConfigAccess(clock),
         ReassignmentAccess(),
         ThrottleEvents(connection.client, cluster_id, clock, throttles),
@@ -170,17 +167,3 @@ def record_cluster(
     recorder = Recorder(connection.client, connection.clock, timeline, event_sources)
     with watch_in_thread(connection.client, cluster_id, keep_on, report) as going:
         run_recorder(recorder, clock, keep_on=going, report=report)
-
-
-def _event_sources(
-    cluster_id: str, clock: Clock, timeline: Timeline, snapshots: str | None
-) -> tuple[EventSource, ...]:
-    """Return those that go on where the recorder before left off."""
-    runs = [event.at for event in timeline.told(kinds=Kind.RUN)]
-    span = timeline.span
-    since = max((*runs, datetime.now(UTC) if span is None else span[0]))
-    load = timeline.told(kinds=Kind.LOAD)
-    return (
-        RunEvents(cluster_id, clock, since),
-        LoadEvents(lambda: newest_snapshot(cluster_id, snapshots), clock, load),
-    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource, ResourceKind
+from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError
 from core.run.external.throttles import (
@@ -24,7 +25,7 @@ from core.run.external.throttles import (
 from core.run.journal.throttle_values import ALL, RATES, entries
 from core.run.reporting.runs import with_throttles
 from core.units import format_rate
-from core.watch.timeline.event_sources import RECORDER, AccessNotice, authorization_fault
+from core.watch.timeline.event_sources import RECORDER, AccessNotice
 from core.watch.timeline.events import Event, Kind, Note
 
 POLL_SECONDS: Final = 60.0
@@ -87,7 +88,9 @@ class ThrottleEvents:
             answers = dict(fetch_rate_configs(self._client, state))
         except AccessDeniedError as error:  # of every broker
             return self._access.notice(state.fetched_at, error.title)
-        access = self._access.notice(state.fetched_at, authorization_fault(answers.values()))
+        faults = (answer for answer in answers.values() if isinstance(answer, Fault))
+        denied = next((str(fault) for fault in faults if "AUTHORIZATION" in fault.name), "")
+        access = self._access.notice(state.fetched_at, denied)
         limited, self._limited = self._limited, any_rate(answers)
         self._due = self._after(now, begun, POLL_SECONDS)
         if now >= (self._lists_due if limited or self._limited else self._idle_due):
@@ -107,8 +110,12 @@ class ThrottleEvents:
         fresh = {key for key, words in seen.items() if words != self._known.get(key)}
         if fresh:
             # A run of ours may have set it right after its journal was read: that tells by now.
-            again, _ = self._read(state, self._fetch_current({of for of, _ in fresh}))
-            fresh = {key for key in fresh if again.get(key) == seen[key]}
+            brokers = {of for of, _ in fresh if of.kind is ResourceKind.BROKER}
+            topics = [of.name for of in {of for of, _ in fresh} - brokers]
+            rates = self._client.describe_configs([*brokers], RATES) if brokers else {}
+            lists = fetch_list_configs(self._client, topics)
+            rechecked, _ = self._read(state, {**rates, **lists})
+            fresh = {key for key in fresh if rechecked.get(key) == seen[key]}
         gone = {key for key in self._known if key not in seen and key not in untold}
         events = [self._set(state, key, seen[key]) for key in sorted(fresh, key=str)]
         for key in sorted(gone, key=str):
@@ -117,12 +124,6 @@ class ThrottleEvents:
                 events.append(_event(state, key, "is set no more"))
         self._first = False
         return events
-
-    def _fetch_current(self, of: Collection[Resource]) -> Answers:
-        brokers = [one for one in of if one.kind is ResourceKind.BROKER]
-        topics = [one.name for one in of if one.kind is ResourceKind.TOPIC]
-        rates = self._client.describe_configs(brokers, RATES) if brokers else {}
-        return {**rates, **fetch_list_configs(self._client, topics)}
 
     def _read(self, state: ClusterState, answers: Answers) -> tuple[dict[_Key, str], set[_Key]]:
         """Return others' throttles in words, and of which known ones nothing can be said now."""

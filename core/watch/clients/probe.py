@@ -72,8 +72,18 @@ class ProbeLoop:
             now = self._clock.monotonic()
             if now >= self._next_report:
                 self._next_report = max(self._next_report + REPORT_SECONDS, now)
-                report(self._reported(now))
-                self._refuse_denied()
+                at = self._clock.now()
+                events = tuple(
+                    ClientEvent(at - timedelta(seconds=now - one.at), one.text, one.brokers)
+                    for one in self._detector.look(now)
+                )
+                report(ProbeReport(at, self._cluster_id, self._detector.health(), events))
+                if self._detector.denied:
+                    verb = "read" if self._detector.denied == "fetch" else "write to"
+                    raise AccessDeniedError(
+                        f"The probe may not {verb} its topic.",
+                        next="It needs the rights to describe, write to and read that topic.",
+                    )
 
     def _follow(self) -> None:
         layout = self._layout()
@@ -96,22 +106,6 @@ class ProbeLoop:
         self._order = sorted(found)
         self._pings.set_partitions(found)
 
-    def _reported(self, now: float) -> ProbeReport:
-        at = self._clock.now()
-        told = tuple(
-            ClientEvent(at - timedelta(seconds=now - one.at), one.text, one.brokers)
-            for one in self._detector.look(now)
-        )
-        return ProbeReport(at, self._cluster_id, self._detector.health(), told)
-
-    def _refuse_denied(self) -> None:
-        if self._detector.denied:
-            verb = "read" if self._detector.denied == "fetch" else "write to"
-            raise AccessDeniedError(
-                f"The probe may not {verb} its topic.",
-                next="It needs the rights to describe, write to and read that topic.",
-            )
-
 
 PUBLISHER = "probe"
 """Who the timeline names."""
@@ -128,12 +122,8 @@ class ReportWriter:
         self._failed = False
 
     def take(self, report: ProbeReport) -> None:
-        self._publisher.publish_all(
-            [
-                Event(said.at, Kind.CLIENT, None, Note(PUBLISHER, said.text, said.brokers))
-                for said in report.events
-            ]
-        )
+        notes = ((one.at, Note(PUBLISHER, one.text, one.brokers)) for one in report.events)
+        self._publisher.publish_all([Event(at, Kind.CLIENT, None, note) for at, note in notes])
         try:
             files.replace_text(self._place, json.dumps(report_to_json(report)))
         except OSError as error:

@@ -56,20 +56,16 @@ def describe_probe(state: ClusterState) -> str:
     """Say in words what probing this cluster does, and what it costs."""
     brokers = len(state.alive_ids)
     messages, rate = probe_cost(brokers)
-    made = "" if state.topic(TOPIC) is not None else f", which is made for it: {_layout(brokers)}"
+    made = (
+        f", which is made for it: {counted(brokers, 'partition')}, one on each broker, one "
+        "replica, at most some MB each, kept a minute; a new broker gets one, too"
+    )
+    made = made if state.topic(TOPIC) is None else ""
     return (
         f"The probe writes {RATE} small messages a second to each of {brokers} brokers and reads "
         f"them back: {messages} messages/s, about {format_rate(rate)} of network in all.\n"
         f"They go to a topic of its own, {TOPIC}{made}.\n"
         "Nothing else is touched. `trimtab probe --remove` deletes the topic."
-    )
-
-
-def _layout(brokers: int) -> str:
-    partitions = counted(brokers, "partition")
-    return (
-        f"{partitions}, one on each broker, one replica, at most some MB each, kept a minute; "
-        "a new broker gets one, too"
     )
 
 

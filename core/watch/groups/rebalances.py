@@ -99,14 +99,11 @@ class WatchedGroups:
         if before is None:
             return f"was assigned: {format_shares(group)}"
         if came_and_went or _assignments(before) != _assignments(group):
-            return (
-                f"rebalanced: {format_shares(group)}{f'; {came_and_went}' if came_and_went else ''}"
-            )
-        return (
-            f"rebalanced, and is as before: {format_shares(group)}"
-            if group.id in self.unsettled
-            else ""
-        )
+            changes = f"; {came_and_went}" if came_and_went else ""
+            return f"rebalanced: {format_shares(group)}{changes}"
+        if group.id in self.unsettled:
+            return f"rebalanced, and is as before: {format_shares(group)}"
+        return ""
 
 
 def start_watching(groups: Iterable[Group], up_to: str | None = None) -> WatchedGroups:
@@ -147,11 +144,8 @@ def _member_changes(before: Group | None, now: Group) -> Iterator[str]:
     came = Counter(names[id] for id in there - was)
     went = Counter(names[id] for id in was - there)
     # A client that was started anew is another member under the same name.
-    for names_of, word in (
-        (came & went, "started anew"),
-        (came - went, "joined"),
-        (went - came, "left"),
-    ):
+    changes = {"started anew": came & went, "joined": came - went, "left": went - came}
+    for word, names_of in changes.items():
         if names_of:
             yield f"{_named(sorted(names_of.elements()))} {word}"
 

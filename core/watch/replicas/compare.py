@@ -160,14 +160,8 @@ def _batch_differences(
         odd = tuple(sorted(broker for broker in sound if broker not in agreed))
         offset = _first_offset(bodies[groups[0][0]], bodies[groups[1][0]], compacted)
         alike = len({sound[group[0]].crc for group in groups}) == 1
-        yield Difference(
-            DifferenceKind.EPOCH if alike else DifferenceKind.OTHER,
-            first,
-            last,
-            odd,
-            agreed,
-            offset,
-        )
+        kind = DifferenceKind.EPOCH if alike else DifferenceKind.OTHER
+        yield Difference(kind, first, last, odd, agreed, offset)
     lacking = tuple(sorted(held.keys() - having.keys()))
     if lacking and not compacted:
         yield Difference(DifferenceKind.MISSING, first, last, lacking, tuple(sorted(having)), first)

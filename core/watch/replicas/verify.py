@@ -5,7 +5,7 @@ Only what was read again and is the same now is taken back.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -174,16 +174,14 @@ class Verifier:
 
     def _begin(self) -> None:
         """Learn where replicas begin and end, and from where on they can be compared."""
-        alive = {broker.id for broker in self._state.brokers if broker.alive}
         for work in self._work.values():
             work.part = set(work.row.replicas)
             for broker in work.row.replicas:
-                if broker not in alive:
+                if broker not in self._state.alive_ids:
                     work.leave(broker, "it is down")
         self._learn_lags()
-        starts = self._client.fetch_replica_offsets(
-            self._parts(self._work.values()), OffsetAt.EARLIEST
-        )
+        parts = self._parts(self._work.values())
+        starts = self._client.fetch_replica_offsets(parts, OffsetAt.EARLIEST)
         for work in self._work.values():
             for broker in sorted(work.part):
                 answer = starts[work.tp, broker]
@@ -211,11 +209,11 @@ class Verifier:
                 self._work[tp].lags[broker] = max(0, leads - end)
 
     def _parts(self, works: Iterable[Comparison]) -> dict[int, list[TopicPartition]]:
-        found: dict[int, list[TopicPartition]] = {}
+        parts: defaultdict[int, list[TopicPartition]] = defaultdict(list)
         for work in works:
             for broker in work.part:
-                found.setdefault(broker, []).append(work.tp)
-        return found
+                parts[broker].append(work.tp)
+        return parts
 
     # -- in rounds -------------------------------------------------------------------------------
 
@@ -223,29 +221,27 @@ class Verifier:
         """Compare until all is done or a bound is met; returns which."""
         waiting = deque(work for work in self._work.values() if work.open)
         ended = ""
-        while waiting and not (ended := self._bound()):
+        while waiting:
+            if self._clock.monotonic() - self._began >= self._bounds.seconds:
+                ended = "the time was up"
+            elif self._left() <= 0:
+                ended = "so many bytes were read"
+            if ended:
+                break
             taken = [waiting.popleft() for _ in range(min(MAX_PARTITIONS, len(waiting)))]
             hurried = self._round(taken)
             waiting.extend(work for work in taken if work.open and work not in hurried)
             waiting.extendleft(reversed([work for work in hurried if work.open]))
-            self._report(self._share(), self._read_bytes)
+            # How much of all offsets is behind us, 0 to 1.
+            done = sum(work.at - (work.start or 0) for work in self._work.values())
+            left = sum((work.end or 0) - work.at for work in self._work.values() if work.open)
+            self._report(done / (done + left) if done + left else 1.0, self._read_bytes)
         for work in waiting:
             work.leave(None, ended)
         return ended if waiting else ""
 
-    def _bound(self) -> str:
-        if self._clock.monotonic() - self._began >= self._bounds.seconds:
-            return "the time was up"
-        return "so many bytes were read" if self._left() <= 0 else ""
-
     def _left(self) -> int:
         return self._bounds.max_bytes - self._read_bytes
-
-    def _share(self) -> float:
-        """Return how much of all offsets is behind us, 0 to 1."""
-        done = sum(work.at - (work.start or 0) for work in self._work.values())
-        left = sum((work.end or 0) - work.at for work in self._work.values() if work.open)
-        return done / (done + left) if done + left else 1.0
 
     def _round(self, taken: Sequence[Comparison]) -> list[Comparison]:
         """Compare a piece of each; returns those that need to be asked first the next time."""

@@ -212,14 +212,10 @@ def _ms(stamp: re.Match[str], zone: tzinfo) -> int | None:
 def _opened(path: Path) -> Iterator[tuple[io.BufferedReader, IO[bytes]]]:
     """Give a file's unpacked bytes, and the file itself."""
     with path.open("rb") as raw:
-        yield _unpacked(raw), raw
-
-
-def _unpacked(raw: IO[bytes]) -> io.BufferedReader:
-    beginning = raw.read(len(GZIP))
-    raw.seek(0)
-    stream = gzip.GzipFile(fileobj=raw) if beginning == GZIP else raw
-    return cast(io.BufferedReader, stream)  # both have read1, which is all that is used
+        beginning = raw.read(len(GZIP))
+        raw.seek(0)
+        stream = gzip.GzipFile(fileobj=raw) if beginning == GZIP else raw
+        yield cast(io.BufferedReader, stream), raw  # both have read1, which is all that is used
 
 
 def _read_lines(source: LogFile) -> Iterator[list[str]]:
@@ -314,13 +310,10 @@ def _resolve_repeated_hours(sources: Iterable[LogFile]) -> None:
                 and other.first_ms <= at_ms
             ]
             last = max(before, key=lambda other: other.first_ms, default=None)
-            if last is not None and _has_records_after(last, at_ms + _OVERLAP_MS):
+            records = () if last is None else read_records(replace(last))
+            if any(record.at_ms > at_ms + _OVERLAP_MS for record in records):
                 source.first_ms = source.since_ms = later_ms
         known.append(source)
-
-
-def _has_records_after(source: LogFile, after_ms: int) -> bool:
-    return any(record.at_ms > after_ms for record in read_records(replace(source)))
 
 
 SLACK_MS = 60_000
@@ -337,23 +330,19 @@ def select_time_range(sources: Iterable[LogFile], from_ms: int, to_ms: int) -> t
     by more, is not noticed.
     """
     return tuple(
-        replace(source, begin_byte=_begin(source, _from(source, from_ms)), stop_ms=to_ms + SLACK_MS)
+        replace(source, begin_byte=_begin(source, from_ms - SLACK_MS), stop_ms=to_ms + SLACK_MS)
         for source in sources
         if source.first_ms <= to_ms + SLACK_MS
     )
 
 
-def _from(source: LogFile, from_ms: int) -> int:
-    """Return the time to begin at, so that times rise from there on and are known.
+def _begin(source: LogFile, from_ms: int) -> int:
+    """Return where a record begins before which all are older than `from_ms`.
 
     A probe takes each time for the first one in an hour that comes twice. What begins before that
     hour, and looks as if it were so much earlier still, has all of it behind it.
     """
-    return from_ms - SLACK_MS - 2 * clock_set_back_ms(source.zone, from_ms - SLACK_MS)
-
-
-def _begin(source: LogFile, from_ms: int) -> int:
-    """Return where a record begins before which all are older than `from_ms`."""
+    from_ms -= 2 * clock_set_back_ms(source.zone, from_ms)
     if source.first_ms >= from_ms or _is_gzip(source):
         return 0
     low, high = 0, source.size_bytes

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from core.watch.statelog import messages
 from core.watch.statelog.clock_offsets import ClockOffsets
-from core.watch.statelog.event import Change, LogEvent, LogEventKind, new_tuple
+from core.watch.statelog.event import LogEvent, LogEventKind, new_tuple
 from core.watch.statelog.files import LogFile, Record, read_records
 from core.watch.statelog.mixed_clusters import MAX_TOPICS, MixedClusterCheck
 
@@ -54,7 +54,7 @@ def merge_records(
     than the buffer holds keeps its place in its file, and is counted if its time is in
     `counted_ms`.
     """
-    shifts = {source.number: shifts_ms.get(_broker(source), 0) for source in sources}
+    shifts = {s.number: 0 if s.broker is None else shifts_ms.get(s.broker, 0) for s in sources}
     # Latest first: the next to be opened stands at the end.
     closed = sorted(sources, key=lambda s: (s.first_ms + shifts[s.number], s.number), reverse=True)
     heap: list[_Keyed] = []
@@ -85,10 +85,6 @@ def merge_records(
             heapreplace(heap, following)
         shift = shifts[number]
         yield record._replace(at_ms=record.at_ms + shift) if shift else record
-
-
-def _broker(source: LogFile) -> int:
-    return -1 if source.broker is None else source.broker
 
 
 def _with_keys(
@@ -268,10 +264,10 @@ class RecordReader:
         else:
             begin, writer = self._begin(body)
             text = body[begin:end]
-        broker, by_controller, epoch, topic, _ = writer
+        broker, by_controller, epoch, topic, partition = writer
         change = messages.parse_message(text)
-        if topic is not None and change.kind is not _UNKNOWN:
-            change = _with_writer_partition(change, writer)
+        if topic is not None and change.topic is None and change.kind is not _UNKNOWN:
+            change = change._replace(topic=topic, partition=partition)
         more = tuple(following) if following else ()
         return new_tuple(
             LogEvent,
@@ -296,9 +292,3 @@ def _writer(text: str) -> Writer | None:
     if found := _PARTITION.fullmatch(text):
         return Writer(int(found[3]), topic=found[1], partition=int(found[2]))
     return None
-
-
-def _with_writer_partition(change: Change, writer: Writer) -> Change:
-    if change.topic is not None:
-        return change
-    return change._replace(topic=writer.topic, partition=writer.partition)

@@ -104,11 +104,8 @@ class DecisionHistory:
         return replace(self, controller=found, controller_since=since)
 
     def _seeing_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
-        load_view, imbalance, led = (
-            observed.load_view,
-            observed.imbalance,
-            observed.leader_imbalance,
-        )
+        load_view, imbalance = observed.load_view, observed.imbalance
+        led = observed.leader_imbalance
         if load_view is None or imbalance is None or load_view.load.as_of is None:
             return replace(self, lasting={}, leader_spans={}, last_load_id=None, last_as_of=None)
         if load_view.id == self.last_load_id:

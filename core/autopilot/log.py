@@ -126,7 +126,8 @@ class DecisionLog:
         try:
             paths.make_folder(self.path.parent)
             with files.locked(self.path.with_suffix(".lock")):
-                self._make_room()
+                if self.path.exists() and self.path.stat().st_size > MAX_BYTES:
+                    self.path.replace(self._before)
                 _append(self.path, text.encode())
         except OSError as error:
             raise TrimtabError(
@@ -145,10 +146,6 @@ class DecisionLog:
                     yield Entry.from_json(json.loads(line))
                 except (ValueError, KeyError, TypeError, UsageError):
                     continue
-
-    def _make_room(self) -> None:
-        if self.path.exists() and self.path.stat().st_size > MAX_BYTES:
-            self.path.replace(self._before)
 
 
 def _append(path: Path, text: bytes) -> None:

@@ -90,9 +90,13 @@ class Autopilot:
         return switch is None or switch.mode is Mode.OFF
 
     def _see(self, settings: AutopilotSettings) -> Observation | None:
-        """Look once and remember it; None, and a line in the log, when nobody answers."""
+        """Look once and remember it and runs that have ended; None when nobody answers."""
         try:
-            self._see_ends()
+            for act in self.history.acts:
+                if act.ended_at is None and (ended := self._observer.ended(act.run)) is not None:
+                    self._write(ended)
+                    at = ended.ended_at or ended.at
+                    self.history = self.history.ending(act.run, at, ended.bytes)
             observed = self._observer.look(settings)
         except TrimtabError as error:
             self._note(Wait((Reason("unreachable", error.title),)))
@@ -140,27 +144,20 @@ class Autopilot:
         self.history = self.history.acting(PastAction(now, run, moved, act.bytes))
 
     def _give_back(self, now: datetime, act: Elect) -> None:
-        wanted = [election.tp for election in act.elections]
+        partitions = [election.tp for election in act.elections]
         try:
-            said = self._elect(wanted, lambda: not self.is_off())
+            result = self._elect(partitions, lambda: not self.is_off())
         except (TrimtabError, OSError) as error:
             self._fail(Reason("failed", f"No leader was elected: {_error_text(error)}"))
             return
         at = self._clock.now()
-        self._write(Entry(at, EntryKind.ELECTED, (Reason("elected", said),), ended_at=at))
-        done = PastAction(now, "", frozenset(), 0.0, at, frozenset(wanted))
+        self._write(Entry(at, EntryKind.ELECTED, (Reason("elected", result),), ended_at=at))
+        done = PastAction(now, "", frozenset(), 0.0, at, frozenset(partitions))
         self.history = self.history.electing(done)
 
     def _fail(self, why: Reason) -> None:
         self._write(Entry(self._clock.now(), EntryKind.FAILED, (why,)))
         self.history = self.history.failing(self._clock.now())
-
-    def _see_ends(self) -> None:
-        for act in self.history.acts:
-            if act.ended_at is None and (ended := self._observer.ended(act.run)) is not None:
-                self._write(ended)
-                at = ended.ended_at or ended.at
-                self.history = self.history.ending(act.run, at, ended.bytes)
 
     def _note(self, decision: Decision) -> None:
         """Suggest what is decided, and write it down unless it is what was before."""
@@ -173,7 +170,9 @@ class Autopilot:
     def _is_known(self, entry: Entry) -> bool:
         """Return whether the log has said the same, not long ago."""
         last = self._last
-        if last is None or (last.what, _reason_ids(last)) != (entry.what, _reason_ids(entry)):
+        if last is None or last.what is not entry.what:
+            return False
+        if [reason.id for reason in last.reasons] != [reason.id for reason in entry.reasons]:
             return False
         same = (last.moved, last.elected) == (entry.moved, entry.elected)
         often = REPEAT_AFTER if same else REPEAT_PLAN_AFTER
@@ -202,10 +201,6 @@ def _entry(at: datetime, what: EntryKind, decision: Decision) -> Entry:
         return Entry(at, what, decision.reasons)
     moved = tuple((move.tp, move.before, move.after) for move in decision.plan)
     return Entry(at, what, decision.reasons, bytes=decision.bytes, moved=moved)
-
-
-def _reason_ids(entry: Entry) -> tuple[str, ...]:
-    return tuple(reason.id for reason in entry.reasons)
 
 
 def _error_text(error: TrimtabError | OSError) -> str:

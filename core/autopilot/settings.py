@@ -68,19 +68,13 @@ def _minutes(part: str, option: str) -> set[int]:
             next="A whole day is 00:00-24:00.",
         )
     length = end - begin if end > begin else end + DAY_MINUTES - begin
+    first = DAYS.index(match["first"] or DAYS[0])
+    last = DAYS.index(match["last"] or match["first"] or DAYS[-1])
     return {
-        (day * DAY_MINUTES + begin + minute) % WEEK_MINUTES
-        for day in _days(match["first"], match["last"])
+        ((first + day) * DAY_MINUTES + begin + minute) % WEEK_MINUTES
+        for day in range((last - first) % 7 + 1)
         for minute in range(length)
     }
-
-
-def _days(first: str | None, last: str | None) -> list[int]:
-    if first is None:
-        return list(range(7))
-    begin = DAYS.index(first)
-    many = 1 if last is None else (DAYS.index(last) - begin) % 7 + 1
-    return [(begin + day) % 7 for day in range(many)]
 
 
 def _minute(clock: str) -> int:
@@ -185,7 +179,9 @@ class AutopilotSettings:
             "lasting_seconds": self.min_imbalance_seconds,
             "lasting_looks": self.min_snapshots,
             "cool_down_seconds": self.cool_down_seconds,
-            "max_bytes_per_hour": _finite(self.max_bytes_per_hour),
+            "max_bytes_per_hour": limit
+            if math.isfinite(limit := self.max_bytes_per_hour)
+            else None,
             "max_moves_per_hour": self.max_moves_per_hour,
             "min_benefit": self.min_benefit,
             "avoid": self.avoid.text or None,
@@ -218,10 +214,6 @@ class AutopilotSettings:
             )
         except (KeyError, TypeError, ValueError, UsageError) as error:
             raise DocumentError(f"Not an autopilot's settings: {error}.") from error
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _hours(text: str | None, option: str) -> Hours:

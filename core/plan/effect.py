@@ -38,10 +38,8 @@ class BrokerUsage:
 
     @property
     def disk_fraction(self) -> Float64:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(
-                self.disk_total_bytes > 0, self.disk_used_bytes / self.disk_total_bytes, np.nan
-            )
+        whole = np.where(self.disk_total_bytes > 0, self.disk_total_bytes, np.nan)
+        return np.asarray(self.disk_used_bytes / whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,8 @@ class Effect:
         """Return which brokers the plan changes, as row indices."""
         before, after = self.before, self.after
         changed = (before.leaders != after.leaders) | (before.replicas != after.replicas)
-        for was, becomes in (
-            (before.in_bytes_per_s, after.in_bytes_per_s),
-            (before.out_bytes_per_s, after.out_bytes_per_s),
-            (before.disk_used_bytes, after.disk_used_bytes),
-        ):
-            changed |= ~np.isclose(becomes, was, equal_nan=True)
+        for name in ("in_bytes_per_s", "out_bytes_per_s", "disk_used_bytes"):
+            changed |= ~np.isclose(getattr(after, name), getattr(before, name), equal_nan=True)
         return tuple(np.flatnonzero(changed).tolist())
 
 
@@ -81,10 +75,8 @@ def compute_effect(
     for move, held, leader, size, w, consumed in move_facts(state, load, plan):
         if held is None:
             continue
-        for sign, brokers, led in (
-            (-1, held, leader),
-            (1, move.after, leader_after(move, leader)),
-        ):
+        then = leader_after(move, leader)
+        for sign, brokers, led in ((-1, held, leader), (1, move.after, then)):
             for broker in brokers:
                 if (i := at.get(broker)) is None:
                     continue

@@ -74,9 +74,8 @@ def suggest_move(
         if edited is None:
             continue
         then = plan_totals(state, load, edited, metric)
-        size = int(state.partition_size_bytes[candidates[at]])
-        if metric is Metric.LEADERS:
-            size = 0
+        only_leader = metric is Metric.LEADERS
+        size = 0 if only_leader else int(state.partition_size_bytes[candidates[at]])
         return Suggestion(
             tp=tp,
             source=broker,
@@ -88,7 +87,7 @@ def suggest_move(
             skew_before=max_ratio(now, fair)[1],
             skew_after=max_ratio(then, fair)[1],
             bytes=size if size >= 0 else None,
-            only_leader=metric is Metric.LEADERS,
+            only_leader=only_leader,
         )
     return None
 
@@ -126,8 +125,7 @@ def _candidates(
     else:
         rows = np.unique(state.partition_of_replica[state.replica_broker == broker])
     if topic is not None:
-        wanted = state.partitions_of(topic)
-        rows = rows[(rows >= wanted.start) & (rows < wanted.stop)]
+        rows = rows[np.isin(rows, state.partitions_of(topic))]
     planned = {row for move in plan if (row := state.find(move.tp)) is not None}
     return np.array([row for row in rows.tolist() if row not in planned], np.int64)
 

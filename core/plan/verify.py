@@ -49,8 +49,8 @@ class Verification:
             case VerifyStatus.DIFFERENT:
                 return f"{self.tp} is on {now}, not on {wanted}."
             case VerifyStatus.OUT_OF_SYNC:
-                late = [b for b in self.replicas if b not in self.isr]
-                return f"{self.tp} is on {wanted}, and {_list(tuple(late))} not in sync."
+                late = tuple(b for b in self.replicas if b not in self.isr)
+                return f"{self.tp} is on {wanted}, and {_list(late)} not in sync."
             case VerifyStatus.MOVING:
                 return f"{self.tp} is moving: {now} now, {wanted} wanted."
             case VerifyStatus.OTHER_LOG_DIR:

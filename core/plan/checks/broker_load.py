@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from core.cluster.state import ClusterState
-from core.load.load import Float64, Load
+from core.load.load import Load
 from core.plan.checks.catalogue import Finding, finding
 from core.plan.effect import BAND, BrokerUsage, compute_effect
 from core.plan.plan import Move
@@ -41,8 +41,8 @@ def find_over_capacity(
     """
     if not has_capacities(state):
         return
-    can_take = _column([broker.in_capacity_bytes_per_s for broker in state.brokers])
-    can_send = _column([broker.out_capacity_bytes_per_s for broker in state.brokers])
+    can_take = np.array([broker.in_capacity_bytes_per_s for broker in state.brokers], np.float64)
+    can_send = np.array([broker.out_capacity_bytes_per_s for broker in state.brokers], np.float64)
     taken = before.received_bytes_per_s, after.received_bytes_per_s, can_take
     sent = before.out_bytes_per_s, after.out_bytes_per_s, can_send
     found = [
@@ -53,10 +53,6 @@ def find_over_capacity(
     ]
     for id, sentence in sorted(found, key=lambda one: one[0]):
         yield finding("capacity", sentence, broker=id)
-
-
-def _column(values: Sequence[float | None]) -> Float64:
-    return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
 def moves_with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[Move]:

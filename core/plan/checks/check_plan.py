@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -45,20 +45,22 @@ class CheckedPlan:
         reassignments: Mapping[TopicPartition, Reassignment] = NONE_IN_FLIGHT,
     ) -> None:
         self._state, self._load, self._plan = state, load, plan
-        sure = clean_moves(state, load, plan.moves, reassignments)
-        doubtful = [move for move, is_sure in zip(plan, sure, strict=True) if not is_sure]
+        clean = list(zip(plan, clean_moves(state, load, plan.moves, reassignments), strict=True))
+        doubtful = [move for move, is_clean in clean if not is_clean]
         self._possible = possible = [
-            m
-            for m, is_sure in zip(plan, sure, strict=True)
-            if is_sure or not illegal_facts(state, m)
+            move for move, is_clean in clean if is_clean or not illegal_facts(state, move)
         ]
-        self._found = (
+        self._found = [
             *check_moves(state, load, doubtful, reassignments),
             *check_broker_load(state, load, possible),
-            *_balancer(state, plan),
-            *_hidden(state, plan),
-            *check_leader_skew(state, possible),
-        )
+        ]
+        if plan.moves and (balancer := find_balancer(state)) is not None:
+            why = f"{balancer}: its next run would cancel these moves; stop it first."
+            self._found.append(finding("cruise-control", why))
+        if plan.moves and state.hidden is not None and not state.hidden.is_complete:
+            why = f"{state.hidden.sentence} What they carry is in no comparison here."
+            self._found.append(finding("hidden-topics", why))
+        self._found += check_leader_skew(state, possible)
 
     def after(self, seconds: float | None, never: str | None = None) -> tuple[Finding, ...]:
         """Return all that speaks against the plan, worst first; `never` is why it does not end."""
@@ -80,20 +82,3 @@ def in_flight(state: ClusterState) -> Mapping[TopicPartition, Reassignment]:
         row = state.row(index)
         found[row.tp] = Reassignment(row.replicas, row.adding, row.removing)
     return found
-
-
-def _hidden(state: ClusterState, plan: Plan) -> Iterator[Finding]:
-    if plan.moves and state.hidden is not None and not state.hidden.is_complete:
-        yield finding(
-            "hidden-topics",
-            f"{state.hidden.sentence} What they carry is in no comparison here.",
-        )
-
-
-def _balancer(state: ClusterState, plan: Plan) -> Iterator[Finding]:
-    balancer = find_balancer(state) if plan.moves else None
-    if balancer is not None:
-        yield finding(
-            "cruise-control",
-            f"{balancer}: its next run would cancel these moves; stop it first.",
-        )

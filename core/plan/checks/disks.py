@@ -71,12 +71,14 @@ def find_skipped(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tup
 
 def skipped_sentences(state: ClusterState, blind: Mapping[str, Sequence[int]]) -> list[str]:
     """Say what was not compared; capacities only where some broker has one."""
-    said = []
+    sentences = []
     if "disk" in blind:
-        said.append(f"What is free on the disks of {_brokers(blind['disk'])} is not known")
+        on = f"the disks of {_brokers(blind['disk'])}"
+        sentences.append(f"What is free on {on} is not known: not compared.")
     if "capacity" in blind and any(b.in_capacity_bytes_per_s for b in state.brokers):
-        said.append(f"What {_brokers(blind['capacity'])} can carry is not configured")
-    return [f"{one}: not compared." for one in said]
+        brokers = _brokers(blind["capacity"])
+        sentences.append(f"What {brokers} can carry is not configured: not compared.")
+    return sentences
 
 
 def _brokers(ids: Sequence[int]) -> str:
@@ -174,9 +176,8 @@ def check_log_dir_space(
             removed = id in state.row(index).removing
             if disk is not None and (removed or log_dir_of(state, move.tp, id) != path):
                 arriving[id, disk].append((move.tp, path, size))
-    for (id, disk), copies in sorted(
-        arriving.items(), key=lambda one: (one[0][0], one[0][1].paths)
-    ):
+    by_disk = sorted(arriving.items(), key=lambda item: (item[0][0], item[0][1].paths))
+    for (id, disk), copies in by_disk:
         incoming = sum(size for _, _, size in copies)
         if disk.usable_bytes is None or incoming <= disk.usable_bytes:
             continue

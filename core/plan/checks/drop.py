@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
@@ -45,9 +45,8 @@ def check_drop(
     state: ClusterState, load: Load, plan: Plan, tp: TopicPartition, source: int, destination: int
 ) -> Finding | None:
     """Return what `check_drops` says of one replica and broker, None when it says nothing."""
-    return _OtherMoves(state, load, current_totals(state, load), plan, tp).finding(
-        source, destination
-    )
+    others = _OtherMoves(state, load, current_totals(state, load), plan, tp)
+    return others.finding(source, destination)
 
 
 class _OtherMoves:
@@ -80,10 +79,13 @@ class _OtherMoves:
             if source not in self._planned:
                 return finding("not-a-replica", f"Broker {source} holds no replica of {tp}.", [tp])
             return finding("same-broker-twice", f"Broker {destination} already holds {tp}.", [tp])
+        moves = moves_with_rates(state, self._load, [after] if after else [])
+        carried = compute_effect(state, self._load, moves, self._after).after
         found = [
             *self._findings(after),
             *self._full(destination, after),
-            *self._carried(after, destination),
+            *find_over_capacity(state, self._now, carried, only=destination),
+            *find_above_fair_share(state, self._now, carried, only=destination),
         ]
         known = {(old.id, old.sentence) for old in (*self._known, *self._full(destination))}
         new = [one for one in found if (one.id, one.sentence) not in known]
@@ -100,11 +102,3 @@ class _OtherMoves:
         return tuple(
             check_broker_disks(state, destination, all_coming, self._in_flight.get(destination, 0))
         )
-
-    def _carried(self, move: Move | None, destination: int) -> Iterator[Finding]:
-        """Yield what speaks of the destination's load, as leader and as follower."""
-        state, load, now = self._state, self._load, self._now
-        known = moves_with_rates(state, load, [move] if move else [])
-        after = compute_effect(state, load, known, self._after).after
-        yield from find_over_capacity(state, now, after, only=destination)
-        yield from find_above_fair_share(state, now, after, only=destination)

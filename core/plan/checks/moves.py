@@ -245,12 +245,9 @@ def clean_moves(
             alike[len(move.after)].append(at)
     for replicas, chosen in alike.items():
         at_rows = np.array([rows[at] for at in chosen], np.int64)
-        fine = _at_rest(state, load, at_rows, replicas) & _sound(
-            state,
-            at_rows,
-            np.array([moves[at].before for at in chosen], np.int32),
-            np.array([moves[at].after for at in chosen], np.int32),
-        )
+        before = np.array([moves[at].before for at in chosen], np.int32)
+        after = np.array([moves[at].after for at in chosen], np.int32)
+        fine = _at_rest(state, load, at_rows, replicas) & _sound(state, at_rows, before, after)
         for at, row, is_fine in zip(chosen, at_rows.tolist(), fine.tolist(), strict=True):
             topic = state.topics[int(state.topic_of[row])]
             same = not (moves[at].topic_id and topic.id) or moves[at].topic_id == topic.id

@@ -141,13 +141,11 @@ def estimate_within(
     recommended = min_rate(task, seconds, learned)
     if recommended is None:
         estimate = estimate_task(task, needed, calibration, deadline_seconds=seconds)
+        limited = f"the links give about {format_rate(task.link_bytes_per_s)}"
+        if task.link_known:
+            limited = format_slowest_link(task.what.side_loads, task.room)
         reason = estimate.never or explain_no_rate(
-            estimate.total_bytes,
-            seconds,
-            AROUND_RANGE[1],
-            format_slowest_link(task.what.side_loads, task.room)
-            if task.link_known
-            else f"the links give about {format_rate(task.link_bytes_per_s)}",
+            estimate.total_bytes, seconds, AROUND_RANGE[1], limited
         )
         return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
     chosen = choose_rates(task, recommended, seconds, learned)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -192,12 +192,16 @@ class _FetchSimulation:
                 return
             if not self.heap or begins_at <= self.heap[0][0]:
                 self.now = begins_at
-                self._begin()
+                self._submit(self.submissions.begin(begins_at))
                 continue
             self.now, _, flow = heapq.heappop(self.heap)
             due = max(0, math.floor((self.now - tick) / TICK_SECONDS) + 1)
-            for i in range(max(0, due - _TICKS_KEPT), due):
-                self._tick(tick + i * TICK_SECONDS)
+            for at in (tick + i * TICK_SECONDS for i in range(max(0, due - _TICKS_KEPT), due)):
+                for broker, quota in self.sends.items():
+                    quota.record(at, self.sent_in_sync[broker] * TICK_SECONDS)
+                for broker, rate in self.received_in_sync.items():
+                    if rate:
+                        self.receives[broker].record(at, rate * TICK_SECONDS)
             tick += due * TICK_SECONDS
             fetcher = self.fetchers[flow]
             wait = self._step(fetcher)
@@ -207,24 +211,16 @@ class _FetchSimulation:
 
     def flow(self, steps: int) -> fluid_model.FluidFlows | None:
         """Let what is left flow at the rates that the steps average to; None when nothing is."""
-        units: dict[tuple[Flow, int], list[fluid_model.RemainingCopy]] = {}
-        for fetcher in self.fetchers.values():
-            for part in fetcher.parts:
-                key = fetcher.flow, self.batches.number[part.index]
-                open_copies = self.open_copies[part.copy.tp]
-                units.setdefault(key, []).append(
-                    fluid_model.RemainingCopy(
-                        part.index, part.copy, part.left(self.now), open_copies
-                    )
+        units: defaultdict[tuple[Flow, int], list[fluid_model.RemainingCopy]] = defaultdict(list)
+        running = [part for fetcher in self.fetchers.values() for part in fetcher.parts]
+        waiting = [_Part(at, self.copies[at]) for at in self.submissions.waiting]
+        open_later = Counter(part.copy.tp for part in waiting)
+        for parts, open_copies in ((running, self.open_copies), (waiting, open_later)):
+            for part in parts:
+                left, still_open = part.left(self.now), open_copies[part.copy.tp]
+                units[part.copy.flow, self.batches.number[part.index]].append(
+                    fluid_model.RemainingCopy(part.index, part.copy, left, still_open)
                 )
-        waiting = self.submissions.waiting
-        open_later = Counter(self.copies[at].tp for at in waiting)
-        for at in waiting:
-            copy = self.copies[at]
-            left = _Part(at, copy).left(self.now)
-            units.setdefault((copy.flow, self.batches.number[at]), []).append(
-                fluid_model.RemainingCopy(at, copy, left, open_later[copy.tp])
-            )
         if not units:
             return None
         flowed = fluid_model.FluidFlows.of(list(units.values()))
@@ -257,11 +253,8 @@ class _FetchSimulation:
             for at, size in midway.counted.get(BrokerSide(broker, Side.FOLLOWER), ()):
                 quota.record(at, size)
 
-    def _begin(self) -> None:
-        """A batch is submitted: its partitions count from now on."""
-        self._submit(self.submissions.begin(self.now))
-
     def _submit(self, batch: Sequence[int]) -> None:
+        """Have a batch's partitions count from now on, and wake their fetchers."""
         asleep = [fetcher for fetcher in self.fetchers.values() if not fetcher.parts]
         for at in batch:
             copy = self.copies[at]
@@ -276,13 +269,6 @@ class _FetchSimulation:
 
     def _awake(self, fetcher: _Fetcher, at: float) -> None:
         heapq.heappush(self.heap, (at, fetcher.stagger, fetcher.flow))
-
-    def _tick(self, now: float) -> None:
-        for broker, quota in self.sends.items():
-            quota.record(now, self.sent_in_sync[broker] * TICK_SECONDS)
-        for broker, rate in self.received_in_sync.items():
-            if rate:
-                self.receives[broker].record(now, rate * TICK_SECONDS)
 
     def _step(self, fetcher: _Fetcher) -> float:
         """Let a fetcher fetch if both quotas let it; return how long until it comes again."""

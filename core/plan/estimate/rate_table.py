@@ -84,11 +84,9 @@ def default_rate(table: Sequence[Estimate]) -> int | None:
 def slower_reason(table: Sequence[Estimate]) -> str:
     """Return why the rate to begin with is slower than it would be; "" where it is not."""
     usual = _soon([row for row in table if row.seconds is not None])
-    if (
-        usual is None
-        or usual.near_capacity is None
-        or usual.rate_bytes_per_s == default_rate(table)
-    ):
+    if usual is None or usual.near_capacity is None:
+        return ""
+    if usual.rate_bytes_per_s == default_rate(table):
         return ""
     return f"at {format_rate(usual.rate_bytes_per_s)} {usual.near_capacity.words}"
 

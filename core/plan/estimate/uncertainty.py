@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -189,7 +189,10 @@ def spread(
     if math.isinf(last):
         sides = _side_ends(task.what, usual.ends)
         return TimeRange(math.inf, math.inf, math.inf, True, sides, usual)
-    lasts = [last, *(max(simulate(case).ends) for case in _cases(task.what))]
+    cases = [QUICK, SLOW]
+    if len(task.what.idle_seconds) <= MANY_FLOWS:  # a phase matters less, the more flows there are
+        cases += (Case(phase=phase) for phase in PHASES[1:])
+    lasts = [last, *(max(simulate(case).ends) for case in cases)]
     finite = [each for each in lasts if math.isfinite(each)]
     middle = median(lasts)
     told = middle if math.isfinite(middle) else last
@@ -214,14 +217,6 @@ def slow_seconds(
 
 def _batches(task: Task, rate_bytes_per_s: int) -> CopyBatches:
     return CopyBatches.of(task.plan, task.what, task.work, rate_bytes_per_s, task.max_extra_bytes)
-
-
-def _cases(what: PlanCopies) -> Iterator[Case]:
-    """Yield the cases besides the usual one; a phase matters less, the more flows there are."""
-    yield QUICK
-    yield SLOW
-    if len(what.idle_seconds) <= MANY_FLOWS:
-        yield from (Case(phase=phase) for phase in PHASES[1:])
 
 
 def _simulate(

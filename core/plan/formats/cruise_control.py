@@ -51,11 +51,9 @@ def parse_proposals(document: Mapping[str, Any], name: str) -> list[Proposal]:
         row = expect_object(value, name, where)
         at = f"{where}.topicPartition"
         tp = expect_partition(expect_object(row.get("topicPartition"), name, at), name, at)
+        old = expect_list(row.get("oldReplicas"), name, f"{where}.oldReplicas")
         before = tuple(
-            expect_number(broker, name, f"{where}.oldReplicas[{n}]")
-            for n, broker in enumerate(
-                expect_list(row.get("oldReplicas"), name, f"{where}.oldReplicas")
-            )
+            expect_number(broker, name, f"{where}.oldReplicas[{n}]") for n, broker in enumerate(old)
         )
         after = expect_replicas(row.get("newReplicas"), tp, name, f"{where}.newReplicas")
         add_once(found, tp, Proposal(tp, before, after), name)

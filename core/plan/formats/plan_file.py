@@ -6,7 +6,7 @@ Everything that is wrong with a file is one DocumentError: one sentence, and wha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -32,6 +32,7 @@ from core.plan.formats.json_values import (
 )
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.text.json_output import compact
+from core.units import counted
 
 FORMAT = "trimtab.plan"
 MAJOR = 1
@@ -83,7 +84,14 @@ def parse_plan_file(text: str, name: str) -> PlanDocument:
             next="Export the plan again, or set version to 1 if it is a reassignment file.",
         )
     if cruise_control.is_proposals(document):
-        return _with_base(name, cruise_control.parse_proposals(document, name))
+        proposals = cruise_control.parse_proposals(document, name)
+        return PlanDocument(
+            name,
+            {one.tp: one.after for one in proposals},
+            {},
+            base={one.tp: MoveBase(one.before) for one in proposals if one.before},
+            notes=(cruise_control.NOTE,),
+        )
     if "partitions" not in document and "topics" in document:
         raise DocumentError(
             f"{name} lists topics to move, not the replicas they should have.",
@@ -105,16 +113,6 @@ def parse_plan_file(text: str, name: str) -> PlanDocument:
     if ours is None:
         return PlanDocument(name, targets, log_dirs)
     return _with_ours(PlanDocument(name, targets, log_dirs), expect_object(ours, name, "trimtab"))
-
-
-def _with_base(name: str, found: Sequence[cruise_control.Proposal]) -> PlanDocument:
-    return PlanDocument(
-        name,
-        {one.tp: one.after for one in found},
-        {},
-        base={one.tp: MoveBase(one.before) for one in found if one.before},
-        notes=(cruise_control.NOTE,),
-    )
 
 
 def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
@@ -167,9 +165,6 @@ def _log_dirs(
             next='Give one log dir for each replica, or "any".',
         )
     return log_dirs if any(path != ANY for path in log_dirs) else None
-
-
-# -- out ---------------------------------------------------------------------------------------
 
 
 def to_kafka(plan: Plan) -> dict[str, Any]:
@@ -231,9 +226,6 @@ def format_plan_file(plan: Plan) -> str:
     before, _, rest = frame.partition('"partitions":[]')
     between, _, after = rest.partition('"base":[]')
     return f'{before}"partitions":[{",".join(targets)}]{between}"base":[{",".join(base)}]{after}\n'
-
-
-# -- in ----------------------------------------------------------------------------------------
 
 
 def read_plan(source: Path | str, state: ClusterState | None = None) -> Plan:
@@ -324,8 +316,8 @@ def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
                     next="Correct the name, or remove its partitions from the plan.",
                 )
             raise DocumentError(
-                f"{name} names {tp}; {tp.topic} has {len(rows)} "
-                f"{'partition' if len(rows) == 1 else 'partitions'}, counted from 0.",
+                f"{name} names {tp}; {tp.topic} has {counted(len(rows), 'partition')}, counted "
+                "from 0.",
                 next=f"Remove {tp} from the plan.",
             )
         for broker in replicas:

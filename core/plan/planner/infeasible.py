@@ -74,9 +74,8 @@ def why_untouchable(given: Problem, partition: int) -> Obstacle:
 
 def why_no_broker(given: Problem, held: Int32) -> Obstacle:
     """Return why there is no broker to take a replica beside those that hold one."""
-    known = given.state.broker_by_id
     left = np.setdiff1d(given.ids[~given.gives], given.ids[held]).tolist()
-    alive = any((broker := known.get(id)) is not None and broker.alive for id in left)
+    alive = not set(left).isdisjoint(given.state.alive_ids)
     return Obstacle.EXCLUDED if alive else Obstacle.BROKERS
 
 
@@ -95,20 +94,15 @@ def stuck_sentences(
         size = float(sizes[rows].sum())
         sized = np.isfinite(given.needs_bytes[rows]).all()
         of = format_bytes(size) if sized else "of unknown size"
+        does = do
+        if len(rows) == 1:
+            verb, _, rest = do.replace("where they are", "where it is").partition(" ")
+            does = f"{'is' if verb == 'are' else verb + 's'} {rest}"
         found.append(
-            f"{counted(len(rows), 'replica')} ({of}) {_singular(do, len(rows))}, {name_list(tps)}: "
+            f"{counted(len(rows), 'replica')} ({of}) {does}, {name_list(tps)}: "
             f"{_reason_words(on, why, rows, size, names)}."
         )
     return found
-
-
-def _singular(do: str, count: int) -> str:
-    if count != 1:
-        return do
-    verb, _, rest = do.partition(" ")
-    return f"{'is' if verb == 'are' else verb + 's'} {rest}".replace(
-        "where they are", "where it is"
-    )
 
 
 def _reason_words(
@@ -209,10 +203,8 @@ def full(on: Placement) -> list[str]:
 
 def _measures_reported(on: Placement, request: PlanRequest) -> Int64:
     """Return the measures that are to be even, and that an operator is told of."""
-    known = (m for m in SHOWN if on.problem.active[m])
-    return np.array(
-        [m for m in known if m in LEADER_MEASURES or not request.leaders_only], np.int64
-    )
+    measures = LEADER_MEASURES if request.leaders_only else SHOWN
+    return np.array([m for m in measures if on.problem.active[m]], np.int64)
 
 
 def not_found(on: Placement, request: PlanRequest) -> list[str]:

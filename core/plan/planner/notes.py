@@ -113,8 +113,7 @@ def _only_down(state: ClusterState) -> bool:
     """Return whether nothing is hidden, as all brokers tell that are up."""
     if state.hidden is None or not state.hidden.has_only_unknown_brokers:
         return False
-    up = {broker.id for broker in state.brokers if broker.alive}
-    return up.isdisjoint(state.hidden.unknown_brokers)
+    return set(state.alive_ids).isdisjoint(state.hidden.unknown_brokers)
 
 
 def alone(given: Problem) -> list[str]:
@@ -146,10 +145,8 @@ def left_alone(given: Problem) -> list[str]:
 
 def not_empty(state: ClusterState, request: PlanRequest) -> list[str]:
     """Say that brokers keep replicas of topics that were not chosen, though others leave them."""
-    held = (
-        held_replicas(state, request.leaving)
-        & ~chosen_partitions(state, request)[state.partition_of_replica]
-    )
+    chosen = chosen_partitions(state, request)[state.partition_of_replica]
+    held = held_replicas(state, request.leaving) & ~chosen
     if not held.any():
         return []
     brokers, count = np.unique(state.replica_broker[held]).tolist(), int(held.sum())
@@ -214,9 +211,9 @@ def kept(plan: Plan, leaving: Set[int]) -> list[str]:
 
 def few_racks(given: Problem, replicas: int | None) -> list[str]:
     """Say that replicas have to share racks, whatever the plan; `replicas` are wanted of each."""
-    state, known = given.state, given.state.broker_by_id
-    there = [(one := known.get(b)) is not None and one.alive for b in given.ids.tolist()]
-    racks = given.racks[np.array(there) & (given.counts | ~given.gives)]
+    state = given.state
+    there = np.isin(given.ids, state.alive_ids)
+    racks = given.racks[there & (given.counts | ~given.gives)]
     kinds = len(np.unique(racks[racks != NOBODY]))
     if not kinds:
         return ["No broker has a rack, so that none is shared or not: set broker.rack."]

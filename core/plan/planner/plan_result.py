@@ -77,9 +77,7 @@ class PlanResult:
 
     def within(self, band: float, *, leaders_only: bool = False) -> bool:
         """Return whether every broker that counts ends within the band in all known measures."""
-        columns = [
-            m for m in SHOWN if self.active[m] and (m in LEADER_MEASURES or not leaders_only)
-        ]
+        columns = [m for m in (LEADER_MEASURES if leaders_only else SHOWN) if self.active[m]]
         off = np.abs(self.after[self.counts][:, columns] - 1)
         return not off.size or bool(off.max() <= band + 1e-9)
 

@@ -185,24 +185,19 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
     if request.leaving:
         pairs = [(row[old], row[new]) for old, new in request.replace]
         stuck = mandatory_moves.replace_brokers(on, pairs, limits)
-        stuck += mandatory_moves.empty_brokers(
-            on, [row[broker] for broker in request.drain], limits
-        )
+        drained = [row[broker] for broker in request.drain]
+        stuck += mandatory_moves.empty_brokers(on, drained, limits)
         alone = kept_partitions(given.state, request) & chosen_partitions(given.state, request)
         stuck += kept_topics(given.state, request.leaving, alone)
         found += stuck_sentences(on, stuck, names)
         on.recount()
-        _lead_drained(on, [row[broker] for broker in request.drain], limits)
+        # Who leads what drained brokers led changes anyway, and choosing it costs nothing.
+        given, first = on.problem, on.problem.replicas[:, 0]
+        led = np.isin(first, drained) & (on.at[:, 0] != first)
+        on.problem = replace(given, movable=given.movable & led)
+        balance_leaders(on, limits)
+        on.problem = given
     return on, found
-
-
-def _lead_drained(on: Placement, drained: Sequence[int], limits: Limits) -> None:
-    """Choose who leads what brokers led that are drained: it changes anyway, and costs nothing."""
-    given = on.problem
-    led = np.isin(given.replicas[:, 0], drained) & (on.at[:, 0] != given.replicas[:, 0])
-    on.problem = replace(given, movable=given.movable & led)
-    balance_leaders(on, limits)
-    on.problem = given
 
 
 def _filled(on: Placement, request: PlanRequest) -> None:

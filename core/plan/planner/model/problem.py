@@ -118,7 +118,7 @@ def build_problem(
     ids = np.union1d(state.broker_ids, state.replica_broker).astype(np.int32)
     at = np.searchsorted(ids, state.replica_broker).astype(np.int32)
     replicas = _matrix(state, at, target_replicas or 1)
-    alive = np.array([_alive(state, broker) for broker in ids.tolist()], np.bool_)
+    alive = _among(ids, state.alive_ids)
     left = _among(ids, leaving)
     able = alive & ~_among(ids, excluded) & ~left
     held = (replicas >= 0).sum(axis=1)
@@ -126,9 +126,17 @@ def build_problem(
     if target_replicas is not None:
         held = np.where(movable, target_replicas, held)
     items = _items(state, load, held)
-    sure = _items(state, _surely(load), held) if _is_guessed(load) else items
+    unknown = np.isnan([load.in_bytes_per_s, load.out_bytes_per_s])
+    is_guessed = bool((unknown.any(axis=1) & ~unknown.all(axis=1)).any())
+    sure = _items(state, _surely(load), held) if is_guessed else items
     room_bytes, largest_bytes = _room(state, ids)
     racks, even = _racks(state, ids), _parts(state, ids, able)
+    leader_row = np.minimum(np.searchsorted(ids, state.leader), len(ids) - 1).astype(np.int32)
+    in_sync = _matrix(state, state.in_sync.astype(np.int32), replicas.shape[1]) == 1
+    hidden = np.zeros((len(ids), MEASURES))
+    known = np.searchsorted(ids, state.broker_ids)
+    hidden[known, Measure.DISK] = state.hidden_bytes
+    hidden[known, Measure.REPLICAS] = state.hidden_replicas
     return Problem(
         state=state,
         ids=ids,
@@ -140,8 +148,8 @@ def build_problem(
         band=band,
         movable=movable,
         touchable=np.ones(state.partition_count, np.bool_) if frozen is None else ~frozen,
-        may_lead=_may_lead(state, replicas, alive),
-        leader_row=_leader_rows(state, ids),
+        may_lead=np.asarray(in_sync & (replicas >= 0) & alive[replicas], np.bool_),
+        leader_row=np.where(ids[leader_row] == state.leader, leader_row, np.int32(NOBODY)),
         counts=able,
         takes=able if filling is None else able & _among(ids, filling),
         gives=able | left,
@@ -152,7 +160,7 @@ def build_problem(
         needs_bytes=np.where(state.partition_size_bytes < 0, np.inf, items[:, Measure.DISK]),
         capacity=capacities(state, ids, max_replicas),
         sure=sure,
-        hidden=_hidden(state, ids),
+        hidden=hidden,
     )
 
 
@@ -180,11 +188,6 @@ def _among(ids: Int32, chosen: Collection[int]) -> Bool:
     return np.isin(ids, np.fromiter(chosen, np.int32, len(chosen)))
 
 
-def _alive(state: ClusterState, broker: int) -> bool:
-    known = state.broker_by_id.get(broker)
-    return known is not None and known.alive
-
-
 def _matrix(state: ClusterState, values: Int32, least: int) -> Int32:
     """Return per-replica values as a matrix [P, W] padded with NOBODY, `least` wide."""
     counts = np.diff(state.replica_start)
@@ -193,11 +196,6 @@ def _matrix(state: ClusterState, values: Int32, least: int) -> Int32:
     column = np.arange(state.replica_count) - state.replica_start[state.partition_of_replica]
     matrix[state.partition_of_replica, column] = values
     return matrix
-
-
-def _is_guessed(load: Load) -> bool:
-    unknown = np.isnan([load.in_bytes_per_s, load.out_bytes_per_s])
-    return bool((unknown.any(axis=1) & ~unknown.all(axis=1)).any())
 
 
 def _surely(load: Load) -> Load:
@@ -219,14 +217,6 @@ def _items(state: ClusterState, load: Load, replicas: Int64) -> Float64:
     items[:, Measure.REPLICAS] = items[:, Measure.LEADERS] = 1
     items[:, Measure.OUT] = items[:, Measure.MAY_SEND] = sent
     return items
-
-
-def _hidden(state: ClusterState, ids: Int32) -> Float64:
-    found = np.zeros((len(ids), MEASURES))
-    rows = np.searchsorted(ids, state.broker_ids)
-    found[rows, Measure.DISK] = state.hidden_bytes
-    found[rows, Measure.REPLICAS] = state.hidden_replicas
-    return found
 
 
 def _guessed(values: Float64, by: npt.NDArray[Any]) -> Float64:
@@ -259,16 +249,6 @@ def _movable(state: ClusterState, replicas: Int32, alive: Bool, left: Bool) -> B
     behind = (late & ~left[replicas]).any(axis=1)
     able = whole & ~state.moving & ~behind & (state.leader >= 0) & held.any(axis=1)
     return np.asarray(able, np.bool_)
-
-
-def _may_lead(state: ClusterState, replicas: Int32, alive: Bool) -> Bool:
-    in_sync = _matrix(state, state.in_sync.astype(np.int32), replicas.shape[1]) == 1
-    return np.asarray(in_sync & (replicas >= 0) & alive[replicas], np.bool_)
-
-
-def _leader_rows(state: ClusterState, ids: Int32) -> Int32:
-    found = np.minimum(np.searchsorted(ids, state.leader), len(ids) - 1).astype(np.int32)
-    return np.where(ids[found] == state.leader, found, np.int32(NOBODY))
 
 
 def _parts(state: ClusterState, ids: Int32, able: Bool) -> Float64:
@@ -311,10 +291,8 @@ def _room(state: ClusterState, ids: Int32) -> tuple[Float64, Float64]:
         free, whole = free_bytes(disks), whole_bytes(disks)
         if free is not None and whole is not None:
             room[row] = max(0.0, free - (1 - FULL) * whole - in_flight.get(broker, 0))
-            each = (
-                (disk.usable_bytes or 0) - (1 - FULL) * (disk.total_bytes or 0) for disk in disks
-            )
-            largest[row] = max(0.0, *each)
+            sizes = ((disk.usable_bytes or 0, disk.total_bytes or 0) for disk in disks)
+            largest[row] = max(0.0, *(usable - (1 - FULL) * total for usable, total in sizes))
     return room, largest
 
 

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from core.cluster.state import Bool, Int32, Int64
-from core.load.load import Float64
+from core.cluster.state import Bool, Int64
 from core.plan.planner.infeasible import Obstacle, StuckReplica, why_no_broker, why_untouchable
 from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
@@ -157,12 +156,11 @@ def _best(placement: Placement, row: int, to: Int64) -> int:
     """
     problem = placement.problem
     columns = np.array([m for m in REPLICA_MEASURES if problem.active[m]], np.int64)
-    then = placement.loads[to][:, columns]
-    then = then + problem.items[row, columns] * placement.per_share[to][:, columns]
+    now = placement.loads[to][:, columns]
+    then = now + problem.items[row, columns] * placement.per_share[to][:, columns]
     filled = problem.takes[to] & (then <= 1 + problem.band).all(axis=1)
-    if filled.any():
-        to = to[filled]
-    return int(to[int(np.argmin(_worse(placement, row, to)))])
+    worse = ((then - 1) ** 2 - (now - 1) ** 2).sum(axis=1)
+    return int(to[int(np.argmin(np.where(filled, worse, np.inf) if filled.any() else worse))])
 
 
 def set_replica_count(placement: Placement, replicas: int, limits: Limits) -> list[StuckReplica]:
@@ -237,7 +235,10 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
         return why_no_broker(problem, held)
     used = np.array([(problem.racks[held] == rack).sum() for rack in problem.racks])
     used[problem.racks == NOBODY] = 0
-    able &= used < max(int(used.max()), _evenly(problem.racks, len(held) + 1))
+    kinds = len(np.unique(problem.racks[problem.racks != NOBODY]))
+    # Where replicas are spread evenly, the fullest rack has so many.
+    evenly = -(-(len(held) + 1) // kinds) if kinds else len(held) + 1
+    able &= used < max(int(used.max()), evenly)
     if not able.any():
         return Obstacle.RACKS
     everybody = np.arange(problem.brokers)
@@ -248,21 +249,6 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
     to = np.flatnonzero(able & (used == used[able].min()))
     placement.add(row, _best(placement, row, to))
     return None
-
-
-def _evenly(racks: Int32, replicas: int) -> int:
-    """Return how many of so many replicas the fullest rack has where they are spread evenly."""
-    kinds = len(np.unique(racks[racks != NOBODY]))
-    return -(-replicas // kinds) if kinds else replicas
-
-
-def _worse(placement: Placement, row: int, to: Int64) -> Float64:
-    """Return how much less even each of these brokers gets by one replica of a partition."""
-    problem = placement.problem
-    columns = np.array([m for m in REPLICA_MEASURES if problem.active[m]], np.int64)
-    loads = placement.loads[to][:, columns]
-    then = loads + problem.items[row, columns][None, :] * placement.per_share[to][:, columns]
-    return np.asarray(((then - 1) ** 2 - (loads - 1) ** 2).sum(axis=1))
 
 
 def replace_brokers(

@@ -116,7 +116,12 @@ class _Search:
             step = self._best_step(kept_until >= turn)
             if step is None:
                 break
-            self._take(step)
+            row = self.at[step.row].copy()
+            if step.leads:
+                row[0], row[step.place] = row[step.place], row[0]
+            else:
+                row[step.place] = step.to
+            self._set(step.row, row)
             kept_until[step.row] = turn + int(random.integers(*TENURE))
             since += 1
             now, copied = self.off(), self._copied()
@@ -147,9 +152,8 @@ class _Search:
         to = to[to != source]
         if not (len(rows) and len(to)):
             return []
-        items = given.items[rows] * np.where(
-            _LEADER_COLUMNS[None, :] & (places > 0)[:, None], 0.0, 1.0
-        )
+        led_by_others = _LEADER_COLUMNS[None, :] & (places > 0)[:, None]
+        items = np.where(led_by_others, 0.0, given.items[rows])
         here = self._loads[source] - items * on.per_share[source]
         there = self._loads[to][:, None, :] + items[None] * on.per_share[to][:, None, :]
         allowed = ~barred(self.at[rows], source, to, given.racks).T  # [to, rows]
@@ -212,7 +216,10 @@ class _Search:
         on, given = self._on, self._given
         before = self._off(self._loads, self._every)
         for place in range(1, self.at.shape[1]):
-            able = self._may_lead(place) & given.movable & ~kept & (self.at[:, place] != NOBODY)
+            # New replicas can lead, old ones as it was.
+            same = given.replicas == self.at[:, place][:, None]
+            able = (same & given.may_lead).any(axis=1) | ~same.any(axis=1)
+            able &= given.movable & ~kept & (self.at[:, place] != NOBODY)
             able &= given.counts[self.at[:, 0]] & given.counts[self.at[:, place]]
             rows = np.flatnonzero(able)
             if not len(rows):
@@ -230,21 +237,6 @@ class _Search:
                 row = int(rows[at])
                 found.append(_Step(float(off[at]), 0.0, row, place, int(new[at]), True))
         return found
-
-    def _may_lead(self, place: int) -> Bool:
-        """Return which replicas at a place can lead: new ones can, old ones as it was."""
-        given = self._given
-        same = given.replicas == self.at[:, place][:, None]
-        able = np.where(same.any(axis=1), (same & given.may_lead).any(axis=1), True)
-        return np.asarray(able, np.bool_)
-
-    def _take(self, step: _Step) -> None:
-        row = self.at[step.row].copy()
-        if step.leads:
-            row[0], row[step.place] = row[step.place], row[0]
-        else:
-            row[step.place] = step.to
-        self._set(step.row, row)
 
     # -- what does not help ------------------------------------------------------------------------
 

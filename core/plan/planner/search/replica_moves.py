@@ -111,9 +111,8 @@ class ReplicaMoves:
         source = int(np.argmax(over))
         if over[source] > MIN_GAIN:
             return source, 1 << 30
-        lack = np.where((self._on.problem.takes & may)[:, None], bounds.low - loads, 0.0).max(
-            axis=0
-        )
+        takes = self._on.problem.takes & may
+        lack = np.where(takes[:, None], bounds.low - loads, 0.0).max(axis=0)
         column = int(np.argmax(lack))
         if lack[column] <= MIN_GAIN:
             return None, 0

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from core import files, paths
 from core.autopilot import switch as switches
-from core.autopilot.act import elect_leaders, start_plan
 from core.autopilot.history import DecisionHistory
 from core.autopilot.log import (
     Clause,
@@ -23,7 +22,7 @@ from core.autopilot.log import (
     entry_brokers,
     timeline_clause,
 )
-from core.autopilot.loop import Autopilot, run_loop
+from core.autopilot.loop import Autopilot, elect_leaders, run_loop, start_plan
 from core.autopilot.observer import ClusterObserver, ConfigReader
 from core.autopilot.settings import Mode
 from core.autopilot.switch import Switch

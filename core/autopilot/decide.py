@@ -19,7 +19,7 @@ from core.autopilot.settings import AutopilotSettings, Mode
 from core.cluster.hidden_topics import is_partial
 from core.cluster.leaders import preferred_elections
 from core.errors import UsageError
-from core.plan.planner.actual_leaders import select_elections
+from core.plan.planner.evenness import select_elections
 from core.plan.planner.plan_request import PlanRequest, frozen_partitions
 from core.units import counted, format_duration
 

@@ -21,8 +21,7 @@ from core.cluster.state import Bool, ClusterState, read_only
 from core.load.load import Float64, Load, Source
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan
-from core.plan.planner.actual_leaders import select_elections
-from core.plan.planner.evenness import Evenness, evenness
+from core.plan.planner.evenness import Evenness, evenness, select_elections
 from core.plan.planner.model.measures import Measure
 
 FILLED_SECONDS = 60.0

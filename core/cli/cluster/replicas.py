@@ -19,8 +19,7 @@ from core.units import counted, format_bytes, format_duration, id_list, parse_du
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-    from core.watch.replicas.compare import Difference
-    from core.watch.replicas.result import PartitionResult, Verification
+    from core.watch.replicas.compare import Difference, PartitionResult, Verification
 
 ROWS = 50
 """Partitions that are printed one by one; --json has them all."""
@@ -100,7 +99,7 @@ def _select_rows(state: ClusterState, topics: str) -> list[int]:
 
 
 def _exit_code(found: Verification) -> int:
-    from core.watch.replicas.result import ReplicaStatus
+    from core.watch.replicas.compare import ReplicaStatus
 
     if found.count(ReplicaStatus.DIFFERENT):
         return ExitCode.NO
@@ -128,7 +127,7 @@ class _ComparisonProgress:
 
 
 def _document(found: Verification) -> dict[str, Any]:
-    from core.watch.replicas.result import ReplicaStatus
+    from core.watch.replicas.compare import ReplicaStatus
 
     return {
         "same": found.count(ReplicaStatus.SAME) == len(found.verdicts),
@@ -183,7 +182,7 @@ def _difference_json(found: Difference) -> dict[str, Any]:
 
 
 def _text(found: Verification) -> str:
-    from core.watch.replicas.result import ReplicaStatus
+    from core.watch.replicas.compare import ReplicaStatus
 
     order = (ReplicaStatus.DIFFERENT, ReplicaStatus.INCOMPLETE, ReplicaStatus.SAME)
     ordered = sorted(
@@ -272,7 +271,7 @@ def _has(brokers: Sequence[int]) -> str:
 
 
 def _end(found: Verification) -> str:
-    from core.watch.replicas.result import ReplicaStatus
+    from core.watch.replicas.compare import ReplicaStatus
 
     different = found.count(ReplicaStatus.DIFFERENT)
     open_ones = [v.compared for v in found.verdicts if v.status is ReplicaStatus.INCOMPLETE]

@@ -22,8 +22,8 @@ from core.errors import TrimtabError
 from core.load.collector.interval import Interval, measure_interval
 from core.load.collector.reading import CollectorMemory, Reading
 from core.load.load import Float64, Source
-from core.load.snapshot.aggregates import state_broker_loads
 from core.load.snapshot.format import LoadSnapshot, Quality
+from core.load.snapshot.manifest import state_broker_loads
 from core.paths import safe_name
 
 SOURCE = "admin"

@@ -22,14 +22,16 @@ from core.daemons.lease import lease_file
 from core.errors import RefusedError
 from core.load import arrow as columns
 from core.load import load_paths as layout
-from core.load.snapshot.aggregates import broker_skew, hot_partitions, topic_skew
 from core.load.snapshot.format import PARTITIONS, LoadSnapshot, rate_column
 from core.load.snapshot.manifest import (
     FORMAT,
     DataFile,
     Manifest,
+    broker_skew,
+    hot_partitions,
     read_manifest,
     snapshot_ids,
+    topic_skew,
     update_index,
 )
 from core.units import format_time

@@ -10,9 +10,13 @@ from core.cluster.balancers import find_balancer
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.broker_load import check_broker_load, check_leader_skew
+from core.plan.checks.brokers import (
+    check_broker_load,
+    check_disks,
+    check_leader_skew,
+    check_log_dir_space,
+)
 from core.plan.checks.catalogue import Finding, finding, worst_first
-from core.plan.checks.disks import check_disks, check_log_dir_space
 from core.plan.checks.moves import NONE_IN_FLIGHT, check_moves, clean_moves, illegal_facts
 from core.plan.plan import Plan
 

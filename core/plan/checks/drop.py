@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.checks.broker_load import (
+from core.plan.checks.brokers import (
+    arrivals,
+    check_broker_disks,
     find_above_fair_share,
     find_over_capacity,
     moves_with_rates,
 )
 from core.plan.checks.catalogue import Finding, finding, worst_first
 from core.plan.checks.check_plan import GROWTH_SECONDS
-from core.plan.checks.disks import arrivals, check_broker_disks
 from core.plan.checks.moves import check_move
 from core.plan.disk_space import incoming_bytes
 from core.plan.effect import BrokerUsage, compute_effect, current_totals

@@ -10,7 +10,7 @@ from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.plan import Plan
-from core.plan.planner.actual_leaders import actual_leaders, electable, load_as_leader
+from core.plan.planner.evenness import actual_leaders, electable, load_as_leader
 from core.plan.planner.infeasible import broker_list, brokers_do, held_replicas
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement

@@ -16,8 +16,8 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.planner import infeasible, notes
-from core.plan.planner.actual_leaders import election_notes
 from core.plan.planner.conflicts import refuse_conflicts
+from core.plan.planner.evenness import election_notes
 from core.plan.planner.infeasible import kept_topics, stuck_sentences
 from core.plan.planner.log_dir_balancing import balance_log_dirs
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, REPLICA_MEASURES, Measure

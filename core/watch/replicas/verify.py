@@ -17,9 +17,15 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
 from core.units import name_list
-from core.watch.replicas.compare import Difference, DifferenceKind, compare
+from core.watch.replicas.compare import (
+    MAX_DIFFERENCES,
+    Comparison,
+    Difference,
+    DifferenceKind,
+    Verification,
+    compare,
+)
 from core.watch.replicas.record_batches import OldFormatError
-from core.watch.replicas.result import MAX_DIFFERENCES, Comparison, Verification
 
 CORRUPT = "CORRUPT_MESSAGE"
 _PIECE_BYTES = 16 << 10

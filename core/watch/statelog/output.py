@@ -13,8 +13,7 @@ from core.units import counted, format_duration, format_time
 from core.watch.statelog.clock_offsets import MIN_MOMENTS, ClockOffset
 from core.watch.statelog.event import Change, LogEvent, LogEventKind, to_datetime
 from core.watch.statelog.files import LogFile, LogFiles
-from core.watch.statelog.merge import MergeTally
-from core.watch.statelog.mixed_clusters import Suspicion
+from core.watch.statelog.merge import MergeTally, Suspicion
 from core.watch.statelog.timestamps import TimeZones
 
 _QUARTER_MS = 15 * 60 * 1000

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
 from core.plan.batches import plan_batches
+from core.plan.checks.brokers import arrivals
 from core.plan.checks.check_plan import CheckedPlan, check_plan
-from core.plan.checks.disks import arrivals
 from core.plan.disk_space import growth_bytes
 from core.plan.effect import compute_effect, with_growth
 from core.plan.estimate.estimate import estimate_at

@@ -58,11 +58,6 @@ POLL_SECONDS = 0.2
 log = logging.getLogger("trimtab.autopilot")
 
 
-def suggestion_file(cluster_id: str) -> Path:
-    """Return the file of the plan that mode `suggest` would carry out now."""
-    return paths.autopilot_dir(cluster_id) / "suggested.json"
-
-
 def run_autopilot(
     connection: Connection,
     switch: Switch,
@@ -76,6 +71,7 @@ def run_autopilot(
     written.
     """
     cluster_id = switch.cluster_id
+    suggestion = paths.autopilot_dir(cluster_id) / "suggested.json"
     with _keep_daemons(switch), Publisher(cluster_id) as publisher:
 
         def record_and_report(entry: Entry) -> None:
@@ -101,7 +97,7 @@ def run_autopilot(
             elect=lambda partitions, goes_on: elect_leaders(
                 connection.client, connection.clock, cluster_id, partitions, goes_on
             ),
-            suggest=lambda plan: write_suggestion(suggestion_file(cluster_id), plan),
+            suggest=lambda plan: write_suggestion(suggestion, plan),
             report=record_and_report,
             patient=not switch.address.is_simulated,  # a simulator that is gone never comes back
         )
@@ -110,7 +106,6 @@ def run_autopilot(
 
 @contextmanager
 def _keep_daemons(switch: Switch) -> Iterator[None]:
-    """Keep collector, Spark and recorder going meanwhile."""
     own = switch.starts_load and switch.snapshots is None
     reader = start_load(switch.address, switch.cluster_id) if own else None
     recording = start_recording(switch.address, switch.cluster_id, switch.snapshots)
@@ -256,9 +251,6 @@ def cancel_runs(switch: Switch, runs: Iterable[str]) -> str:
     return trouble
 
 
-# -- the process -----------------------------------------------------------------------------------
-
-
 def main(argv: list[str] | None = None) -> int:
     """Balance one cluster until its switch is off, or told to stop."""
     parser = build_parser(ROLE)
@@ -272,14 +264,13 @@ def _run(service: Service) -> None:
     if switch is not None:
         with connected_by(service.options, switch.address.capacity) as connection:
             run_autopilot(
-                connection, switch, keep_on=lambda: not stop_requested.is_set(), report=_note
+                connection,
+                switch,
+                keep_on=lambda: not stop_requested.is_set(),
+                report=lambda entry: log.info("%s: %s", entry.what.value, entry.text),
             )
     # Readers of its load keep other processes going; this one goes on for nobody.
     stop_requested.set()
-
-
-def _note(entry: Entry) -> None:
-    log.info("%s: %s", entry.what.value, entry.text)
 
 
 if __name__ == "__main__":

@@ -84,14 +84,9 @@ class DecisionHistory:
         def past(at: datetime | None) -> datetime | None:
             return None if at is None else min(at, now)
 
-        return replace(
-            self,
-            acts=tuple(
-                replace(act, at=min(act.at, now), ended_at=past(act.ended_at)) for act in self.acts
-            ),
-            controller_since=past(self.controller_since),
-            failed_at=past(self.failed_at),
-        )
+        acts = (replace(a, at=min(a.at, now), ended_at=past(a.ended_at)) for a in self.acts)
+        since, failed_at = past(self.controller_since), past(self.failed_at)
+        return replace(self, acts=tuple(acts), controller_since=since, failed_at=failed_at)
 
     def _seeing_controller(self, observed: Observation) -> DecisionHistory:
         found = observed.state.controller
@@ -123,15 +118,11 @@ class DecisionHistory:
             last_as_of=as_of,
         )
 
-    # -- what was done -------------------------------------------------------------------------
-
     def acting(self, act: PastAction) -> DecisionHistory:
-        """Return what is remembered once a run has been started."""
-        return replace(self, acts=(*self.acts, act))
-
-    def electing(self, act: PastAction) -> DecisionHistory:
-        """Return what is remembered once leaders were elected; what lasted before it is over."""
-        return replace(self, acts=(*self.acts, act), lasting={}, leader_spans={})
+        """Return what is remembered once a run has been started, or leaders were elected."""
+        after = replace(self, acts=(*self.acts, act))
+        # What lasted before an election is over.
+        return replace(after, lasting={}, leader_spans={}) if act.elected else after
 
     def failing(self, at: datetime) -> DecisionHistory:
         """Return what is remembered once something could not be done."""
@@ -147,17 +138,11 @@ class DecisionHistory:
 
         What lasted before it says nothing of how brokers are now.
         """
-        return replace(
-            self,
-            acts=tuple(
-                replace(act, ended_at=at, bytes=max(act.bytes, moved_bytes))
-                if act.run == run
-                else act
-                for act in self.acts
-            ),
-            lasting={},
-            leader_spans={},
+        acts = tuple(
+            replace(act, ended_at=at, bytes=max(act.bytes, moved_bytes)) if act.run == run else act
+            for act in self.acts
         )
+        return replace(self, acts=acts, lasting={}, leader_spans={})
 
     def spent(self, now: datetime) -> tuple[float, int]:
         """Return the bytes, and the moves and elections, of all that can lie in the last hour.

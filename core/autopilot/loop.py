@@ -222,7 +222,7 @@ class Autopilot:
         at = self._clock.now()
         self._write(Entry(at, EntryKind.ELECTED, (Reason("elected", result),), ended_at=at))
         done = PastAction(now, "", frozenset(), 0.0, at, frozenset(partitions))
-        self.history = self.history.electing(done)
+        self.history = self.history.acting(done)
 
     def _fail(self, why: Reason) -> None:
         self._write(Entry(self._clock.now(), EntryKind.FAILED, (why,)))

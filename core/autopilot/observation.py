@@ -223,8 +223,3 @@ def excess_shares(even: Evenness, band: float, *, after: bool = False) -> float:
     """Return how many fair shares are outside a band, over all brokers and measures."""
     loads = even.after if after else even.before
     return float(np.maximum(even.off(loads) - band, 0.0).sum())
-
-
-def mean_broker_bytes(state: ClusterState) -> float:
-    """Return a broker's mean share of all data."""
-    return float(np.maximum(state.size_bytes, 0).sum()) / max(len(state.alive_ids), 1)

@@ -55,15 +55,6 @@ class ClusterConfig:
     error: str = ""
     """Why the file cannot be read now, in a sentence: it may mark the cluster."""
 
-    def applied_to(self, state: ClusterState) -> ClusterState:
-        """Return the same cluster with what brokers carry and which topics tell of balancers."""
-        able = with_broker_capacity(state, self.capacity)
-        return replace(able, balancer_topics=self.balancer_topics)
-
-    def forbids(self, state: ClusterState) -> bool:
-        """Return whether the cluster is marked read_only, by its name or one of its brokers."""
-        return self.read_only or state.has_any(self.read_only_servers)
-
 
 class ConfigReader:
     """Of one cluster; as it was known last, and `error`, where the file cannot be read now."""
@@ -218,7 +209,8 @@ class ClusterObserver:
         """
         reassignments = self._client.fetch_reassignments()
         configured = self._configured()
-        state = configured.applied_to(self._observer.poll())
+        state = with_broker_capacity(self._observer.poll(), configured.capacity)
+        state = replace(state, balancer_topics=configured.balancer_topics)
         if state.cluster_id != self._cluster_id:
             raise UnreachableError(
                 f"This is cluster {state.cluster_id}, not {self._cluster_id}.",
@@ -240,7 +232,7 @@ class ClusterObserver:
             now=now,
             state=state,
             capacity=configured.capacity,
-            read_only=configured.forbids(state),
+            read_only=configured.read_only or state.has_any(configured.read_only_servers),
             config_error=configured.error,
             reassignments=reassignments,
             load_view=load_view,

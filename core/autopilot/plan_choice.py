@@ -16,7 +16,6 @@ from core.autopilot.observation import (
     imbalance_of,
     is_outside,
     level_similar,
-    mean_broker_bytes,
 )
 from core.autopilot.settings import AutopilotSettings
 from core.cluster.state import ClusterState
@@ -205,14 +204,15 @@ def check_worth(situation: Situation, draft: Draft) -> Act | Reason:
     if not draft.part.moves or gain < MIN_GAIN or not _relieves(settings, draft.then):
         why = f": {draft.notes[0]}" if draft.notes else ", and no move within the rules helps."
         return Reason("nothing-helps", off + why)
-    costs = draft.part_bytes / max(mean_broker_bytes(situation.state), 1.0)
+    state, load = situation.state, situation.load_view.load
+    mean_bytes = float(np.maximum(state.size_bytes, 0).sum()) / max(len(state.alive_ids), 1)
+    costs = draft.part_bytes / max(mean_bytes, 1.0)
     if gain < settings.min_benefit * costs:
         return Reason(
             "little-benefit",
             f"{off}, but to copy {costs:.0%} of a broker's data for {gain:.0%} of a share "
             f"is not worth it ({settings.min_benefit:g} for each is).",
         )
-    state, load = situation.state, situation.load_view.load
     moving = situation.observed.reassignments
     for finding in check_plan(state, load, draft.part, reassignments=moving):
         if finding.severity >= Severity.UNSAFE:

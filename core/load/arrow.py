@@ -29,7 +29,10 @@ def schema_metadata(schema: Any) -> dict[str, str]:
 def number_array(values: Array, kind: Any, known: npt.NDArray[np.bool_] | None = None) -> Any:
     """Return an Arrow array of the numeric type `kind`; null where `known` is False."""
     data = np.ascontiguousarray(values, _dtype(kind))
-    return pa.Array.from_buffers(kind, len(data), [_validity(known), pa.py_buffer(data)])
+    validity = None
+    if known is not None and not known.all():
+        validity = pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(data), [validity, pa.py_buffer(data)])
 
 
 def boolean_array(values: npt.NDArray[np.bool_]) -> Any:
@@ -114,12 +117,6 @@ def _chunks(column: Any) -> list[Any]:
 
 def _dtype(kind: Any) -> Any:
     return np.dtype(np.int64 if pa.types.is_timestamp(kind) else kind.to_pandas_dtype())
-
-
-def _validity(known: npt.NDArray[np.bool_] | None) -> Any:
-    if known is None or bool(known.all()):
-        return None
-    return pa.py_buffer(np.packbits(known, bitorder="little"))
 
 
 def _chunk(chunk: Any) -> Array:

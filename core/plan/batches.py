@@ -142,13 +142,8 @@ class BatchInput:
         return Batches((*first, *packed), packing.long | frozenset(self.within))
 
 
-# -- what a move costs ------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """What one move makes brokers copy."""
-
     copies: tuple[Copy, ...] = ()
     size_bytes: float = 0.0
     sides: Mapping[BrokerSide, float] = field(default_factory=dict)
@@ -197,9 +192,6 @@ def _rooms(brokers: Iterable[Broker], max_extra_bytes: int | None) -> dict[int, 
         free = free_bytes(disks_of(broker.log_dirs))
         rooms[broker.id] = most if free is None else min(most, free * FREE_SHARE)
     return rooms
-
-
-# -- packing ----------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

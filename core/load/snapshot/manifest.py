@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass
@@ -298,7 +297,7 @@ def hot_partitions(snapshot: LoadSnapshot) -> tuple[HotPartition, ...]:
                 partition=int(snapshot.partition[i]),
                 leader=by,
                 in_bytes_per_s=float(inward[i]),
-                out_bytes_per_s=_none_if_nan(float(outward[i])),
+                out_bytes_per_s=None if np.isnan(outward[i]) else float(outward[i]),
                 share=float(traffic[i]) / total if total > 0 else None,
             )
         )
@@ -347,7 +346,3 @@ def resource_skew(values: list[float | None] | list[int | None]) -> Skew:
 def _sum_known(*parts: float | None) -> float | None:
     known = [part for part in parts if part is not None]
     return sum(known) if known else None
-
-
-def _none_if_nan(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -16,7 +16,7 @@ from core.plan.checks.brokers import (
 )
 from core.plan.checks.catalogue import Finding, finding, worst_first
 from core.plan.checks.check_plan import GROWTH_SECONDS
-from core.plan.checks.moves import check_move
+from core.plan.checks.moves import NONE_IN_FLIGHT, check_moves
 from core.plan.disk_space import incoming_bytes
 from core.plan.effect import BrokerUsage, compute_effect, current_totals
 from core.plan.plan import Move, Plan
@@ -93,7 +93,8 @@ class _OtherMoves:
         return worst_first(new)[0] if new else None
 
     def _findings(self, move: Move | None) -> tuple[Finding, ...]:
-        return check_move(self._state, self._load, move) if move else ()
+        moves = [move] if move else []
+        return tuple(check_moves(self._state, self._load, moves, NONE_IN_FLIGHT))
 
     def _full(self, destination: int, move: Move | None = None) -> tuple[Finding, ...]:
         """Return what speaks of the destination's disks, with this move or without."""

@@ -176,9 +176,6 @@ def estimate_per_side(
     return estimate_task(task, rate, calibration, per_side_rates=rates) if rates else None
 
 
-# -- from the simulation's answer ----------------------------------------------------------------
-
-
 def estimate_task(
     task: Task,
     rate: int,

@@ -224,21 +224,17 @@ class _FetchSimulation:
         if not units:
             return None
         flowed = fluid_model.FluidFlows.of(list(units.values()))
-        receive = [
-            self._average_bytes_per_s(flow, len(parts)) for (flow, _), parts in units.items()
-        ]
+        receive = []  # what a destination's quota averages to: sleeps lose, overshooting gains
+        for (flow, _), unit in units.items():
+            fetch_bytes = min(PARTITIONS_A_FETCH, len(unit)) * PARTITION_FETCH_BYTES
+            asleep = self.fetchers[flow].idle_seconds / WINDOW_SECONDS
+            quota = self.conditions.receives(flow.destination)
+            receive.append(quota * (1 - asleep) + fetch_bytes / (4 * WINDOW_SECONDS))
         for at, end in fluid_model.simulate_flows(
             flowed, self.conditions, receive, self.submissions, self.now, steps
         ):
             self.ends[at] = end
         return flowed
-
-    def _average_bytes_per_s(self, flow: Flow, parts: int) -> float:
-        """Return what a destination's quota averages to: sleeps lose, overshooting gains."""
-        fetch_bytes = min(PARTITIONS_A_FETCH, parts) * PARTITION_FETCH_BYTES
-        asleep = self.fetchers[flow].idle_seconds / WINDOW_SECONDS
-        quota = self.conditions.receives(flow.destination)
-        return quota * (1 - asleep) + fetch_bytes / (4 * WINDOW_SECONDS)
 
     def _go_on(self, midway: RunningCopies) -> None:
         """Take up what is in flight, and count what has passed lately in the quotas again."""

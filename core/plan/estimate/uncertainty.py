@@ -131,8 +131,18 @@ class Task:
 
     def at_submission(self, inflow: float) -> PlanCopies:
         """Return what there is to copy once brokers begin: what is produced until then is added."""
+        if not any(copy.in_bytes_per_s for copy in self.what.copies):
+            return self.what
         if inflow not in self._by_inflow:
-            self._by_inflow[inflow] = _at_submission(self.what, inflow)
+            copies = (
+                replace(
+                    copy,
+                    size_bytes=copy.size_bytes + copy.in_bytes_per_s * inflow * START_SECONDS,
+                    in_bytes_per_s=copy.in_bytes_per_s * inflow,
+                )
+                for copy in self.what.copies
+            )
+            self._by_inflow[inflow] = replace(self.what, copies=tuple(copies))
         return self._by_inflow[inflow]
 
     @property
@@ -232,20 +242,6 @@ def _simulate(
         quota, quota, task.link_bytes_per_s, case.cut, case.phase, task.room, per_side_rates
     )
     return simulate_copies(what.copies, what.idle_seconds, conditions, batches)
-
-
-def _at_submission(what: PlanCopies, inflow: float) -> PlanCopies:
-    if not any(copy.in_bytes_per_s for copy in what.copies):
-        return what
-    copies = (
-        replace(
-            copy,
-            size_bytes=copy.size_bytes + copy.in_bytes_per_s * inflow * START_SECONDS,
-            in_bytes_per_s=copy.in_bytes_per_s * inflow,
-        )
-        for copy in what.copies
-    )
-    return replace(what, copies=tuple(copies))
 
 
 def _side_ends(what: PlanCopies, ends: Sequence[float]) -> dict[BrokerSide, float]:

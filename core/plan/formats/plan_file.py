@@ -17,10 +17,10 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
 from core.plan.checks.catalogue import REBASE
-from core.plan.formats import cruise_control
 from core.plan.formats.json_values import (
     add_once,
     expect_list,
+    expect_number,
     expect_object,
     expect_optional_text,
     expect_partition,
@@ -83,15 +83,8 @@ def parse_plan_file(text: str, name: str) -> PlanDocument:
             f"{name} has version {json.dumps(version)}; reassignment files have version 1.",
             next="Export the plan again, or set version to 1 if it is a reassignment file.",
         )
-    if cruise_control.is_proposals(document):
-        proposals = cruise_control.parse_proposals(document, name)
-        return PlanDocument(
-            name,
-            {one.tp: one.after for one in proposals},
-            {},
-            base={one.tp: MoveBase(one.before) for one in proposals if one.before},
-            notes=(cruise_control.NOTE,),
-        )
+    if "proposals" in document or "goalSummary" in document:
+        return _parse_proposals(document, name)
     if "partitions" not in document and "topics" in document:
         raise DocumentError(
             f"{name} lists topics to move, not the replicas they should have.",
@@ -113,6 +106,35 @@ def parse_plan_file(text: str, name: str) -> PlanDocument:
     if ours is None:
         return PlanDocument(name, targets, log_dirs)
     return _with_ours(PlanDocument(name, targets, log_dirs), expect_object(ours, name, "trimtab"))
+
+
+def _parse_proposals(document: Mapping[str, Any], name: str) -> PlanDocument:
+    """Return what Cruise Control proposes: its REST API's answer with `json=true&verbose=true`.
+
+    Its ExecutionProposal names brokers in order, preferred leader first; log dirs are not in it.
+    Old replicas are empty for a partition that is yet to be made.
+    """
+    if document.get("proposals") is None:
+        raise DocumentError(
+            f"{name} is Cruise Control's summary; its proposals are not in it.",
+            next="Ask it for them: add verbose=true to the request.",
+        )
+    targets: dict[TopicPartition, tuple[int, ...]] = {}
+    base: dict[TopicPartition, MoveBase] = {}
+    for i, value in enumerate(expect_rows(document["proposals"], name, "proposals")):
+        where = f"proposals[{i}]"
+        row = expect_object(value, name, where)
+        at = f"{where}.topicPartition"
+        tp = expect_partition(expect_object(row.get("topicPartition"), name, at), name, at)
+        old = expect_list(row.get("oldReplicas"), name, f"{where}.oldReplicas")
+        before = tuple(
+            expect_number(broker, name, f"{where}.oldReplicas[{n}]") for n, broker in enumerate(old)
+        )
+        after = expect_replicas(row.get("newReplicas"), tp, name, f"{where}.newReplicas")
+        add_once(targets, tp, after, name)
+        if before:
+            base[tp] = MoveBase(before)
+    return PlanDocument(name, targets, {}, base=base, notes=("from Cruise Control's proposals",))
 
 
 def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
@@ -167,49 +189,17 @@ def _log_dirs(
     return log_dirs if any(path != ANY for path in log_dirs) else None
 
 
-def to_kafka(plan: Plan) -> dict[str, Any]:
-    """Return Kafka's own form, keys in Kafka's order; nothing of ours in it."""
-    return {
-        "version": 1,
-        "partitions": [
-            {
-                "topic": move.tp.topic,
-                "partition": move.tp.partition,
-                "replicas": list(move.after),
-                "log_dirs": list(move.log_dirs or [ANY] * len(move.after)),
-            }
-            for move in plan
-        ],
-    }
-
-
 def to_document(plan: Plan) -> dict[str, Any]:
-    """Return the plan file: Kafka's form plus our `trimtab` object."""
-    base = [
-        {
-            "topic": move.tp.topic,
-            "partition": move.tp.partition,
-            "topic_id": move.topic_id,
-            "replicas": list(move.before),
-        }
-        | ({"log_dirs": list(move.log_dirs_before)} if move.log_dirs_before else {})
-        | ({"because": move.reason} if move.reason else {})
-        for move in plan
-    ]
-    return to_kafka(plan) | {
-        "trimtab": {
-            "format": f"{FORMAT}/{MAJOR}",
-            "cluster_id": plan.cluster_id or None,
-            "base": base,
-            "notes": list(plan.notes),
-        }
-    }
+    """Return the plan file as a document."""
+    document: dict[str, Any] = json.loads(format_plan_file(plan))
+    return document
 
 
 def format_plan_file(plan: Plan) -> str:
-    """Return the text of the plan's document, in the one line that Kafka's tool prints.
+    """Return the plan file's text: Kafka's form, in its tool's order of keys, plus our `trimtab`.
 
-    100,000 moves take a third of the time when each topic and list of brokers is written once.
+    It is the one line that Kafka's tool prints. 100,000 moves take a third of the time when each
+    topic and list of brokers is written once.
     """
     text = cache(compact)
     targets, base = [], []
@@ -222,10 +212,9 @@ def format_plan_file(plan: Plan) -> str:
         base.append(
             f'{head}"topic_id":{text(move.topic_id)},"replicas":{text(move.before)}{found}{why}}}'
         )
-    frame = compact(to_document(replace(plan, moves=())))
-    before, _, rest = frame.partition('"partitions":[]')
-    between, _, after = rest.partition('"base":[]')
-    return f'{before}"partitions":[{",".join(targets)}]{between}"base":[{",".join(base)}]{after}\n'
+    head = f'"format":"{FORMAT}/{MAJOR}","cluster_id":{text(plan.cluster_id or None)}'
+    ours = f'{{{head},"base":[{",".join(base)}],"notes":{text(plan.notes)}}}'
+    return f'{{"version":1,"partitions":[{",".join(targets)}],"trimtab":{ours}}}\n'
 
 
 def read_plan(source: Path | str, state: ClusterState | None = None) -> Plan:

@@ -163,12 +163,9 @@ def _groups(
         tps = sorted(tp for tp in reads if tp in touched)
         if tps:
             found.append(_group(group, [(touched[tp], reads[tp]) for tp in tps]))
-    return tuple(sorted(found, key=_worst_first))
-
-
-def _worst_first(group: GroupImpact) -> tuple[int, float, int, str]:
-    lag = math.inf if group.lag is None else group.lag
-    return -group.leader_changes, -lag, -group.copied, group.id
+    # The worst first; a lag that is not known may be any.
+    lags = {one.id: math.inf if one.lag is None else one.lag for one in found}
+    return tuple(sorted(found, key=lambda g: (-g.leader_changes, -lags[g.id], -g.copied, g.id)))
 
 
 def _group(
@@ -233,24 +230,24 @@ def _headroom(
 
 def impact_summary(found: Impact) -> list[str]:
     """Return what somebody should know before anything else, the worst first, a few words each."""
-    said = []
+    facts = []
     if found.headroom:
-        said.append(f"{counted(len(found.headroom), 'partition')} with no replica to spare")
+        facts.append(f"{counted(len(found.headroom), 'partition')} with no replica to spare")
     unknown = " or more" if found.groups_unknown else ""
     if found.groups:
-        said.append(f"read by {counted(len(found.groups), 'group')}{unknown}")
+        facts.append(f"read by {counted(len(found.groups), 'group')}{unknown}")
     leading = sum(topic.leader_changes > 0 for topic in found.topics)
     if leading:
-        said.append(f"leaders change in {counted(leading, 'topic')}")
+        facts.append(f"leaders change in {counted(leading, 'topic')}")
     shrunk = found.shrinking
     if shrunk is not None and shrunk.is_advised:
         saves = format_bytes(shrunk.most_bytes)
-        said.append(f"retention {retention_option(shrunk.seconds)} saves up to {saves}")
+        facts.append(f"retention {retention_option(shrunk.seconds)} saves up to {saves}")
     if kinds := kinds_unknown(list(found.types_unknown.values())):
-        said.append(f"who reads is not known for {kinds}")
+        facts.append(f"who reads is not known for {kinds}")
     elif found.groups is None or (found.groups_unknown and not found.groups):
-        said.append("who reads is not known")
-    return said
+        facts.append("who reads is not known")
+    return facts
 
 
 def kinds_unknown(types: Sequence[str]) -> str:
@@ -298,9 +295,6 @@ def headroom_sentences(found: Sequence[IsrHeadroom]) -> list[str]:
     if after:
         said.append(f"{name_list(after)} will have no replica to spare once moved.")
     return said
-
-
-# -- what to leave alone, said before a run starts ---------------------------------------------
 
 
 def find_precautions(

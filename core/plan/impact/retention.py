@@ -91,7 +91,14 @@ def estimate_retention_savings(
 
     None when nothing of the plan could be shortened: nothing is known to be deleted by time.
     """
-    copies = _copies(state, plan)
+    # How many copies of a partition are made, by row; those of known size only.
+    copies = {
+        row: len(move.receiving)
+        for move in plan
+        if move.receiving
+        and (row := state.find(move.tp)) is not None
+        and state.partition_size_bytes[row] >= 0
+    }
     topics = _by_age(state, plan)
     readers = _readers(state, load, groups or (), topics)
     if seconds is None:
@@ -130,34 +137,6 @@ def check_retention(
     Nothing that deletes is done while who reads, or what is kept elsewhere, is not wholly known.
     With `surely` topics that only may be kept elsewhere are not told: a run leaves them alone.
     """
-    yield from _check_remote_storage(state, plan, retention_ms, surely=surely)
-    topics = [topic for topic in _by_age(state, plan) if _is_lowered(topic, retention_ms)]
-    if not topics:
-        return
-    if not _are_known(groups):
-        unknown = [group.id for group in groups or () if group.unknown]
-        which = "Which groups have yet to read it"
-        if unknown:
-            which = f"What {counted(len(unknown), 'group')} may have yet to read "
-            which += f"({name_list(unknown)})"
-        yield finding("unread", f"{which} is not known.")
-    readers = _readers(state, load, groups or (), topics)
-    for losing in _losing(readers, retention_ms / 1000):
-        behind = format_duration(losing.behind_seconds or 0.0)
-        yield finding(
-            "unread",
-            f"Group {losing.group}, {behind} behind on {losing.topic}, would lose records that it "
-            "has not read.",
-        )
-    if unsure := sorted({r.group for r in readers if r.behind_seconds is None}):
-        names = name_list(unsure)
-        yield finding("unread", f"How old the records are that {names} has yet to read is unknown.")
-
-
-def _check_remote_storage(
-    state: ClusterState, plan: Plan, retention_ms: int, *, surely: bool
-) -> Iterator[Finding]:
-    """Say which moving topics are, or may be, kept where a lower retention deletes them, too."""
     remote, unknown = in_remote_storage(state, plan, retention_ms)
     if remote:
         yield finding(
@@ -171,6 +150,27 @@ def _check_remote_storage(
             f"{name_list(unknown)}: whether it is kept in remote storage, too, is not known; there "
             "retention.ms deletes the same records for good.",
         )
+    topics = [topic for topic in _by_age(state, plan) if _is_lowered(topic, retention_ms)]
+    if not topics:
+        return
+    if not _are_known(groups):
+        denied = [group.id for group in groups or () if group.unknown]
+        which = "Which groups have yet to read it"
+        if denied:
+            which = f"What {counted(len(denied), 'group')} may have yet to read "
+            which += f"({name_list(denied)})"
+        yield finding("unread", f"{which} is not known.")
+    readers = _readers(state, load, groups or (), topics)
+    for losing in _losing(readers, retention_ms / 1000):
+        behind = format_duration(losing.behind_seconds or 0.0)
+        yield finding(
+            "unread",
+            f"Group {losing.group}, {behind} behind on {losing.topic}, would lose records that it "
+            "has not read.",
+        )
+    if unsure := sorted({r.group for r in readers if r.behind_seconds is None}):
+        names = name_list(unsure)
+        yield finding("unread", f"How old the records are that {names} has yet to read is unknown.")
 
 
 def in_remote_storage(
@@ -202,7 +202,6 @@ def _are_known(groups: Sequence[DocumentGroup] | None) -> bool:
 
 
 def _losing(readers: Iterable[LaggingReader], seconds: float) -> tuple[LaggingReader, ...]:
-    """Return those who are further behind than what is kept."""
     return tuple(r for r in readers if r.behind_seconds is not None and r.behind_seconds > seconds)
 
 
@@ -214,17 +213,6 @@ def only_compacted(state: ClusterState, topics: Iterable[str]) -> tuple[str, ...
         for name, topic in found
         if topic is not None and topic.cleanup_policy and "delete" not in topic.cleanup_policy
     )
-
-
-def _copies(state: ClusterState, plan: Plan) -> dict[int, int]:
-    """Return by row how many copies of a partition are made; those of known size only."""
-    return {
-        row: len(move.receiving)
-        for move in plan
-        if move.receiving
-        and (row := state.find(move.tp)) is not None
-        and state.partition_size_bytes[row] >= 0
-    }
 
 
 def _retention_ms(topic: Topic) -> int | None:
@@ -348,14 +336,12 @@ def _reader_names(readers: Iterable[LaggingReader]) -> str:
     slowest: dict[str, LaggingReader] = {}
     for reader in sorted(readers, key=lambda r: -(r.behind_seconds or 0.0)):
         slowest.setdefault(reader.group, reader)
-    return name_list(
-        [
-            r.group
-            if r.behind_seconds is None
-            else f"{r.group} ({format_duration(r.behind_seconds)} behind on {r.topic})"
-            for r in slowest.values()
-        ]
-    )
+    names = []
+    for group, one in slowest.items():
+        behind = one.behind_seconds
+        why = "" if behind is None else f" ({format_duration(behind)} behind on {one.topic})"
+        names.append(f"{group}{why}")
+    return name_list(names)
 
 
 def retention_option(seconds: int) -> str:

@@ -226,8 +226,6 @@ class HealthDetector:
         """Return each broker as it was at the last look."""
         return tuple(self._broker_health(id, broker) for id, broker in self._brokers.items())
 
-    # -- errors ----------------------------------------------------------------------------------
-
     def _error(self, heard: ProbeResult) -> None:
         match error_subject(heard.error):
             case ErrorSubject.RIGHTS:

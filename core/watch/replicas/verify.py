@@ -152,8 +152,6 @@ class Verifier:
             tuple(self._notes),
         )
 
-    # -- before ----------------------------------------------------------------------------------
-
     def _learn_compaction(self) -> None:
         """Find out which topics are compacted; where that is not told, they may be."""
         names = sorted({tp.topic for tp in self._work})
@@ -220,8 +218,6 @@ class Verifier:
             for broker in work.part:
                 parts[broker].append(work.tp)
         return parts
-
-    # -- in rounds -------------------------------------------------------------------------------
 
     def _rounds(self) -> str:
         """Compare until all is done or a bound is met; returns which."""

@@ -39,9 +39,6 @@ def start_recording(
     return Supervisor(layout.own_root(), cluster_id, (recorder,), stop_seconds=STOP_SECONDS)
 
 
-# -- the process -----------------------------------------------------------------------------------
-
-
 def main(argv: list[str] | None = None) -> int:
     """Record one cluster until told to stop or until nobody reads."""
     from core.daemons.service import build_parser, run_service

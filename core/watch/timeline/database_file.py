@@ -211,9 +211,6 @@ def _delete_changes(database: sqlite3.Connection, seq: int) -> None:
         database.execute(f"DELETE FROM {table} WHERE seq < ?", (seq,))
 
 
-# -- notes ----------------------------------------------------------------------------------------
-
-
 def add_notes(database: sqlite3.Connection, events: Iterable[Event]) -> None:
     """Keep events whose `after` is a Note; within a transaction of the caller's."""
     rows = []

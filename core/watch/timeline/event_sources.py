@@ -18,7 +18,7 @@ from core.load.view.verdicts import SKEW
 from core.run.journal.journal import SUFFIX, JournalError
 from core.run.journal.records import Kind as Wrote
 from core.run.reporting.runs import read_journal
-from core.run.reporting.views import Level, RunEvent
+from core.run.reporting.views import Level
 from core.units import counted, format_rate
 from core.watch.timeline.events import Event, Kind, Note
 
@@ -194,17 +194,15 @@ class RunEvents:
                 refused[run] = error
         spent = self._clock.monotonic() - began
         self._due = began + max(MIN_INTERVAL_SECONDS, spent * COST)
-        if not found:
-            self._say(refused)
-        return sorted(found, key=lambda event: event.at)
-
-    def _say(self, refused: dict[str, JournalError]) -> None:
-        """Raise what was not said of a journal yet; it is read again until it can be."""
-        self._reported = {run: said for run, said in self._reported.items() if run in refused}
-        for run, error in refused.items():
-            if self._reported.get(run) != str(error):
-                self._reported[run] = str(error)
-                raise error
+        if found:
+            return sorted(found, key=lambda event: event.at)
+        # What was not said of a journal yet is raised; it is read again until it can be.
+        self._reported = {run: why for run, why in self._reported.items() if run in refused}
+        for run, refusal in refused.items():
+            if self._reported.get(run) != str(refusal):
+                self._reported[run] = str(refusal)
+                raise refusal
+        return []
 
     def _of(self, run: str, changed: int) -> list[Event]:
         """Return what a run has done since its journal was read last."""
@@ -217,17 +215,13 @@ class RunEvents:
             return []  # it ended before
         events = read_journal(self._cluster_id, run).view.events
         self._stamps[run] = stamp
-        lines = [line for line in events if _is_relevant(line)]
+        # Of the whole run: partitions and rates would drown the rest.
+        lines = [line for line in events if line.kind != Wrote.RATES_CHANGING.value]
+        moved, fine = Wrote.MOVED.value, Level.GOOD
+        lines = [line for line in lines if line.kind != moved or line.level is not fine]
         first = self._told.get(run)
         if first is None:
             first = sum(line.at <= self._since for line in lines)
         self._told[run] = len(lines)
         by = f"run {run}"
         return [Event(line.at, Kind.RUN, None, Note(by, line.text)) for line in lines[first:]]
-
-
-def _is_relevant(line: RunEvent) -> bool:
-    """Return whether a line is of the whole run: partitions and rates would drown the rest."""
-    if line.kind == Wrote.MOVED.value:
-        return line.level is not Level.GOOD
-    return line.kind != Wrote.RATES_CHANGING.value

@@ -46,7 +46,7 @@ class Recorder:
         timeline: Timeline,
         sources: Sequence[EventSource] = (),
     ) -> None:
-        self._observer = Observer(client, clock, sizes=False)
+        self.observer = Observer(client, clock, sizes=False)
         self._clock, self._timeline = clock, timeline
         self._sources = sources
         self.troubles: list[TrimtabError] = []
@@ -74,7 +74,7 @@ class Recorder:
         Raises UnreachableError or AccessDeniedError; TimelineError when it cannot be kept: the
         next look sees it as a change then, and keeps what was told with its own.
         """
-        state, last = self._observer.poll(), self._last
+        state, last = self.observer.poll(), self._last
         if last is not None and last.cluster_id == state.cluster_id:
             if state.moves_unknown:
                 state = keep_moves(last, state)
@@ -87,7 +87,7 @@ class Recorder:
             found = []
             self._timeline.begin(state)
         self._last = state
-        self._interval_seconds = self._observer.metadata_interval_seconds
+        self._interval_seconds = self.observer.metadata_interval_seconds
         self._untold += self._poll_sources(state)
         self._timeline.report(self._untold)
         news, self._untold = self._untold, []
@@ -111,10 +111,6 @@ class Recorder:
                 self.troubles.append(error)
         return found
 
-    def until_due(self) -> float:
-        """Return the seconds until the next look: as often as the cluster likes it."""
-        return self._observer.seconds_until_due()
-
 
 def run_recorder(
     recorder: Recorder,
@@ -135,7 +131,7 @@ def run_recorder(
                 report(found)
             for trouble in recorder.troubles:
                 report(trouble)
-            wait = recorder.until_due()
+            wait = recorder.observer.seconds_until_due()  # as often as the cluster likes it
         sleep_until(clock, clock.monotonic() + wait, keep_on)
 
 

@@ -80,8 +80,6 @@ class Timeline:
     def close(self) -> None:
         self._database.close()
 
-    # -- writing --------------------------------------------------------------------------------
-
     def begin(self, state: ClusterState) -> None:
         """Keep a whole picture; what is written next came after it. Raises TimelineError."""
         with transaction(self.path, self._database):
@@ -177,8 +175,6 @@ class Timeline:
                 assert row.lastrowid is not None
                 added[name] = row.lastrowid
         return added
-
-    # -- reading --------------------------------------------------------------------------------
 
     @contextmanager
     def as_of_now(self) -> Iterator[None]:

@@ -102,8 +102,6 @@ class _Search:
         low, high = self._low[brokers], self._high[brokers]
         return np.asarray(np.maximum(np.maximum(loads - high, low - loads), 0.0))
 
-    # -- out of a dead end -------------------------------------------------------------------------
-
     def carry_out(self) -> bool:
         """Search; return whether `best_at` is better than what there was."""
         start = best = self.off()
@@ -238,8 +236,6 @@ class _Search:
                 found.append(_Step(float(off[at]), 0.0, row, place, int(new[at]), True))
         return found
 
-    # -- what does not help ------------------------------------------------------------------------
-
     def take_back(self) -> int:
         """Take back, largest first, what changes no broker for the better; return how many.
 
@@ -285,8 +281,6 @@ class _Search:
         """Return by how much brokers are above what they may carry."""
         return float(np.maximum(self._loads - self._on.ceilings, 0.0).sum())
 
-    # -- what all of it needs ----------------------------------------------------------------------
-
     def _set(self, row: int, brokers: Int32) -> None:
         for sign, held in ((-1.0, self.at[row]), (1.0, brokers)):
             items = sign * self._given.items[row]
@@ -301,7 +295,6 @@ class _Search:
         return not_in(self.at, self._given.replicas)
 
     def _copied(self) -> float:
-        """Return the bytes that are copied for all of it."""
         return float(self._came().sum(axis=1) @ self._given.items[:, Measure.DISK])
 
 

@@ -120,8 +120,6 @@ class ReplicaMoves:
         source = int(np.argmax(spare))
         return (source, EACH) if np.isfinite(spare[source]) else (None, 0)
 
-    # -- one look ------------------------------------------------------------------------------
-
     def _give(self, source: int, most: int) -> int:
         """Give away the replicas of a broker that help most; return how many.
 

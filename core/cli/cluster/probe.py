@@ -57,8 +57,8 @@ def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: 
 
 
 def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) -> None:
+    from core.watch.clients.probe import TOPIC, describe_probe
     from core.watch.clients.probe import run_probe as work
-    from core.watch.clients.probe_topic import TOPIC, describe_probe
 
     say_warnings()
     root = paths.load_root()
@@ -181,7 +181,7 @@ def table_of(report: ProbeReport) -> str:
 
 
 def _remove(context: Context, yes: bool, as_json: bool) -> None:
-    from core.watch.clients.probe_topic import TOPIC, delete_probe_topic
+    from core.watch.clients.probe import TOPIC, delete_probe_topic
 
     with context.connected() as connection:
         state = connection.client.describe_cluster()

@@ -42,8 +42,8 @@ from core.plan.planner.plan_request import (
 )
 from core.plan.planner.plan_result import PlanResult, build_result
 from core.plan.planner.search import mandatory_moves
-from core.plan.planner.search.fewer_replicas import exchange_dropped
 from core.plan.planner.search.leader_changes import balance_leaders
+from core.plan.planner.search.mandatory_moves import exchange_dropped
 from core.plan.planner.search.refinement import escape_dead_end, revert_needless
 from core.plan.planner.search.replica_moves import ReplicaMoves
 from core.plan.planner.search.replica_swaps import ReplicaSwaps

@@ -20,11 +20,11 @@ from core.watch.timeline.event_sources import (
     LoadEvents,
     ReassignmentAccess,
     RunEvents,
+    ThrottleEvents,
 )
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.group_changes import watch_in_thread
 from core.watch.timeline.store import RETENTION, Timeline
-from core.watch.timeline.throttle_changes import ThrottleEvents
 
 GAP_SECONDS = 15.0
 """So much longer than looks are apart is a gap that is told: order and causes are lost in it."""

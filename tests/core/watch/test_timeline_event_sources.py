@@ -30,7 +30,7 @@ from core.run.reporting.runs import RunReading
 from core.watch.timeline import event_sources as run_news_module
 from core.watch.timeline.daemon import start_recording
 from core.watch.timeline.database_file import TimelineError
-from core.watch.timeline.event_sources import MIN_DURATION, POLL_SECONDS, LoadEvents, RunEvents
+from core.watch.timeline.event_sources import MIN_DURATION, SNAPSHOT_SECONDS, LoadEvents, RunEvents
 from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.recorder import record_cluster
 from core.watch.timeline.store import Timeline
@@ -189,10 +189,10 @@ class Loads:
     def spend(self, seconds: float, first: float) -> list[tuple[float, str]]:
         self.first = first
         found = []
-        for _ in range(int(seconds / POLL_SECONDS)):
+        for _ in range(int(seconds / SNAPSHOT_SECONDS)):
             found += self.news.news(self.state)
-            self.client.advance(POLL_SECONDS)
-            self.seconds += POLL_SECONDS
+            self.client.advance(SNAPSHOT_SECONDS)
+            self.seconds += SNAPSHOT_SECONDS
         return [((event.at - AT).total_seconds(), format_event(event)) for event in found]
 
 
@@ -242,8 +242,8 @@ def test_load_that_leaves_the_band_and_comes_back() -> None:
 def test_what_does_not_last_is_not_told() -> None:
     loads = Loads()
     for _ in range(5):
-        assert loads.spend(MIN_DURATION.total_seconds() - POLL_SECONDS, 30.0 * MB) == []
-        assert loads.spend(POLL_SECONDS, 10.0 * MB) == []
+        assert loads.spend(MIN_DURATION.total_seconds() - SNAPSHOT_SECONDS, 30.0 * MB) == []
+        assert loads.spend(SNAPSHOT_SECONDS, 10.0 * MB) == []
 
 
 def test_who_is_out_of_the_band_is_not_told_anew_by_the_next_recorder() -> None:

@@ -206,9 +206,8 @@ class Submissions:
         if most is None:
             return batch
         flights = self._flights(batch)
-        places = select_fitting(list(flights.values()), self._arriving.values(), most)
-        tps = list(flights)
-        begin = {tps[place] for place in places}
+        places = set(select_fitting(list(flights.values()), self._arriving.values(), most))
+        begin = {tp for place, tp in enumerate(flights) if place in places}
         return [at for at in batch if self._copies[at].tp in begin]
 
     def _flights(self, part: Sequence[int]) -> dict[TopicPartition, InFlightMove]:

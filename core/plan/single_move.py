@@ -102,18 +102,15 @@ def plan_totals(state: ClusterState, load: Load, plan: Plan, metric: Metric) -> 
 
 
 def _column(totals: BrokerUsage, metric: Metric) -> Float64:
-    match metric:
-        case Metric.IN:
-            return totals.in_bytes_per_s
-        case Metric.OUT:
-            return totals.out_bytes_per_s
-        case Metric.SIZE:
-            # Disks that nobody could measure do not matter: only the difference is read.
-            return np.nan_to_num(totals.disk_used_bytes)
-        case Metric.LEADERS:
-            return totals.leaders.astype(np.float64)
-        case Metric.REPLICAS:
-            return totals.replicas.astype(np.float64)
+    columns = {
+        Metric.IN: totals.in_bytes_per_s,
+        Metric.OUT: totals.out_bytes_per_s,
+        # Disks that nobody could measure do not matter: only the difference is read.
+        Metric.SIZE: np.nan_to_num(totals.disk_used_bytes),
+        Metric.LEADERS: totals.leaders,
+        Metric.REPLICAS: totals.replicas,
+    }
+    return columns[metric].astype(np.float64)
 
 
 def _candidates(

@@ -300,9 +300,8 @@ def partition_map(
         by = np.lexsort((rows, -np.nan_to_num(size, nan=-1.0), -np.nan_to_num(values, nan=-1.0)))
         rows, values, size = rows[by], values[by], size[by]
     known = values[~np.isnan(values)]
-    return PartitionMap(
-        topic, metric, rows, values, size, float(known.mean()) if len(known) else float("nan")
-    )
+    fair = float(known.mean()) if len(known) else float("nan")
+    return PartitionMap(topic, metric, rows, values, size, fair)
 
 
 def replica_roles(state: ClusterState, row: int) -> dict[int, ReplicaRole]:

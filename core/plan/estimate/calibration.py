@@ -131,14 +131,9 @@ def build_calibration(lessons: Iterable[Lesson]) -> Calibration:
         elif lesson.busiest_bytes > 0:
             speeds.append(lesson.busiest_bytes / lesson.took_seconds)
     newest = speeds[:MAX_RUNS]
-    return Calibration(
-        {
-            side: learned
-            for side, known in of_side.items()
-            if (learned := _learned(known[:MAX_RUNS])) is not None
-        },
-        Speed(len(newest), median(newest), min(newest), max(newest)) if newest else None,
-    )
+    speed = Speed(len(newest), median(newest), min(newest), max(newest)) if newest else None
+    learned = {side: _learned(known[:MAX_RUNS]) for side, known in of_side.items()}
+    return Calibration({side: one for side, one in learned.items() if one is not None}, speed)
 
 
 def _learned(lessons: Sequence[Lesson]) -> Learned | None:

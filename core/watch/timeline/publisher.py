@@ -43,13 +43,11 @@ class Publisher:
         by: str,
         text: str,
         brokers: Sequence[int] = (),
-        topic: str | None = None,
-        partition: int | None = None,
         at: datetime | None = None,
     ) -> None:
         """Tell one thing: `by` whom, `text` a clause in the past tense; `at` now when not given."""
-        told = Note(by, text, tuple(brokers))
-        self.publish_all([Event(at or datetime.now(UTC), kind, None, told, topic, partition)])
+        note = Note(by, text, tuple(brokers))
+        self.publish_all([Event(at or datetime.now(UTC), kind, None, note)])
 
     def publish_all(self, events: Sequence[Event]) -> None:
         """Tell several things at once."""

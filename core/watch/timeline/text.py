@@ -32,7 +32,10 @@ def format_event(event: Event) -> str:
         case (Replicas(), None):
             return f"{event.tp} went"
         case (Topic() as before, Topic() as after):
-            return f"topic {event.topic}: {', '.join(_configs(before, after))}"
+            pairs = zip(before.configs.items(), after.configs.values(), strict=True)
+            known = ((name, old, new) for (name, old), new in pairs if None not in (old, new))
+            texts = (f"{name} {old} → {new}" for name, old, new in known if old != new)
+            return f"topic {event.topic}: {', '.join(texts)}"
         case (None, Topic()):
             return f"topic {event.topic} was created"
         case (Topic(), None):
@@ -105,12 +108,6 @@ def _assignment(before: Replicas, after: Replicas) -> str:
 
 def _at_rest(of: Replicas) -> list[int]:
     return [b for b in of.replicas if b not in of.adding]
-
-
-def _configs(before: Topic, after: Topic) -> Iterator[str]:
-    for (name, old), new in zip(before.configs.items(), after.configs.values(), strict=True):
-        if old != new and None not in (old, new):
-            yield f"{name} {old} → {new}"
 
 
 def _ids(brokers: Iterable[int]) -> str:

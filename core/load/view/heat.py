@@ -218,7 +218,9 @@ def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
         at = slice(first, first + step)
         level[at] = deviation_levels(values[at], fair[at], piece[at], enough)
         skew[at] = _skew(values[at], np.maximum(fair[at], piece[at]))
-        excess[at] = _excess(values[at] - fair[at], piece[at], alive)
+        off = values[at] - fair[at]
+        movable = (off >= piece[at] * 0.999) & alive
+        excess[at] = np.where(movable, off, 0.0).sum(axis=1)
     return HeatMap(
         metric=metric,
         topics=tuple(topic.name for topic in state.topics),
@@ -240,11 +242,6 @@ def _skew(values: Float64, share: Float64) -> Float64:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(share > 0, values / share, np.where(np.isnan(share), np.nan, 0.0))
     return np.asarray(np.fmax.reduce(ratio, axis=1, initial=np.nan))
-
-
-def _excess(off: Float64, piece: Float64, alive: Bool) -> Float64:
-    """Return what of each row is above fair share on live brokers and could be moved away."""
-    return np.asarray(np.where((off >= piece * 0.999) & alive, off, 0.0).sum(axis=1))
 
 
 def out_of_sync_replicas(state: ClusterState) -> Bool:

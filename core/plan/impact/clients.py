@@ -126,7 +126,14 @@ def estimate_impact(
 
     `retention_seconds` is what `Impact.shrinking` is about, by default what readers can bear.
     """
-    touched = {move.tp: touch for move in plan if (touch := _touch(state, load, move))}
+    touched: dict[TopicPartition, _PartitionImpact] = {}
+    for move in plan:
+        row = state.find(move.tp)
+        if row is not None:
+            leader = int(state.leader[row])
+            is_new = leader >= 0 and leader_after(move, leader) != leader
+            rates = float(load.in_bytes_per_s[row]), float(load.messages_per_s[row])
+            touched[move.tp] = _PartitionImpact(move, row, is_new, *rates)
     low, unknown = _headroom(state, touched)
     unread = {group.id: group.type for group in groups or () if group.unknown}
     return Impact(
@@ -141,15 +148,6 @@ def estimate_impact(
         headroom_unknown=unknown,
         shrinking=estimate_retention_savings(state, load, plan, groups, retention_seconds),
     )
-
-
-def _touch(state: ClusterState, load: Load, move: Move) -> _PartitionImpact | None:
-    row = state.find(move.tp)
-    if row is None:
-        return None
-    leader = int(state.leader[row])
-    rates = float(load.in_bytes_per_s[row]), float(load.messages_per_s[row])
-    return _PartitionImpact(move, row, leader >= 0 and leader_after(move, leader) != leader, *rates)
 
 
 def _groups(

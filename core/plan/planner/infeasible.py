@@ -50,14 +50,6 @@ class StuckReplica:
     why: Obstacle | Field
 
 
-def kept_topics(
-    state: ClusterState, leaving: Collection[int], left_alone: Bool
-) -> list[StuckReplica]:
-    """Return what stays on brokers, given by their ids, because its topic is one to keep."""
-    rows = state.partition_of_replica[held_replicas(state, leaving)]
-    return [StuckReplica(row, Field.KEEP) for row in rows[left_alone[rows]].tolist()]
-
-
 def held_replicas(state: ClusterState, brokers: Collection[int]) -> Bool:
     """Return which replicas, shape [R], brokers hold that nobody takes off them already."""
     return np.isin(state.replica_broker, np.array([*brokers], np.int32)) & ~state.removing

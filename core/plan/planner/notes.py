@@ -24,6 +24,14 @@ def unknown(given: Problem, load: Load, request: PlanRequest, names: Names) -> l
     state = given.state
     unrated, unread = np.isnan(load.in_bytes_per_s), np.isnan(load.out_bytes_per_s)
     taken = "it is taken to be what it is for the others, by"
+    if request.leaders_only:
+        unsized = "shares of disk are counted without them"
+    elif request.limits.max_bytes < INF:
+        unsized = f"they are not copied, as {names[Field.MAX_BYTES]} cannot be held against them"
+    elif np.isfinite(given.room_bytes[given.counts]).any():
+        unsized = "they are copied to no broker that tells its free disk"
+    else:
+        unsized = "what they copy is not counted"
     unknowns = [
         (
             "What is produced to",
@@ -37,24 +45,13 @@ def unknown(given: Problem, load: Load, request: PlanRequest, names: Names) -> l
             if unread.all()
             else f"{taken} what is produced",
         ),
-        ("The size of", state.partition_size_bytes < 0, _unsized(given, request, names)),
+        ("The size of", state.partition_size_bytes < 0, unsized),
     ]
     return [
         f"{what} {int(which.sum()):,} of {state.partition_count:,} partitions is not known: {so}."
         for what, which, so in unknowns
         if which.any()
     ]
-
-
-def _unsized(given: Problem, request: PlanRequest, names: Names) -> str:
-    """Say what comes of partitions of which no size is known."""
-    if request.leaders_only:
-        return "shares of disk are counted without them"
-    if request.limits.max_bytes < INF:
-        return f"they are not copied, as {names[Field.MAX_BYTES]} cannot be held against them"
-    if np.isfinite(given.room_bytes[given.counts]).any():
-        return "they are copied to no broker that tells its free disk"
-    return "what they copy is not counted"
 
 
 def hidden(state: ClusterState) -> list[str]:

@@ -18,7 +18,7 @@ from core.load.load import Load
 from core.plan.planner import infeasible, notes
 from core.plan.planner.conflicts import refuse_conflicts
 from core.plan.planner.evenness import election_notes
-from core.plan.planner.infeasible import kept_topics, stuck_sentences
+from core.plan.planner.infeasible import StuckReplica, held_replicas, stuck_sentences
 from core.plan.planner.log_dir_balancing import balance_log_dirs
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
@@ -33,6 +33,7 @@ from core.plan.planner.model.problem import (
 )
 from core.plan.planner.plan_request import (
     FLAGS,
+    Field,
     Limits,
     Names,
     PlanRequest,
@@ -187,8 +188,10 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
         stuck = mandatory_moves.replace_brokers(on, pairs, limits)
         drained = [row[broker] for broker in request.drain]
         stuck += mandatory_moves.empty_brokers(on, drained, limits)
-        alone = kept_partitions(given.state, request) & chosen_partitions(given.state, request)
-        stuck += kept_topics(given.state, request.leaving, alone)
+        state = given.state
+        alone = kept_partitions(state, request) & chosen_partitions(state, request)
+        rows = state.partition_of_replica[held_replicas(state, request.leaving)]
+        stuck += [StuckReplica(at, Field.KEEP) for at in rows[alone[rows]].tolist()]
         found += stuck_sentences(on, stuck, names)
         on.recount()
         # Who leads what drained brokers led changes anyway, and choosing it costs nothing.

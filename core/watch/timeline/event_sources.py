@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -38,17 +38,12 @@ from core.run.reporting.views import Level
 from core.units import counted, format_rate
 from core.watch.timeline.events import Event, Kind, Note
 
+EventSource = Callable[[ClusterState], list[Event]]
+"""Returns what there is to tell since the last call; it is given what was just seen.
 
-class EventSource(Protocol):
-    def news(self, state: ClusterState) -> list[Event]:
-        """Return what there is to tell since the last call; `state` is what was just seen.
-
-        Called about once a second, so it has to be quick, or to look more seldom itself. Raises
-        TrimtabError: that is logged, and the others are asked all the same.
-        """
-        ...
-
-
+Called about once a second, so it has to be quick, or to look more seldom itself. Raises
+TrimtabError: that is logged, and the others are asked all the same.
+"""
 RECORDER: Final = "recorder"
 """Who tells of the recorder's own limits, beside those that tell of the cluster."""
 SETTLE_SECONDS: Final = 75.0
@@ -91,17 +86,6 @@ class ConfigAccess:
             return []
         why = f"changes of {counted(count, 'topic')} of {len(state.topics):,} do not show"
         return self._access.notice(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
-
-
-class ReassignmentAccess:
-    """Looks on for moves that the recorder may not see: that one begins does not show."""
-
-    def __init__(self) -> None:
-        self._access = AccessNotice(Kind.ASSIGNMENT, "what is in flight")
-
-    def news(self, state: ClusterState) -> list[Event]:
-        """Return that it cannot be read, or can again, when that is new."""
-        return self._access.notice(state.fetched_at, state.moves_unknown)
 
 
 RECOVERED: Final = 1.2

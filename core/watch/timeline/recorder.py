@@ -15,10 +15,10 @@ from core.errors import TrimtabError
 from core.load.load_source import newest_snapshot
 from core.watch.timeline.changes import find_changes, keep_moves
 from core.watch.timeline.event_sources import (
+    AccessNotice,
     ConfigAccess,
     EventSource,
     LoadEvents,
-    ReassignmentAccess,
     RunEvents,
     ThrottleEvents,
 )
@@ -106,7 +106,7 @@ class Recorder:
         found: list[Event] = []
         for source in self._sources:
             try:
-                found += source.news(state)
+                found += source(state)
             except TrimtabError as error:
                 self.troubles.append(error)
         return found
@@ -153,12 +153,13 @@ def record_cluster(
     runs = [event.at for event in timeline.told(kinds=Kind.RUN)]
     since = max((*runs, datetime.now(UTC) if span is None else span[0]))
     load, throttles = timeline.told(kinds=Kind.LOAD), timeline.told(kinds=Kind.CONFIG)
-    event_sources = (
-        RunEvents(cluster_id, clock, since),
-        LoadEvents(lambda: newest_snapshot(cluster_id, snapshots), clock, load),
-        ConfigAccess(clock),
-        ReassignmentAccess(),
-        ThrottleEvents(connection.client, cluster_id, clock, throttles),
+    moves = AccessNotice(Kind.ASSIGNMENT, "what is in flight")
+    event_sources: tuple[EventSource, ...] = (
+        RunEvents(cluster_id, clock, since).news,
+        LoadEvents(lambda: newest_snapshot(cluster_id, snapshots), clock, load).news,
+        ConfigAccess(clock).news,
+        lambda state: moves.notice(state.fetched_at, state.moves_unknown),
+        ThrottleEvents(connection.client, cluster_id, clock, throttles).news,
     )
     recorder = Recorder(connection.client, connection.clock, timeline, event_sources)
     with watch_in_thread(connection.client, cluster_id, keep_on, report) as going:

@@ -121,15 +121,10 @@ def test_a_source_that_fails_stops_no_other(tmp_path: Path) -> None:
     simulated = cluster({"t": [(1, 2)]})
     event = Event(simulated.now, Kind.FAULT, None, Note("sandbox", "killed broker 2"))
 
-    class Broken:
-        def news(self, state: ClusterState) -> list[Event]:
-            raise TrimtabError("The journal is damaged.")
+    def broken(state: ClusterState) -> list[Event]:
+        raise TrimtabError("The journal is damaged.")
 
-    class Talkative:
-        def news(self, state: ClusterState) -> list[Event]:
-            return [event]
-
-    recorded = Recorded(tmp_path / "a.timeline", simulated, (Broken(), Talkative()))
+    recorded = Recorded(tmp_path / "a.timeline", simulated, (broken, lambda state: [event]))
     recorded.spend(2)
     assert next(recorded.timeline.told()) == event
     assert {str(trouble) for trouble in recorded.troubles} == {"The journal is damaged."}
@@ -139,19 +134,11 @@ def test_what_could_not_be_kept_is_kept_once_there_is_room(tmp_path: Path) -> No
     simulated = cluster({"t": [(1, 2)]})
     ended = Event(simulated.now, Kind.RUN, None, Note("run 1", "done"))
 
-    class Once:
-        def __init__(self) -> None:
-            self.left: list[Event] = []
-
-        def news(self, state: ClusterState) -> list[Event]:
-            left, self.left = self.left, []
-            return left
-
+    left: list[Event] = []
     path = tmp_path / "a.timeline"
-    once = Once()
-    recorded = Recorded(path, simulated, (once,))
+    recorded = Recorded(path, simulated, (lambda state: [left.pop() for _ in left[:]],))
     assert recorded.spend(2) == []
-    once.left = [ended]
+    left.append(ended)
     with files_of_at_most(path.with_name(path.name + "-wal").stat().st_size):
         assert recorded.spend(3) == []
     assert {type(trouble) for trouble in recorded.troubles} == {TimelineError}

@@ -130,7 +130,13 @@ def build_problem(
     is_guessed = bool((unknown.any(axis=1) & ~unknown.all(axis=1)).any())
     sure = _items(state, _surely(load), held) if is_guessed else items
     room_bytes, largest_bytes = _room(state, ids)
-    racks, even = _racks(state, ids), _parts(state, ids, able)
+    names = [b.rack if (b := state.broker_by_id.get(broker)) else None for broker in ids.tolist()]
+    numbers = {name: at for at, name in enumerate(sorted({n for n in names if n is not None}))}
+    racks = np.array([NOBODY if n is None else numbers[n] for n in names], np.int32)
+    even = _parts(state, ids, able)
+    whole = items.sum(axis=0)
+    active = whole > 0
+    active[[Measure.OUT, Measure.MAY_SEND]] &= whole[Measure.OUT] > IDLE * whole[Measure.IN]
     leader_row = np.minimum(np.searchsorted(ids, state.leader), len(ids) - 1).astype(np.int32)
     in_sync = _matrix(state, state.in_sync.astype(np.int32), replicas.shape[1]) == 1
     hidden = np.zeros((len(ids), MEASURES))
@@ -144,7 +150,7 @@ def build_problem(
         held=held,
         racks=racks,
         items=items,
-        active=_active(items),
+        active=np.asarray(active, np.bool_),
         band=band,
         movable=movable,
         touchable=np.ones(state.partition_count, np.bool_) if frozen is None else ~frozen,
@@ -174,14 +180,6 @@ def with_replica_counts(given: Problem, held: Int64) -> Problem:
             some[:, measure] += some[:, Measure.IN] * followers
     parts = _parts_by_rack(given.even_parts, items, held, given.racks, given.counts)
     return replace(given, held=held, items=items, parts=parts, sure=sure)
-
-
-def _active(items: Float64) -> Bool:
-    """Return which measures there is enough of to be evened out, shape [MEASURES]."""
-    whole = items.sum(axis=0)
-    found = whole > 0
-    found[[Measure.OUT, Measure.MAY_SEND]] &= whole[Measure.OUT] > IDLE * whole[Measure.IN]
-    return np.asarray(found, np.bool_)
 
 
 def _among(ids: Int32, chosen: Collection[int]) -> Bool:
@@ -233,12 +231,6 @@ def _guessed(values: Float64, by: npt.NDArray[Any]) -> Float64:
         return np.where(known, values, values[known].mean())
     ratio = values[sized].sum() / by[sized].sum()
     return np.where(known, values, np.where(by > 0, by * ratio, values[known].mean()))
-
-
-def _racks(state: ClusterState, ids: Int32) -> Int32:
-    names = [b.rack if (b := state.broker_by_id.get(broker)) else None for broker in ids.tolist()]
-    known = {name: at for at, name in enumerate(sorted({n for n in names if n is not None}))}
-    return np.array([NOBODY if name is None else known[name] for name in names], np.int32)
 
 
 def _movable(state: ClusterState, replicas: Int32, alive: Bool, left: Bool) -> Bool:

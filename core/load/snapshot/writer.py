@@ -52,7 +52,12 @@ def write_snapshot(root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0)
     layout.mark(root)
     folder = layout.snapshots(root, snapshot.cluster_id)
     with files.locked(lease_file(root, snapshot.cluster_id, "publish")):
-        fence(root, snapshot.cluster_id, writer_epoch)
+        newest = read_manifest(root, snapshot.cluster_id)
+        if newest is not None and newest.writer_epoch > writer_epoch:
+            raise RefusedError(
+                f"Another writer publishes the snapshots of {snapshot.cluster_id} (epoch "
+                f"{newest.writer_epoch}, this one has {writer_epoch}); this one stops."
+            )
         with files.whole_folder(folder / snapshot.snapshot_id) as aside:
             write_columns(aside / PARTITIONS, snapshot)
             content = (aside / PARTITIONS).read_bytes()
@@ -65,16 +70,6 @@ def write_snapshot(root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0)
     update_index(root, lambda known: known | {snapshot.cluster_id})
     _delete_expired(root, snapshot.cluster_id)
     return manifest
-
-
-def fence(root: Path, cluster_id: str, writer_epoch: int) -> None:
-    """Raise RefusedError when a writer with a higher epoch has published for this cluster."""
-    newest = read_manifest(root, cluster_id)
-    if newest is not None and newest.writer_epoch > writer_epoch:
-        raise RefusedError(
-            f"Another writer publishes the snapshots of {cluster_id} (epoch "
-            f"{newest.writer_epoch}, this one has {writer_epoch}); this one stops."
-        )
 
 
 def write_live(root: Path, snapshot: LoadSnapshot) -> None:

@@ -21,19 +21,12 @@ from core.plan.disk_space import (
     retention_unknown,
     whole_bytes,
 )
-from core.plan.effect import BAND, BrokerUsage, compute_effect
+from core.plan.effect import BAND, BrokerUsage
 from core.plan.plan import Move, log_dir_of
 from core.units import format_bytes, format_rate, name_list
 
 NOTICED_BYTES_PER_S = 1.0
 """What a sum of many rates may be off by."""
-
-
-def check_broker_load(state: ClusterState, load: Load, moves: Iterable[Move]) -> Iterator[Finding]:
-    """Say which brokers the plan gives more than they can carry, or lifts far above their share."""
-    effect = compute_effect(state, load, moves_with_rates(state, load, moves))
-    yield from find_over_capacity(state, effect.before, effect.after)
-    yield from find_above_fair_share(state, effect.before, effect.after)
 
 
 def has_capacities(state: ClusterState) -> bool:

@@ -13,7 +13,6 @@ from core.load.load import Load
 from core.plan.checks.brokers import (
     arrivals,
     check_broker_disks,
-    check_broker_load,
     check_disks,
     check_leader_skew,
     check_log_dir_space,
@@ -61,9 +60,11 @@ class CheckedPlan:
         self._possible = possible = [
             move for move, is_clean in clean if is_clean or not illegal_facts(state, move)
         ]
+        effect = compute_effect(state, load, moves_with_rates(state, load, possible))
         self._found = [
             *check_moves(state, load, doubtful, reassignments),
-            *check_broker_load(state, load, possible),
+            *find_over_capacity(state, effect.before, effect.after),
+            *find_above_fair_share(state, effect.before, effect.after),
         ]
         if plan.moves and (balancer := find_balancer(state)) is not None:
             why = f"{balancer}: its next run would cancel these moves; stop it first."

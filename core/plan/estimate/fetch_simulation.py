@@ -100,16 +100,6 @@ class _Fetcher:
     """When it begins after a submission, 0 to 1; nobody knows, so it is spread evenly."""
     parts: deque[_Part] = field(default_factory=deque)
 
-    @property
-    def held_seconds(self) -> float:
-        """Return how long the leader holds a fetch while its quota is used up.
-
-        It waits in the leader's purgatory, where each append to one of its partitions has the
-        quota looked at anew (DelayedFetch.tryComplete).
-        """
-        appended = sum(part.copy.in_bytes_per_s for part in self.parts)
-        return min(self.idle_seconds, max(wait_seconds(appended), APPEND_SECONDS))
-
 
 def simulate_copies(
     copies: Sequence[Copy],
@@ -273,7 +263,10 @@ class _FetchSimulation:
         if not receives.allows(now):
             return fetcher.idle_seconds
         if not sends.allows(now):
-            return fetcher.held_seconds
+            # The leader holds the fetch in its purgatory, where each append to one of its
+            # partitions has the quota looked at anew (DelayedFetch.tryComplete).
+            appended = sum(part.copy.in_bytes_per_s for part in fetcher.parts)
+            return min(fetcher.idle_seconds, max(wait_seconds(appended), APPEND_SECONDS))
         counted = brought = 0.0
         full = PARTITION_FETCH_BYTES / self.conditions.cut
         ending: list[_Part] = []

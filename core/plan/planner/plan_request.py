@@ -80,10 +80,6 @@ class Limits:
         limits = (self.max_bytes, self.max_moves, self.max_per_broker, self.seconds_left())
         return min(limits) < INF
 
-    def allow(self, on: Placement, size_bytes: float, *brokers: int) -> bool:
-        """Return whether one more replica of this size may be copied, from and to these brokers."""
-        return self.reached(on, size_bytes, *brokers) is None
-
     def time_is_up(self, on: Placement) -> bool:
         """Return whether to end now, so that there is time to tell what has been planned."""
         changes = REPORT_SECONDS * (on.moved + on.leader_changes) + COMPARED_SECONDS * len(on.at)

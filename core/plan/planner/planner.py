@@ -29,7 +29,6 @@ from core.plan.planner.model.problem import (
     scoped,
     with_moves,
     with_replica_counts,
-    without_racks,
 )
 from core.plan.planner.plan_request import (
     FLAGS,
@@ -140,8 +139,9 @@ def _problem(
         target_replicas=replicas,
         max_replicas=request.max_replicas,
     )
-    if request.ignore_racks:
-        given = without_racks(given)
+    if request.ignore_racks:  # nothing is kept apart, all shares are even
+        racks = np.full_like(given.racks, NOBODY)
+        given = replace(given, racks=racks, parts=given.even_parts)
     if request.kept:
         given = with_moves(given, request.kept)
     return scoped(given, request.brokers) if request.brokers else given

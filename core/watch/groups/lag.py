@@ -134,11 +134,6 @@ class PartitionView:
         return max(0, self.end - self.committed)
 
     @property
-    def is_unknown(self) -> bool:
-        """Return whether it may have a lag that nobody knows; what nobody has written has none."""
-        return self.lag is None and self.end != 0
-
-    @property
     def pace(self) -> Pace:
         return _pace(self.lag, self.rates)
 
@@ -174,7 +169,8 @@ class GroupView:
     @cached_property
     def is_lower_bound(self) -> bool:
         """Return whether the lag of something that it reads is not known."""
-        return any(p.is_unknown for p in self.partitions)
+        # What nobody has written has none.
+        return any(p.lag is None and p.end != 0 for p in self.partitions)
 
     @cached_property
     def rates(self) -> Rates | None:

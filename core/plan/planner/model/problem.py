@@ -319,12 +319,6 @@ def scoped(given: Problem, brokers: Collection[int]) -> Problem:
     return replace(given, replicas=replicas, parts=parts, hidden=hidden)
 
 
-def without_racks(given: Problem) -> Problem:
-    """Return the problem as if no broker had a rack: nothing is kept apart, all shares are even."""
-    racks = np.full_like(given.racks, NOBODY)
-    return replace(given, racks=racks, parts=given.even_parts)
-
-
 def with_moves(given: Problem, plan: Plan) -> Problem:
     """Return the problem as a plan leaves it; its own partitions may not be touched any more.
 

@@ -87,7 +87,7 @@ class ReplicaMoves:
         """Move replicas until all brokers are within the band or nothing helps; return how many."""
         tried = -1
         while self._on.off_by(self._columns).any():
-            self.spent = not self._limits.allow(self._on, 0.0)
+            self.spent = self._limits.reached(self._on, 0.0) is not None
             if self.spent:
                 break
             source, most = self._source()

@@ -39,7 +39,7 @@ class ReplicaSwaps:
     def carry_out(self) -> int:
         """Swap until all brokers are within the band, or nothing helps; return how many swaps."""
         on, swaps = self._on, 0
-        while self._limits.allow(on, 0.0):
+        while self._limits.reached(on, 0.0) is None:
             off = on.off_by(self._columns)
             least = max(WORTH * float((off**2).sum()), MIN_GAIN)
             order = np.argsort(-off.max(axis=1), kind="stable").tolist()

@@ -214,8 +214,5 @@ def _column_problem(path: Path, manifest: Manifest) -> str:
         return f"is of cluster {snapshot.cluster_id}"
     if snapshot.snapshot_id != manifest.snapshot_id:
         return f"is of snapshot {snapshot.snapshot_id}"
-    return (
-        ""
-        if snapshot.brokers == manifest.brokers
-        else ("has other brokers' totals than its manifest")
-    )
+    same = snapshot.brokers == manifest.brokers
+    return "" if same else "has other brokers' totals than its manifest"

@@ -1,4 +1,4 @@
-"""Reads plan files and validates them without a cluster: Kafka's JSON, Cruise Control's proposals.
+"""Reads plan files and lists of topics to move, and validates them: Kafka's, Cruise Control's.
 
 Everything that is wrong with a file is one DocumentError: one sentence, and what to do next.
 """
@@ -317,3 +317,36 @@ def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
                     f"{name} puts {tp} on broker {broker}, which the cluster does not have.",
                     next=f"Choose one of its brokers: {known}{more}.",
                 )
+
+
+def read_topics_to_move(path: Path) -> tuple[str, ...]:
+    """Return the topics that Kafka's `--topics-to-move-json-file` names, each once; stdin for `-`.
+
+    Raises DocumentError.
+    """
+    name = "The list on stdin" if path == files.STDIN else path.name
+    document = expect_object(parse_json(read_document_text(path, name), name), name, "")
+    if document.get("version", 1) != 1:
+        raise DocumentError(
+            f"{name} has version {document['version']}; topics-to-move files have version 1.",
+            next="Set it to 1 if it is one.",
+        )
+    rows = expect_list(document.get("topics"), name, "topics")
+    if not rows:
+        raise DocumentError(f"{name} names no topic.", next="Name at least one.")
+    names = []
+    for i, value in enumerate(rows):
+        row = expect_object(value, name, f"topics[{i}]")
+        names.append(expect_text(row.get("topic"), name, f"topics[{i}].topic"))
+    return tuple(dict.fromkeys(names))
+
+
+def refuse_unknown_topics(state: ClusterState, topics: tuple[str, ...]) -> None:
+    """Raise DocumentError for topics that the cluster does not have."""
+    missing = [topic for topic in topics if state.topic(topic) is None]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DocumentError(
+            f"The cluster does not have topic {missing[0]}{more}.",
+            next="Correct the list of topics to move.",
+        )

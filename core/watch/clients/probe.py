@@ -20,7 +20,7 @@ from core.cluster.probe.round_trip import ProbeLayout, RoundTripProbe
 from core.cluster.state import ClusterState
 from core.cluster.topics import PROBE_TOPIC
 from core.errors import AccessDeniedError, IncompleteError, TrimtabError
-from core.load import load_paths as layout
+from core.load import load_paths
 from core.run.audited_client import audited
 from core.units import counted, format_rate
 from core.watch.clients.health_detector import HealthDetector
@@ -328,7 +328,7 @@ def run_probe(
     """
     state = connection.client.describe_cluster()
     create_probe_topic(connection.client, state, connection.clock)
-    place = layout.clients(root, state.cluster_id)
+    place = load_paths.clients(root, state.cluster_id)
     pinger = RoundTripProbe(connection.address, TOPIC)
     follower = LayoutFollower(pinger, audited(connection.client, state.cluster_id, None), say)
     with Publisher(state.cluster_id) as publisher:

@@ -56,8 +56,8 @@ def find_objections(
     """Return what speaks against doing anything, without planning; `history` as for `decide`."""
     situation = Situation(settings, history, observed)
     unsafe = check_guards(SAFETY, situation)
-    imbalance, led = observed.imbalance, observed.leader_imbalance
-    if imbalance is not None and not imbalance.outside and not (led and led.outside):
+    imbalance, by_leader = observed.imbalance, observed.leader_imbalance
+    if imbalance is not None and not imbalance.outside and not (by_leader and by_leader.outside):
         seen = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
         even = f"Brokers are even enough{seen}: {imbalance.words}"
         band = f"a run is worth more than {settings.start_band:.0%} off"

@@ -141,8 +141,8 @@ def load_fresh(situation: Situation) -> Reason | None:
     if age < timedelta(0):
         return Reason("load-ahead", "The load is from the future: a clock has been set.")
     old = f"The load is {format_duration(age.total_seconds())} old"
-    most = format_duration(situation.settings.stale_seconds)
-    return Reason("stale-load", f"{old}, and says nothing of now beyond {most}.")
+    max_age = format_duration(situation.settings.stale_seconds)
+    return Reason("stale-load", f"{old}, and says nothing of now beyond {max_age}.")
 
 
 def load_good(situation: Situation) -> Reason | None:

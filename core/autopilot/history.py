@@ -100,7 +100,7 @@ class DecisionHistory:
 
     def _seeing_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
         load_view, imbalance = observed.load_view, observed.imbalance
-        led = observed.leader_imbalance
+        by_leader = observed.leader_imbalance
         if load_view is None or imbalance is None or load_view.load.as_of is None:
             return replace(self, lasting={}, leader_spans={}, last_load_id=None, last_as_of=None)
         if load_view.id == self.last_load_id:
@@ -112,7 +112,7 @@ class DecisionHistory:
             self,
             lasting=_extend_spans({} if anew else self.lasting, imbalance.outside, as_of),
             leader_spans=_extend_spans(
-                {} if anew else self.leader_spans, led.outside if led else (), as_of
+                {} if anew else self.leader_spans, by_leader.outside if by_leader else (), as_of
             ),
             last_load_id=load_view.id,
             last_as_of=as_of,
@@ -197,8 +197,8 @@ class Situation:
     @property
     def leader_imbalance_lasts(self) -> bool:
         """Return the same by who leads now."""
-        led = self.observed.leader_imbalance
-        return self._lasts(self.history.leader_spans, led.outside if led else ())
+        by_leader = self.observed.leader_imbalance
+        return self._lasts(self.history.leader_spans, by_leader.outside if by_leader else ())
 
     def _lasts(
         self, spans: Mapping[BrokerMeasure, ImbalanceSpan], outside: Iterable[BrokerMeasure]

@@ -69,8 +69,8 @@ def level_similar(state: ClusterState, load: Load, part: float) -> tuple[Cluster
     )
 
 
-def _is_near(values: Float64, usual: Float64, most: Float64) -> Bool:
-    return np.asarray(np.abs(values - usual) <= most, np.bool_)
+def _is_near(values: Float64, usual: Float64, max_distance: Float64) -> Bool:
+    return np.asarray(np.abs(values - usual) <= max_distance, np.bool_)
 
 
 def _medians(values: Float64, topic_of: np.ndarray, some: Bool, topics: int) -> Float64:

@@ -82,9 +82,9 @@ def estimate_run(situation: Situation, plan: Plan) -> tuple[RateBounds, Estimate
     late, left = lateness(situation, usual)
     if not late:
         return bounds, usual
-    most = bounds.max_bytes_per_s
+    max_rate = bounds.max_bytes_per_s
     faster = estimate_within(state, load, plan, left, calibration=known).recommended_bytes_per_s
-    rate = max(rate, min(faster or most, most))
+    rate = max(rate, min(faster or max_rate, max_rate))
     return bounds, estimate_at(state, load, plan, rate, calibration=known)
 
 
@@ -95,9 +95,9 @@ def lateness(situation: Situation, estimate: Estimate) -> tuple[float, float]:
     """
     if estimate.range_seconds is None:
         return 0.0, 0.0
-    _, most = estimate.range_seconds
-    left = situation.settings.free_seconds(situation.now, most)
-    return most - left, left
+    _, longest = estimate.range_seconds
+    left = situation.settings.free_seconds(situation.now, longest)
+    return longest - left, left
 
 
 MAX_SPENT_PART = 0.5
@@ -318,8 +318,8 @@ def _in_time(situation: Situation, found: Act | Reason) -> Act | Reason:
         why = why or _too_long(situation, late, left)
         if not found.bytes:
             break
-        most = found.bytes * SAFETY_PART * left / (late + left)
-        found = _copy_plan(situation, max_bytes=most)
+        max_bytes = found.bytes * SAFETY_PART * left / (late + left)
+        found = _copy_plan(situation, max_bytes=max_bytes)
     return why or found
 
 

@@ -161,15 +161,15 @@ class AutopilotSettings:
         """
         return self.aim_band / 2
 
-    def free_seconds(self, now: datetime, most: float) -> float:
+    def free_seconds(self, now: datetime, max_seconds: float) -> float:
         """Return for how long from now, up to `most`, no hours come in which nothing is begun."""
         minute = now.replace(second=0, microsecond=0)
-        until = now + timedelta(seconds=most)
+        until = now + timedelta(seconds=max_seconds)
         while (minute := minute + timedelta(minutes=1)) < until:
             here = minute.astimezone()
             if self.avoid.holds(here) or (self.only and not self.only.holds(here)):
                 return (minute - now).total_seconds()
-        return most
+        return max_seconds
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -195,7 +195,7 @@ class AutopilotSettings:
     def from_json(cls, document: Mapping[str, Any]) -> AutopilotSettings:
         """Return what `to_json` wrote; raises DocumentError for anything else."""
         try:
-            most = document["max_bytes_per_hour"]
+            max_bytes = document["max_bytes_per_hour"]
             return cls(
                 mode=Mode(document["mode"]),
                 start_band=float(document["start_band"]),
@@ -203,7 +203,7 @@ class AutopilotSettings:
                 min_imbalance_seconds=float(document["lasting_seconds"]),
                 min_snapshots=int(document["lasting_looks"]),
                 cool_down_seconds=float(document["cool_down_seconds"]),
-                max_bytes_per_hour=math.inf if most is None else float(most),
+                max_bytes_per_hour=math.inf if max_bytes is None else float(max_bytes),
                 max_moves_per_hour=int(document["max_moves_per_hour"]),
                 min_benefit=float(document["min_benefit"]),
                 avoid=_hours(document["avoid"], "--avoid"),

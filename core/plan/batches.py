@@ -165,11 +165,11 @@ def _costs(plan: Plan, what: PlanCopies) -> tuple[_Cost, ...]:
 
 def _rooms(brokers: Iterable[Broker], max_extra_bytes: int | None) -> dict[int, float]:
     """Return what each broker may get in one batch; infinity where its free disk is not known."""
-    most = math.inf if max_extra_bytes is None else float(max_extra_bytes)
+    max_bytes = math.inf if max_extra_bytes is None else float(max_extra_bytes)
     rooms = {}
     for broker in brokers:
         free = free_bytes(disks_of(broker.log_dirs))
-        rooms[broker.id] = most if free is None else min(most, free * FREE_SHARE)
+        rooms[broker.id] = max_bytes if free is None else min(max_bytes, free * FREE_SHARE)
     return rooms
 
 
@@ -281,11 +281,11 @@ class _Packing:
         broker = copy.destination
         if self._came[broker] >= QUIET_SECONDS * self._quiet or math.isinf(self._quiet):
             return True
-        most = float(PARTITIONS_A_FETCH * PARTITION_FETCH_BYTES)
+        max_bytes = float(PARTITIONS_A_FETCH * PARTITION_FETCH_BYTES)
         if broker not in batch.fetch:
             return True
         fetch = dict(batch.fetch[broker])
         fetch[copy.leader] = fetch.get(copy.leader, 0.0) + min(
             cost.size_bytes, PARTITION_FETCH_BYTES
         )
-        return sum(min(size, most) for size in fetch.values()) <= self._quiet
+        return sum(min(size, max_bytes) for size in fetch.values()) <= self._quiet

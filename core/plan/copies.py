@@ -259,19 +259,19 @@ def _idle_seconds(
     A follower with nothing else to fetch from that leader sleeps; one that follows quiet
     partitions waits at the leader; busy ones bring it back at once.
     """
-    wanted = sorted(set(flows))
-    if not wanted:
+    ordered = sorted(set(flows))
+    if not ordered:
         return {}
     moving = np.zeros(state.partition_count, np.bool_)
     moving[[row for move in plan if (row := state.find(move.tp)) is not None]] = True
     of = state.partition_of_replica
     followers = np.flatnonzero(
-        np.isin(state.replica_broker, [flow.destination for flow in wanted])
+        np.isin(state.replica_broker, [flow.destination for flow in ordered])
         & ~(state.is_leader | state.adding | moving[of])
     )
     leaders = state.leader[of[followers]].astype(np.int64)
     keys = leaders << 32 | state.replica_broker[followers]
-    slots = np.array([flow.leader << 32 | flow.destination for flow in wanted])
+    slots = np.array([flow.leader << 32 | flow.destination for flow in ordered])
     at = np.minimum(np.searchsorted(slots, keys), len(slots) - 1)
     found = slots[at] == keys
     count = np.bincount(at[found], minlength=len(slots))
@@ -279,7 +279,7 @@ def _idle_seconds(
     total = np.bincount(at[found], rates, len(slots))
     return {
         flow: wait_seconds(rate) if followed else BACKOFF_SECONDS
-        for flow, rate, followed in zip(wanted, total.tolist(), count.tolist(), strict=True)
+        for flow, rate, followed in zip(ordered, total.tolist(), count.tolist(), strict=True)
     }
 
 

@@ -76,14 +76,14 @@ def compute_effect(
         if held is None:
             continue
         then = leader_after(move, leader)
-        for sign, brokers, led in ((-1, held, leader), (1, move.after, then)):
+        for sign, brokers, leading in ((-1, held, leader), (1, move.after, then)):
             for broker in brokers:
                 if (i := at.get(broker)) is None:
                     continue
                 replicas[i] += sign
                 used[i] += sign * size
                 received[i] += sign * w
-                if broker == led:
+                if broker == leading:
                     leaders[i] += sign
                     produced[i] += sign * w
                     sent[i] += sign * (consumed + w * (len(brokers) - 1))
@@ -168,10 +168,10 @@ def current_totals(state: ClusterState, load: Load) -> BrokerUsage:
     if not np.isnan(load.out_bytes_per_s).all():
         # Of a partition of which only that is not known, what its followers fetch counts all the
         # same.
-        led, column = state.leader_column >= 0, state.leader_column
+        has_leader, column = state.leader_column >= 0, state.leader_column
         followers = np.maximum(np.diff(state.replica_start) - 1, 0)
-        rates = (np.nan_to_num(load.out_bytes_per_s) + produced * followers)[led]
-        sent = np.bincount(column[led], rates, rows).astype(np.float64)
+        rates = (np.nan_to_num(load.out_bytes_per_s) + produced * followers)[has_leader]
+        sent = np.bincount(column[has_leader], rates, rows).astype(np.float64)
     used, total = disk_bytes(state)
     return BrokerUsage(
         brokers=state.broker_ids,

@@ -87,10 +87,10 @@ def find_reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | N
     found: list[Relief | None] = []
     for effect in effects:
         felt = ((change * float(now[at]), at) for at, change in effect.items())
-        most, (row, what) = min(felt, default=(0.0, (0, 0)))
+        strongest, (row, what) = min(felt, default=(0.0, (0, 0)))
         shares = float(now[row, what]), max(float(after[row, what]), 0.0)
         relief = Relief(int(state.broker_ids[row]), MEASURES[what], *shares)
-        found.append(relief if most < -MIN_RELIEF else None)
+        found.append(relief if strongest < -MIN_RELIEF else None)
     return found
 
 
@@ -152,10 +152,10 @@ def _changes(fact: MoveFacts) -> Iterator[tuple[int, int, float]]:
     if fact.now is None:
         return
     then = leader_after(fact.move, fact.leader)
-    for sign, brokers, led in ((-1, fact.now, fact.leader), (1, fact.move.after, then)):
+    for sign, brokers, leading in ((-1, fact.now, fact.leader), (1, fact.move.after, then)):
         for broker in brokers:
             yield broker, STORED, sign * fact.size_bytes
-            if broker == led:
+            if broker == leading:
                 yield broker, RECEIVED, sign * fact.produced
                 sent = fact.consumed + fact.produced * (len(brokers) - 1)
                 yield broker, SENT, sign * sent

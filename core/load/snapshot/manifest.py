@@ -282,15 +282,15 @@ def hot_partitions(snapshot: LoadSnapshot) -> tuple[HotPartition, ...]:
     outward = snapshot.rate("out_bytes_per_s")
     traffic = np.nan_to_num(inward) + np.nan_to_num(outward)
     leader = snapshot.leader
-    led: dict[int, float] = {}
+    by_leader: dict[int, float] = {}
     if leader is not None:
         for broker in np.unique(leader).tolist():
-            led[broker] = float(traffic[leader == broker].sum())
+            by_leader[broker] = float(traffic[leader == broker].sum())
     hottest = np.argsort(-traffic, kind="stable")[:HOTTEST]
     rows = []
     for i in hottest[~np.isnan(inward[hottest])].tolist():
         by = int(leader[i]) if leader is not None and leader[i] >= 0 else None
-        total = led.get(by, 0.0) if by is not None else 0.0
+        total = by_leader.get(by, 0.0) if by is not None else 0.0
         rows.append(
             HotPartition(
                 topic=snapshot.topics[int(snapshot.topic_of[i])],

@@ -150,10 +150,10 @@ def deviation_levels(values: Float64, fair: Float64, piece: Float64, enough: flo
         ratio = np.where(fair > 0, values / fair, 1.0)
         movable = np.abs(off) >= piece * 0.999
     up, down = np.zeros((2, *off.shape), np.int8)
-    for least in ABOVE:
-        up += ratio >= least
-    for most in BELOW:
-        down += ratio <= most
+    for bound in ABOVE:
+        up += ratio >= bound
+    for limit in BELOW:
+        down += ratio <= limit
     level = np.where(off > 0, up, -down)
     level = np.where(np.abs(off) < enough, np.clip(level, -PALE, PALE), level)
     return np.where(movable & ~np.isnan(values), level, 0).astype(np.int8)

@@ -108,8 +108,8 @@ def _disks(state: ClusterState, totals: BrokerTotals) -> list[Verdict]:
             Verdict("disks", Weight.ACT, words, words, broker=failed[0], metric=Metric.SIZE),
             *(one for one in _full_disks(totals) if one.weight is not Weight.FINE),
         ]
-    untold = np.isnan(totals.disk_used) & np.isin(totals.brokers, state.alive_ids)
-    return [one for one in _full_disks(totals) if one.weight is not Weight.FINE or not untold.any()]
+    unsure = np.isnan(totals.disk_used) & np.isin(totals.brokers, state.alive_ids)
+    return [one for one in _full_disks(totals) if one.weight is not Weight.FINE or not unsure.any()]
 
 
 def _full_disks(totals: BrokerTotals) -> list[Verdict]:
@@ -198,8 +198,8 @@ def _racks(state: ClusterState) -> list[Verdict]:
     pairs = np.sort(partitions * (len(names) + 1) + in_rack + 1)
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]
     spread = np.bincount(pairs // (len(names) + 1), minlength=state.partition_count)
-    wanted = np.minimum(np.diff(state.replica_start), len(names))
-    narrow = np.flatnonzero(spread < wanted)
+    possible = np.minimum(np.diff(state.replica_start), len(names))
+    narrow = np.flatnonzero(spread < possible)
     if not len(narrow):
         if is_partial(state.hidden):
             return []

@@ -51,10 +51,10 @@ def find_over_capacity(
     taken = before.received_bytes_per_s, after.received_bytes_per_s, can_take
     sent = before.out_bytes_per_s, after.out_bytes_per_s, can_send
     found = [
-        (id, f"Broker {id} ends at {format_rate(then[i])} {words} {format_rate(most[i])}.")
-        for (was, then, most), words in ((taken, "in; it can take in"), (sent, "out; it can send"))
+        (id, f"Broker {id} ends at {format_rate(then[i])} {words} {format_rate(limit[i])}.")
+        for (was, then, limit), words in ((taken, "in; it can take in"), (sent, "out; it can send"))
         for i, id in enumerate(state.broker_ids.tolist())
-        if then[i] > most[i] and then[i] > was[i] + NOTICED_BYTES_PER_S and only in (None, id)
+        if then[i] > limit[i] and then[i] > was[i] + NOTICED_BYTES_PER_S and only in (None, id)
     ]
     for id, sentence in sorted(found, key=lambda one: one[0]):
         yield finding("capacity", sentence, broker=id)
@@ -160,8 +160,8 @@ def find_skipped(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tup
     """Return by check the receiving brokers of which free disk, or capacity, is not known."""
     known = state.broker_by_id
     to = sorted({broker for move in moves for broker in move.adding if broker in known})
-    led = sorted({move.after[0] for move in moves if move.after and move.after[0] in known})
-    capacities = ((b, known[b]) for b in sorted({*to, *led}))
+    leaders = sorted({move.after[0] for move in moves if move.after and move.after[0] in known})
+    capacities = ((b, known[b]) for b in sorted({*to, *leaders}))
     found = {
         "disk": tuple(b for b in to if free_bytes(disks_of(known[b].log_dirs)) is None),
         "capacity": tuple(

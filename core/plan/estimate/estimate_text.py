@@ -34,10 +34,10 @@ def explain_never(
 
 def format_per_side_rates(per_side_rates: PerSideRates) -> str:
     """Say which brokers and sides get less than all others, the least first."""
-    least = sorted(
+    lowest = sorted(
         per_side_rates.items(), key=lambda item: (item[1], item[0].broker, item[0].side.value)
     )
-    shown = [f"broker {of.broker} {of.side.does} at {format_rate(rate)}" for of, rate in least]
+    shown = [f"broker {of.broker} {of.side.does} at {format_rate(rate)}" for of, rate in lowest]
     return f"Less will do for some: {name_list(shown)}."
 
 

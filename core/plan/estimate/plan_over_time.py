@@ -70,7 +70,7 @@ class DiskLane:
                 edges = (max(start, at * width), min(end, (at + 1) * width))
                 seen = np.interp(edges, (start, end), (first, then))
                 found[at] = max(found[at], *seen.tolist())
-        return [(most, most > 0 and self.is_near(most)) for most in found]
+        return [(largest, largest > 0 and self.is_near(largest)) for largest in found]
 
     def is_near(self, more_bytes: float) -> bool:
         """Return whether they would be worth a look on the map while they hold so much more."""

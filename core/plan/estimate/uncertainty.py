@@ -205,14 +205,14 @@ def spread(
     lasts = [last, *(max(simulate(case).ends) for case in cases)]
     finite = [each for each in lasts if math.isfinite(each)]
     middle = median(lasts)
-    told = middle if math.isfinite(middle) else last
+    typical = middle if math.isfinite(middle) else last
     return TimeRange(
-        told + AROUND_SECONDS,
+        typical + AROUND_SECONDS,
         min(finite) * (1 - MARGIN) + AROUND_RANGE[0],
         max(finite) * (1 + MARGIN) + AROUND_RANGE[1],
         len(finite) < len(lasts),
-        {side: end * told / last for side, end in _side_ends(task.what, usual.ends).items()},
-        replace(usual, stretch=told / last),
+        {side: end * typical / last for side, end in _side_ends(task.what, usual.ends).items()},
+        replace(usual, stretch=typical / last),
     )
 
 

@@ -278,17 +278,17 @@ def _with_dirs(document: PlanDocument, state: ClusterState | None, move: Move) -
     if named is None:
         return move
     base = (document.base or {}).get(move.tp)
-    told = dict(zip(move.before, base.log_dirs, strict=True)) if base and base.log_dirs else {}
+    base_dirs = dict(zip(move.before, base.log_dirs, strict=True)) if base and base.log_dirs else {}
     now = {b: (state and log_dir_of(state, move.tp, b)) or ANY for b in move.before}
-    held = {b: now[b] if told.get(b, ANY) == ANY else told[b] for b in move.before}
+    held = {b: now[b] if base_dirs.get(b, ANY) == ANY else base_dirs[b] for b in move.before}
     pairs = tuple(zip(move.after, named, strict=True))
-    wanted = tuple(ANY if path == held.get(broker) else path for broker, path in pairs)
-    if all(path == ANY for path in wanted):
+    targets = tuple(ANY if path == held.get(broker) else path for broker, path in pairs)
+    if all(path == ANY for path in targets):
         return move
-    leaving = {b for b, path in zip(move.after, wanted, strict=True) if path != ANY}
+    leaving = {b for b, path in zip(move.after, targets, strict=True) if path != ANY}
     leaving |= set(move.removing)
     found = tuple(held[broker] if broker in leaving else ANY for broker in move.before)
-    return replace(move, log_dirs=wanted, log_dirs_before=found)
+    return replace(move, log_dirs=targets, log_dirs_before=found)
 
 
 def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:

@@ -283,16 +283,16 @@ def headroom_sentences(found: Sequence[IsrHeadroom]) -> list[str]:
     """Return what must not fail while the plan is carried out, and what it leaves without spare."""
     during = [h.tp for h in found if h.during <= 0]
     after = [h.tp for h in found if h.during > 0]
-    said = []
+    sentences = []
     if during:
-        said.append(
+        sentences.append(
             f"{name_list(during)} {'has' if len(during) == 1 else 'have'} no in-sync "
             "replica to spare until moved: with one broker fewer, acks=all is refused. "
             "Restart no broker meanwhile."
         )
     if after:
-        said.append(f"{name_list(after)} will have no replica to spare once moved.")
-    return said
+        sentences.append(f"{name_list(after)} will have no replica to spare once moved.")
+    return sentences
 
 
 def find_precautions(
@@ -302,18 +302,18 @@ def find_precautions(
 
     `elects` is whether preferred leaders are elected at the end, `by` what would have that done.
     """
-    said = []
+    texts = []
     if any(move.moves_data for move in plan):
-        said.append("Until it ends, delete none of these topics and add no partitions to them.")
+        texts.append("Until it ends, delete none of these topics and add no partitions to them.")
     changed = sum(leader not in move.after for move, leader in _moves_with_leader(state, plan))
     changed += count_elected(state, plan) if elects else 0
     if changed:
         many = "1 leader changes" if changed == 1 else f"{changed} leaders change"
-        said.append(f"Producers that do not retry may fail as {many}.")
+        texts.append(f"Producers that do not retry may fail as {many}.")
     if not elects and (waiting := count_waiting_for_election(state, plan)):
         many = "1 leader changes" if waiting == 1 else f"{waiting} leaders change"
-        said.append(f"{many} by an election only: {by}, or trimtab elect when it has ended.")
-    return tuple(said)
+        texts.append(f"{many} by an election only: {by}, or trimtab elect when it has ended.")
+    return tuple(texts)
 
 
 def count_waiting_for_election(state: ClusterState, plan: Plan) -> int:

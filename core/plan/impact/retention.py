@@ -226,15 +226,15 @@ def _shrunk(
     retention_ms = _retention_ms(topic)
     if retention_ms is None or 0 <= retention_ms <= seconds * 1000:
         return None
-    least = most = 0.0
+    low = high = 0.0
     for row in state.partitions_of(topic.name):
         rate = float(load.in_bytes_per_s[row])
         if row not in copies or math.isnan(rate):
             continue
         saved = float(state.partition_size_bytes[row]) - rate * seconds
-        most += max(saved, 0.0) * copies[row]
-        least += max(saved - SEGMENT_BYTES, 0.0) * copies[row]
-    return TopicSavings(topic.name, retention_ms, round(least), round(most)) if most else None
+        high += max(saved, 0.0) * copies[row]
+        low += max(saved - SEGMENT_BYTES, 0.0) * copies[row]
+    return TopicSavings(topic.name, retention_ms, round(low), round(high)) if high else None
 
 
 def _readers(
@@ -276,34 +276,34 @@ def retention_sentences(found: RetentionSavings) -> list[str]:
     now = "no end" if endless else retention_option(longest // 1000)
     topics = name_list([f"{one.topic} {format_bytes(one.most_bytes)}" for one in found.topics])
     saves = f"{format_bytes(found.least_bytes)} to {format_bytes(found.most_bytes)}"
-    said = [
+    texts = [
         f"With a retention of {kept} instead of {now} while they move, {saves} less would be "
         f"copied ({topics}); what is older is deleted for good."
     ]
     if found.losing:
         lost = _reader_names(found.losing)
-        said.append(f"Not yet: {lost} would lose records that are not read.")
+        texts.append(f"Not yet: {lost} would lose records that are not read.")
     if found.unsure:
         unsure = _reader_names(found.unsure)
-        said.append(f"How far {unsure} got is not known: look before you do it.")
+        texts.append(f"How far {unsure} got is not known: look before you do it.")
     if not found.readers_known:
-        said.append("Which groups have yet to read it is not known: look before you do it.")
+        texts.append("Which groups have yet to read it is not known: look before you do it.")
     if found.remote:
-        said.append(
+        texts.append(
             f"Not so: {name_list(found.remote, None)} kept in remote storage would be deleted "
             "there too; local.retention.ms shortens only what is copied."
         )
     if found.remote_unknown:
-        said.append(
+        texts.append(
             f"Whether {name_list(found.remote_unknown)} is kept in remote storage, where it would "
             "be deleted too, is not known."
         )
     if found.forever:
         forever = name_list(found.forever, None)
-        said.append(f"It would shorten {forever} too, meant to keep everything.")
+        texts.append(f"It would shorten {forever} too, meant to keep everything.")
     if found.is_advised:
-        said.append("A run lowers it, and puts it back:")
-    return said
+        texts.append("A run lowers it, and puts it back:")
+    return texts
 
 
 def retention_hint(found: RetentionSavings | None, total_bytes: int, *, asked: bool) -> str:
@@ -311,12 +311,12 @@ def retention_hint(found: RetentionSavings | None, total_bytes: int, *, asked: b
 
     "" where that is not worth saying: a tenth at least, unless it was `asked` for.
     """
-    most = 0 if found is None else min(found.most_bytes, total_bytes)
-    if found is None or not most or (not asked and most < total_bytes * WORTH):
+    max_saved = 0 if found is None else min(found.most_bytes, total_bytes)
+    if found is None or not max_saved or (not asked and max_saved < total_bytes * WORTH):
         return ""
     if found.remote or found.remote_unknown:
         return ""
-    saved = f"up to {format_bytes(most)} of {format_bytes(total_bytes)}"
+    saved = f"up to {format_bytes(max_saved)} of {format_bytes(total_bytes)}"
     if asked:
         return f"With that, {saved} do not have to be copied."
     return (

@@ -197,10 +197,10 @@ def _too_many(state: ClusterState, request: PlanRequest, names: Names) -> Iterat
     alive = set(state.alive_ids) - set(request.exclude)
     count = int((np.isin(state.replica_broker, list(alive)) & ~state.removing).sum())
     if alive and count > len(alive) * request.max_replicas:
-        most = names[Field.MAX_REPLICAS]
+        flag = names[Field.MAX_REPLICAS]
         yield Conflict(
             (Field.MAX_REPLICAS,),
             f"{count:,} replicas do not fit on {counted(len(alive), 'broker')} with "
             f"{request.max_replicas:,.0f} each.",
-            f"Ask for {-(-count // len(alive)):,} or more with {most}, or add brokers.",
+            f"Ask for {-(-count // len(alive)):,} or more with {flag}, or add brokers.",
         )

@@ -111,8 +111,8 @@ def load_as_leader(on: Placement, leader_row: Int32, *, surely: bool = False) ->
     found = (on.known_carried if surely else on.carried).copy()
     items, held = on.problem.sure if surely else on.problem.items, leader_row != NOBODY
     for measure in LEADER_MEASURES:
-        led = items[held, measure]
-        found[:, measure] = np.bincount(leader_row[held], led, on.problem.brokers)
+        values = items[held, measure]
+        found[:, measure] = np.bincount(leader_row[held], values, on.problem.brokers)
     return found
 
 

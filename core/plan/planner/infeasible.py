@@ -136,9 +136,9 @@ def _max_room(on: Placement, rows: Sequence[int]) -> str:
         for broker in np.flatnonzero(on.problem.counts).tolist()
         if not np.isin(rows, on.held(broker)).all()
     ]
-    most = max(0.0, float(on.one_room_bytes[able].max(initial=0.0)))
+    largest = max(0.0, float(on.one_room_bytes[able].max(initial=0.0)))
     whole = float(np.maximum(on.room_bytes[able], 0.0).sum())
-    return f"{format_bytes(most)} at most, {format_bytes(whole)} in all"
+    return f"{format_bytes(largest)} at most, {format_bytes(whole)} in all"
 
 
 WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
@@ -185,10 +185,10 @@ def full(on: Placement) -> list[str]:
     rows = np.flatnonzero(on.short_of_room)
     if not len(rows):
         return []
-    most = max(0.0, float(on.one_room_bytes[rows].max()))
+    largest = max(0.0, float(on.one_room_bytes[rows].max()))
     have = brokers_do(on.problem.ids[rows].tolist(), "has", "have")
     return [
-        f"{have} no disk left for what would help ({format_bytes(most)} may be "
+        f"{have} no disk left for what would help ({format_bytes(largest)} may be "
         "filled at most); add disk, or lower retention."
     ]
 
@@ -239,12 +239,12 @@ def small_racks(given: Problem) -> list[str]:
     measure = Measure.DISK if given.active[Measure.DISK] else Measure.REPLICAS
     with np.errstate(divide="ignore", invalid="ignore"):
         more = np.where(given.counts, given.parts[:, measure] / given.even_parts[:, measure], 0.0)
-    most = float(np.nan_to_num(more).max(initial=0.0))
-    if most <= 1 + given.band:
+    peak = float(np.nan_to_num(more).max(initial=0.0))
+    if peak <= 1 + given.band:
         return []
-    have = brokers_do(given.ids[more >= most - 1e-6].tolist(), "has", "have")
+    have = brokers_do(given.ids[more >= peak - 1e-6].tolist(), "has", "have")
     return [
-        f"{have} to carry {most:.0%} of the mean: few brokers in the rack hold a replica of every "
+        f"{have} to carry {peak:.0%} of the mean: few brokers in the rack hold a replica of every "
         "partition. No plan that keeps racks evens that out; shares are counted by rack."
     ]
 

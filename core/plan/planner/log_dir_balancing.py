@@ -157,10 +157,10 @@ def _carry_out(
     """Move replicas, of the broker that is furthest off first; return whether a limit ended it."""
     limits = request.limits
     moves, copied = sum(len(move.adding) for move in between), coming.bytes
-    least = ENDED_SECONDS + REPORT_SECONDS * len(between)
+    min_seconds = ENDED_SECONDS + REPORT_SECONDS * len(between)
     open_ones = [one for one in brokers if one.is_off]
     while open_ones:
-        late = limits.seconds_left() < least + REPORT_SECONDS * moves
+        late = limits.seconds_left() < min_seconds + REPORT_SECONDS * moves
         if moves >= limits.max_moves or limits.stop() or late:
             return True
         worst = max(open_ones, key=lambda one: (one.furthest, -one.id))

@@ -121,8 +121,8 @@ def place_by_load(
             used = Counter(int(racks[b]) for b in chosen if racks[b] != NOBODY)
             used[NOBODY] = 1  # without a rack: behind racks that are not used yet
             left = [int(b) for b in able if b not in chosen]
-            least = min(used[int(racks[b])] for b in left)
-            fresh = np.array([b for b in left if used[int(racks[b])] == least])
+            fewest = min(used[int(racks[b])] for b in left)
+            fresh = np.array([b for b in left if used[int(racks[b])] == fewest])
             roomy = size <= np.minimum(room, given.largest_bytes)[fresh]
             fresh = fresh[roomy] if roomy.any() else fresh
             best = int(fresh[np.argmin(_cost(loads, more, fresh, REPLICA_MEASURES))])
@@ -156,16 +156,16 @@ def without_room(
     given = build_problem(state, load)
     size = float(_item(given.items, load, 1, expected)[Measure.DISK])
     brings = Counter(broker for replicas in layout for broker in replicas)
-    said = []
+    sentences = []
     for row, broker in enumerate(given.ids.tolist()):
         room, count = float(given.room_bytes[row]), brings[broker]
         if count and (count * size > room or size > given.largest_bytes[row]):
             replicas = counted(count, "replica")
-            said.append(
+            sentences.append(
                 f"Broker {broker} has no room for what {replicas} of {format_bytes(size)} bring: "
                 f"{format_bytes(room)} may be filled; add disk, or expect less."
             )
-    return said
+    return sentences
 
 
 def _item(items: Float64, load: Load, replicas: int, expected: Expected) -> Float64:

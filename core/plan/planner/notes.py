@@ -216,13 +216,13 @@ def few_racks(given: Problem, replicas: int | None) -> list[str]:
         return ["No broker has a rack, so that none is shared or not: set broker.rack."]
     held_replicas = state.partition_of_replica[~state.removing]
     held = np.bincount(held_replicas, minlength=state.partition_count)[given.touchable]
-    most = replicas or int(held.max(initial=0))
-    if most <= kinds:
+    count = replicas or int(held.max(initial=0))
+    if count <= kinds:
         return []
     rows = len(held) if replicas else int((held > kinds).sum())
     where = "one rack" if kinds == 1 else f"{kinds} racks"
     return [
-        f"{counted(rows, 'partition')} with up to {most} replicas in {where}: some share one "
+        f"{counted(rows, 'partition')} with up to {count} replicas in {where}: some share one "
         "whatever the plan; add brokers in another rack."
     ]
 
@@ -238,26 +238,26 @@ def over_capacity(
     """
     given, notes = found.problem, []
     both = [(on, actual_leaders(on)) for on in (start, found)]
-    ways = [[on.carried for on, _ in both], [load_as_leader(on, led) for on, led in both]]
+    ways = [[on.carried for on, _ in both], [load_as_leader(on, leader) for on, leader in both]]
     sure = ways
     if given.sure is not given.items:  # by a guess it may be less, and by what is known more
-        known = [load_as_leader(on, led, surely=True) for on, led in both]
+        known = [load_as_leader(on, leader, surely=True) for on, leader in both]
         sure = [[on.known_carried for on, _ in both], known]
     limited_at_all = np.asarray(np.isfinite(given.capacity).any(axis=0))
     for measure in Measure:
         if not limited_at_all[measure] or (request.leaders_only and measure not in LEADER_MEASURES):
             continue
-        most, ends = given.capacity[:, measure], np.zeros(given.brokers)
+        limits, ends = given.capacity[:, measure], np.zeros(given.brokers)
         for (before, after), (surely, then) in zip(ways, sure, strict=True):
-            over = after[:, measure] > most * (1 + TINY)
+            over = after[:, measure] > limits * (1 + TINY)
             more = after[:, measure] > before[:, measure] * (1 + TINY)
             more |= then[:, measure] > surely[:, measure] * (1 + TINY)
             over &= more if request.forces else more | given.counts
             ends = np.where(over, np.maximum(ends, after[:, measure]), ends)
-        rows = sorted(np.flatnonzero(ends).tolist(), key=lambda row: most[row] - ends[row])
+        rows = sorted(np.flatnonzero(ends).tolist(), key=lambda row: limits[row] - ends[row])
         if not rows:
             continue
-        end, can = ends[rows[0]], most[rows[0]]
+        end, can = ends[rows[0]], limits[rows[0]]
         if measure is Measure.REPLICAS:
             words = f"with {end:.0f} replicas; {names[Field.MAX_REPLICAS]} allows {can:.0f}"
         else:

@@ -96,8 +96,8 @@ def suggest_plan(
     ]
     # What stands in the way comes first, then what is not known.
     few = infeasible.small_racks(found.problem) if is_off or found.moved else []
-    said = [*incomplete, *few, *off, *notes.not_empty(state, request), *known]
-    plan = build_result(start, found, said, bool(incomplete), racks=request.racks_only)
+    sentences = [*incomplete, *few, *off, *notes.not_empty(state, request), *known]
+    plan = build_result(start, found, sentences, bool(incomplete), racks=request.racks_only)
     more = notes.no_disk_sizes(given, plan.moves)
     return replace(plan, notes=(*plan.notes, *more), elects=bool(elsewhere))
 
@@ -154,8 +154,8 @@ def _off_notes(found: Placement, request: PlanRequest, names: Names, incomplete:
         stopped += infeasible.full(found)
     if _off(found):
         stopped = [*infeasible.fixed(found, request, names), *stopped]
-    said = [*infeasible.too_big(found, request, stopped=incomplete or bool(stopped)), *stopped]
-    return said or ([] if incomplete else infeasible.not_found(found, request))
+    sentences = [*infeasible.too_big(found, request, stopped=incomplete or bool(stopped)), *stopped]
+    return sentences or ([] if incomplete else infeasible.not_found(found, request))
 
 
 def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placement, list[str]]:
@@ -196,8 +196,8 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
         on.recount()
         # Who leads what drained brokers led changes anyway, and choosing it costs nothing.
         given, first = on.problem, on.problem.replicas[:, 0]
-        led = np.isin(first, drained) & (on.at[:, 0] != first)
-        on.problem = replace(given, movable=given.movable & led)
+        new_leader = np.isin(first, drained) & (on.at[:, 0] != first)
+        on.problem = replace(given, movable=given.movable & new_leader)
         balance_leaders(on, limits)
         on.problem = given
     return on, found
@@ -237,9 +237,9 @@ def _evened(given: Problem, request: PlanRequest) -> Placement:
     # Leaders change nothing of what follows from where replicas are.
     hosted = _off(start, REPLICA_MEASURES)
     if request.leaders_only or not hosted:
-        led = _best_leaders(given, request.limits)
-        if request.leaders_only or not _off(led):
-            return led
+        by_leaders = _best_leaders(given, request.limits)
+        if request.leaders_only or not _off(by_leaders):
+            return by_leaders
     on = _aimed(given, _even_whole, request.limits)
     if _off(on) < hosted:
         return on

@@ -155,11 +155,11 @@ class Verifier:
     def _learn_compaction(self) -> None:
         """Find out which topics are compacted; where that is not told, they may be."""
         names = sorted({tp.topic for tp in self._work})
-        asked = [Resource.topic(name) for name in names]
+        resources = [Resource.topic(name) for name in names]
         try:
-            answers = self._client.describe_configs(asked, ["cleanup.policy"])
+            answers = self._client.describe_configs(resources, ["cleanup.policy"])
         except (AccessDeniedError, UnreachableError) as error:
-            answers = dict.fromkeys(asked, Fault("UNKNOWN", error.title))
+            answers = dict.fromkeys(resources, Fault("UNKNOWN", error.title))
         unknown = []
         for work in self._work.values():
             answer = answers[Resource.topic(work.tp.topic)]
@@ -204,11 +204,11 @@ class Verifier:
         for work in self._work.values():
             if work.row.leader in work.part:
                 by_leader.setdefault(work.row.leader, []).append(work.tp)
-        led = self._client.fetch_replica_offsets(by_leader, OffsetAt.LATEST) if by_leader else {}
+        ends = self._client.fetch_replica_offsets(by_leader, OffsetAt.LATEST) if by_leader else {}
         parts = self._parts(work for work in self._work.values() if work.row.leader in work.part)
         held = self._client.fetch_replica_offsets(parts, OffsetAt.LATEST) if parts else {}
         for (tp, broker), end in held.items():
-            leads = led.get((tp, self._work[tp].row.leader))
+            leads = ends.get((tp, self._work[tp].row.leader))
             if isinstance(end, int) and isinstance(leads, int):
                 self._work[tp].lags[broker] = max(0, leads - end)
 
@@ -247,13 +247,13 @@ class Verifier:
 
     def _round(self, taken: Sequence[Comparison]) -> list[Comparison]:
         """Compare a piece of each; returns those that need to be asked first the next time."""
-        asked: dict[int, dict[TopicPartition, int]] = {}
+        fetches: dict[int, dict[TopicPartition, int]] = {}
         for work in taken:
             for broker in work.part:
-                asked.setdefault(broker, {})[work.tp] = work.at
-        replicas = sum(map(len, asked.values()))
+                fetches.setdefault(broker, {})[work.tp] = work.at
+        replicas = sum(map(len, fetches.values()))
         piece = max(_MIN_BYTES, min(PIECE_BYTES, self._left() // replicas))
-        answers = self._client.fetch_records(asked, piece)
+        answers = self._client.fetch_records(fetches, piece)
         hurried = []
         for work in taken:
             start_offset = work.at
@@ -272,7 +272,7 @@ class Verifier:
             _mark_unreadable(work, corrupt, start_offset)
             if work.at > start_offset:
                 continue  # what was read begins before what is left to compare
-            first = {broker for broker in read if next(iter(asked[broker])) == work.tp}
+            first = {broker for broker in read if next(iter(fetches[broker])) == work.tp}
             if self._compared(work, read, first):
                 hurried.append(work)
         return hurried
@@ -295,8 +295,8 @@ class Verifier:
     ) -> bool:
         """Take in a piece of one partition; returns whether it must be asked first to go on."""
         if work.end is None and read:
-            told = [work.high[b] for b in read if b in work.row.isr] or list(work.high.values())
-            work.end = min(told)
+            high = [work.high[b] for b in read if b in work.row.isr] or list(work.high.values())
+            work.end = min(high)
         for broker in sorted(read):
             if work.high[broker] <= work.at < (work.end or 0):
                 work.leave(broker, f"its high watermark is {work.high[broker]}")

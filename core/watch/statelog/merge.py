@@ -285,12 +285,12 @@ class Merge:
     tally: MergeTally = field(default_factory=MergeTally)
 
     def __iter__(self) -> Iterator[LogEvent]:
-        wanted, tally = self.event_filter, self.tally
-        from_ms = -(2**62) if wanted.from_ms is None else wanted.from_ms
-        to_ms = 2**62 if wanted.to_ms is None else wanted.to_ms
+        chosen, tally = self.event_filter, self.tally
+        from_ms = -(2**62) if chosen.from_ms is None else chosen.from_ms
+        to_ms = 2**62 if chosen.to_ms is None else chosen.to_ms
         readers = {source.number: RecordReader(source).event for source in self.sources}
         note, watch, topics = tally.clocks.note, tally.mixed_clusters.note, tally.topics
-        everything = wanted.topic is None and wanted.partitions is None
+        everything = chosen.topic is None and chosen.partitions is None
         for record in merge_records(self.sources, tally.disorder, self.shifts_ms, (from_ms, to_ms)):
             if not from_ms <= record.at_ms < to_ms:
                 continue
@@ -302,11 +302,11 @@ class Merge:
                 tally.unknown += 1
                 if record.level and _OTHER_LOGGER.search(record.body) is None:
                     tally.strange += 1
-                if not wanted.unknown:
+                if not chosen.unknown:
                     continue
             elif change.topic is not None and len(topics) < MAX_TOPICS:
                 topics.add(change.topic)
-            if not everything and not wanted.keeps(event):
+            if not everything and not chosen.keeps(event):
                 continue
             tally.events += 1
             if tally.first_ms is None:

@@ -249,16 +249,16 @@ def _with_bracket_values(text: str, change: Change) -> Change:
     """Return a change with what the brackets in its message say, where it is not said yet."""
     if not any(name in text for name in _BRACKETED):
         return change
-    said: dict[str, str] = dict(reversed(_VALUE.findall(text)))
+    values: dict[str, str] = dict(reversed(_VALUE.findall(text)))
 
     def number(name: str) -> int | None:
-        value = said.get(name, "")
+        value = values.get(name, "")
         return int(value) if value.removeprefix("-").isdigit() else None
 
     partition_epoch = number("partitionEpoch")
-    members = said.get("isrWithBrokerEpoch")
-    isr = _ids(",".join(_MEMBER.findall(members))) if members else _inside(said.get("isr"))
-    named = said.get("topicName", "").strip("'")
+    members = values.get("isrWithBrokerEpoch")
+    isr = _ids(",".join(_MEMBER.findall(members))) if members else _inside(values.get("isr"))
+    named = values.get("topicName", "").strip("'")
     return change._replace(
         topic=change.topic or named or None,
         partition=number("partitionIndex") if change.partition is None else change.partition,
@@ -266,7 +266,7 @@ def _with_bracket_values(text: str, change: Change) -> Change:
         leader_epoch=number("leaderEpoch"),
         partition_epoch=number("zkVersion") if partition_epoch is None else partition_epoch,
         isr=isr,
-        replicas=change.replicas or _inside(said.get("replicas")),
+        replicas=change.replicas or _inside(values.get("replicas")),
     )
 
 

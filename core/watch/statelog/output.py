@@ -107,7 +107,7 @@ class JsonFormatter:
             self._second, self._stamp = second, format_time(to_datetime(second * 1000))[:-4]
         who = "null" if broker is None else broker
         by = "controller" if by_controller else "broker"
-        said = "".join(
+        fields = "".join(
             [
                 f', "{name}": {_quoted(value) if value.__class__ is str else _plain(value)}'
                 for name, value in zip(_NAMES, change[1:], strict=True)
@@ -115,11 +115,11 @@ class JsonFormatter:
             ]
         )
         if epoch is not None:
-            said += f', "controller_epoch": {epoch}'
+            fields += f', "controller_epoch": {epoch}'
         following = f', "more": {_quoted(more)}' if more else ""
         document = (
             f'{{"at": "{self._stamp}{ms:03d}Z", "broker": {who}, "by": "{by}", '
-            f'"kind": "{change[0]}"{said}, "level": {_quoted(level)}, "text": {_quoted(text)}'
+            f'"kind": "{change[0]}"{fields}, "level": {_quoted(level)}, "text": {_quoted(text)}'
             f'{following}, "file": {_quoted(file)}, "line": {line}}}'
         )
         return escaped(document) + "\n"

@@ -105,9 +105,9 @@ def _split_files(sources: Sequence[LogFile], processes: int) -> list[list[LogFil
     shares: list[list[LogFile]] = [[] for _ in range(max(processes, 1))]
     sizes = [0] * len(shares)
     for source in sorted(sources, key=lambda s: s.size_bytes, reverse=True):
-        least = sizes.index(min(sizes))
-        shares[least].append(source)
-        sizes[least] += source.size_bytes
+        smallest = sizes.index(min(sizes))
+        shares[smallest].append(source)
+        sizes[smallest] += source.size_bytes
     return [sorted(share, key=lambda s: s.number) for share in shares if share]
 
 

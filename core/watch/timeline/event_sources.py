@@ -305,7 +305,7 @@ class ThrottleEvents:
 
     def _changed_notes(self, state: ClusterState, answers: Answers) -> list[Event]:
         """Return what has changed, by what was asked for."""
-        seen, untold = self._read(state, answers)
+        seen, unknown = self._read(state, answers)
         fresh = {key for key, words in seen.items() if words != self._known.get(key)}
         if fresh:
             # A run of ours may have set it right after its journal was read: that tells by now.
@@ -315,7 +315,7 @@ class ThrottleEvents:
             lists = fetch_list_configs(self._client, topics)
             rechecked, _ = self._read(state, {**rates, **lists})
             fresh = {key for key in fresh if rechecked.get(key) == seen[key]}
-        gone = {key for key in self._known if key not in seen and key not in untold}
+        gone = {key for key in self._known if key not in seen and key not in unknown}
         events = [self._set(state, key, seen[key]) for key in sorted(fresh, key=str)]
         for key in sorted(gone, key=str):
             del self._known[key]

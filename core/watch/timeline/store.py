@@ -288,11 +288,11 @@ class Timeline:
         """Return since when there are at most `count` changes, or one look; None for all."""
         with sqlite_errors(self.path):
             last, first = self._database.execute("SELECT max(seq), min(seq) FROM looks").fetchone()
-            least = self._next_seq() - count
-            if first is None or first >= least:
+            first_kept = self._next_seq() - count
+            if first is None or first >= first_kept:
                 return None
             found = self._database.execute(
-                "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1", (min(least, last),)
+                "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1", (min(first_kept, last),)
             ).fetchone()
             return from_milliseconds(found[0])
 

@@ -186,11 +186,11 @@ def _among(ids: Int32, chosen: Collection[int]) -> Bool:
     return np.isin(ids, np.fromiter(chosen, np.int32, len(chosen)))
 
 
-def _matrix(state: ClusterState, values: Int32, least: int) -> Int32:
+def _matrix(state: ClusterState, values: Int32, min_width: int) -> Int32:
     """Return per-replica values as a matrix [P, W] padded with NOBODY, `least` wide."""
     counts = np.diff(state.replica_start)
     width = int(counts.max()) if len(counts) else 1
-    matrix = np.full((len(counts), max(width, least)), NOBODY, np.int32)
+    matrix = np.full((len(counts), max(width, min_width)), NOBODY, np.int32)
     column = np.arange(state.replica_count) - state.replica_start[state.partition_of_replica]
     matrix[state.partition_of_replica, column] = values
     return matrix

@@ -350,10 +350,10 @@ def _keeps_spread(on: Placement, rows: Int64, source: Int32, destination: Int32)
     here, there = racks[source], racks[destination]
     stay = np.where((at == NOBODY) | (at == source[:, None]), NOBODY, racks[at])
     each = (stay[:, :, None] == names).sum(axis=1)
-    most = (stay == here[:, None]).sum(axis=1) + 1
-    most = np.where(here == NOBODY, np.maximum(each.max(axis=1), 1), most)
+    limit = (stay == here[:, None]).sum(axis=1) + 1
+    limit = np.where(here == NOBODY, np.maximum(each.max(axis=1), 1), limit)
     joined = (stay == there[:, None]).sum(axis=1)
-    return np.asarray(np.where(there == NOBODY, here == NOBODY, joined < most), np.bool_)
+    return np.asarray(np.where(there == NOBODY, here == NOBODY, joined < limit), np.bool_)
 
 
 def _gains(on: Placement, columns: Int64, able: _Exchanges, items: Float64) -> Float64:
@@ -383,8 +383,8 @@ def _exchange(on: Placement, columns: Int64, lot: _Exchanges) -> float:
         if measure in REPLICA_MEASURES:
             more = items[:, measure] * on.per_share[destination, measure]
             gains[more > on.spare(destination, measure)] = 0.0
-    most = int(np.argmax(gains))
-    if gains[most] <= MIN_GAIN:
+    best = int(np.argmax(gains))
+    if gains[best] <= MIN_GAIN:
         return 0.0
-    on.exchange_all(lot.rows[: most + 1], int(lot.source[0]), int(destination[0]))
-    return float(gains[most])
+    on.exchange_all(lot.rows[: best + 1], int(lot.source[0]), int(destination[0]))
+    return float(gains[best])

@@ -81,9 +81,9 @@ class _Search:
         self.at: Int32 = on.at.copy()
         self._every = np.arange(given.brokers)
         self._loads = on.loads.copy()
-        band, most = given.band, on.ceilings
-        self._high = np.minimum(1 + band, most)
-        self._low = np.minimum(1 - band, most)
+        band, ceilings = given.band, on.ceilings
+        self._high = np.minimum(1 + band, ceilings)
+        self._low = np.minimum(1 - band, ceilings)
         idle = ~given.counts[:, None] | ~given.active[None, :]
         self._high[idle], self._low[idle] = np.inf, -np.inf
         self._sizes = np.where(np.isfinite(given.needs_bytes), given.items[:, Measure.DISK], np.inf)
@@ -105,7 +105,7 @@ class _Search:
     def carry_out(self) -> bool:
         """Search; return whether `best_at` is better than what there was."""
         start = best = self.off()
-        best_bytes, most = self._copied(), self._outside(self._loads, self._every).sum()
+        best_bytes, max_outside = self._copied(), self._outside(self._loads, self._every).sum()
         kept_until = np.zeros(len(self.at), np.int64)
         since, random = 0, np.random.default_rng(0)
         for turn in range(1, MAX_STEPS):
@@ -124,7 +124,7 @@ class _Search:
             since += 1
             now, copied = self.off(), self._copied()
             better = now < best - SAME or (now < best + SAME and copied < best_bytes)
-            if better and self._outside(self._loads, self._every).sum() <= most:
+            if better and self._outside(self._loads, self._every).sum() <= max_outside:
                 best, best_bytes, self.best_at, since = now, copied, self.at.copy(), 0
         return best < (1 - WORTH) * start
 
@@ -166,8 +166,8 @@ class _Search:
         off += before.sum() - before[source] - before[to][:, None]
         more = self._more_bytes(source, rows, to)
         off[~allowed] = np.inf
-        least = off <= off.min() + SAME
-        at = int(np.argmin(np.where(least, more, np.inf)))
+        nearest = off <= off.min() + SAME
+        at = int(np.argmin(np.where(nearest, more, np.inf)))
         d, r = np.unravel_index(at, off.shape)
         row, place = int(rows[r]), int(places[r])
         return [_Step(float(off[d, r]), float(more[d, r]), row, place, int(to[d]), False)]

@@ -35,7 +35,6 @@ from core.daemons.supervisor import Daemon, start_daemon
 from core.errors import DocumentError, TrimtabError, UsageError
 from core.load import load_paths as layout
 from core.load.daemon import start_load
-from core.load.load_source import load_root
 from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
 from core.run import run_process
@@ -87,7 +86,7 @@ def run_autopilot(
                 connection.client,
                 connection.clock,
                 cluster_id,
-                load_root(switch.snapshots),
+                layout.root_of(switch.snapshots),
                 ConfigReader(switch).read,
             ),
             connection.clock,

@@ -280,17 +280,12 @@ def _error_text(error: TrimtabError | OSError) -> str:
     return f"{place}{error.strerror or error}."
 
 
-def run_loop(
-    autopilot: Autopilot,
-    clock: Clock,
-    *,
-    keep_on: Callable[[], bool],
-    stopwatch: Callable[[], float] = time.process_time,
-) -> None:
+def run_loop(autopilot: Autopilot, clock: Clock, *, keep_on: Callable[[], bool]) -> None:
     """Look until `keep_on` says no or the switch is off."""
     while keep_on():
-        begun = stopwatch()
+        begun = time.process_time()
         if not autopilot.look():
             return
-        due = clock.monotonic() + max(POLL_SECONDS, MIN_PAUSE_FACTOR * (stopwatch() - begun))
+        pause = max(POLL_SECONDS, MIN_PAUSE_FACTOR * (time.process_time() - begun))
+        due = clock.monotonic() + pause
         sleep_until(clock, due, lambda: keep_on() and not autopilot.is_off())

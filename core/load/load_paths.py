@@ -174,13 +174,13 @@ def check_format(written: str, known: str, path: Path) -> None:
         )
 
 
-def root_of(path: str | None, default: Path) -> Path:
-    """Return the load root that `--snapshots PATH` means: the root, or its folder `snapshots`.
+def root_of(path: str | None) -> Path:
+    """Return the load root that `--snapshots PATH` means, or its folder `snapshots`; else our own.
 
     Raises UsageError when there is no such folder, or for an address that is not a folder.
     """
     if path is None:
-        return default
+        return load_root()
     if "://" in path:
         raise UsageError(
             f"Snapshots are read from a folder, not from {path}.", next="Mount or sync it first."

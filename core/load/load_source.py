@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import paths
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load import load_paths as layout
@@ -25,11 +24,6 @@ MAX_SNAPSHOT_LAG = timedelta(minutes=5)
 """A snapshot this much older than the live interval tells nothing of the same time."""
 
 
-def load_root(snapshots_path: str | None) -> Path:
-    """Return the load root to read: the one named, else this machine's own."""
-    return layout.root_of(snapshots_path, paths.load_root())
-
-
 def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadSnapshot | None:
     """Return what was published last, or the live interval when that is all there is.
 
@@ -40,7 +34,7 @@ def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadS
     """
     from core.load.snapshot.reader import read_live, read_snapshot
 
-    root = load_root(snapshots_path)
+    root = layout.root_of(snapshots_path)
     read = (read_snapshot(root, cluster_id), read_live(root, cluster_id))
     found = [snapshot for snapshot in read if snapshot is not None]
     last = latest_sample_time(datetime.now(UTC))
@@ -86,7 +80,7 @@ def load_at(
     """
     from core.load import windows
 
-    return windows.load_at(load_root(snapshots_path), cluster_id, state, moment)
+    return windows.load_at(layout.root_of(snapshots_path), cluster_id, state, moment)
 
 
 def read_history(
@@ -103,7 +97,7 @@ def read_history(
     """
     from core.load.windows import broker_history, partition_history
 
-    root = load_root(snapshots_path)
+    root = layout.root_of(snapshots_path)
     until = until or datetime.now(UTC) + timedelta(minutes=1)
     if isinstance(of, TopicPartition):
         return partition_history(root, cluster_id, of, until - length, until)

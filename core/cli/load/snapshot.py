@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from core import paths
 from core.cli.common.context import Context
 from core.cli.common.options import Group, cluster_id_option, json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
@@ -216,5 +215,5 @@ def _hottest(manifest: Manifest) -> str:
 
 
 def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
-    root = root_of(context.target.snapshots, paths.load_root())
+    root = root_of(context.target.snapshots)
     return resolve_load(context, root, cluster_id)

@@ -48,13 +48,11 @@ class PollResult:
 class Collector:
     """Polls one cluster into a load root. Not safe to share among threads."""
 
-    def __init__(
-        self, client: ClusterClient, clock: Clock, root: Path, *, collector_id: str | None = None
-    ) -> None:
+    def __init__(self, client: ClusterClient, clock: Clock, root: Path) -> None:
         self._client = client
         self._clock = clock
         self._root = root
-        self._collector_id = collector_id or safe_name(socket.gethostname())
+        self._collector_id = safe_name(socket.gethostname())
         # Epoch (ms) in the upper bits: poll ids of one that starts again are never used twice.
         self._epoch = round(clock.now().timestamp() * 1000)
         self._seq = 0

@@ -28,6 +28,8 @@ from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad
 FORMAT = "trimtab.window/1"
 LENGTH = timedelta(minutes=5)
 RETENTION = timedelta(days=8)
+HISTORY = timedelta(hours=24)
+"""What charts go back."""
 SAMPLES = "samples"
 """The column that a window is merged with late samples from."""
 
@@ -153,10 +155,22 @@ def window_files(
     return tuple(sorted(found, key=lambda path: (path.parent.name, path.name)))
 
 
-def partition_history(
-    root: Path, cluster_id: str, tp: TopicPartition, since: datetime, until: datetime
+def read_history(
+    root: Path, cluster_id: str, of: int | TopicPartition, until: datetime | None = None
 ) -> LoadHistory:
-    """Return one partition's windows in [since, until)."""
+    """Return the windows of a broker (its id) or a partition over a day, oldest first.
+
+    The newest window is still filling: its rates are those of the part that has passed.
+    """
+    until = until or datetime.now(UTC) + timedelta(minutes=1)
+    if isinstance(of, TopicPartition):
+        return _partition_history(root, cluster_id, of, until)
+    return _broker_history(root, cluster_id, of, until)
+
+
+def _partition_history(
+    root: Path, cluster_id: str, tp: TopicPartition, until: datetime
+) -> LoadHistory:
     names = {(rate, stat): rate_column(rate, stat) for rate in RATES for stat in STATISTICS}
 
     def is_it(table: Any) -> Any:
@@ -166,7 +180,7 @@ def partition_history(
         partition = columns.to_numpy(table["partition"])
         return (codes == topics.index(tp.topic)) & (partition == tp.partition)
 
-    paths = window_files(root, cluster_id, since, until)
+    paths = window_files(root, cluster_id, until - HISTORY, until)
     rows = _history(paths, ("topic", "partition"), is_it, (*names.values(), "size_last"))
     size = _column(rows, "size_last")
     return LoadHistory(
@@ -176,11 +190,8 @@ def partition_history(
     )
 
 
-def broker_history(
-    root: Path, cluster_id: str, broker: int, since: datetime, until: datetime
-) -> LoadHistory:
-    """Return one broker's windows in [since, until)."""
-    paths = window_files(root, cluster_id, since, until, "b5m")
+def _broker_history(root: Path, cluster_id: str, broker: int, until: datetime) -> LoadHistory:
+    paths = window_files(root, cluster_id, until - HISTORY, until, "b5m")
     names = (*_BROKER_RATES, "size_bytes")
     rows = _history(
         paths, ("broker",), lambda table: columns.to_numpy(table["broker"]) == broker, names

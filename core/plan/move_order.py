@@ -88,9 +88,11 @@ def find_reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | N
     for effect in effects:
         felt = ((change * float(now[at]), at) for at, change in effect.items())
         strongest, (row, what) = min(felt, default=(0.0, (0, 0)))
-        shares = float(now[row, what]), max(float(after[row, what]), 0.0)
-        relief = Relief(int(state.broker_ids[row]), MEASURES[what], *shares)
-        found.append(relief if strongest < -MIN_RELIEF else None)
+        relief = None
+        if strongest < -MIN_RELIEF:
+            shares = float(now[row, what]), max(float(after[row, what]), 0.0)
+            relief = Relief(int(state.broker_ids[row]), MEASURES[what], *shares)
+        found.append(relief)
     return found
 
 

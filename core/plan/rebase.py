@@ -61,16 +61,16 @@ def rebase(state: ClusterState, plan: Plan) -> RebasedPlan:
             continue
         now = current_target(state, move.tp)
         still = move.dir_moves.items()  # what stays may have to change its log dir yet
-        if now == move.after and all(log_dir_of(state, move.tp, b) == dir for b, dir in still):
+        if now == move.after and all(log_dir_of(state, move.tp, b) == path for b, path in still):
             done.append(move.tp)
             continue
         merged = move if now == move.before else _merged(move, now)
         if merged is not None and is_in_other_log_dir(state, merged):
             held = zip(merged.before, merged.log_dirs_before or (), strict=False)
-            lies = (
-                dir if dir == ANY else log_dir_of(state, merged.tp, b) or dir for b, dir in held
+            found = (
+                path if path == ANY else log_dir_of(state, merged.tp, b) or path for b, path in held
             )
-            merged = replace(merged, log_dirs_before=tuple(lies))
+            merged = replace(merged, log_dirs_before=tuple(found))
         why = _changed(state, move, now) if merged is None else destination_problem(state, merged)
         if merged is None or why:
             lost.append(LostMove(move.tp, why))

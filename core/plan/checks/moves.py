@@ -46,8 +46,10 @@ def _grouped(facts: Iterable[tuple[TopicPartition, _Fact]]) -> Iterator[Finding]
     for (id, about), tps in groups.items():
         broker = about if id in _OF_A_BROKER and isinstance(about, int) else None
         number = r"\1" if len(tps) == 1 else r"\2"
-        facts = about if isinstance(about, tuple) else (about,)
-        words = (_NUMBER.sub(number, fact) if isinstance(fact, str) else fact for fact in facts)
+        values = about if isinstance(about, tuple) else (about,)
+        words = (
+            _NUMBER.sub(number, value) if isinstance(value, str) else value for value in values
+        )
         sentence = _NUMBER.sub(number, _SENTENCES[id]).format(name_list(tps), *words)
         yield finding(id, sentence, tps, broker)
 

@@ -162,7 +162,7 @@ class AutopilotSettings:
         return self.aim_band / 2
 
     def free_seconds(self, now: datetime, max_seconds: float) -> float:
-        """Return for how long from now, up to `most`, no hours come in which nothing is begun."""
+        """Return for how long from now, `max_seconds` at most, runs may begin by its hours."""
         minute = now.replace(second=0, microsecond=0)
         until = now + timedelta(seconds=max_seconds)
         while (minute := minute + timedelta(minutes=1)) < until:

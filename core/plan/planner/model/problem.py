@@ -187,7 +187,7 @@ def _among(ids: Int32, chosen: Collection[int]) -> Bool:
 
 
 def _matrix(state: ClusterState, values: Int32, min_width: int) -> Int32:
-    """Return per-replica values as a matrix [P, W] padded with NOBODY, `least` wide."""
+    """Return per-replica values as a matrix [P, W] padded with NOBODY, `min_width` wide."""
     counts = np.diff(state.replica_start)
     width = int(counts.max()) if len(counts) else 1
     matrix = np.full((len(counts), max(width, min_width)), NOBODY, np.int32)

@@ -46,7 +46,7 @@ def rack_shares(
 
 
 def _within(weight: Float64, total: float, lowest: Float64, highest: Float64) -> Float64:
-    """Return each rack's part of the total by weight, none below its `least` or above `most`."""
+    """Return each rack's part of the total by weight, each from its `lowest` to its `highest`."""
     fixed = np.full(len(weight), np.nan)
     for _ in range(len(weight)):
         free = np.isnan(fixed)

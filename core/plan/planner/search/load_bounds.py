@@ -76,7 +76,7 @@ def _level(ascending: Float64, amount: float) -> float:
 def neediest(
     bounds: LoadBounds, loads: Float64, takes: Bool, racks: Int64 | np.ndarray, max_count: int
 ) -> Int64:
-    """Return up to `most` broker rows that data helps most, every rack among them if possible."""
+    """Return up to `max_count` broker rows that data helps most, of every rack if possible."""
     over, lack = np.maximum(loads - bounds.high, 0), np.maximum(bounds.low - loads, 0)
     need = 1e-3 * over.sum(axis=1) - lack.sum(axis=1) + 1e-6 * loads.sum(axis=1)
     order = np.argsort(np.where(takes, need, np.inf), kind="stable")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from core import files, paths
 from core.autopilot import switch as switches
-from core.autopilot.act import elect_leaders, start_plan
 from core.autopilot.history import DecisionHistory
 from core.autopilot.log import (
     Clause,
@@ -23,7 +22,7 @@ from core.autopilot.log import (
     entry_brokers,
     timeline_clause,
 )
-from core.autopilot.loop import Autopilot, run_loop
+from core.autopilot.loop import Autopilot, elect_leaders, run_loop, start_plan
 from core.autopilot.observer import ClusterObserver, ConfigReader
 from core.autopilot.settings import Mode
 from core.autopilot.switch import Switch
@@ -36,7 +35,6 @@ from core.daemons.supervisor import Daemon, start_daemon
 from core.errors import DocumentError, TrimtabError, UsageError
 from core.load import load_paths as layout
 from core.load.daemon import start_load
-from core.load.load_source import load_root
 from core.plan.formats.plan_file import format_plan_file
 from core.plan.plan import Plan
 from core.run import run_process
@@ -59,11 +57,6 @@ POLL_SECONDS = 0.2
 log = logging.getLogger("trimtab.autopilot")
 
 
-def suggestion_file(cluster_id: str) -> Path:
-    """Return the file of the plan that mode `suggest` would carry out now."""
-    return paths.autopilot_dir(cluster_id) / "suggested.json"
-
-
 def run_autopilot(
     connection: Connection,
     switch: Switch,
@@ -77,6 +70,7 @@ def run_autopilot(
     written.
     """
     cluster_id = switch.cluster_id
+    suggestion = paths.autopilot_dir(cluster_id) / "suggested.json"
     with _keep_daemons(switch), Publisher(cluster_id) as publisher:
 
         def record_and_report(entry: Entry) -> None:
@@ -92,7 +86,7 @@ def run_autopilot(
                 connection.client,
                 connection.clock,
                 cluster_id,
-                load_root(switch.snapshots),
+                layout.root_of(switch.snapshots),
                 ConfigReader(switch).read,
             ),
             connection.clock,
@@ -102,7 +96,7 @@ def run_autopilot(
             elect=lambda partitions, goes_on: elect_leaders(
                 connection.client, connection.clock, cluster_id, partitions, goes_on
             ),
-            suggest=lambda plan: write_suggestion(suggestion_file(cluster_id), plan),
+            suggest=lambda plan: write_suggestion(suggestion, plan),
             report=record_and_report,
             patient=not switch.address.is_simulated,  # a simulator that is gone never comes back
         )
@@ -111,7 +105,6 @@ def run_autopilot(
 
 @contextmanager
 def _keep_daemons(switch: Switch) -> Iterator[None]:
-    """Keep collector, Spark and recorder going meanwhile."""
     own = switch.starts_load and switch.snapshots is None
     reader = start_load(switch.address, switch.cluster_id) if own else None
     recording = start_recording(switch.address, switch.cluster_id, switch.snapshots)
@@ -257,9 +250,6 @@ def cancel_runs(switch: Switch, runs: Iterable[str]) -> str:
     return trouble
 
 
-# -- the process -----------------------------------------------------------------------------------
-
-
 def main(argv: list[str] | None = None) -> int:
     """Balance one cluster until its switch is off, or told to stop."""
     parser = build_parser(ROLE)
@@ -273,14 +263,13 @@ def _run(service: Service) -> None:
     if switch is not None:
         with connected_by(service.options, switch.address.capacity) as connection:
             run_autopilot(
-                connection, switch, keep_on=lambda: not stop_requested.is_set(), report=_note
+                connection,
+                switch,
+                keep_on=lambda: not stop_requested.is_set(),
+                report=lambda entry: log.info("%s: %s", entry.what.value, entry.text),
             )
     # Readers of its load keep other processes going; this one goes on for nobody.
     stop_requested.set()
-
-
-def _note(entry: Entry) -> None:
-    log.info("%s: %s", entry.what.value, entry.text)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,8 @@ from core.autopilot.plan_choice import choose_plan
 from core.autopilot.settings import AutopilotSettings, Mode
 from core.cluster.hidden_topics import is_partial
 from core.cluster.leaders import preferred_elections
-from core.cluster.state import ClusterState, Int64
 from core.errors import UsageError
-from core.plan.planner.actual_leaders import select_elections
+from core.plan.planner.evenness import select_elections
 from core.plan.planner.plan_request import PlanRequest, frozen_partitions
 from core.units import counted, format_duration
 
@@ -57,8 +56,8 @@ def find_objections(
     """Return what speaks against doing anything, without planning; `history` as for `decide`."""
     situation = Situation(settings, history, observed)
     unsafe = check_guards(SAFETY, situation)
-    imbalance, led = observed.imbalance, observed.leader_imbalance
-    if imbalance is not None and not imbalance.outside and not (led and led.outside):
+    imbalance, by_leader = observed.imbalance, observed.leader_imbalance
+    if imbalance is not None and not imbalance.outside and not (by_leader and by_leader.outside):
         seen = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
         even = f"Brokers are even enough{seen}: {imbalance.words}"
         band = f"a run is worth more than {settings.start_band:.0%} off"
@@ -74,14 +73,19 @@ def _decide_elections(situation: Situation) -> Elect | Reason:
     settings, observed, load_view = situation.settings, situation.observed, situation.load_view
     assert observed.leader_imbalance is not None
     off = observed.leader_imbalance.sentence
+    state = observed.state
     try:
-        rows = _electable_rows(settings, observed.state)
+        request = PlanRequest(topics=settings.topics, keep=settings.keep)
+        touched = np.flatnonzero(~frozen_partitions(state, request))
     except UsageError as error:  # a topic of the settings that is not there any more
         return Reason("nothing-helps", f"{error.title} {error.next}")
     left = settings.max_moves_per_hour - situation.history.spent(observed.now)[1]
     band = settings.aim_band
-    state, load = level_similar(observed.state, load_view.load, settings.alike)
-    chosen, even = select_elections(state, load, rows, left, band=band)
+    able = (election for election in preferred_elections(state, touched) if not election.obstacle)
+    found = (state.find(election.tp) for election in able)
+    rows = np.array([row for row in found if row is not None], np.int64)
+    level = level_similar(state, load_view.load, settings.alike)
+    chosen, even = select_elections(*level, rows, left, band=band)
     gain = excess_shares(even, band) - excess_shares(even, band, after=True)
     if gain < MIN_GAIN:
         return Reason(
@@ -107,14 +111,6 @@ def _decide_elections(situation: Situation) -> Elect | Reason:
     after = imbalance_of(settings, even, after=True)
     back = "its preferred leader" if len(chosen) == 1 else "their preferred leaders"
     does = f"{counted(len(chosen), 'partition')} given back to {back}, nothing to move"
-    elections = preferred_elections(observed.state, chosen)
+    elections = preferred_elections(state, chosen)
     why = f"{off}{load_view.words}: {does}, and then {after.words}.{late}"
     return Elect(elections, Reason("elect", why))
-
-
-def _electable_rows(settings: AutopilotSettings, state: ClusterState) -> Int64:
-    """Return the partitions that others lead than their preferred replica, which is in the ISR."""
-    touched = ~frozen_partitions(state, PlanRequest(topics=settings.topics, keep=settings.keep))
-    found = preferred_elections(state, np.flatnonzero(touched))
-    rows = [state.find(election.tp) for election in found if not election.obstacle]
-    return np.array([row for row in rows if row is not None], np.int64)

@@ -69,32 +69,26 @@ def controller(situation: Situation) -> Reason | None:
 
 def without_leader(situation: Situation) -> Reason | None:
     many = int((situation.state.leader < 0).sum())
-    if not many:
-        return None
-    return Reason("no-leader", f"Not while partitions have no leader: {many}.")
+    return Reason("no-leader", f"Not while partitions have no leader: {many}.") if many else None
 
 
 def out_of_sync(situation: Situation) -> Reason | None:
     state = situation.state
     # A replica that is arriving is no member of the ISR yet; it is told as a move.
     late = state.partition_of_replica[~state.in_sync & ~state.adding]
-    many = len(np.unique(late))
-    if not many:
-        return None
-    return Reason(
-        "out-of-sync", f"Not while replicas are out of sync: {counted(many, 'partition')}."
-    )
+    many = counted(len(np.unique(late)), "partition")
+    text = f"Not while replicas are out of sync: {many}."
+    return Reason("out-of-sync", text) if len(late) else None
 
 
 def own_run(situation: Situation) -> Reason | None:
-    open_ = [act.run for act in situation.history.acts if act.ended_at is None]
-    going = (
-        run for run in open_ if run not in (*situation.observed.running, *situation.observed.died)
-    )
-    running = (*situation.observed.running, *going)
-    if not running:
+    observed = situation.observed
+    started = (act.run for act in situation.history.acts if act.ended_at is None)
+    going = (run for run in started if run not in (*observed.running, *observed.died))
+    run = next((run for runs in (observed.running, going) for run in runs), None)
+    if run is None:
         return None
-    return Reason("run", f"Run {running[0]} is in progress: its end is waited for.")
+    return Reason("run", f"Run {run} is in progress: its end is waited for.")
 
 
 def dead_run(situation: Situation) -> Reason | None:
@@ -107,9 +101,8 @@ def dead_run(situation: Situation) -> Reason | None:
 def unreadable_journal(situation: Situation) -> Reason | None:
     if not situation.observed.unreadable:
         return None
-    return Reason(
-        "journal", f"Not while a run's journal cannot be read: {situation.observed.unreadable[0]}"
-    )
+    why = situation.observed.unreadable[0]
+    return Reason("journal", f"Not while a run's journal cannot be read: {why}")
 
 
 def foreign_move(situation: Situation) -> Reason | None:
@@ -134,11 +127,7 @@ def cruise_control(situation: Situation) -> Reason | None:
 
 def load_known(situation: Situation) -> Reason | None:
     load_view = situation.observed.load_view
-    if (
-        load_view is not None
-        and load_view.load.as_of is not None
-        and situation.observed.imbalance is not None
-    ):
+    if load_view and load_view.load.as_of and situation.observed.imbalance:
         return None
     return Reason("no-load", "No load is known yet: what brokers carry cannot be judged.")
 
@@ -151,9 +140,9 @@ def load_fresh(situation: Situation) -> Reason | None:
         return None
     if age < timedelta(0):
         return Reason("load-ahead", "The load is from the future: a clock has been set.")
-    told = f"The load is {format_duration(age.total_seconds())} old"
-    most = format_duration(situation.settings.stale_seconds)
-    return Reason("stale-load", f"{told}, and says nothing of now beyond {most}.")
+    old = f"The load is {format_duration(age.total_seconds())} old"
+    max_age = format_duration(situation.settings.stale_seconds)
+    return Reason("stale-load", f"{old}, and says nothing of now beyond {max_age}.")
 
 
 def load_good(situation: Situation) -> Reason | None:
@@ -199,45 +188,40 @@ def lasts(situation: Situation) -> Reason | None:
 
 
 def busy_hours(situation: Situation) -> Reason | None:
-    if not situation.settings.avoid.holds(situation.now.astimezone()):
+    hours = situation.settings.avoid
+    if not hours.holds(situation.now.astimezone()):
         return None
-    return Reason(
-        "busy-hours", f"Nothing is begun in busy hours ({situation.settings.avoid.text})."
-    )
+    return Reason("busy-hours", f"Nothing is begun in busy hours ({hours.text}).")
 
 
 def maintenance(situation: Situation) -> Reason | None:
-    if not situation.settings.only or situation.settings.only.holds(situation.now.astimezone()):
+    windows = situation.settings.only
+    if not windows or windows.holds(situation.now.astimezone()):
         return None
-    return Reason(
-        "no-window", f"Runs begin in maintenance windows only ({situation.settings.only.text})."
-    )
+    return Reason("no-window", f"Runs begin in maintenance windows only ({windows.text}).")
 
 
 def cool_down(situation: Situation) -> Reason | None:
-    ends = [act.ended_at for act in situation.history.acts if act.ended_at is not None]
-    ends += [
-        at
-        for at in (situation.observed.run_ended_at, situation.history.failed_at)
-        if at is not None
-    ]
-    if not ends:
+    ends = [act.ended_at for act in situation.history.acts]
+    ends += [situation.observed.run_ended_at, situation.history.failed_at]
+    last = max((at for at in ends if at is not None), default=None)
+    if last is None:
         return None
-    left = situation.settings.cool_down_seconds - (situation.now - max(ends)).total_seconds()
+    left = situation.settings.cool_down_seconds - (situation.now - last).total_seconds()
     if left <= 0:
         return None
-    return Reason(
-        "cool-down", f"Cooling down after what was done last: {format_duration(left)} more."
-    )
+    more = format_duration(left)
+    return Reason("cool-down", f"Cooling down after what was done last: {more} more.")
 
 
 def budget(situation: Situation) -> Reason | None:
+    settings = situation.settings
     spent, moves = situation.history.spent(situation.now)
-    if spent >= situation.settings.max_bytes_per_hour:
-        of = f"{format_bytes(spent)} of {format_bytes(situation.settings.max_bytes_per_hour)}"
+    if spent >= settings.max_bytes_per_hour:
+        of = f"{format_bytes(spent)} of {format_bytes(settings.max_bytes_per_hour)}"
         return Reason("budget", f"The hour's budget of bytes is used up: {of}.")
-    if moves >= situation.settings.max_moves_per_hour:
-        of = f"{moves} of {situation.settings.max_moves_per_hour}"
+    if moves >= settings.max_moves_per_hour:
+        of = f"{moves} of {settings.max_moves_per_hour}"
         return Reason("budget", f"The hour's budget of moves is used up: {of}.")
     return None
 

@@ -84,14 +84,9 @@ class DecisionHistory:
         def past(at: datetime | None) -> datetime | None:
             return None if at is None else min(at, now)
 
-        return replace(
-            self,
-            acts=tuple(
-                replace(act, at=min(act.at, now), ended_at=past(act.ended_at)) for act in self.acts
-            ),
-            controller_since=past(self.controller_since),
-            failed_at=past(self.failed_at),
-        )
+        acts = (replace(a, at=min(a.at, now), ended_at=past(a.ended_at)) for a in self.acts)
+        since, failed_at = past(self.controller_since), past(self.failed_at)
+        return replace(self, acts=tuple(acts), controller_since=since, failed_at=failed_at)
 
     def _seeing_controller(self, observed: Observation) -> DecisionHistory:
         found = observed.state.controller
@@ -104,11 +99,8 @@ class DecisionHistory:
         return replace(self, controller=found, controller_since=since)
 
     def _seeing_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
-        load_view, imbalance, led = (
-            observed.load_view,
-            observed.imbalance,
-            observed.leader_imbalance,
-        )
+        load_view, imbalance = observed.load_view, observed.imbalance
+        by_leader = observed.leader_imbalance
         if load_view is None or imbalance is None or load_view.load.as_of is None:
             return replace(self, lasting={}, leader_spans={}, last_load_id=None, last_as_of=None)
         if load_view.id == self.last_load_id:
@@ -120,21 +112,17 @@ class DecisionHistory:
             self,
             lasting=_extend_spans({} if anew else self.lasting, imbalance.outside, as_of),
             leader_spans=_extend_spans(
-                {} if anew else self.leader_spans, led.outside if led else (), as_of
+                {} if anew else self.leader_spans, by_leader.outside if by_leader else (), as_of
             ),
             last_load_id=load_view.id,
             last_as_of=as_of,
         )
 
-    # -- what was done -------------------------------------------------------------------------
-
     def acting(self, act: PastAction) -> DecisionHistory:
-        """Return what is remembered once a run has been started."""
-        return replace(self, acts=(*self.acts, act))
-
-    def electing(self, act: PastAction) -> DecisionHistory:
-        """Return what is remembered once leaders were elected; what lasted before it is over."""
-        return replace(self, acts=(*self.acts, act), lasting={}, leader_spans={})
+        """Return what is remembered once a run has been started, or leaders were elected."""
+        after = replace(self, acts=(*self.acts, act))
+        # What lasted before an election is over.
+        return replace(after, lasting={}, leader_spans={}) if act.elected else after
 
     def failing(self, at: datetime) -> DecisionHistory:
         """Return what is remembered once something could not be done."""
@@ -150,17 +138,11 @@ class DecisionHistory:
 
         What lasted before it says nothing of how brokers are now.
         """
-        return replace(
-            self,
-            acts=tuple(
-                replace(act, ended_at=at, bytes=max(act.bytes, moved_bytes))
-                if act.run == run
-                else act
-                for act in self.acts
-            ),
-            lasting={},
-            leader_spans={},
+        acts = tuple(
+            replace(act, ended_at=at, bytes=max(act.bytes, moved_bytes)) if act.run == run else act
+            for act in self.acts
         )
+        return replace(self, acts=acts, lasting={}, leader_spans={})
 
     def spent(self, now: datetime) -> tuple[float, int]:
         """Return the bytes, and the moves and elections, of all that can lie in the last hour.
@@ -215,8 +197,8 @@ class Situation:
     @property
     def leader_imbalance_lasts(self) -> bool:
         """Return the same by who leads now."""
-        led = self.observed.leader_imbalance
-        return self._lasts(self.history.leader_spans, led.outside if led else ())
+        by_leader = self.observed.leader_imbalance
+        return self._lasts(self.history.leader_spans, by_leader.outside if by_leader else ())
 
     def _lasts(
         self, spans: Mapping[BrokerMeasure, ImbalanceSpan], outside: Iterable[BrokerMeasure]

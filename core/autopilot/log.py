@@ -126,7 +126,8 @@ class DecisionLog:
         try:
             paths.make_folder(self.path.parent)
             with files.locked(self.path.with_suffix(".lock")):
-                self._make_room()
+                if self.path.exists() and self.path.stat().st_size > MAX_BYTES:
+                    self.path.replace(self._before)
                 _append(self.path, text.encode())
         except OSError as error:
             raise TrimtabError(
@@ -146,10 +147,6 @@ class DecisionLog:
                 except (ValueError, KeyError, TypeError, UsageError):
                     continue
 
-    def _make_room(self) -> None:
-        if self.path.exists() and self.path.stat().st_size > MAX_BYTES:
-            self.path.replace(self._before)
-
 
 def _append(path: Path, text: bytes) -> None:
     """Write all of `text`, or nothing; after what a crash has left of a line, on a line anew."""
@@ -167,23 +164,23 @@ def _append(path: Path, text: bytes) -> None:
 def build_history(entries: Iterable[Entry]) -> DecisionHistory:
     """Return what an autopilot knows of what it did, from its log."""
     acts: list[PastAction] = []
-    meant: Entry | None = None
+    pending: Entry | None = None
     failed_at = None
     for entry in entries:
         match entry.what:
             case EntryKind.ACT:
-                meant = entry
+                pending = entry
                 # Until its run is known it is taken for one that ended as it began.
                 acts.append(_past_action(entry, "", entry.at))
             case EntryKind.ELECTED:
-                meant = None
-            case EntryKind.STARTED if meant is not None and entry.run is not None:
-                acts[-1] = _past_action(meant, entry.run, None)
-                meant = None
-            case EntryKind.FAILED if meant is not None:
+                pending = None
+            case EntryKind.STARTED if pending is not None and entry.run is not None:
+                acts[-1] = _past_action(pending, entry.run, None)
+                pending = None
+            case EntryKind.FAILED if pending is not None:
                 failed_at = entry.at
                 acts.pop()
-                meant = None
+                pending = None
             case EntryKind.ENDED if entry.run is not None:
                 before = DecisionHistory(acts=tuple(acts))
                 ended_at = entry.ended_at or entry.at

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from core.autopilot.decide import decide, find_objections
@@ -15,13 +16,81 @@ from core.autopilot.history import PastAction, Situation
 from core.autopilot.log import DecisionLog, Entry, EntryKind, build_history
 from core.autopilot.observation import Observation
 from core.autopilot.observer import ClusterObserver
+from core.autopilot.plan_choice import estimate_run
 from core.autopilot.settings import AutopilotSettings, Mode
 from core.autopilot.switch import Switch
 from core.clock import Clock, sleep_until
 from core.cluster.capacity import UNKNOWN_CAPACITY
+from core.cluster.client import ClusterClient
+from core.cluster.kafka_errors import Fault, is_leader_elected
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError
+from core.plan.checks.catalogue import refuse
+from core.plan.checks.check_plan import CheckedPlan
 from core.plan.plan import Plan
+from core.run.audited_client import audited
+from core.run.engine.mover import BETWEEN_ELECTIONS_SECONDS
+from core.run.engine.run_completion import MAX_ELECTED_AT_ONCE
+from core.run.launch import launch
+from core.run.options import RunOptions
+from core.units import counted
+
+NOTE = "by the autopilot"
+
+
+def start_plan(switch: Switch, situation: Situation, plan: Plan) -> str:
+    """Start a run that adapts its rate to how producers fare; return its id.
+
+    Raises RefusedError for what a check says, BusyError beside another run, and TrimtabError when
+    the run does not come up.
+    """
+    state, load = situation.state, situation.load_view.load
+    bounds, estimate = estimate_run(situation, plan)
+    in_flight = situation.observed.reassignments
+    refuse(CheckedPlan(state, load, plan, in_flight).after(estimate.seconds, estimate.never))
+    options = RunOptions(
+        rate_bytes_per_s=estimate.rate_bytes_per_s,
+        cluster_name=switch.name,
+        auto=bounds,
+        elect=True,
+    )
+    noted = replace(plan, notes=(*plan.notes, NOTE))
+    return launch(switch.address, state, noted, options, estimate, load=load)
+
+
+def elect_leaders(
+    client: ClusterClient,
+    clock: Clock,
+    cluster_id: str,
+    partitions: Sequence[TopicPartition],
+    goes_on: Callable[[], bool],
+) -> str:
+    """Elect preferred leaders, some at a time as a run does, while it `goes_on`; say what came.
+
+    Raises TrimtabError when not even the first could be asked for.
+    """
+    writer = audited(client, cluster_id, None)
+    answers: dict[TopicPartition, Fault | None] = {}
+    ended = ""
+    for first in range(0, len(partitions), MAX_ELECTED_AT_ONCE):
+        if first:
+            clock.sleep(BETWEEN_ELECTIONS_SECONDS)
+            if not goes_on():
+                ended = " It was turned off then."
+                break
+        try:
+            answers |= writer.elect_leaders(partitions[first : first + MAX_ELECTED_AT_ONCE])
+        except TrimtabError as error:
+            if not answers:
+                raise
+            ended = f" {error.title}"
+            break
+    left = {tp: fault for tp, fault in answers.items() if not is_leader_elected(fault)}
+    many = counted(len(answers) - len(left), "partition")
+    of = f" of {len(partitions)}" if len(answers) - len(left) < len(partitions) else ""
+    why = "".join(f" {tp} was not: {fault}." for tp, fault in [*left.items()][:1])
+    return f"{many}{of} given back.{why}{ended}"
+
 
 POLL_SECONDS = 5.0
 REPEAT_AFTER = timedelta(hours=1)
@@ -90,9 +159,13 @@ class Autopilot:
         return switch is None or switch.mode is Mode.OFF
 
     def _see(self, settings: AutopilotSettings) -> Observation | None:
-        """Look once and remember it; None, and a line in the log, when nobody answers."""
+        """Look once and remember it and runs that have ended; None when nobody answers."""
         try:
-            self._see_ends()
+            for act in self.history.acts:
+                if act.ended_at is None and (ended := self._observer.ended(act.run)) is not None:
+                    self._write(ended)
+                    at = ended.ended_at or ended.at
+                    self.history = self.history.ending(act.run, at, ended.bytes)
             observed = self._observer.look(settings)
         except TrimtabError as error:
             self._note(Wait((Reason("unreachable", error.title),)))
@@ -140,27 +213,20 @@ class Autopilot:
         self.history = self.history.acting(PastAction(now, run, moved, act.bytes))
 
     def _give_back(self, now: datetime, act: Elect) -> None:
-        wanted = [election.tp for election in act.elections]
+        partitions = [election.tp for election in act.elections]
         try:
-            said = self._elect(wanted, lambda: not self.is_off())
+            result = self._elect(partitions, lambda: not self.is_off())
         except (TrimtabError, OSError) as error:
             self._fail(Reason("failed", f"No leader was elected: {_error_text(error)}"))
             return
         at = self._clock.now()
-        self._write(Entry(at, EntryKind.ELECTED, (Reason("elected", said),), ended_at=at))
-        done = PastAction(now, "", frozenset(), 0.0, at, frozenset(wanted))
-        self.history = self.history.electing(done)
+        self._write(Entry(at, EntryKind.ELECTED, (Reason("elected", result),), ended_at=at))
+        done = PastAction(now, "", frozenset(), 0.0, at, frozenset(partitions))
+        self.history = self.history.acting(done)
 
     def _fail(self, why: Reason) -> None:
         self._write(Entry(self._clock.now(), EntryKind.FAILED, (why,)))
         self.history = self.history.failing(self._clock.now())
-
-    def _see_ends(self) -> None:
-        for act in self.history.acts:
-            if act.ended_at is None and (ended := self._observer.ended(act.run)) is not None:
-                self._write(ended)
-                at = ended.ended_at or ended.at
-                self.history = self.history.ending(act.run, at, ended.bytes)
 
     def _note(self, decision: Decision) -> None:
         """Suggest what is decided, and write it down unless it is what was before."""
@@ -173,7 +239,9 @@ class Autopilot:
     def _is_known(self, entry: Entry) -> bool:
         """Return whether the log has said the same, not long ago."""
         last = self._last
-        if last is None or (last.what, _reason_ids(last)) != (entry.what, _reason_ids(entry)):
+        if last is None or last.what is not entry.what:
+            return False
+        if [reason.id for reason in last.reasons] != [reason.id for reason in entry.reasons]:
             return False
         same = (last.moved, last.elected) == (entry.moved, entry.elected)
         often = REPEAT_AFTER if same else REPEAT_PLAN_AFTER
@@ -204,10 +272,6 @@ def _entry(at: datetime, what: EntryKind, decision: Decision) -> Entry:
     return Entry(at, what, decision.reasons, bytes=decision.bytes, moved=moved)
 
 
-def _reason_ids(entry: Entry) -> tuple[str, ...]:
-    return tuple(reason.id for reason in entry.reasons)
-
-
 def _error_text(error: TrimtabError | OSError) -> str:
     """Return what went wrong in one line, with what a check has to say."""
     if isinstance(error, TrimtabError):
@@ -216,17 +280,12 @@ def _error_text(error: TrimtabError | OSError) -> str:
     return f"{place}{error.strerror or error}."
 
 
-def run_loop(
-    autopilot: Autopilot,
-    clock: Clock,
-    *,
-    keep_on: Callable[[], bool],
-    stopwatch: Callable[[], float] = time.process_time,
-) -> None:
+def run_loop(autopilot: Autopilot, clock: Clock, *, keep_on: Callable[[], bool]) -> None:
     """Look until `keep_on` says no or the switch is off."""
     while keep_on():
-        begun = stopwatch()
+        begun = time.process_time()
         if not autopilot.look():
             return
-        due = clock.monotonic() + max(POLL_SECONDS, MIN_PAUSE_FACTOR * (stopwatch() - begun))
+        pause = max(POLL_SECONDS, MIN_PAUSE_FACTOR * (time.process_time() - begun))
+        due = clock.monotonic() + pause
         sleep_until(clock, due, lambda: keep_on() and not autopilot.is_off())

@@ -21,8 +21,7 @@ from core.cluster.state import Bool, ClusterState, read_only
 from core.load.load import Float64, Load, Source
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.plan import Plan
-from core.plan.planner.actual_leaders import select_elections
-from core.plan.planner.evenness import Evenness, evenness
+from core.plan.planner.evenness import Evenness, evenness, select_elections
 from core.plan.planner.model.measures import Measure
 
 FILLED_SECONDS = 60.0
@@ -45,7 +44,11 @@ def level_similar(state: ClusterState, load: Load, part: float) -> tuple[Cluster
     if not known.any():
         return state, load
     usual = _medians(produced, topic_of, known, topics)
-    error = MAX_STANDARD_ERRORS * _error(load, topic_of, known, topics)
+    error = np.zeros(len(topic_of))
+    if load.in_error_bytes_per_s is not None:
+        # Of all partitions of a topic together: of three intervals one alone tells little.
+        squares = np.nan_to_num(load.in_error_bytes_per_s) ** 2
+        error = MAX_STANDARD_ERRORS * np.sqrt(_mean(squares, topic_of, known, topics))
     alike = known & _is_near(produced, usual, np.maximum(part * usual, error))
     size = _medians(sizes, topic_of, known, topics)
     alike &= _is_near(sizes, size, np.maximum(part * size, FILLED_SECONDS * (usual + error)))
@@ -66,20 +69,8 @@ def level_similar(state: ClusterState, load: Load, part: float) -> tuple[Cluster
     )
 
 
-def _error(load: Load, topic_of: np.ndarray, known: Bool, topics: int) -> Float64:
-    """Return the standard error of the rates of each partition's topic, [P]; 0 where none is told.
-
-    Of all its partitions together: of three intervals one alone tells little.
-    """
-    error = load.in_error_bytes_per_s
-    if error is None:
-        return np.zeros(len(topic_of))
-    squares = _mean(np.nan_to_num(error) ** 2, topic_of, known, topics)
-    return np.sqrt(squares)
-
-
-def _is_near(values: Float64, usual: Float64, most: Float64) -> Bool:
-    return np.asarray(np.abs(values - usual) <= most, np.bool_)
+def _is_near(values: Float64, usual: Float64, max_distance: Float64) -> Bool:
+    return np.asarray(np.abs(values - usual) <= max_distance, np.bool_)
 
 
 def _medians(values: Float64, topic_of: np.ndarray, some: Bool, topics: int) -> Float64:
@@ -201,9 +192,8 @@ def leader_imbalance(
     found = preferred_elections(state, partition_rows(state, None))
     if all(election.obstacle for election in found):
         return None
-    _, even = select_elections(
-        *level_similar(state, load, settings.alike), partition_rows(state, ()), 0
-    )
+    level = level_similar(state, load, settings.alike)
+    _, even = select_elections(*level, partition_rows(state, ()), 0)
     return imbalance_of(settings, even, by_leader=True)
 
 
@@ -233,9 +223,3 @@ def excess_shares(even: Evenness, band: float, *, after: bool = False) -> float:
     """Return how many fair shares are outside a band, over all brokers and measures."""
     loads = even.after if after else even.before
     return float(np.maximum(even.off(loads) - band, 0.0).sum())
-
-
-def mean_broker_bytes(state: ClusterState) -> float:
-    """Return a broker's mean share of all data."""
-    alive = sum(broker.alive for broker in state.brokers)
-    return float(np.maximum(state.size_bytes, 0).sum()) / max(alive, 1)

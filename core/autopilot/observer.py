@@ -35,7 +35,7 @@ from core.cluster.leaders import fetch_rebalance_settings, rebalance_interval_se
 from core.cluster.observer import CONFIGS_SECONDS, Observer
 from core.cluster.state import ClusterState
 from core.errors import DocumentError, UnreachableError, UsageError
-from core.load.load import Float64, Load, Source, align_rows, take_rows
+from core.load.load import Load, Source, align_rows, take_rows
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.run.journal.journal import journal_path
 from core.run.reporting.runs import calibration, left_behind, list_runs, read_run, unreadable
@@ -54,15 +54,6 @@ class ClusterConfig:
     balancer_topics: frozenset[str] = frozenset()
     error: str = ""
     """Why the file cannot be read now, in a sentence: it may mark the cluster."""
-
-    def applied_to(self, state: ClusterState) -> ClusterState:
-        """Return the same cluster with what brokers carry and which topics tell of balancers."""
-        able = with_broker_capacity(state, self.capacity)
-        return replace(able, balancer_topics=self.balancer_topics)
-
-    def forbids(self, state: ClusterState) -> bool:
-        """Return whether the cluster is marked read_only, by its name or one of its brokers."""
-        return self.read_only or state.has_any(self.read_only_servers)
 
 
 class ConfigReader:
@@ -122,7 +113,12 @@ class LoadSource:
         live = live_load_view(state, tuple(self._live)) if self._live else None
         if window is None or live is None:
             return window or live
-        return window if _is_usable(window, now, stale_seconds) else _newer(window, live)
+        published_at, measured_at = window.load.as_of, live.load.as_of
+        assert published_at is not None
+        assert measured_at is not None
+        is_fresh = now - published_at <= timedelta(seconds=stale_seconds)
+        is_usable = is_fresh and window.good >= MIN_KNOWN_PART
+        return window if is_usable or published_at > measured_at else live
 
     def _keep(self, live: LoadSnapshot | None, stale_seconds: float) -> None:
         """Keep successive intervals; after a gap they begin anew."""
@@ -159,17 +155,20 @@ def window_load_view(state: ClusterState, snapshot: LoadSnapshot) -> LoadView:
 def live_load_view(state: ClusterState, intervals: tuple[LoadSnapshot, ...]) -> LoadView:
     """Return the mean of the collector's last intervals; what one of them lacks is not known."""
     loads = [interval.aligned(state) for interval in intervals]
-    newest = intervals[-1]
+    newest, count = intervals[-1], len(intervals)
+    produced = [load.in_bytes_per_s for load in loads]
+    # By how much the mean of a few may be off; nothing tells it of one only.
+    error = np.std(produced, axis=0, ddof=1) / np.sqrt(count) if count > 1 else None
     mean = Load(
-        in_bytes_per_s=_mean([load.in_bytes_per_s for load in loads]),
-        out_bytes_per_s=_mean([load.out_bytes_per_s for load in loads]),
-        messages_per_s=_mean([load.messages_per_s for load in loads]),
+        in_bytes_per_s=np.asarray(np.mean(produced, axis=0)),
+        out_bytes_per_s=np.asarray(np.mean([load.out_bytes_per_s for load in loads], axis=0)),
+        messages_per_s=np.asarray(np.mean([load.messages_per_s for load in loads], axis=0)),
         source=Source.LIVE,
         as_of=newest.window_end,
-        in_error_bytes_per_s=_standard_error([load.in_bytes_per_s for load in loads]),
+        in_error_bytes_per_s=None if error is None else np.asarray(error),
     )
     known = np.ones(state.partition_count, np.bool_)
-    return LoadView(newest.snapshot_id, mean, _known_part(state, mean, known), len(loads))
+    return LoadView(newest.snapshot_id, mean, _known_part(state, mean, known), count)
 
 
 def _known_part(state: ClusterState, load: Load, good: np.ndarray) -> float:
@@ -178,29 +177,6 @@ def _known_part(state: ClusterState, load: Load, good: np.ndarray) -> float:
         return 1.0
     known = ~np.isnan(load.in_bytes_per_s) & (state.partition_size_bytes >= 0) & good
     return float(known.mean())
-
-
-def _mean(columns: list[Float64]) -> Float64:
-    return np.asarray(np.mean(columns, axis=0))
-
-
-def _standard_error(columns: list[Float64]) -> Float64 | None:
-    """Return by how much the mean of a few may be off, None where there is one only."""
-    if len(columns) < 2:
-        return None
-    return np.asarray(np.std(columns, axis=0, ddof=1) / np.sqrt(len(columns)))
-
-
-def _is_usable(load_view: LoadView, now: datetime, stale_seconds: float) -> bool:
-    as_of = load_view.load.as_of
-    fresh = as_of is not None and now - as_of <= timedelta(seconds=stale_seconds)
-    return fresh and load_view.good >= MIN_KNOWN_PART
-
-
-def _newer(window: LoadView, live: LoadView) -> LoadView:
-    assert window.load.as_of is not None
-    assert live.load.as_of is not None
-    return live if live.load.as_of >= window.load.as_of else window
 
 
 class ClusterObserver:
@@ -233,7 +209,8 @@ class ClusterObserver:
         """
         reassignments = self._client.fetch_reassignments()
         configured = self._configured()
-        state = configured.applied_to(self._observer.poll())
+        state = with_broker_capacity(self._observer.poll(), configured.capacity)
+        state = replace(state, balancer_topics=configured.balancer_topics)
         if state.cluster_id != self._cluster_id:
             raise UnreachableError(
                 f"This is cluster {state.cluster_id}, not {self._cluster_id}.",
@@ -242,19 +219,24 @@ class ClusterObserver:
         now = self._clock.now()
         load_view = self._load_source.look(state, now, settings.stale_seconds)
         runs = list_runs(self._cluster_id)
-        ends = [self._end(run.ended_at, now) for run in runs if run.ended_at is not None]
-        leaders = None if load_view is None else leader_imbalance(settings, state, load_view.load)
+        ends = [
+            run.ended_at if run.ended_at <= now else self._ahead.setdefault(run.ended_at, now)
+            for run in runs
+            if run.ended_at is not None
+        ]
+        placement = leaders = None
+        if load_view is not None:
+            placement = placement_imbalance(settings, state, load_view.load)
+            leaders = leader_imbalance(settings, state, load_view.load)
         return Observation(
             now=now,
             state=state,
             capacity=configured.capacity,
-            read_only=configured.forbids(state),
+            read_only=configured.read_only or state.has_any(configured.read_only_servers),
             config_error=configured.error,
             reassignments=reassignments,
             load_view=load_view,
-            imbalance=None
-            if load_view is None
-            else placement_imbalance(settings, state, load_view.load),
+            imbalance=placement,
             leader_imbalance=leaders,
             returns_every_seconds=self._returns_every(state, leaders),
             running=tuple(run.run for run in runs if not run.state.ended),
@@ -272,14 +254,10 @@ class ClusterObserver:
         if leaders is None or not leaders.outside:
             return None
         if (now := self._clock.monotonic()) >= self._returns_due:
-            self._returns = rebalance_interval_seconds(
-                fetch_rebalance_settings(self._client, state)
-            )
+            found = fetch_rebalance_settings(self._client, state)
+            self._returns = rebalance_interval_seconds(found)
             self._returns_due = now + CONFIGS_SECONDS
         return self._returns
-
-    def _end(self, at: datetime, now: datetime) -> datetime:
-        return at if at <= now else self._ahead.setdefault(at, now)
 
     def ended(self, run: str) -> Entry | None:
         """Return how a run of ours has ended; None while it goes on, or has to be brought back.
@@ -303,9 +281,5 @@ class ClusterObserver:
             reasons=(Reason("ended", f"{how}: {what}."),),
             run=run,
             bytes=float(view.moved_bytes),
-            ended_at=_utc(view.ended_at) or now,
+            ended_at=now if view.ended_at is None else view.ended_at.astimezone(UTC),
         )
-
-
-def _utc(at: datetime | None) -> datetime | None:
-    return None if at is None else at.astimezone(UTC)

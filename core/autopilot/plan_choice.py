@@ -16,10 +16,8 @@ from core.autopilot.observation import (
     imbalance_of,
     is_outside,
     level_similar,
-    mean_broker_bytes,
 )
 from core.autopilot.settings import AutopilotSettings
-from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.load.load import Load
@@ -84,9 +82,9 @@ def estimate_run(situation: Situation, plan: Plan) -> tuple[RateBounds, Estimate
     late, left = lateness(situation, usual)
     if not late:
         return bounds, usual
-    most = bounds.max_bytes_per_s
+    max_rate = bounds.max_bytes_per_s
     faster = estimate_within(state, load, plan, left, calibration=known).recommended_bytes_per_s
-    rate = max(rate, min(faster or most, most))
+    rate = max(rate, min(faster or max_rate, max_rate))
     return bounds, estimate_at(state, load, plan, rate, calibration=known)
 
 
@@ -97,9 +95,9 @@ def lateness(situation: Situation, estimate: Estimate) -> tuple[float, float]:
     """
     if estimate.range_seconds is None:
         return 0.0, 0.0
-    _, most = estimate.range_seconds
-    left = situation.settings.free_seconds(situation.now, most)
-    return most - left, left
+    _, longest = estimate.range_seconds
+    left = situation.settings.free_seconds(situation.now, longest)
+    return longest - left, left
 
 
 MAX_SPENT_PART = 0.5
@@ -159,20 +157,21 @@ def draft_plan(
     """
     state, settings = situation.state, situation.settings
     budget = Budget.left(situation, max_bytes)
-    wanted = PlanRequest(
+    # No budget can be held against partitions of unknown size.
+    unsized = {state.tp(row) for row in np.flatnonzero(state.partition_size_bytes < 0).tolist()}
+    request = PlanRequest(
         leaders_only=leaders_only,
         topics=settings.topics,
         keep=settings.keep,
-        frozen=situation.history.backing_off(situation.now) | _of_unknown_size(state),
+        frozen=situation.history.backing_off(situation.now) | unsized,
         band=settings.aim_band,
     )
     even, usual = level_similar(state, load, settings.alike)
-    goal = found = suggest_plan(even, usual, wanted)
+    goal = found = suggest_plan(even, usual, request)
     part = _part(state, load, found.plan, budget)
     if len(found.plan) and not len(part) and not budget.is_short:
-        found = suggest_plan(
-            even, usual, replace(wanted, limits=Limits(budget.bytes, budget.moves))
-        )
+        limits = Limits(budget.bytes, budget.moves)
+        found = suggest_plan(even, usual, replace(request, limits=limits))
         part = _part(state, load, found.plan, budget)
     now = level_similar(state, situation.load_view.load, settings.alike)
     return Draft(
@@ -191,30 +190,29 @@ def _part(state: ClusterState, load: Load, plan: Plan, budget: Budget) -> Plan:
     return affordable_part(state, load, plan, max_bytes=budget.bytes, max_moves=budget.moves)
 
 
-def _of_unknown_size(state: ClusterState) -> frozenset[TopicPartition]:
-    """Return the partitions that no budget can be held against."""
-    rows = np.flatnonzero(state.partition_size_bytes < 0)
-    return frozenset(state.tp(row) for row in rows.tolist())
-
-
 def check_worth(situation: Situation, draft: Draft) -> Act | Reason:
     """Return the part of the draft's plan if it is worth it and no check speaks against it."""
     settings, off = situation.settings, situation.imbalance.sentence
     if draft.budget.is_short and not draft.is_whole:
-        return Reason("budget", f"{off}, but {_budget_text(settings, draft)}")
+        left = f"{format_bytes(draft.budget.bytes)} and {counted(draft.budget.moves, 'move')}"
+        of = f"{format_bytes(settings.max_bytes_per_hour)} and {settings.max_moves_per_hour:,}"
+        plan = _size(draft.whole_bytes, len(draft.whole))
+        why = f"{left} are left of the hour's {of}: too little to go on with a plan of {plan}."
+        return Reason("budget", f"{off}, but {why}")
     even, aim = draft.even, settings.aim_band
     gain = excess_shares(even, aim) - excess_shares(even, aim, after=True)
     if not draft.part.moves or gain < MIN_GAIN or not _relieves(settings, draft.then):
         why = f": {draft.notes[0]}" if draft.notes else ", and no move within the rules helps."
         return Reason("nothing-helps", off + why)
-    costs = draft.part_bytes / max(mean_broker_bytes(situation.state), 1.0)
+    state, load = situation.state, situation.load_view.load
+    mean_bytes = float(np.maximum(state.size_bytes, 0).sum()) / max(len(state.alive_ids), 1)
+    costs = draft.part_bytes / max(mean_bytes, 1.0)
     if gain < settings.min_benefit * costs:
         return Reason(
             "little-benefit",
             f"{off}, but to copy {costs:.0%} of a broker's data for {gain:.0%} of a share "
             f"is not worth it ({settings.min_benefit:g} for each is).",
         )
-    state, load = situation.state, situation.load_view.load
     moving = situation.observed.reassignments
     for finding in check_plan(state, load, draft.part, reassignments=moving):
         if finding.severity >= Severity.UNSAFE:
@@ -238,16 +236,6 @@ def _relieves(settings: AutopilotSettings, then: Evenness) -> bool:
     before, after = then.off(then.before), then.off(then.after)
     nearer = (before - after)[is_outside(settings, before)]
     return bool(nearer.max(initial=0.0) >= settings.start_band - settings.inner_band - 1e-9)
-
-
-def _budget_text(settings: AutopilotSettings, draft: Draft) -> str:
-    """Say what is left of the hour's budget, and what would need more."""
-    bytes_left, moves_left = draft.budget.bytes, draft.budget.moves
-    of = f"{format_bytes(settings.max_bytes_per_hour)} and {settings.max_moves_per_hour:,}"
-    return (
-        f"{format_bytes(bytes_left)} and {counted(moves_left, 'move')} are left of the hour's "
-        f"{of}: too little to go on with a plan of {_size(draft.whole_bytes, len(draft.whole))}."
-    )
 
 
 def _explain(situation: Situation, draft: Draft) -> str:
@@ -330,8 +318,8 @@ def _in_time(situation: Situation, found: Act | Reason) -> Act | Reason:
         why = why or _too_long(situation, late, left)
         if not found.bytes:
             break
-        most = found.bytes * SAFETY_PART * left / (late + left)
-        found = _copy_plan(situation, max_bytes=most)
+        max_bytes = found.bytes * SAFETY_PART * left / (late + left)
+        found = _copy_plan(situation, max_bytes=max_bytes)
     return why or found
 
 

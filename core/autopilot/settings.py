@@ -68,19 +68,13 @@ def _minutes(part: str, option: str) -> set[int]:
             next="A whole day is 00:00-24:00.",
         )
     length = end - begin if end > begin else end + DAY_MINUTES - begin
+    first = DAYS.index(match["first"] or DAYS[0])
+    last = DAYS.index(match["last"] or match["first"] or DAYS[-1])
     return {
-        (day * DAY_MINUTES + begin + minute) % WEEK_MINUTES
-        for day in _days(match["first"], match["last"])
+        ((first + day) * DAY_MINUTES + begin + minute) % WEEK_MINUTES
+        for day in range((last - first) % 7 + 1)
         for minute in range(length)
     }
-
-
-def _days(first: str | None, last: str | None) -> list[int]:
-    if first is None:
-        return list(range(7))
-    begin = DAYS.index(first)
-    many = 1 if last is None else (DAYS.index(last) - begin) % 7 + 1
-    return [(begin + day) % 7 for day in range(many)]
 
 
 def _minute(clock: str) -> int:
@@ -167,15 +161,15 @@ class AutopilotSettings:
         """
         return self.aim_band / 2
 
-    def free_seconds(self, now: datetime, most: float) -> float:
-        """Return for how long from now, up to `most`, no hours come in which nothing is begun."""
+    def free_seconds(self, now: datetime, max_seconds: float) -> float:
+        """Return for how long from now, `max_seconds` at most, runs may begin by its hours."""
         minute = now.replace(second=0, microsecond=0)
-        until = now + timedelta(seconds=most)
+        until = now + timedelta(seconds=max_seconds)
         while (minute := minute + timedelta(minutes=1)) < until:
             here = minute.astimezone()
             if self.avoid.holds(here) or (self.only and not self.only.holds(here)):
                 return (minute - now).total_seconds()
-        return most
+        return max_seconds
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -185,7 +179,9 @@ class AutopilotSettings:
             "lasting_seconds": self.min_imbalance_seconds,
             "lasting_looks": self.min_snapshots,
             "cool_down_seconds": self.cool_down_seconds,
-            "max_bytes_per_hour": _finite(self.max_bytes_per_hour),
+            "max_bytes_per_hour": limit
+            if math.isfinite(limit := self.max_bytes_per_hour)
+            else None,
             "max_moves_per_hour": self.max_moves_per_hour,
             "min_benefit": self.min_benefit,
             "avoid": self.avoid.text or None,
@@ -199,7 +195,7 @@ class AutopilotSettings:
     def from_json(cls, document: Mapping[str, Any]) -> AutopilotSettings:
         """Return what `to_json` wrote; raises DocumentError for anything else."""
         try:
-            most = document["max_bytes_per_hour"]
+            max_bytes = document["max_bytes_per_hour"]
             return cls(
                 mode=Mode(document["mode"]),
                 start_band=float(document["start_band"]),
@@ -207,7 +203,7 @@ class AutopilotSettings:
                 min_imbalance_seconds=float(document["lasting_seconds"]),
                 min_snapshots=int(document["lasting_looks"]),
                 cool_down_seconds=float(document["cool_down_seconds"]),
-                max_bytes_per_hour=math.inf if most is None else float(most),
+                max_bytes_per_hour=math.inf if max_bytes is None else float(max_bytes),
                 max_moves_per_hour=int(document["max_moves_per_hour"]),
                 min_benefit=float(document["min_benefit"]),
                 avoid=_hours(document["avoid"], "--avoid"),
@@ -218,10 +214,6 @@ class AutopilotSettings:
             )
         except (KeyError, TypeError, ValueError, UsageError) as error:
             raise DocumentError(f"Not an autopilot's settings: {error}.") from error
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _hours(text: str | None, option: str) -> Hours:

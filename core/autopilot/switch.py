@@ -98,10 +98,10 @@ def read_all() -> Iterator[Switch]:
 
 def describe(switch: Switch) -> tuple[Reason, ...]:
     """Return who has set it and to what, and within which limits unless it is off."""
-    said = Reason("switch", f"Set to {switch.mode.value} by {switch.who}.")
+    reason = Reason("switch", f"Set to {switch.mode.value} by {switch.who}.")
     if switch.mode is Mode.OFF:
-        return (said,)
-    return said, Reason("limits", f"Its limits: {limits_in_one_line(switch.settings)}.")
+        return (reason,)
+    return reason, Reason("limits", f"Its limits: {limits_in_one_line(switch.settings)}.")
 
 
 def _read(path: Path) -> Switch | None:

@@ -108,21 +108,17 @@ LOG_BYTES = 1_000_000
 def spawn(command: Sequence[str | Path], *, output: Path, stdin: int | None = None) -> Process:
     """Start `command` in a session of its own, its output appended to a file.
 
-    It reads from the descriptor `stdin`, or nothing.
-
-    One that has grown long is set aside before, with `.1` behind its name.
-    Raises OSError when it cannot be started.
+    It reads from the descriptor `stdin`, or nothing. A file that has grown long is set aside
+    before, with `.1` behind its name. Raises OSError when it cannot be started.
     """
     with suppress(FileNotFoundError):
         if output.stat().st_size > LOG_BYTES:
             output.replace(output.with_name(f"{output.name}.1"))
     argv = [str(part) for part in command]
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    reads = (
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
-        if stdin is None
-        else (os.POSIX_SPAWN_DUP2, stdin, 0)
-    )
+    reads: tuple[object, ...] = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+    if stdin is not None:
+        reads = (os.POSIX_SPAWN_DUP2, stdin, 0)
     pid = os.posix_spawnp(
         argv[0],
         argv,

@@ -88,8 +88,8 @@ def run_service(
         except TrimtabError:
             raise
         except Exception as bug:
-            words = str(bug).splitlines() or [type(bug).__name__]
-            raise TrimtabError(f"The {role} broke off: {words[0]}", next=log_bug()) from bug
+            why = next(iter(str(bug).splitlines()), type(bug).__name__)
+            raise TrimtabError(f"The {role} broke off: {why}", next=log_bug()) from bug
     except TrimtabError as error:
         log.error("%s", error)
         try:

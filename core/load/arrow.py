@@ -22,15 +22,17 @@ DAMAGED = (pa.ArrowException, OSError, ValueError, TypeError, IndexError)
 
 def schema_metadata(schema: Any) -> dict[str, str]:
     """Return what is written about a file in its schema's metadata."""
-    found = (schema.metadata or {}).items()
-    return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in found}
+    pairs = (schema.metadata or {}).items()
+    return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in pairs}
 
 
 def number_array(values: Array, kind: Any, known: npt.NDArray[np.bool_] | None = None) -> Any:
     """Return an Arrow array of the numeric type `kind`; null where `known` is False."""
-    dtype = np.dtype(kind.to_pandas_dtype()) if not _is_time(kind) else np.dtype(np.int64)
-    data = np.ascontiguousarray(values, dtype)
-    return pa.Array.from_buffers(kind, len(data), [_validity(known), pa.py_buffer(data)])
+    data = np.ascontiguousarray(values, _dtype(kind))
+    validity = None
+    if known is not None and not known.all():
+        validity = pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(data), [validity, pa.py_buffer(data)])
 
 
 def boolean_array(values: npt.NDArray[np.bool_]) -> Any:
@@ -56,9 +58,7 @@ def dictionary_array(
     known: npt.NDArray[np.bool_] | None = None,
 ) -> Any:
     """Return a dictionary array: `values[codes[i]]`, null where `known` is False."""
-    indices = number_array(
-        np.where(known, codes, 0) if known is not None else codes, pa.int32(), known
-    )
+    indices = number_array(codes if known is None else np.where(known, codes, 0), pa.int32(), known)
     return pa.DictionaryArray.from_arrays(indices, string_array(values))
 
 
@@ -115,18 +115,8 @@ def _chunks(column: Any) -> list[Any]:
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
 
 
-def _is_time(kind: Any) -> bool:
-    return bool(pa.types.is_timestamp(kind))
-
-
 def _dtype(kind: Any) -> Any:
-    return np.dtype(np.int64) if _is_time(kind) else np.dtype(kind.to_pandas_dtype())
-
-
-def _validity(known: npt.NDArray[np.bool_] | None) -> Any:
-    if known is None or bool(known.all()):
-        return None
-    return pa.py_buffer(np.packbits(known, bitorder="little"))
+    return np.dtype(np.int64 if pa.types.is_timestamp(kind) else kind.to_pandas_dtype())
 
 
 def _chunk(chunk: Any) -> Array:

@@ -65,9 +65,6 @@ def pipeline_trouble(root: Path, cluster_id: str) -> str | None:
     return layout.read_trouble(layout.trouble(root, cluster_id))
 
 
-# -- the collector's process -----------------------------------------------------------------------
-
-
 def main(argv: list[str] | None = None) -> int:
     """Collect for one cluster until told to stop or until nobody reads."""
     from core.daemons.service import build_parser, run_service

@@ -51,13 +51,13 @@ def align_rows(
     """Return for each partition of `state` its row in columns that are keyed so, -1 for none."""
     number = {name: i for i, name in enumerate(topics)}
     index = np.array([number.get(topic.name, -2) for topic in state.topics], np.int64)
-    wanted = (index[state.topic_of] << 32) | state.partition
+    target = (index[state.topic_of] << 32) | state.partition
     known = (topic_of.astype(np.int64) << 32) | partition
     if not len(known):
-        return np.full(len(wanted), UNKNOWN, np.int64)
+        return np.full(len(target), UNKNOWN, np.int64)
     order = np.argsort(known, kind="stable")
-    rows = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(order) - 1)]
-    return np.where(known[rows] == wanted, rows, UNKNOWN)
+    rows = order[np.minimum(np.searchsorted(known, target, sorter=order), len(order) - 1)]
+    return np.where(known[rows] == target, rows, UNKNOWN)
 
 
 def take_rows(column: npt.NDArray[_S], rows: Int64, unknown: float = np.nan) -> npt.NDArray[_S]:

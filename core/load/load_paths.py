@@ -155,14 +155,17 @@ def own_root() -> Path:
     return root
 
 
+def damaged_file(path: Path, what: str) -> DocumentError:
+    """Return the error of a file below a load root that `what` is wrong with."""
+    return DocumentError(f"{path.name} {what}.", detail=str(path), next=REPAIR)
+
+
 def check_format(written: str, known: str, path: Path) -> None:
     """Raise DocumentError when `written` is another kind of document or a higher major version."""
     kind, _, major = str(written).partition("/")
     known_kind, _, known_major = known.partition("/")
     if kind != known_kind or not (major.isascii() and major.isdecimal()):
-        raise DocumentError(
-            f"{path.name} is not a {known_kind} file.", detail=str(path), next=REPAIR
-        )
+        raise damaged_file(path, f"is not a {known_kind} file")
     if int(major) > int(known_major):
         raise NewerFormatError(
             f"{path.name} has format {written}; this trimtab reads up to {known}.",
@@ -171,13 +174,13 @@ def check_format(written: str, known: str, path: Path) -> None:
         )
 
 
-def root_of(path: str | None, default: Path) -> Path:
-    """Return the load root that `--snapshots PATH` means: the root, or its folder `snapshots`.
+def root_of(path: str | None) -> Path:
+    """Return the load root that `--snapshots PATH` means, or its folder `snapshots`; else our own.
 
     Raises UsageError when there is no such folder, or for an address that is not a folder.
     """
     if path is None:
-        return default
+        return load_root()
     if "://" in path:
         raise UsageError(
             f"Snapshots are read from a folder, not from {path}.", next="Mount or sync it first."

@@ -9,8 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import paths
-from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load import load_paths as layout
 from core.load.load import Load, Source
@@ -19,15 +17,9 @@ from core.load.snapshot.format import LoadSnapshot
 
 if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import ClusterDocument
-    from core.load.windows import LoadHistory
 
 MAX_SNAPSHOT_LAG = timedelta(minutes=5)
 """A snapshot this much older than the live interval tells nothing of the same time."""
-
-
-def load_root(snapshots_path: str | None) -> Path:
-    """Return the load root to read: the one named, else this machine's own."""
-    return layout.root_of(snapshots_path, paths.load_root())
 
 
 def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadSnapshot | None:
@@ -40,7 +32,7 @@ def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadS
     """
     from core.load.snapshot.reader import read_live, read_snapshot
 
-    root = load_root(snapshots_path)
+    root = layout.root_of(snapshots_path)
     read = (read_snapshot(root, cluster_id), read_live(root, cluster_id))
     found = [snapshot for snapshot in read if snapshot is not None]
     last = latest_sample_time(datetime.now(UTC))
@@ -75,36 +67,3 @@ def document_load(document: ClusterDocument) -> Load:
         source=Source.DOCUMENT,
         as_of=state.fetched_at,
     )
-
-
-def load_at(
-    cluster_id: str, state: ClusterState, moment: datetime, snapshots_path: str | None = None
-) -> Load | None:
-    """Return the load of the 5-minute window that `moment` lies in, laid upon a state of then.
-
-    None where no window of then is kept; raises DocumentError for a damaged one.
-    """
-    from core.load import windows
-
-    return windows.load_at(load_root(snapshots_path), cluster_id, state, moment)
-
-
-def read_history(
-    cluster_id: str,
-    snapshots_path: str | None = None,
-    *,
-    of: int | TopicPartition,
-    until: datetime | None = None,
-    length: timedelta = timedelta(hours=24),
-) -> LoadHistory:
-    """Return the 5-minute windows of a broker (its id) or a partition, oldest first.
-
-    The newest window is still filling: its rates are those of the part that has passed.
-    """
-    from core.load.windows import broker_history, partition_history
-
-    root = load_root(snapshots_path)
-    until = until or datetime.now(UTC) + timedelta(minutes=1)
-    if isinstance(of, TopicPartition):
-        return partition_history(root, cluster_id, of, until - length, until)
-    return broker_history(root, cluster_id, of, until - length, until)

@@ -13,8 +13,8 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState
 from core.load import windows
 from core.load.load import Float64, Source
-from core.load.snapshot.aggregates import state_broker_loads
 from core.load.snapshot.format import LoadSnapshot, Quality
+from core.load.snapshot.manifest import state_broker_loads
 
 # horizon, its length, how far apart rates are looked at within it
 _HORIZONS = (

@@ -122,9 +122,6 @@ def _socket_folder() -> Path:
     return folder
 
 
-# -- the process -----------------------------------------------------------------------------------
-
-
 def main(argv: list[str] | None = None) -> int:
     """Be the simulator until the owner is gone, a client says so, or a signal comes."""
     # Only the process itself publishes; who starts one needs none of this.

@@ -75,7 +75,11 @@ def write_segment(
     spooled, or None when the gate refused it.
     """
     layout.mark(root)
-    arrays = [_plain(rows[column.name]) for column in COLUMNS]
+    columns_as_written = (rows[column.name] for column in COLUMNS)
+    arrays = [
+        array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        for array in columns_as_written
+    ]
     head = {"format": FORMAT, "cluster_id": cluster_id, "at": format_time(at)}
     head["rows"] = str(len(arrays[0]))
     table = pa.Table.from_arrays(arrays, schema=SCHEMA.with_metadata(head))
@@ -88,12 +92,6 @@ def write_segment(
 def _gate(root: Path, cluster_id: str) -> AbstractContextManager[None]:
     """Return the lock of who moves incoming segments: a collector, or a pipeline that starts."""
     return files.locked(lease_file(root, cluster_id, "gate"))
-
-
-def _plain(array: Any) -> Any:
-    if pa.types.is_dictionary(array.type):
-        return array.dictionary_decode()
-    return array
 
 
 def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:

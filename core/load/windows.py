@@ -6,7 +6,7 @@ Import this module late: it imports pyarrow.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +28,8 @@ from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad
 FORMAT = "trimtab.window/1"
 LENGTH = timedelta(minutes=5)
 RETENTION = timedelta(days=8)
+HISTORY = timedelta(hours=24)
+"""What charts go back."""
 SAMPLES = "samples"
 """The column that a window is merged with late samples from."""
 
@@ -135,28 +137,40 @@ def write_brokers(
 
 def read_metadata(path: Path) -> Mapping[str, str]:
     """Return the metadata that the writer left in a window file."""
-    metadata = pq.ParquetFile(path).schema_arrow.metadata or {}
-    return {key.decode(): value.decode() for key, value in metadata.items()}
+    return columns.schema_metadata(pq.ParquetFile(path).schema_arrow)
 
 
 def window_files(
     root: Path, cluster_id: str, since: datetime, until: datetime, kind: str = "w5m"
 ) -> tuple[Path, ...]:
     """Return the files of the windows that start in [since, until), oldest first."""
+    first, last = (moment.astimezone(UTC).date() for moment in (since, until))
+    days = (first + timedelta(days=n) for n in range((last - first).days + 1))
     found = (
         path
-        for day in _days(since, until)
+        for day in days
         for path in (layout.windows(root, cluster_id) / f"date={day}").glob(f"{kind}-*.parquet")
+        if since <= layout.window_start(path) < until
     )
-    return tuple(
-        sorted((p for p in found if since <= layout.window_start(p) < until), key=_by_start)
-    )
+    return tuple(sorted(found, key=lambda path: (path.parent.name, path.name)))
 
 
-def partition_history(
-    root: Path, cluster_id: str, tp: TopicPartition, since: datetime, until: datetime
+def read_history(
+    root: Path, cluster_id: str, of: int | TopicPartition, until: datetime | None = None
 ) -> LoadHistory:
-    """Return one partition's windows in [since, until)."""
+    """Return the windows of a broker (its id) or a partition over a day, oldest first.
+
+    The newest window is still filling: its rates are those of the part that has passed.
+    """
+    until = until or datetime.now(UTC) + timedelta(minutes=1)
+    if isinstance(of, TopicPartition):
+        return _partition_history(root, cluster_id, of, until)
+    return _broker_history(root, cluster_id, of, until)
+
+
+def _partition_history(
+    root: Path, cluster_id: str, tp: TopicPartition, until: datetime
+) -> LoadHistory:
     names = {(rate, stat): rate_column(rate, stat) for rate in RATES for stat in STATISTICS}
 
     def is_it(table: Any) -> Any:
@@ -166,7 +180,7 @@ def partition_history(
         partition = columns.to_numpy(table["partition"])
         return (codes == topics.index(tp.topic)) & (partition == tp.partition)
 
-    paths = window_files(root, cluster_id, since, until)
+    paths = window_files(root, cluster_id, until - HISTORY, until)
     rows = _history(paths, ("topic", "partition"), is_it, (*names.values(), "size_last"))
     size = _column(rows, "size_last")
     return LoadHistory(
@@ -176,11 +190,8 @@ def partition_history(
     )
 
 
-def broker_history(
-    root: Path, cluster_id: str, broker: int, since: datetime, until: datetime
-) -> LoadHistory:
-    """Return one broker's windows in [since, until)."""
-    paths = window_files(root, cluster_id, since, until, "b5m")
+def _broker_history(root: Path, cluster_id: str, broker: int, until: datetime) -> LoadHistory:
+    paths = window_files(root, cluster_id, until - HISTORY, until, "b5m")
     names = (*_BROKER_RATES, "size_bytes")
     rows = _history(
         paths, ("broker",), lambda table: columns.to_numpy(table["broker"]) == broker, names
@@ -252,14 +263,3 @@ def _read(path: Path, names: Sequence[str], dictionary: list[str] | None = None)
 
 def _column(rows: Sequence[Mapping[str, float]], name: str) -> Float64:
     return np.array([row.get(name, np.nan) for row in rows], np.float64)
-
-
-def _days(since: datetime, until: datetime) -> Iterator[str]:
-    day = since.astimezone(UTC).date()
-    while day <= until.astimezone(UTC).date():
-        yield day.isoformat()
-        day += timedelta(days=1)
-
-
-def _by_start(path: Path) -> tuple[str, str]:
-    return path.parent.name, path.name

@@ -19,8 +19,8 @@ from core import files
 from core.load import arrow as columns
 from core.load import load_paths as layout
 from core.load.load import Float64
-from core.load.snapshot.aggregates import broker_loads
 from core.load.snapshot.format import BrokerLoad
+from core.load.snapshot.manifest import broker_loads
 
 _NAME = "placement-%Y%m%dT%H%M.parquet"
 

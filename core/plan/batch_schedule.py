@@ -202,13 +202,12 @@ class Submissions:
 
     def _fitting(self, batch: list[int]) -> list[int]:
         """Return the copies of a batch that may begin beside what is in flight."""
-        most = self._batches.max_extra_bytes
-        if most is None:
+        max_bytes = self._batches.max_extra_bytes
+        if max_bytes is None:
             return batch
         flights = self._flights(batch)
-        places = select_fitting(list(flights.values()), self._arriving.values(), most)
-        tps = list(flights)
-        begin = {tps[place] for place in places}
+        places = set(select_fitting(list(flights.values()), self._arriving.values(), max_bytes))
+        begin = {tp for place, tp in enumerate(flights) if place in places}
         return [at for at in batch if self._copies[at].tp in begin]
 
     def _flights(self, part: Sequence[int]) -> dict[TopicPartition, InFlightMove]:

@@ -51,32 +51,6 @@ class Batches:
     long: frozenset[int]
 
 
-def plan_batches(
-    state: ClusterState,
-    load: Load,
-    plan: Plan,
-    *,
-    rate_bytes_per_s: int,
-    first_bytes_per_s: int | None = None,
-    max_moves: int = MAX_MOVES,
-    max_extra_bytes: int | None = None,
-) -> Batches:
-    """Return every move of `plan` in exactly one batch.
-
-    Moves without data come first, then those between log dirs, for which nothing waits. Then,
-    most relief of the worst broker for a byte first, each batch takes what all broker sides copy
-    in about the same time. `max_extra_bytes` bounds what a destination gets in one batch (a
-    larger move goes there alone), as its free disk does.
-    `first_bytes_per_s` is the rate that the run begins with, if that is another one.
-    """
-    return BatchInput.of(state, load, plan, build_copies(state, load, plan)).in_batches(
-        rate_bytes_per_s=rate_bytes_per_s,
-        first_bytes_per_s=first_bytes_per_s,
-        max_moves=max_moves,
-        max_extra_bytes=max_extra_bytes,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class BatchInput:
     """A plan at any rate: moves without data, those `within` brokers' log dirs, then `ordered`."""
@@ -88,21 +62,19 @@ class BatchInput:
     ordered: tuple[int, ...]
 
     @classmethod
-    def of(cls, state: ClusterState, load: Load, plan: Plan, what: PlanCopies) -> BatchInput:
-        """Return the work of a plan; `what` is its copies."""
-        costs = _costs(plan, what)
+    def of(
+        cls, state: ClusterState, load: Load, plan: Plan, what: PlanCopies | None = None
+    ) -> BatchInput:
+        """Return the work of a plan; `what` is its copies, if they are known already."""
+        costs = _costs(plan, what or build_copies(state, load, plan))
+        sizes = [cost.total_bytes for cost in costs]
+        order = move_order.order_moves(state, load, plan, sizes)
         return cls(
             state.brokers,
             costs,
             tuple(i for i, move in enumerate(plan) if not move.receiving),
             tuple(i for i, move in enumerate(plan) if move.receiving and not move.moves_data),
-            tuple(
-                i
-                for i in move_order.order_moves(
-                    state, load, plan, [cost.total_bytes for cost in costs]
-                )
-                if plan.moves[i].moves_data
-            ),
+            tuple(i for i in order if plan.moves[i].moves_data),
         )
 
     def in_batches(
@@ -113,10 +85,19 @@ class BatchInput:
         max_moves: int = MAX_MOVES,
         max_extra_bytes: int | None = None,
     ) -> Batches:
-        """Return the batches at a rate, as `plan_batches` does."""
+        """Return every move of the plan in exactly one batch.
+
+        Moves without data come first, then those between log dirs, for which nothing waits. Then,
+        most relief of the worst broker for a byte first, each batch takes what all broker sides
+        copy in about the same time. `max_extra_bytes` bounds what a destination gets in one batch
+        (a larger move goes there alone), as its free disk does. `first_bytes_per_s` is the rate
+        that the run begins with, if that is another one.
+        """
         if max_moves < 1 or (rate_bytes_per_s < 1 and rate_bytes_per_s != UNLIMITED):
             raise ValueError("batches need at least one move each, and a rate")
-        rate = LINK_BYTES_PER_S if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
+        rate, quiet = float(rate_bytes_per_s), float(first_bytes_per_s or rate_bytes_per_s)
+        if rate_bytes_per_s == UNLIMITED:
+            rate, quiet = LINK_BYTES_PER_S, math.inf
         sides: defaultdict[BrokerSide, float] = defaultdict(float)
         for cost in self.costs:
             for side, size in cost.sides.items():
@@ -129,9 +110,7 @@ class BatchInput:
             max(whole_seconds / parts, 1.0),
             max_moves,
             _rooms(self.brokers, max_extra_bytes),
-            quiet=math.inf
-            if rate_bytes_per_s == UNLIMITED
-            else float(first_bytes_per_s or rate_bytes_per_s),
+            quiet=quiet,
         )
         first = [
             some[at : at + max_moves]
@@ -142,13 +121,8 @@ class BatchInput:
         return Batches((*first, *packed), packing.long | frozenset(self.within))
 
 
-# -- what a move costs ------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """What one move makes brokers copy."""
-
     copies: tuple[Copy, ...] = ()
     size_bytes: float = 0.0
     sides: Mapping[BrokerSide, float] = field(default_factory=dict)
@@ -191,15 +165,12 @@ def _costs(plan: Plan, what: PlanCopies) -> tuple[_Cost, ...]:
 
 def _rooms(brokers: Iterable[Broker], max_extra_bytes: int | None) -> dict[int, float]:
     """Return what each broker may get in one batch; infinity where its free disk is not known."""
-    most = math.inf if max_extra_bytes is None else float(max_extra_bytes)
+    max_bytes = math.inf if max_extra_bytes is None else float(max_extra_bytes)
     rooms = {}
     for broker in brokers:
         free = free_bytes(disks_of(broker.log_dirs))
-        rooms[broker.id] = most if free is None else min(most, free * FREE_SHARE)
+        rooms[broker.id] = max_bytes if free is None else min(max_bytes, free * FREE_SHARE)
     return rooms
-
-
-# -- packing ----------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -310,11 +281,11 @@ class _Packing:
         broker = copy.destination
         if self._came[broker] >= QUIET_SECONDS * self._quiet or math.isinf(self._quiet):
             return True
-        most = float(PARTITIONS_A_FETCH * PARTITION_FETCH_BYTES)
+        max_bytes = float(PARTITIONS_A_FETCH * PARTITION_FETCH_BYTES)
         if broker not in batch.fetch:
             return True
         fetch = dict(batch.fetch[broker])
         fetch[copy.leader] = fetch.get(copy.leader, 0.0) + min(
             cost.size_bytes, PARTITION_FETCH_BYTES
         )
-        return sum(min(size, most) for size in fetch.values()) <= self._quiet
+        return sum(min(size, max_bytes) for size in fetch.values()) <= self._quiet

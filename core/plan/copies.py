@@ -51,7 +51,8 @@ class Side(Enum):
     @property
     def does(self) -> str:
         """Return what a broker does on this side, in words."""
-        return _DOES[self]
+        words = {Side.LEADER: "sends", Side.FOLLOWER: "receives"}
+        return words.get(self, "copies between log dirs")
 
     @property
     def list_config(self) -> str:
@@ -60,15 +61,8 @@ class Side(Enum):
 
     @property
     def rate_config(self) -> str:
-        return _RATE_OF[self]
-
-
-_DOES = {
-    Side.LEADER: "sends",
-    Side.FOLLOWER: "receives",
-    Side.LOG_DIRS: "copies between log dirs",
-}
-_RATE_OF = dict(zip(Side, (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE), strict=True))
+        rates = {Side.LEADER: LEADER_RATE, Side.FOLLOWER: FOLLOWER_RATE}
+        return rates.get(self, LOG_DIRS_RATE)
 
 
 class BrokerSide(NamedTuple):
@@ -250,15 +244,11 @@ def _blocked(
     if leaderless:
         more = f" and {len(leaderless) - 1} more" if len(leaderless) > 1 else ""
         return f"{leaderless[0]}{more} has no leader to copy from."
-    known = state.broker_by_id
-    down = sorted({c.destination for c in copies if c.destination in known} - alive_ids(state))
+    known, alive = state.broker_by_id, state.alive_ids
+    down = {c.destination for c in copies if c.destination in known}.difference(alive)
     if down:
-        return f"Broker {down[0]} is down: what should go there waits until it is back."
+        return f"Broker {min(down)} is down: what should go there waits until it is back."
     return None
-
-
-def alive_ids(state: ClusterState) -> set[int]:
-    return {broker.id for broker in state.brokers if broker.alive}
 
 
 def _idle_seconds(
@@ -269,19 +259,19 @@ def _idle_seconds(
     A follower with nothing else to fetch from that leader sleeps; one that follows quiet
     partitions waits at the leader; busy ones bring it back at once.
     """
-    wanted = sorted(set(flows))
-    if not wanted:
+    ordered = sorted(set(flows))
+    if not ordered:
         return {}
     moving = np.zeros(state.partition_count, np.bool_)
     moving[[row for move in plan if (row := state.find(move.tp)) is not None]] = True
     of = state.partition_of_replica
     followers = np.flatnonzero(
-        np.isin(state.replica_broker, [flow.destination for flow in wanted])
+        np.isin(state.replica_broker, [flow.destination for flow in ordered])
         & ~(state.is_leader | state.adding | moving[of])
     )
     leaders = state.leader[of[followers]].astype(np.int64)
     keys = leaders << 32 | state.replica_broker[followers]
-    slots = np.array([flow.leader << 32 | flow.destination for flow in wanted])
+    slots = np.array([flow.leader << 32 | flow.destination for flow in ordered])
     at = np.minimum(np.searchsorted(slots, keys), len(slots) - 1)
     found = slots[at] == keys
     count = np.bincount(at[found], minlength=len(slots))
@@ -289,7 +279,7 @@ def _idle_seconds(
     total = np.bincount(at[found], rates, len(slots))
     return {
         flow: wait_seconds(rate) if followed else BACKOFF_SECONDS
-        for flow, rate, followed in zip(wanted, total.tolist(), count.tolist(), strict=True)
+        for flow, rate, followed in zip(ordered, total.tolist(), count.tolist(), strict=True)
     }
 
 

@@ -33,19 +33,14 @@ def disks_of(log_dirs: Iterable[LogDir]) -> tuple[Disk, ...]:
     alike: dict[object, list[LogDir]] = {}
     for one in log_dirs:
         if one.error is None:
-            shows = (one.total_bytes, one.usable_bytes)
-            alike.setdefault(shows if _is_telling(one) else one.path, []).append(one)
+            total, usable = one.total_bytes, one.usable_bytes
+            # No other disk would show the same space.
+            is_telling = total and usable is not None and usable < HARDLY_USED * total
+            alike.setdefault((total, usable) if is_telling else one.path, []).append(one)
     return tuple(
         Disk(tuple(one.path for one in dirs), dirs[0].total_bytes, dirs[0].usable_bytes)
         for dirs in alike.values()
     )
-
-
-def _is_telling(log_dir: LogDir) -> bool:
-    """Return whether no other disk would show the same space."""
-    if not log_dir.total_bytes or log_dir.usable_bytes is None:
-        return False
-    return log_dir.usable_bytes < HARDLY_USED * log_dir.total_bytes
 
 
 def free_bytes(disks: Collection[Disk]) -> int | None:
@@ -75,9 +70,6 @@ def incoming_bytes(state: ClusterState, excluded_rows: Collection[int] = ()) -> 
     return dict(zip(brokers.tolist(), found.tolist(), strict=True))
 
 
-# -- what is produced meanwhile --------------------------------------------------------------------
-
-
 def growth_bytes(state: ClusterState, load: Load, row: int, seconds: float) -> int:
     """Return by how much a replica of the partition in a row grows in so many seconds.
 
@@ -88,9 +80,8 @@ def growth_bytes(state: ClusterState, load: Load, row: int, seconds: float) -> i
     rate = float(load.in_bytes_per_s[row])
     if not rate > 0:
         return 0
-    room = kept_bytes(state.topics[int(state.topic_of[row])], rate) - max(
-        0, int(state.partition_size_bytes[row])
-    )
+    kept = kept_bytes(state.topics[int(state.topic_of[row])], rate)
+    room = kept - max(0, int(state.partition_size_bytes[row]))
     return round(max(0.0, min(rate * seconds, room)))
 
 
@@ -101,8 +92,7 @@ def kept_bytes(topic: Topic, bytes_per_s: float) -> float:
     """
     if "delete" not in (topic.cleanup_policy or ""):
         return math.inf
-    by_time = topic.retention_ms
-    by_size = topic.retention_bytes
+    by_time, by_size = topic.retention_ms, topic.retention_bytes
     return min(
         math.inf if by_time is None or by_time < 0 else bytes_per_s * by_time / 1000,
         math.inf if by_size is None or by_size < 0 else by_size,

@@ -38,10 +38,8 @@ class BrokerUsage:
 
     @property
     def disk_fraction(self) -> Float64:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(
-                self.disk_total_bytes > 0, self.disk_used_bytes / self.disk_total_bytes, np.nan
-            )
+        whole = np.where(self.disk_total_bytes > 0, self.disk_total_bytes, np.nan)
+        return np.asarray(self.disk_used_bytes / whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,8 @@ class Effect:
         """Return which brokers the plan changes, as row indices."""
         before, after = self.before, self.after
         changed = (before.leaders != after.leaders) | (before.replicas != after.replicas)
-        for was, becomes in (
-            (before.in_bytes_per_s, after.in_bytes_per_s),
-            (before.out_bytes_per_s, after.out_bytes_per_s),
-            (before.disk_used_bytes, after.disk_used_bytes),
-        ):
-            changed |= ~np.isclose(becomes, was, equal_nan=True)
+        for name in ("in_bytes_per_s", "out_bytes_per_s", "disk_used_bytes"):
+            changed |= ~np.isclose(getattr(after, name), getattr(before, name), equal_nan=True)
         return tuple(np.flatnonzero(changed).tolist())
 
 
@@ -81,17 +75,15 @@ def compute_effect(
     for move, held, leader, size, w, consumed in move_facts(state, load, plan):
         if held is None:
             continue
-        for sign, brokers, led in (
-            (-1, held, leader),
-            (1, move.after, leader_after(move, leader)),
-        ):
+        then = leader_after(move, leader)
+        for sign, brokers, leading in ((-1, held, leader), (1, move.after, then)):
             for broker in brokers:
                 if (i := at.get(broker)) is None:
                     continue
                 replicas[i] += sign
                 used[i] += sign * size
                 received[i] += sign * w
-                if broker == led:
+                if broker == leading:
                     leaders[i] += sign
                     produced[i] += sign * w
                     sent[i] += sign * (consumed + w * (len(brokers) - 1))
@@ -167,37 +159,27 @@ def current_totals(state: ClusterState, load: Load) -> BrokerUsage:
     def count(metric: Metric) -> Int64:
         return np.nan_to_num(broker_values(state, load, metric)).astype(np.int64)
 
+    rows, produced = len(state.brokers), np.nan_to_num(load.in_bytes_per_s)
+    received = sent = np.full(rows, np.nan)
+    if not np.isnan(load.in_bytes_per_s).all():
+        held, column = state.replica_column >= 0, state.replica_column
+        rates = produced[state.partition_of_replica[held]]
+        received = np.bincount(column[held], rates, rows).astype(np.float64)
+    if not np.isnan(load.out_bytes_per_s).all():
+        # Of a partition of which only that is not known, what its followers fetch counts all the
+        # same.
+        has_leader, column = state.leader_column >= 0, state.leader_column
+        followers = np.maximum(np.diff(state.replica_start) - 1, 0)
+        rates = (np.nan_to_num(load.out_bytes_per_s) + produced * followers)[has_leader]
+        sent = np.bincount(column[has_leader], rates, rows).astype(np.float64)
     used, total = disk_bytes(state)
     return BrokerUsage(
         brokers=state.broker_ids,
         in_bytes_per_s=known(Metric.IN),
-        received_bytes_per_s=_received(state, load),
-        out_bytes_per_s=_sent(state, load),
+        received_bytes_per_s=received,
+        out_bytes_per_s=sent,
         leaders=count(Metric.LEADERS),
         replicas=count(Metric.REPLICAS),
         disk_used_bytes=used,
         disk_total_bytes=total,
     )
-
-
-def _sent(state: ClusterState, load: Load) -> Float64:
-    """Return what each broker sends as leader; NaN when nobody knows what is read of anything.
-
-    Of a partition of which only that is not known, what its followers fetch counts all the same.
-    """
-    if np.isnan(load.out_bytes_per_s).all():
-        return np.full(len(state.brokers), np.nan)
-    followers = np.maximum(np.diff(state.replica_start) - 1, 0)
-    sent = np.nan_to_num(load.out_bytes_per_s) + np.nan_to_num(load.in_bytes_per_s) * followers
-    leads = state.leader_column
-    led = leads >= 0
-    return np.asarray(np.bincount(leads[led], sent[led], len(state.brokers)), np.float64)
-
-
-def _received(state: ClusterState, load: Load) -> Float64:
-    if np.isnan(load.in_bytes_per_s).all():
-        return np.full(len(state.brokers), np.nan)
-    column = state.replica_column
-    rates = np.nan_to_num(load.in_bytes_per_s)[state.partition_of_replica]
-    held = column >= 0
-    return np.asarray(np.bincount(column[held], rates[held], len(state.brokers)), np.float64)

@@ -87,17 +87,12 @@ def find_reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | N
     found: list[Relief | None] = []
     for effect in effects:
         felt = ((change * float(now[at]), at) for at, change in effect.items())
-        most, (row, what) = min(felt, default=(0.0, (0, 0)))
-        found.append(
-            Relief(
-                int(state.broker_ids[row]),
-                MEASURES[what],
-                float(now[row, what]),
-                max(float(after[row, what]), 0.0),
-            )
-            if most < -MIN_RELIEF
-            else None
-        )
+        strongest, (row, what) = min(felt, default=(0.0, (0, 0)))
+        relief = None
+        if strongest < -MIN_RELIEF:
+            shares = float(now[row, what]), max(float(after[row, what]), 0.0)
+            relief = Relief(int(state.broker_ids[row]), MEASURES[what], *shares)
+        found.append(relief)
     return found
 
 
@@ -112,11 +107,7 @@ def pressures(state: ClusterState, load: Load) -> tuple[Float64, Float64]:
     whole = state.partition_size_bytes[state.partition_of_replica]
     sizes = np.where(state.size_bytes < 0, whole, state.size_bytes)
     np.add.at(stored, at, np.maximum(sizes, 0))
-    columns = {
-        Metric.IN: now.in_bytes_per_s,
-        Metric.OUT: now.out_bytes_per_s,
-        Metric.SIZE: stored,
-    }
+    columns = {Metric.IN: now.in_bytes_per_s, Metric.OUT: now.out_bytes_per_s, Metric.SIZE: stored}
     alive = alive_brokers(state)
     pressure, unit = np.zeros((2, len(state.brokers), 3))
     for what, (metric, values) in enumerate(columns.items()):
@@ -162,13 +153,11 @@ def _changes(fact: MoveFacts) -> Iterator[tuple[int, int, float]]:
     """Yield (broker, what, by how much) that a move changes; all replicas receive what comes in."""
     if fact.now is None:
         return
-    for sign, brokers, led in (
-        (-1, fact.now, fact.leader),
-        (1, fact.move.after, leader_after(fact.move, fact.leader)),
-    ):
+    then = leader_after(fact.move, fact.leader)
+    for sign, brokers, leading in ((-1, fact.now, fact.leader), (1, fact.move.after, then)):
         for broker in brokers:
             yield broker, STORED, sign * fact.size_bytes
-            if broker == led:
+            if broker == leading:
                 yield broker, RECEIVED, sign * fact.produced
                 sent = fact.consumed + fact.produced * (len(brokers) - 1)
                 yield broker, SENT, sign * sent

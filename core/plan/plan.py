@@ -142,8 +142,8 @@ class Plan:
         cls, moves: Iterable[Move], *, cluster_id: str | None = None, notes: tuple[str, ...] = ()
     ) -> Plan:
         """Return a plan of these moves; ones that change nothing are left out."""
-        wanted = (move for move in moves if move.reassigns or move.dir_moves)
-        return cls(cluster_id, tuple(sorted(wanted, key=lambda move: move.tp)), notes)
+        changing = (move for move in moves if move.reassigns or move.dir_moves)
+        return cls(cluster_id, tuple(sorted(changing, key=lambda move: move.tp)), notes)
 
     def __len__(self) -> int:
         return len(self.moves)

@@ -60,12 +60,17 @@ def rebase(state: ClusterState, plan: Plan) -> RebasedPlan:
             lost.append(LostMove(move.tp, why))
             continue
         now = current_target(state, move.tp)
-        if now == move.after and not _dirs_due(state, move):
+        still = move.dir_moves.items()  # what stays may have to change its log dir yet
+        if now == move.after and all(log_dir_of(state, move.tp, b) == path for b, path in still):
             done.append(move.tp)
             continue
         merged = move if now == move.before else _merged(move, now)
         if merged is not None and is_in_other_log_dir(state, merged):
-            merged = _found_anew(state, merged)
+            held = zip(merged.before, merged.log_dirs_before or (), strict=False)
+            found = (
+                path if path == ANY else log_dir_of(state, merged.tp, b) or path for b, path in held
+            )
+            merged = replace(merged, log_dirs_before=tuple(found))
         why = _changed(state, move, now) if merged is None else destination_problem(state, merged)
         if merged is None or why:
             lost.append(LostMove(move.tp, why))
@@ -90,21 +95,16 @@ def _merged(move: Move, now: tuple[int, ...]) -> Move | None:
     """Return the move from `now` on; None when what others made of it contradicts it."""
     before, after = set(move.before), set(move.after)
     if set(now) == before:
-        if not _in_place(move):
+        # Only where new brokers take the places of old ones is it clear what becomes of an order.
+        pairs = list(zip(move.before, move.after, strict=False))
+        in_place = all(old == new or new not in before for old, new in pairs)
+        if len(move.before) != len(move.after) or not in_place:
             return None
-        instead = dict(zip(move.before, move.after, strict=True))
+        instead = dict(pairs)
         return _from(move, now, tuple(instead[broker] for broker in now))
     if before & after <= set(now) <= before | after:
         return _from(move, now, move.after)
     return None
-
-
-def _in_place(move: Move) -> bool:
-    """Return whether a move only puts new brokers in the places of old ones."""
-    return len(move.before) == len(move.after) and all(
-        old == new or new not in move.before
-        for old, new in zip(move.before, move.after, strict=True)
-    )
 
 
 def _from(move: Move, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
@@ -116,20 +116,6 @@ def _from(move: Move, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
         return replace(move, before=before, after=after, log_dirs=None, log_dirs_before=None)
     found = tuple(held.get(broker, ANY) for broker in before)
     return replace(move, before=before, after=after, log_dirs=log_dirs, log_dirs_before=found)
-
-
-def _found_anew(state: ClusterState, move: Move) -> Move:
-    """Return the move of replicas that lie in other log dirs by now than the plan found them in."""
-    held = zip(move.before, move.log_dirs_before or (), strict=False)
-    found = (
-        path if path == ANY else log_dir_of(state, move.tp, broker) or path for broker, path in held
-    )
-    return replace(move, log_dirs_before=tuple(found))
-
-
-def _dirs_due(state: ClusterState, move: Move) -> bool:
-    """Return whether replicas that stay are still to change their log dir."""
-    return any(log_dir_of(state, move.tp, b) != path for b, path in move.dir_moves.items())
 
 
 def _changed(state: ClusterState, move: Move, now: Sequence[int]) -> str:

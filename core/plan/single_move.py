@@ -13,7 +13,7 @@ from core.load.view.heat import Metric, alive_brokers, fair_parts
 from core.load.view.heat import partition_values as values_of
 from core.load.view.totals import broker_totals, fair_shares, max_ratio
 from core.plan.checks.catalogue import Severity
-from core.plan.checks.drop import check_drop
+from core.plan.checks.check_plan import check_drop
 from core.plan.effect import BrokerUsage, compute_effect
 from core.plan.plan import Plan
 
@@ -74,9 +74,8 @@ def suggest_move(
         if edited is None:
             continue
         then = plan_totals(state, load, edited, metric)
-        size = int(state.partition_size_bytes[candidates[at]])
-        if metric is Metric.LEADERS:
-            size = 0
+        only_leader = metric is Metric.LEADERS
+        size = 0 if only_leader else int(state.partition_size_bytes[candidates[at]])
         return Suggestion(
             tp=tp,
             source=broker,
@@ -88,7 +87,7 @@ def suggest_move(
             skew_before=max_ratio(now, fair)[1],
             skew_after=max_ratio(then, fair)[1],
             bytes=size if size >= 0 else None,
-            only_leader=metric is Metric.LEADERS,
+            only_leader=only_leader,
         )
     return None
 
@@ -103,18 +102,15 @@ def plan_totals(state: ClusterState, load: Load, plan: Plan, metric: Metric) -> 
 
 
 def _column(totals: BrokerUsage, metric: Metric) -> Float64:
-    match metric:
-        case Metric.IN:
-            return totals.in_bytes_per_s
-        case Metric.OUT:
-            return totals.out_bytes_per_s
-        case Metric.SIZE:
-            # Disks that nobody could measure do not matter: only the difference is read.
-            return np.nan_to_num(totals.disk_used_bytes)
-        case Metric.LEADERS:
-            return totals.leaders.astype(np.float64)
-        case Metric.REPLICAS:
-            return totals.replicas.astype(np.float64)
+    columns = {
+        Metric.IN: totals.in_bytes_per_s,
+        Metric.OUT: totals.out_bytes_per_s,
+        # Disks that nobody could measure do not matter: only the difference is read.
+        Metric.SIZE: np.nan_to_num(totals.disk_used_bytes),
+        Metric.LEADERS: totals.leaders,
+        Metric.REPLICAS: totals.replicas,
+    }
+    return columns[metric].astype(np.float64)
 
 
 def _candidates(
@@ -126,8 +122,7 @@ def _candidates(
     else:
         rows = np.unique(state.partition_of_replica[state.replica_broker == broker])
     if topic is not None:
-        wanted = state.partitions_of(topic)
-        rows = rows[(rows >= wanted.start) & (rows < wanted.stop)]
+        rows = rows[np.isin(rows, state.partitions_of(topic))]
     planned = {row for move in plan if (row := state.find(move.tp)) is not None}
     return np.array([row for row in rows.tolist() if row not in planned], np.int64)
 

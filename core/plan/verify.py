@@ -39,20 +39,20 @@ class Verification:
 
     @property
     def sentence(self) -> str:
-        now, wanted = _list(self.replicas), _list(self.expected)
+        now, target = _list(self.replicas), _list(self.expected)
         match self.status:
             case VerifyStatus.DONE:
                 where = " in the log dirs asked for," if self.expected_log_dirs else ","
-                return f"{self.tp} is on {wanted}{where} all in sync."
+                return f"{self.tp} is on {target}{where} all in sync."
             case VerifyStatus.MISSING:
                 return f"{self.tp} does not exist."
             case VerifyStatus.DIFFERENT:
-                return f"{self.tp} is on {now}, not on {wanted}."
+                return f"{self.tp} is on {now}, not on {target}."
             case VerifyStatus.OUT_OF_SYNC:
-                late = [b for b in self.replicas if b not in self.isr]
-                return f"{self.tp} is on {wanted}, and {_list(tuple(late))} not in sync."
+                late = tuple(b for b in self.replicas if b not in self.isr)
+                return f"{self.tp} is on {target}, and {_list(late)} not in sync."
             case VerifyStatus.MOVING:
-                return f"{self.tp} is moving: {now} now, {wanted} wanted."
+                return f"{self.tp} is moving: {now} now, {target} wanted."
             case VerifyStatus.OTHER_LOG_DIR:
                 broker, path, lies = self._misplaced[0]
                 known = f"lies in {lies}" if lies else "lies in a log dir that is not known"
@@ -62,8 +62,8 @@ class Verification:
     def _misplaced(self) -> list[tuple[int, str, str | None]]:
         """Return the replicas that are not in their log dir: broker, the wanted one, its own."""
         held = dict(zip(self.replicas, self.log_dirs, strict=False))
-        wanted = zip(self.expected, self.expected_log_dirs or (), strict=False)
-        return [(b, p, held.get(b)) for b, p in wanted if p not in (ANY, held.get(b))]
+        targets = zip(self.expected, self.expected_log_dirs or (), strict=False)
+        return [(b, p, held.get(b)) for b, p in targets if p not in (ANY, held.get(b))]
 
 
 def verify(
@@ -84,11 +84,11 @@ def _verified(
     state: ClusterState,
     tp: TopicPartition,
     expected: tuple[int, ...],
-    wanted: tuple[str, ...] | None,
+    log_dirs: tuple[str, ...] | None,
 ) -> Verification:
     index = state.find(tp)
     if index is None:
-        return Verification(tp, expected, (), (), VerifyStatus.MISSING, wanted)
+        return Verification(tp, expected, (), (), VerifyStatus.MISSING, log_dirs)
     row = state.row(index)
     if row.adding or row.removing:
         status = VerifyStatus.MOVING
@@ -98,8 +98,8 @@ def _verified(
         status = VerifyStatus.OUT_OF_SYNC
     else:
         status = VerifyStatus.DONE
-    held = tuple(log_dir_of(state, tp, b) for b in row.replicas) if wanted else ()
-    found = Verification(tp, expected, row.replicas, row.isr, status, wanted, held)
+    held = tuple(log_dir_of(state, tp, b) for b in row.replicas) if log_dirs else ()
+    found = Verification(tp, expected, row.replicas, row.isr, status, log_dirs, held)
     if status is VerifyStatus.DONE and found._misplaced:
         return replace(found, status=VerifyStatus.OTHER_LOG_DIR)
     return found

@@ -16,7 +16,7 @@ from core.cluster.connect import Address, connect
 from core.cluster.state import ClusterState
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.load.load import Load
-from core.plan.batches import plan_batches
+from core.plan.batches import BatchInput
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.estimate_json import format_estimate
 from core.plan.plan import Plan
@@ -134,10 +134,7 @@ def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Pla
     An adaptive run is reckoned with the rate that is expected, but begins at its least.
     """
     auto = options.auto and with_spare(options.auto, state, load)
-    found = plan_batches(
-        state,
-        load,
-        plan,
+    found = BatchInput.of(state, load, plan).in_batches(
         rate_bytes_per_s=options.rate_bytes_per_s,
         first_bytes_per_s=auto.min_bytes_per_s if auto else None,
         max_moves=options.batch_size,

@@ -14,11 +14,10 @@ from core.cluster.connect import Address, connect
 from core.cluster.probe import round_trip as pinger
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import IncompleteError
+from core.watch.clients import probe as following
 from core.watch.clients import probe as probing
-from core.watch.clients import probe_topic as following
 from core.watch.clients.health_detector import Health
-from core.watch.clients.probe import run_probe
-from core.watch.clients.probe_topic import TOPIC, delete_probe_topic
+from core.watch.clients.probe import TOPIC, delete_probe_topic, run_probe
 from core.watch.clients.report import ProbeReport
 from core.watch.timeline.events import Note
 from core.watch.timeline.store import Timeline

@@ -16,7 +16,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.observer import fetch_cluster_state
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import DocumentError
-from core.plan.formats.plan_file import format_plan_file, read_document, read_plan, to_kafka
+from core.plan.formats.plan_file import format_plan_file, read_document, read_plan, to_document
 from core.plan.plan import Plan
 from core.plan.verify import VerifyStatus, verify
 from core.text.json_output import compact
@@ -78,7 +78,9 @@ def test_kafkas_tool_carries_our_plan_out_and_we_read_its_way_back(client, kafka
     assert executed.returncode == 0, executed.stdout
     assert f"Successfully started partition reassignments for {P0},{P1}" in executed.stdout
     (rollback,) = json_lines(executed.stdout)
-    assert without_log_dirs(rollback) == compact(to_kafka(plan.inverse()))
+    back = to_document(plan.inverse())
+    del back["trimtab"]
+    assert without_log_dirs(rollback) == compact(back)
 
     wait_until_done(client, read_document(format_plan_file(plan)).targets)
     verified = kafkas_tool.run("--verify", "--preserve-throttles", text=format_plan_file(plan))

@@ -17,7 +17,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload import create_topics
 from core.watch.statelog.files import find_log_files
 from core.watch.statelog.timestamps import parse_zones
-from core.watch.timeline import throttle_changes as throttle_news
+from core.watch.timeline import event_sources as throttle_news
 from core.watch.timeline.events import Event, Kind, Replicas
 from core.watch.timeline.log_events import LogEvents
 from core.watch.timeline.recorder import Recorder
@@ -88,7 +88,7 @@ def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: P
 def test_a_throttle_that_somebody_sets_is_told(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttle_news, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(throttle_news, "THROTTLES_SECONDS", 0.0)
     client = KafkaClient(ConnectionSettings(sandbox.bootstrap))
     state = client.describe_cluster()
     news = throttle_news.ThrottleEvents(client, state.cluster_id, SystemClock())

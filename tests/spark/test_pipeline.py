@@ -34,7 +34,7 @@ from pyspark.errors import StreamingQueryException
 from core.cluster.metadata import TopicPartition
 from core.errors import RefusedError
 from core.load import load_paths as layout
-from core.load import load_source as locate
+from core.load import windows
 from core.load.load import Source
 from core.load.snapshot.format import Counts, Quality
 from core.load.snapshot.writer import claim_epoch
@@ -123,12 +123,10 @@ def test_brokers_and_history_come_with_the_snapshot(spark: SparkSession, tmp_pat
     assert two.size_bytes == 50_000 + 5000 * 39
     assert snapshot.growth_bytes_per_s.tolist() == [500.0]
     assert snapshot.quality.tolist() == [Quality.FULL]
-    of_partition = locate.read_history(
-        CLUSTER, str(tmp_path), of=TopicPartition("t", 0), until=NOW, length=timedelta(hours=24)
-    )
+    of_partition = windows.read_history(tmp_path, CLUSTER, TopicPartition("t", 0), NOW)
     assert of_partition.starts.tolist() == [START.timestamp(), START.timestamp() + 300]
     assert of_partition.rates["in_bytes_per_s", "avg"].tolist() == [500.0, 500.0]
-    of_broker = locate.read_history(CLUSTER, str(tmp_path), of=1, until=NOW)
+    of_broker = windows.read_history(tmp_path, CLUSTER, 1, NOW)
     assert of_broker.rates["in_bytes_per_s", "avg"].tolist() == [500.0, 500.0]
 
 
@@ -141,7 +139,7 @@ def test_a_windows_brokers_are_those_that_held_it_however_late_it_is_counted(
     feed(tmp_path, "b", [row(poll, poll_id=1000 + poll) for poll in (20, 21)])
     run(spark, tmp_path)
     for broker, start in ((1, START), (2, START + timedelta(minutes=10))):
-        found = locate.read_history(CLUSTER, str(tmp_path), of=broker, until=NOW)
+        found = windows.read_history(tmp_path, CLUSTER, broker, NOW)
         assert found.starts.tolist() == [start.timestamp()]
         assert found.rates["in_bytes_per_s", "avg"].tolist() == [500.0]
     assert [b.broker for b in newest(tmp_path).brokers] == [2]
@@ -276,7 +274,7 @@ def test_brokers_of_a_window_are_as_complete_as_its_partitions_after_a_crash(
     monkeypatch.undo()
     run(spark, tmp_path)
     for of in (1, TopicPartition("t", 0)):
-        found = locate.read_history(CLUSTER, str(tmp_path), of=of, until=NOW)
+        found = windows.read_history(tmp_path, CLUSTER, of, NOW)
         assert found.rates["in_bytes_per_s", "avg"].tolist() == [1000.0]
 
 

@@ -109,10 +109,10 @@ class FeedLoad:
     def follow(self, running: threading.Event, stopped: threading.Event) -> None:
         """Follow published snapshots, and the collector's last interval until there are some."""
         from core.load import load_paths as layout
-        from core.load.load_source import load_root, newest_snapshot
+        from core.load.load_source import newest_snapshot
         from core.load.snapshot.manifest import read_manifest
 
-        root = load_root(self._target.snapshots)
+        root = layout.root_of(self._target.snapshots)
         seen: object = None
         attempts = Attempts(self._send, "Load")
         while not stopped.is_set():

@@ -101,7 +101,7 @@ class ProbeSwitch:
 
 def _question(session: Session) -> Question:
     """Return what to ask before a probe begins: what it does and costs on the cluster as it is."""
-    from core.watch.clients.probe_topic import describe_probe
+    from core.watch.clients.probe import describe_probe
     from tui.dialogs.base import Question
 
     assert session.state is not None

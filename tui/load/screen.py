@@ -116,10 +116,11 @@ class LoadScreen(DashboardScreen):
             cluster_id, place = snapshot.cluster_id, session.snapshots
 
             def work() -> None:
-                from core.load.load_source import read_history
+                from core.load.load_paths import root_of
+                from core.load.windows import read_history
 
                 try:
-                    found = read_history(cluster_id, place, of=of, until=until)
+                    found = read_history(root_of(place), cluster_id, of, until)
                 except TrimtabError as error:
                     self.call_later(self._take_history, key, None, error.title)
                 else:

@@ -10,9 +10,9 @@ from textual.widgets import Label
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
+from core.plan.checks.brokers import find_skipped
 from core.plan.checks.catalogue import OWN_RUN_CHECKS, Severity, has_unknowns
 from core.plan.checks.check_plan import check_plan
-from core.plan.checks.disks import find_skipped
 from core.plan.plan import Move, Plan
 from core.run.reporting.views import MoveProgress, MoveStatus, RunView
 from core.units import format_bytes

@@ -13,9 +13,9 @@ from core.cluster.metadata import UNKNOWN
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
 from core.load.view.heat import Metric, fair_parts
+from core.plan.checks.brokers import find_skipped, skipped_sentences
 from core.plan.checks.catalogue import Finding
 from core.plan.checks.check_plan import CheckedPlan, in_flight
-from core.plan.checks.disks import find_skipped, skipped_sentences
 from core.plan.effect import Effect, compute_effect, with_growth
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at

@@ -31,7 +31,8 @@ class TimeTravel:
 
         def work() -> tuple[PastMoment | None, TrimtabError | None]:
             # Here, and not for the first paint, which needs no timeline.
-            from core.load.load_source import load_at
+            from core.load.load_paths import root_of
+            from core.load.windows import load_at
             from tui.session import PastMoment
             from tui.timeline.reader import read_state
 
@@ -40,7 +41,8 @@ class TimeTravel:
                 state = read_state(cluster_id, moment)
                 if state is not None:
                     then = PastMoment(moment, state)
-                    then = PastMoment(moment, state, load_at(cluster_id, state, moment, snapshots))
+                    load = load_at(root_of(snapshots), cluster_id, state, moment)
+                    then = PastMoment(moment, state, load)
             except TrimtabError as error:  # without its load the moment can be shown all the same
                 return then, error
             return then, None

@@ -20,8 +20,7 @@ from core.text.tables import text_table
 from core.units import format_duration, parse_duration
 from core.watch.clients.daemon import ROLE, probe_process
 from core.watch.clients.health_detector import Health, format_milliseconds
-from core.watch.clients.probe import run_probe
-from core.watch.clients.probe_topic import TOPIC, delete_probe_topic, describe_probe
+from core.watch.clients.probe import TOPIC, delete_probe_topic, describe_probe, run_probe
 from core.watch.clients.report import ProbeReport, report_to_json
 from core.watch.timeline.daemon import start_recording
 

@@ -15,8 +15,13 @@ from core.errors import ExitCode, UsageError
 from core.patterns import matching
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, id_list, parse_duration, parse_size
-from core.watch.replicas.compare import Difference, DifferenceKind
-from core.watch.replicas.result import PartitionResult, ReplicaStatus, Verification
+from core.watch.replicas.compare import (
+    Difference,
+    DifferenceKind,
+    PartitionResult,
+    ReplicaStatus,
+    Verification,
+)
 from core.watch.replicas.verify import Verifier, VerifyLimits
 
 ROWS = 50

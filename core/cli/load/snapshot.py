@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from core import paths
 from core.cli.common.context import Context
 from core.cli.common.options import Group, cluster_id_option, json_option, output_option
 from core.cli.common.output import emit, say, say_none, write_text
@@ -208,4 +207,4 @@ def _hottest(manifest: Manifest) -> str:
 
 
 def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
-    return resolve_load(context, root_of(context.target.snapshots, paths.load_root()), cluster_id)
+    return resolve_load(context, root_of(context.target.snapshots), cluster_id)

@@ -18,9 +18,9 @@ from core.cli.plan.show import show
 from core.cli.plan.suggest import suggest
 from core.cluster.metadata import TopicPartition
 from core.errors import ExitCode
+from core.plan.checks.brokers import find_skipped, skipped_sentences
 from core.plan.checks.catalogue import Finding, Severity, parse_allow
 from core.plan.checks.check_plan import CheckedPlan, in_flight
-from core.plan.checks.disks import find_skipped, skipped_sentences
 from core.plan.estimate.estimate import Estimate, estimate_at
 from core.plan.estimate.rate_table import estimate_plan_time, simulated_seconds
 from core.plan.formats.plan_file import (

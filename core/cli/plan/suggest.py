@@ -24,8 +24,7 @@ from core.plan.checks.check_plan import CheckedPlan, in_flight
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.peak_usage import PeakUsage, estimate_peak_usage
 from core.plan.estimate.rate_table import estimate_plan_time, simulated_seconds
-from core.plan.formats.plan_file import format_plan_file
-from core.plan.formats.topics_to_move import read_topics, refuse_unknown
+from core.plan.formats.plan_file import format_plan_file, read_topics_to_move, refuse_unknown_topics
 from core.plan.plan import Plan
 from core.plan.planner.log_dir_balancing import balance_log_dirs
 from core.plan.planner.plan_request import (
@@ -199,7 +198,7 @@ def suggest(
             "The topics and the cluster cannot both come from stdin.",
             next="Name a file for one of them.",
         )
-    named = read_topics(topics_to_move) if topics_to_move is not None else ()
+    named = read_topics_to_move(topics_to_move) if topics_to_move is not None else ()
     request = PlanRequest(
         leaders_only=leaders,
         drain=parse_broker_ids(drain, "--drain"),
@@ -227,7 +226,7 @@ def suggest(
     )
     seconds = None if within is None else parse_deadline(within)
     state, load = context.picture()
-    refuse_unknown(state, named)
+    refuse_unknown_topics(state, named)
     if keep is not None:
         matching(keep, "--keep", [topic.name for topic in state.topics], "topic")
     if request.only_dirs:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +22,9 @@ from core.errors import TrimtabError
 from core.load.collector.interval import Interval, measure_interval
 from core.load.collector.reading import CollectorMemory, Reading
 from core.load.load import Float64, Source
-from core.load.snapshot.aggregates import state_broker_loads
 from core.load.snapshot.format import LoadSnapshot, Quality
+from core.load.snapshot.manifest import state_broker_loads
 from core.paths import safe_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SOURCE = "admin"
 GROUPS_TOPIC = "__consumer_offsets"
@@ -51,13 +48,11 @@ class PollResult:
 class Collector:
     """Polls one cluster into a load root. Not safe to share among threads."""
 
-    def __init__(
-        self, client: ClusterClient, clock: Clock, root: Path, *, collector_id: str | None = None
-    ) -> None:
+    def __init__(self, client: ClusterClient, clock: Clock, root: Path) -> None:
         self._client = client
         self._clock = clock
         self._root = root
-        self._collector_id = collector_id or safe_name(socket.gethostname())
+        self._collector_id = safe_name(socket.gethostname())
         # Epoch (ms) in the upper bits: poll ids of one that starts again are never used twice.
         self._epoch = round(clock.now().timestamp() * 1000)
         self._seq = 0
@@ -74,10 +69,9 @@ class Collector:
         try:
             polled = self._write(interval)
         except OSError as error:
-            place = error.filename or self._root
             raise TrimtabError(
                 f"Samples cannot be written: {error.strerror}.",
-                detail=str(place),
+                detail=str(error.filename or self._root),
                 next="Make room there, or give this user the right to write.",
             ) from error
         self._memory = interval.memory
@@ -91,11 +85,10 @@ class Collector:
         self._seq += 1
         poll_id = (self._epoch << 20) | self._seq
         state = reading.state
-        name = f"{self._collector_id}-{self._epoch}-{self._seq:08d}"
         segment = write_segment(
             self._root,
             state.cluster_id,
-            name,
+            f"{self._collector_id}-{self._epoch}-{self._seq:08d}",
             sample_columns(interval, self._collector_id, poll_id),
             reading.at,
         )
@@ -111,7 +104,7 @@ class Collector:
         keys = [state.tp(i) for i in range(state.partition_count)]
         wall, began = self._clock.now(), self._clock.monotonic()
         end = client.fetch_offsets(keys, OffsetAt.LATEST)
-        told = self._answered_at(began)
+        answered = self._answered_at(began)
         began_sizes = self._clock.monotonic()
         answers = client.describe_log_dirs([broker.id for broker in state.brokers if broker.alive])
         sized = self._answered_at(began_sizes)
@@ -119,12 +112,18 @@ class Collector:
         silent = {answer.broker for answer in answers if answer.error is not None}
         silent |= {broker.id for broker in state.brokers if not broker.alive}
         lost: list[Fault] = []
-        groups = self._groups(lost)
+        try:
+            groups = client.describe_groups(lost=lost.append)
+        except TrimtabError as error:  # without the right to ask, all groups are missing
+            lost.append(Fault("UNKNOWN", error.title))
+            groups = ()
+        # A group that has no coordinator is listed by nobody.
+        coordinated = state.partitions_of(GROUPS_TOPIC)
         described = [g for g in groups if not g.has_unknown_reads]
         return Reading(
             state=with_log_dirs(state, answers),
-            at=wall + timedelta(seconds=told - began),
-            monotonic=told,
+            at=wall + timedelta(seconds=answered - began),
+            monotonic=answered,
             sized=sized,
             # A listing that waits for a broker does so before any commit is asked for.
             committed_at=self._clock.monotonic(),
@@ -135,21 +134,14 @@ class Collector:
             unattended=frozenset(g.id for g in described if not g.members),
             untold=frozenset(g.id for g in groups) - {g.id for g in described},
             hidden=GROUPS_HIDDEN in lost,
-            listed=all(fault == GROUPS_HIDDEN for fault in lost) and _has_coordinators(state),
+            listed=all(fault == GROUPS_HIDDEN for fault in lost)
+            and bool((state.leader[coordinated.start : coordinated.stop] >= 0).all()),
         )
 
     def _answered_at(self, began: float) -> float:
         """Return when brokers that are well have answered what was asked from `began` to now."""
-        asked = self._clock.monotonic() - began
-        return began + (asked / 2 if asked <= PROMPT_SECONDS else 0.0)
-
-    def _groups(self, lost: list[Fault]) -> tuple[Group, ...]:
-        """Return all groups, and in `lost` why some are missing: without the right, all are."""
-        try:
-            return self._client.describe_groups(lost=lost.append)
-        except TrimtabError as error:
-            lost.append(Fault("UNKNOWN", error.title))
-            return ()
+        seconds = self._clock.monotonic() - began
+        return began + (seconds / 2 if seconds <= PROMPT_SECONDS else 0.0)
 
 
 def _commits(state: ClusterState, group: Group) -> Int64:
@@ -158,12 +150,6 @@ def _commits(state: ClusterState, group: Group) -> Int64:
         if (row := state.find(tp)) is not None:
             offsets[row] = offset
     return offsets
-
-
-def _has_coordinators(state: ClusterState) -> bool:
-    """Return whether each group has a coordinator: nobody lists those that have none."""
-    rows = state.partitions_of(GROUPS_TOPIC)
-    return bool((state.leader[rows.start : rows.stop] >= 0).all())
 
 
 def _offsets(keys: Sequence[TopicPartition], found: Mapping[TopicPartition, int]) -> Int64:
@@ -189,14 +175,14 @@ def sample_columns(interval: Interval, collector_id: str, poll_id: int) -> dict[
     def constant(value: str) -> Any:
         return columns.dictionary_array(np.zeros(rows, np.int32), [value])
 
-    def led(column: Any, kind: Any, known: Any) -> Any:
+    def of_leader(column: Any, kind: Any, known: Any) -> Any:
         return columns.number_array(column[of], kind, leads & known[of])
 
     def whole(column: Int64) -> Any:
-        return led(column, pa.int64(), column >= 0)
+        return of_leader(column, pa.int64(), column >= 0)
 
     def real(column: Float64) -> Any:
-        return led(column, pa.float64(), ~np.isnan(column))
+        return of_leader(column, pa.float64(), ~np.isnan(column))
 
     dt = interval.dt_seconds
     dt_ms = np.where(np.isnan(dt), 0, np.round(dt * 1000))
@@ -212,7 +198,7 @@ def sample_columns(interval: Interval, collector_id: str, poll_id: int) -> dict[
         "is_leader": columns.boolean_array(leads),
         "leader_epoch": columns.number_array(epoch[of], pa.int32(), epoch[of] >= 0),
         "ts": columns.number_array(at, pa.timestamp("us", "UTC")),
-        "dt_ms": led(dt_ms, pa.int32(), ~np.isnan(dt)),
+        "dt_ms": of_leader(dt_ms, pa.int32(), ~np.isnan(dt)),
         "end_offset": whole(reading.end),
         "start_offset": whole(reading.start),
         "offset_delta": whole(interval.messages),

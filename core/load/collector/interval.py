@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN
-from core.cluster.state import Bool, ClusterState, Int32, Int64
+from core.cluster.state import Bool, Int32, Int64
 from core.load.collector.reading import (
     CollectorMemory,
     Commits,
@@ -128,10 +128,8 @@ def _is_too_soon(reading: Reading, before: CollectorMemory, earlier: Commits) ->
 
     Groups commit every few seconds. So it is when a poll that has waited is followed at once.
     """
-    soon: Bool = (
-        2 * (reading.committed_at - earlier.read_at) <= reading.monotonic - before.observed_at
-    )
-    return soon
+    seconds = reading.monotonic - before.observed_at
+    return np.asarray(2 * (reading.committed_at - earlier.read_at) <= seconds, np.bool_)
 
 
 def max_group_lag(reading: Reading) -> Int64:
@@ -178,13 +176,15 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
     """Return the samples of `reading`, and the memory to measure the next one against."""
     state = reading.state
     count = state.partition_count
-    leading = _leader_replica(state)
+    leading = np.full(count, UNKNOWN, np.int64)  # each partition's leader among the replicas
+    leading[state.partition_of_replica[state.is_leader]] = np.flatnonzero(state.is_leader)
     if memory is None:
         memory = empty_memory(reading, _mean_message(reading, leading))
     before = memory if has_same_layout(memory.state, state) else realign_memory(memory, state)
 
     replaced = recreated_partitions(memory.state, state)
-    stepped = _has_clock_stepped(reading, memory)
+    wall_seconds = (reading.at - memory.at).total_seconds()
+    stepped = abs(wall_seconds - (reading.monotonic - memory.monotonic)) > CLOCK_STEP_SECONDS
     known = reading.end >= 0
     had = (before.end >= 0) & ~replaced
     truncated = known & had & (reading.end < before.end)
@@ -302,16 +302,3 @@ def _update_message_size(
         np.isnan(per_message), newest, per_message + SMOOTHING * (newest - per_message)
     )
     return np.where(usable, mixed, per_message)
-
-
-def _leader_replica(state: ClusterState) -> Int64:
-    """Return for each partition the index of its leader's replica, -1 without a leader."""
-    out = np.full(state.partition_count, UNKNOWN, np.int64)
-    at = np.flatnonzero(state.is_leader)
-    out[state.partition_of_replica[at]] = at
-    return out
-
-
-def _has_clock_stepped(reading: Reading, memory: CollectorMemory) -> bool:
-    wall = (reading.at - memory.at).total_seconds()
-    return abs(wall - (reading.monotonic - memory.monotonic)) > CLOCK_STEP_SECONDS

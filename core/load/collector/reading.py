@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -59,7 +59,7 @@ class CollectorMemory:
     state: ClusterState
     at: datetime
     monotonic: float
-    """Of the newest poll; `seen` has each partition's own."""
+    """Of the newest poll; `observed_at` has each partition's own."""
     observed_at: Float64
     """Monotonic seconds of each partition's last known end offset, NaN never."""
     sized: float
@@ -133,12 +133,9 @@ def realign_memory(memory: CollectorMemory, state: ClusterState) -> CollectorMem
         found = np.minimum(np.searchsorted(old_keys[order], keys), len(order) - 1)
         same = (mapped >= 0) & (old_keys[order][found] == keys)
         size[same] = memory.size[order[found[same]]]
-    return CollectorMemory(
-        state=memory.state,
-        at=memory.at,
-        monotonic=memory.monotonic,
+    return replace(
+        memory,
         observed_at=take_rows(memory.observed_at, at),
-        sized=memory.sized,
         end=take_rows(memory.end, at, UNKNOWN),
         start=take_rows(memory.start, at, UNKNOWN),
         leader=take_rows(memory.leader, at, UNKNOWN),
@@ -151,7 +148,5 @@ def realign_memory(memory: CollectorMemory, state: ClusterState) -> CollectorMem
             )
             for group, kept in memory.commits.items()
         },
-        unattended=memory.unattended,
-        listed=memory.listed,
         bytes_per_message=take_rows(memory.bytes_per_message, at),
     )

@@ -54,11 +54,7 @@ def read_snapshot(root: Path, cluster_id: str) -> LoadSnapshot | None:
         except FileNotFoundError as error:
             # Between manifest and files, a newer snapshot may have replaced this one.
             if last_try:
-                raise DocumentError(
-                    f"{path.name} is named by its manifest but missing.",
-                    detail=str(path),
-                    next=layout.REPAIR,
-                ) from error
+                raise layout.damaged_file(path, "is named by its manifest but missing") from error
             continue
         return replace(snapshot, counts=manifest.counts)
     return None
@@ -83,17 +79,9 @@ def read_table(path: Path) -> Any:
     except FileNotFoundError:
         raise
     except columns.DAMAGED as error:
-        raise _damaged(path, "is not a whole Arrow file") from error
-    layout.check_format(_head(table).get("format", ""), FORMAT, path)
+        raise layout.damaged_file(path, "is not a whole Arrow file") from error
+    layout.check_format(columns.schema_metadata(table.schema).get("format", ""), FORMAT, path)
     return table
-
-
-def _head(table: Any) -> dict[str, str]:
-    return columns.schema_metadata(table.schema)
-
-
-def _damaged(path: Path, what: str) -> DocumentError:
-    return DocumentError(f"{path.name} {what}.", detail=str(path), next=layout.REPAIR)
 
 
 def read_columns(path: Path) -> LoadSnapshot:
@@ -102,7 +90,7 @@ def read_columns(path: Path) -> LoadSnapshot:
     Raises as `read_table` does.
     """
     table = read_table(path)
-    head = _head(table)
+    head = columns.schema_metadata(table.schema)
     try:
         topic_of, topics = columns.to_codes(table["topic"])
         names = set(table.column_names)
@@ -133,9 +121,9 @@ def read_columns(path: Path) -> LoadSnapshot:
             leader=columns.to_numpy(table["leader"]) if "leader" in names else None,
         )
     except KeyError as error:
-        raise _damaged(path, f"lacks {error}") from error
+        raise layout.damaged_file(path, f"lacks {error}") from error
     except columns.DAMAGED as error:
-        raise _damaged(path, "is damaged") from error
+        raise layout.damaged_file(path, "is damaged") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +132,7 @@ class FileProblem:
 
     path: Path
     problem: str
-    next: str
+    next: str = layout.REPAIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +154,12 @@ def verify_snapshot(
     try:
         manifest = read_manifest(root, cluster_id, snapshot_id)
     except DocumentError as error:
-        return SnapshotCheck(snapshot_id, None, (_problem_of_error(path, error),))
+        return SnapshotCheck(snapshot_id, None, (FileProblem(path, error.title, error.next),))
     if manifest is None:
         if snapshot_id is not None or not kept:
             return None
-        lost = _problem(newest, f"{newest.name} is missing: nobody finds what was published.")
-        return SnapshotCheck(None, None, (lost,))
+        why = f"{newest.name} is missing: nobody finds what was published."
+        return SnapshotCheck(None, None, (FileProblem(newest, why),))
     problems = [] if snapshot_id else list(_check_newest(root, manifest))
     folder = layout.snapshots(root, cluster_id) / manifest.snapshot_id
     problems += (found for file in manifest.files if (found := _check_file(folder, manifest, file)))
@@ -188,13 +176,13 @@ def _check_newest(root: Path, newest: Manifest) -> Iterator[FileProblem]:
     try:
         own = read_manifest(root, newest.cluster_id, newest.snapshot_id)
     except DocumentError as error:
-        yield _problem_of_error(path, error)
+        yield FileProblem(path, error.title, error.next)
         return
     if own is None:
-        yield _problem(path, f"{path.name} is missing.")
+        yield FileProblem(path, f"{path.name} is missing.")
     elif own != newest:
         current = layout.current(root, newest.cluster_id)
-        yield _problem(current, f"{current.name} differs from the snapshot's own manifest.")
+        yield FileProblem(current, f"{current.name} differs from the snapshot's own manifest.")
 
 
 def _check_file(folder: Path, manifest: Manifest, file: DataFile) -> FileProblem | None:
@@ -205,38 +193,26 @@ def _check_file(folder: Path, manifest: Manifest, file: DataFile) -> FileProblem
             size = path.stat().st_size
             digest = hashlib.file_digest(content, "sha256").hexdigest()
         if size != file.bytes:
-            return _problem(
-                path, f"{file.name} has {size} bytes, and its manifest says {file.bytes}."
-            )
-        if digest != file.sha256:
-            return _problem(path, f"{file.name} has another SHA-256 than its manifest says.")
-        rows = len(read_table(path))
-        if rows != file.rows:
-            return _problem(
-                path, f"{file.name} has {rows} rows, and its manifest says {file.rows}."
-            )
-        return _check_columns(path, manifest) if file.name == PARTITIONS else None
+            what = f"has {size} bytes, and its manifest says {file.bytes}"
+        elif digest != file.sha256:
+            what = "has another SHA-256 than its manifest says"
+        elif (rows := len(read_table(path))) != file.rows:
+            what = f"has {rows} rows, and its manifest says {file.rows}"
+        else:
+            what = _column_problem(path, manifest) if file.name == PARTITIONS else ""
     except FileNotFoundError:
-        return _problem(path, f"{file.name} is named by its manifest but missing.")
+        what = "is named by its manifest but missing"
     except DocumentError as error:
-        return _problem_of_error(path, error)
+        return FileProblem(path, error.title, error.next)
+    return FileProblem(path, f"{file.name} {what}.") if what else None
 
 
-def _check_columns(path: Path, manifest: Manifest) -> FileProblem | None:
-    """Return what the partitions' file says otherwise than its manifest."""
-    found = read_columns(path)
-    if found.cluster_id != manifest.cluster_id:
-        return _problem(path, f"{path.name} is of cluster {found.cluster_id}.")
-    if found.snapshot_id != manifest.snapshot_id:
-        return _problem(path, f"{path.name} is of snapshot {found.snapshot_id}.")
-    if found.brokers != manifest.brokers:
-        return _problem(path, f"{path.name} has other brokers' totals than its manifest.")
-    return None
-
-
-def _problem(path: Path, problem: str) -> FileProblem:
-    return FileProblem(path, problem, layout.REPAIR)
-
-
-def _problem_of_error(path: Path, error: DocumentError) -> FileProblem:
-    return FileProblem(path, error.title, error.next)
+def _column_problem(path: Path, manifest: Manifest) -> str:
+    """Return what the partitions' file says otherwise than its manifest; "" for nothing."""
+    snapshot = read_columns(path)
+    if snapshot.cluster_id != manifest.cluster_id:
+        return f"is of cluster {snapshot.cluster_id}"
+    if snapshot.snapshot_id != manifest.snapshot_id:
+        return f"is of snapshot {snapshot.snapshot_id}"
+    same = snapshot.brokers == manifest.brokers
+    return "" if same else "has other brokers' totals than its manifest"

@@ -22,19 +22,17 @@ from core.daemons.lease import lease_file
 from core.errors import RefusedError
 from core.load import arrow as columns
 from core.load import load_paths as layout
-from core.load.snapshot.aggregates import broker_skew, hot_partitions, topic_skew
-from core.load.snapshot.format import (
-    PARTITIONS,
-    LoadSnapshot,
-    rate_column,
-)
+from core.load.snapshot.format import PARTITIONS, LoadSnapshot, rate_column
 from core.load.snapshot.manifest import (
     FORMAT,
     DataFile,
     Manifest,
-    add_to_index,
+    broker_skew,
+    hot_partitions,
     read_manifest,
     snapshot_ids,
+    topic_skew,
+    update_index,
 )
 from core.units import format_time
 
@@ -54,37 +52,30 @@ def write_snapshot(root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0)
     layout.mark(root)
     folder = layout.snapshots(root, snapshot.cluster_id)
     with files.locked(lease_file(root, snapshot.cluster_id, "publish")):
-        fence(root, snapshot.cluster_id, writer_epoch)
+        newest = read_manifest(root, snapshot.cluster_id)
+        if newest is not None and newest.writer_epoch > writer_epoch:
+            raise RefusedError(
+                f"Another writer publishes the snapshots of {snapshot.cluster_id} (epoch "
+                f"{newest.writer_epoch}, this one has {writer_epoch}); this one stops."
+            )
         with files.whole_folder(folder / snapshot.snapshot_id) as aside:
             write_columns(aside / PARTITIONS, snapshot)
-            manifest = _manifest(
-                snapshot, writer_epoch, (_data_file(aside / PARTITIONS, snapshot),)
-            )
+            content = (aside / PARTITIONS).read_bytes()
+            digest = hashlib.sha256(content).hexdigest()
+            data = DataFile(PARTITIONS, len(snapshot.partition), len(content), digest)
+            manifest = _manifest(snapshot, writer_epoch, (data,))
             text = json.dumps(manifest.to_json(), ensure_ascii=False) + "\n"
             (aside / "manifest.json").write_text(text, encoding="utf-8")
         files.write_text(layout.current(root, snapshot.cluster_id), text)
-    add_to_index(root, snapshot.cluster_id)
+    update_index(root, lambda known: known | {snapshot.cluster_id})
     _delete_expired(root, snapshot.cluster_id)
     return manifest
-
-
-def fence(root: Path, cluster_id: str, writer_epoch: int) -> None:
-    """Raise RefusedError when a writer with a higher epoch has published for this cluster."""
-    newest = read_manifest(root, cluster_id)
-    if newest is not None and newest.writer_epoch > writer_epoch:
-        raise RefusedError(
-            f"Another writer publishes the snapshots of {cluster_id} (epoch "
-            f"{newest.writer_epoch}, this one has {writer_epoch}); this one stops."
-        )
 
 
 def write_live(root: Path, snapshot: LoadSnapshot) -> None:
     """Write the collector's last interval, replacing the one before."""
     path = layout.live(root, snapshot.cluster_id)
     files.write_whole(path, lambda aside: write_columns(aside, snapshot))
-
-
-# -- the Arrow file ------------------------------------------------------------------------------
 
 
 def write_columns(path: Path, snapshot: LoadSnapshot) -> None:
@@ -127,16 +118,6 @@ def write_columns(path: Path, snapshot: LoadSnapshot) -> None:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
-# -- the manifest ----------------------------------------------------------------------------------
-
-
-def _data_file(path: Path, snapshot: LoadSnapshot) -> DataFile:
-    content = path.read_bytes()
-    return DataFile(
-        path.name, len(snapshot.partition), len(content), hashlib.sha256(content).hexdigest()
-    )
-
-
 def _manifest(snapshot: LoadSnapshot, writer_epoch: int, data: tuple[DataFile, ...]) -> Manifest:
     return Manifest(
         cluster_id=snapshot.cluster_id,
@@ -153,9 +134,6 @@ def _manifest(snapshot: LoadSnapshot, writer_epoch: int, data: tuple[DataFile, .
         skew=broker_skew(snapshot.brokers),
         counts=snapshot.counts,
     )
-
-
-# -- housekeeping --------------------------------------------------------------------------------
 
 
 def _delete_expired(root: Path, cluster_id: str) -> None:

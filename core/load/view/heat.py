@@ -150,10 +150,10 @@ def deviation_levels(values: Float64, fair: Float64, piece: Float64, enough: flo
         ratio = np.where(fair > 0, values / fair, 1.0)
         movable = np.abs(off) >= piece * 0.999
     up, down = np.zeros((2, *off.shape), np.int8)
-    for least in ABOVE:
-        up += ratio >= least
-    for most in BELOW:
-        down += ratio <= most
+    for bound in ABOVE:
+        up += ratio >= bound
+    for limit in BELOW:
+        down += ratio <= limit
     level = np.where(off > 0, up, -down)
     level = np.where(np.abs(off) < enough, np.clip(level, -PALE, PALE), level)
     return np.where(movable & ~np.isnan(values), level, 0).astype(np.int8)
@@ -218,7 +218,9 @@ def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
         at = slice(first, first + step)
         level[at] = deviation_levels(values[at], fair[at], piece[at], enough)
         skew[at] = _skew(values[at], np.maximum(fair[at], piece[at]))
-        excess[at] = _excess(values[at] - fair[at], piece[at], alive)
+        off = values[at] - fair[at]
+        movable = (off >= piece[at] * 0.999) & alive
+        excess[at] = np.where(movable, off, 0.0).sum(axis=1)
     return HeatMap(
         metric=metric,
         topics=tuple(topic.name for topic in state.topics),
@@ -240,11 +242,6 @@ def _skew(values: Float64, share: Float64) -> Float64:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(share > 0, values / share, np.where(np.isnan(share), np.nan, 0.0))
     return np.asarray(np.fmax.reduce(ratio, axis=1, initial=np.nan))
-
-
-def _excess(off: Float64, piece: Float64, alive: Bool) -> Float64:
-    """Return what of each row is above fair share on live brokers and could be moved away."""
-    return np.asarray(np.where((off >= piece * 0.999) & alive, off, 0.0).sum(axis=1))
 
 
 def out_of_sync_replicas(state: ClusterState) -> Bool:
@@ -300,9 +297,8 @@ def partition_map(
         by = np.lexsort((rows, -np.nan_to_num(size, nan=-1.0), -np.nan_to_num(values, nan=-1.0)))
         rows, values, size = rows[by], values[by], size[by]
     known = values[~np.isnan(values)]
-    return PartitionMap(
-        topic, metric, rows, values, size, float(known.mean()) if len(known) else float("nan")
-    )
+    fair = float(known.mean()) if len(known) else float("nan")
+    return PartitionMap(topic, metric, rows, values, size, fair)
 
 
 def replica_roles(state: ClusterState, row: int) -> dict[int, ReplicaRole]:

@@ -82,16 +82,9 @@ def _without_leader(state: ClusterState) -> list[Verdict]:
     offline = np.flatnonzero(state.leader < 0)
     if not len(offline):
         return []
-    topic = state.tp(int(offline[0])).topic
-    return [
-        Verdict(
-            "offline",
-            Weight.ACT,
-            f"{len(offline):,} without leader",
-            f"{len(offline):,} offline",
-            topic=topic,
-        )
-    ]
+    topic, count = state.tp(int(offline[0])).topic, f"{len(offline):,}"
+    words, short = f"{count} without leader", f"{count} offline"
+    return [Verdict("offline", Weight.ACT, words, short, topic=topic)]
 
 
 def _out_of_sync(state: ClusterState) -> list[Verdict]:
@@ -102,17 +95,9 @@ def _out_of_sync(state: ClusterState) -> list[Verdict]:
     words = f"{len(behind):,} out of sync"
     # Not counted by id: brokers may have ids near 2^31.
     brokers, counts = np.unique(state.replica_broker[mask], return_counts=True)
-    topics = np.bincount(state.topic_of[behind])
-    return [
-        Verdict(
-            "out-of-sync",
-            Weight.ACT,
-            words,
-            words,
-            broker=int(brokers[counts.argmax()]),
-            topic=state.topics[int(topics.argmax())].name,
-        )
-    ]
+    topic = state.topics[int(np.bincount(state.topic_of[behind]).argmax())].name
+    broker = int(brokers[counts.argmax()])
+    return [Verdict("out-of-sync", Weight.ACT, words, words, broker=broker, topic=topic)]
 
 
 def _disks(state: ClusterState, totals: BrokerTotals) -> list[Verdict]:
@@ -123,9 +108,8 @@ def _disks(state: ClusterState, totals: BrokerTotals) -> list[Verdict]:
             Verdict("disks", Weight.ACT, words, words, broker=failed[0], metric=Metric.SIZE),
             *(one for one in _full_disks(totals) if one.weight is not Weight.FINE),
         ]
-    alive = {broker.id for broker in state.brokers if broker.alive}
-    untold = np.isnan(totals.disk_used) & np.isin(totals.brokers, [*alive])
-    return [one for one in _full_disks(totals) if one.weight is not Weight.FINE or not untold.any()]
+    unsure = np.isnan(totals.disk_used) & np.isin(totals.brokers, state.alive_ids)
+    return [one for one in _full_disks(totals) if one.weight is not Weight.FINE or not unsure.any()]
 
 
 def _full_disks(totals: BrokerTotals) -> list[Verdict]:
@@ -214,13 +198,11 @@ def _racks(state: ClusterState) -> list[Verdict]:
     pairs = np.sort(partitions * (len(names) + 1) + in_rack + 1)
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]
     spread = np.bincount(pairs // (len(names) + 1), minlength=state.partition_count)
-    wanted = np.minimum(np.diff(state.replica_start), len(names))
-    narrow = np.flatnonzero(spread < wanted)
+    possible = np.minimum(np.diff(state.replica_start), len(names))
+    narrow = np.flatnonzero(spread < possible)
     if not len(narrow):
         if is_partial(state.hidden):
             return []
         return [Verdict("racks", Weight.FINE, "racks", "racks")]
     words = f"{len(narrow):,} share a rack"
-    return [
-        Verdict("racks", Weight.LOOK, words, words, topic=state.tp(int(narrow[0])).topic),
-    ]
+    return [Verdict("racks", Weight.LOOK, words, words, topic=state.tp(int(narrow[0])).topic)]

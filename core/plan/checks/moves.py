@@ -22,11 +22,6 @@ def check_base(state: ClusterState, plan: Plan) -> tuple[Finding, ...]:
     return tuple(_grouped((move.tp, fact) for move in plan for fact in _stale(state, move)))
 
 
-def check_move(state: ClusterState, load: Load, move: Move) -> tuple[Finding, ...]:
-    """Return what speaks against one move alone, whatever else is planned or in flight."""
-    return tuple(check_moves(state, load, [move], NONE_IN_FLIGHT))
-
-
 _Fact = tuple[str, object]
 """A check's id and what its findings are grouped by, so that forty alike are one sentence."""
 
@@ -50,7 +45,13 @@ def _grouped(facts: Iterable[tuple[TopicPartition, _Fact]]) -> Iterator[Finding]
         groups[fact].append(tp)
     for (id, about), tps in groups.items():
         broker = about if id in _OF_A_BROKER and isinstance(about, int) else None
-        yield finding(id, _sentence(id, about, tps), tps, broker)
+        number = r"\1" if len(tps) == 1 else r"\2"
+        values = about if isinstance(about, tuple) else (about,)
+        words = (
+            _NUMBER.sub(number, value) if isinstance(value, str) else value for value in values
+        )
+        sentence = _NUMBER.sub(number, _SENTENCES[id]).format(name_list(tps), *words)
+        yield finding(id, sentence, tps, broker)
 
 
 def illegal_facts(state: ClusterState, move: Move) -> list[_Fact]:
@@ -79,8 +80,10 @@ def _doubts(
     yield from _stale(state, move)
     if move.tp in reassignments or row.adding or row.removing:
         yield "foreign-move", "moving"
-    elif is_changing_log_dir(state, move):
-        yield "foreign-move", "on the way to another log dir"
+    else:  # a replica that leaves, or changes its log dir, may be copied to one already
+        touched = {*move.removing, *move.dir_moves}
+        if any(one.tp == move.tp and one.broker in touched for one in state.future_replicas):
+            yield "foreign-move", "on the way to another log dir"
     for broker in move.receiving:
         if not state.broker_by_id[broker].alive:
             yield "dead-broker", broker
@@ -98,8 +101,10 @@ def _doubts(
     if len(move.after) != len(move.before):
         yield "rf-change", (len(move.before), len(move.after))
     yield from _racks(state, move)
-    for broker in brokers_without_log_dirs(state, move):
-        yield "log-dirs", broker
+    for broker in move.target_log_dirs:
+        known = state.broker_by_id[broker]
+        if known.alive and not known.log_dirs:
+            yield "log-dirs", broker
     if move.receiving and state.partition_size_bytes[index] < 0:
         yield "size-unknown", None
     if move.receiving and np.isnan(load.in_bytes_per_s[index]):
@@ -176,13 +181,6 @@ _SENTENCES: Mapping[str, str] = {
 _NUMBER = re.compile(r"\[(.*?)\|(.*?)\]")
 
 
-def _sentence(id: str, about: object, tps: Sequence[TopicPartition]) -> str:
-    facts = about if isinstance(about, tuple) else (about,)
-    number = r"\1" if len(tps) == 1 else r"\2"
-    words = (_NUMBER.sub(number, fact) if isinstance(fact, str) else fact for fact in facts)
-    return _NUMBER.sub(number, _SENTENCES[id]).format(name_list(tps), *words)
-
-
 NONE_IN_FLIGHT: Mapping[TopicPartition, Reassignment] = MappingProxyType({})
 
 
@@ -199,14 +197,6 @@ def missing_log_dirs(state: ClusterState, move: Move) -> Iterator[tuple[int, str
             yield broker, path, "an offline"
 
 
-def brokers_without_log_dirs(state: ClusterState, move: Move) -> Iterator[int]:
-    """Yield the brokers of which a log dir is named and no log dirs are known."""
-    for broker in move.target_log_dirs:
-        known = state.broker_by_id[broker]
-        if known.alive and not known.log_dirs:
-            yield broker
-
-
 def is_in_other_log_dir(state: ClusterState, move: Move) -> bool:
     """Return whether a replica lies neither where the plan found it nor where it is to go."""
     for broker, path in move.dir_moves.items():
@@ -215,12 +205,6 @@ def is_in_other_log_dir(state: ClusterState, move: Move) -> bool:
         if found is not None and now is not None and now not in (found, path):
             return True
     return False
-
-
-def is_changing_log_dir(state: ClusterState, move: Move) -> bool:
-    """Return whether a replica that leaves, or changes its log dir, is copied to one already."""
-    touched = {*move.removing, *move.dir_moves}
-    return any(copy.tp == move.tp and copy.broker in touched for copy in state.future_replicas)
 
 
 NOBODY = -1
@@ -245,12 +229,9 @@ def clean_moves(
             alike[len(move.after)].append(at)
     for replicas, chosen in alike.items():
         at_rows = np.array([rows[at] for at in chosen], np.int64)
-        fine = _at_rest(state, load, at_rows, replicas) & _sound(
-            state,
-            at_rows,
-            np.array([moves[at].before for at in chosen], np.int32),
-            np.array([moves[at].after for at in chosen], np.int32),
-        )
+        before = np.array([moves[at].before for at in chosen], np.int32)
+        after = np.array([moves[at].after for at in chosen], np.int32)
+        fine = _at_rest(state, load, at_rows, replicas) & _sound(state, at_rows, before, after)
         for at, row, is_fine in zip(chosen, at_rows.tolist(), fine.tolist(), strict=True):
             topic = state.topics[int(state.topic_of[row])]
             same = not (moves[at].topic_id and topic.id) or moves[at].topic_id == topic.id

@@ -55,10 +55,10 @@ class Learned:
         """Return times as they are to be expected here; at a risk the range gets no narrower."""
         copying = spread.seconds - AROUND_SECONDS
         reach = max(self.reach, 1.0) if spread.risk else self.reach
-        least, most = spread.min_seconds - AROUND_RANGE[0], spread.max_seconds - AROUND_RANGE[1]
+        low, high = spread.min_seconds - AROUND_RANGE[0], spread.max_seconds - AROUND_RANGE[1]
         expected = copying * self.factor
-        below = max(copying - least, 0.0) * self.factor * reach
-        above = max(most - copying, 0.0) * self.factor * reach
+        below = max(copying - low, 0.0) * self.factor * reach
+        above = max(high - copying, 0.0) * self.factor * reach
         return replace(
             spread,
             seconds=expected + AROUND_SECONDS,
@@ -82,10 +82,10 @@ class Speed:
     def on(self, what: PlanCopies) -> TimeRange | None:
         """Return how long a plan takes without a throttle, None where it would never end."""
         slow, fast = self.least / (1 + SPEEDS), self.most * (1 + SPEEDS)
-        usual, most, least = (min_seconds(what, rate) for rate in (self.usual, slow, fast))
-        if usual is None or most is None or least is None:
+        usual, high, low = (min_seconds(what, rate) for rate in (self.usual, slow, fast))
+        if usual is None or high is None or low is None:
             return None
-        return TimeRange(usual + AROUND_SECONDS, least + AROUND_RANGE[0], most + AROUND_RANGE[1])
+        return TimeRange(usual + AROUND_SECONDS, low + AROUND_RANGE[0], high + AROUND_RANGE[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +131,9 @@ def build_calibration(lessons: Iterable[Lesson]) -> Calibration:
         elif lesson.busiest_bytes > 0:
             speeds.append(lesson.busiest_bytes / lesson.took_seconds)
     newest = speeds[:MAX_RUNS]
-    return Calibration(
-        {
-            side: learned
-            for side, known in of_side.items()
-            if (learned := _learned(known[:MAX_RUNS])) is not None
-        },
-        Speed(len(newest), median(newest), min(newest), max(newest)) if newest else None,
-    )
+    speed = Speed(len(newest), median(newest), min(newest), max(newest)) if newest else None
+    learned = {side: _learned(known[:MAX_RUNS]) for side, known in of_side.items()}
+    return Calibration({side: one for side, one in learned.items() if one is not None}, speed)
 
 
 def _learned(lessons: Sequence[Lesson]) -> Learned | None:
@@ -150,12 +145,12 @@ def _learned(lessons: Sequence[Lesson]) -> Learned | None:
     if len(known) < MIN_RUNS:
         return None
     low, high = FACTORS
-    factor = min(max(median(took / said for took, said, _ in known), low), high)
+    factor = min(max(median(took / estimated for took, estimated, _ in known), low), high)
     used = 0.0
-    for took, said, (least, most) in known:
-        off = took / factor - said
-        room = most - said if off > 0 else said - least
-        used = max(used, abs(off) / max(room, 0.01 * said))
+    for took, estimated, (shortest, longest) in known:
+        off = took / factor - estimated
+        room = longest - estimated if off > 0 else estimated - shortest
+        used = max(used, abs(off) / max(room, 0.01 * estimated))
     runs = len(known)
     if used < 1:  # a range that was kept to narrows with each run; one that was not widens at once
         used = (OWN_WEIGHT + runs * used) / (OWN_WEIGHT + runs)

@@ -141,13 +141,11 @@ def estimate_within(
     recommended = min_rate(task, seconds, learned)
     if recommended is None:
         estimate = estimate_task(task, needed, calibration, deadline_seconds=seconds)
+        limited = f"the links give about {format_rate(task.link_bytes_per_s)}"
+        if task.link_known:
+            limited = format_slowest_link(task.what.side_loads, task.room)
         reason = estimate.never or explain_no_rate(
-            estimate.total_bytes,
-            seconds,
-            AROUND_RANGE[1],
-            format_slowest_link(task.what.side_loads, task.room)
-            if task.link_known
-            else f"the links give about {format_rate(task.link_bytes_per_s)}",
+            estimate.total_bytes, seconds, AROUND_RANGE[1], limited
         )
         return replace(estimate, rate_bytes_per_s=needed, never=reason, seconds=None)
     chosen = choose_rates(task, recommended, seconds, learned)
@@ -176,9 +174,6 @@ def estimate_per_side(
     task, learned = Task.of(state, load, plan), calibration.sides.get(plain.limit.side)
     rates = choose_rates(task, rate, plain.range_seconds[1], learned, raises=(1.0,)).rates
     return estimate_task(task, rate, calibration, per_side_rates=rates) if rates else None
-
-
-# -- from the simulation's answer ----------------------------------------------------------------
 
 
 def estimate_task(

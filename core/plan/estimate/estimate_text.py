@@ -15,7 +15,11 @@ def explain_never(
     """Return the side that never catches up, and why; `room` is what links have for copies."""
     side, load = max(loads.items(), key=lambda item: item[1].background)
     if room and (rate == UNLIMITED or rate > load.background):
-        return _link_too_slow(loads, room)
+        slowest = max(room, key=lambda side: loads[side].background / room[side])
+        return slowest, (
+            f"Broker {slowest.broker} {_has_room(slowest, room)} besides what it does anyway; what "
+            "is produced to the moving partitions meanwhile never catches up."
+        )
     if side.side is Side.LOG_DIRS:
         return side, (
             f"Broker {side.broker} has to copy {format_rate(load.background)} that are produced "
@@ -28,22 +32,12 @@ def explain_never(
     )
 
 
-def _link_too_slow(
-    loads: Mapping[BrokerSide, SideLoad], room: Mapping[BrokerSide, float]
-) -> tuple[BrokerSide, str]:
-    side = max(room, key=lambda side: loads[side].background / room[side])
-    return side, (
-        f"Broker {side.broker} {_has_room(side, room)} besides what it does anyway; what is "
-        "produced to the moving partitions meanwhile never catches up."
-    )
-
-
 def format_per_side_rates(per_side_rates: PerSideRates) -> str:
     """Say which brokers and sides get less than all others, the least first."""
-    least = sorted(
+    lowest = sorted(
         per_side_rates.items(), key=lambda item: (item[1], item[0].broker, item[0].side.value)
     )
-    shown = [f"broker {of.broker} {of.side.does} at {format_rate(rate)}" for of, rate in least]
+    shown = [f"broker {of.broker} {of.side.does} at {format_rate(rate)}" for of, rate in lowest]
     return f"Less will do for some: {name_list(shown)}."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -100,16 +100,6 @@ class _Fetcher:
     """When it begins after a submission, 0 to 1; nobody knows, so it is spread evenly."""
     parts: deque[_Part] = field(default_factory=deque)
 
-    @property
-    def held_seconds(self) -> float:
-        """Return how long the leader holds a fetch while its quota is used up.
-
-        It waits in the leader's purgatory, where each append to one of its partitions has the
-        quota looked at anew (DelayedFetch.tryComplete).
-        """
-        appended = sum(part.copy.in_bytes_per_s for part in self.parts)
-        return min(self.idle_seconds, max(wait_seconds(appended), APPEND_SECONDS))
-
 
 def simulate_copies(
     copies: Sequence[Copy],
@@ -192,12 +182,16 @@ class _FetchSimulation:
                 return
             if not self.heap or begins_at <= self.heap[0][0]:
                 self.now = begins_at
-                self._begin()
+                self._submit(self.submissions.begin(begins_at))
                 continue
             self.now, _, flow = heapq.heappop(self.heap)
             due = max(0, math.floor((self.now - tick) / TICK_SECONDS) + 1)
-            for i in range(max(0, due - _TICKS_KEPT), due):
-                self._tick(tick + i * TICK_SECONDS)
+            for at in (tick + i * TICK_SECONDS for i in range(max(0, due - _TICKS_KEPT), due)):
+                for broker, quota in self.sends.items():
+                    quota.record(at, self.sent_in_sync[broker] * TICK_SECONDS)
+                for broker, rate in self.received_in_sync.items():
+                    if rate:
+                        self.receives[broker].record(at, rate * TICK_SECONDS)
             tick += due * TICK_SECONDS
             fetcher = self.fetchers[flow]
             wait = self._step(fetcher)
@@ -207,42 +201,30 @@ class _FetchSimulation:
 
     def flow(self, steps: int) -> fluid_model.FluidFlows | None:
         """Let what is left flow at the rates that the steps average to; None when nothing is."""
-        units: dict[tuple[Flow, int], list[fluid_model.RemainingCopy]] = {}
-        for fetcher in self.fetchers.values():
-            for part in fetcher.parts:
-                key = fetcher.flow, self.batches.number[part.index]
-                open_copies = self.open_copies[part.copy.tp]
-                units.setdefault(key, []).append(
-                    fluid_model.RemainingCopy(
-                        part.index, part.copy, part.left(self.now), open_copies
-                    )
+        units: defaultdict[tuple[Flow, int], list[fluid_model.RemainingCopy]] = defaultdict(list)
+        running = [part for fetcher in self.fetchers.values() for part in fetcher.parts]
+        waiting = [_Part(at, self.copies[at]) for at in self.submissions.waiting]
+        open_later = Counter(part.copy.tp for part in waiting)
+        for parts, open_copies in ((running, self.open_copies), (waiting, open_later)):
+            for part in parts:
+                left, still_open = part.left(self.now), open_copies[part.copy.tp]
+                units[part.copy.flow, self.batches.number[part.index]].append(
+                    fluid_model.RemainingCopy(part.index, part.copy, left, still_open)
                 )
-        waiting = self.submissions.waiting
-        open_later = Counter(self.copies[at].tp for at in waiting)
-        for at in waiting:
-            copy = self.copies[at]
-            left = _Part(at, copy).left(self.now)
-            units.setdefault((copy.flow, self.batches.number[at]), []).append(
-                fluid_model.RemainingCopy(at, copy, left, open_later[copy.tp])
-            )
         if not units:
             return None
         flowed = fluid_model.FluidFlows.of(list(units.values()))
-        receive = [
-            self._average_bytes_per_s(flow, len(parts)) for (flow, _), parts in units.items()
-        ]
+        receive = []  # what a destination's quota averages to: sleeps lose, overshooting gains
+        for (flow, _), unit in units.items():
+            fetch_bytes = min(PARTITIONS_A_FETCH, len(unit)) * PARTITION_FETCH_BYTES
+            asleep = self.fetchers[flow].idle_seconds / WINDOW_SECONDS
+            quota = self.conditions.receives(flow.destination)
+            receive.append(quota * (1 - asleep) + fetch_bytes / (4 * WINDOW_SECONDS))
         for at, end in fluid_model.simulate_flows(
             flowed, self.conditions, receive, self.submissions, self.now, steps
         ):
             self.ends[at] = end
         return flowed
-
-    def _average_bytes_per_s(self, flow: Flow, parts: int) -> float:
-        """Return what a destination's quota averages to: sleeps lose, overshooting gains."""
-        fetch_bytes = min(PARTITIONS_A_FETCH, parts) * PARTITION_FETCH_BYTES
-        asleep = self.fetchers[flow].idle_seconds / WINDOW_SECONDS
-        quota = self.conditions.receives(flow.destination)
-        return quota * (1 - asleep) + fetch_bytes / (4 * WINDOW_SECONDS)
 
     def _go_on(self, midway: RunningCopies) -> None:
         """Take up what is in flight, and count what has passed lately in the quotas again."""
@@ -257,11 +239,8 @@ class _FetchSimulation:
             for at, size in midway.counted.get(BrokerSide(broker, Side.FOLLOWER), ()):
                 quota.record(at, size)
 
-    def _begin(self) -> None:
-        """A batch is submitted: its partitions count from now on."""
-        self._submit(self.submissions.begin(self.now))
-
     def _submit(self, batch: Sequence[int]) -> None:
+        """Have a batch's partitions count from now on, and wake their fetchers."""
         asleep = [fetcher for fetcher in self.fetchers.values() if not fetcher.parts]
         for at in batch:
             copy = self.copies[at]
@@ -277,13 +256,6 @@ class _FetchSimulation:
     def _awake(self, fetcher: _Fetcher, at: float) -> None:
         heapq.heappush(self.heap, (at, fetcher.stagger, fetcher.flow))
 
-    def _tick(self, now: float) -> None:
-        for broker, quota in self.sends.items():
-            quota.record(now, self.sent_in_sync[broker] * TICK_SECONDS)
-        for broker, rate in self.received_in_sync.items():
-            if rate:
-                self.receives[broker].record(now, rate * TICK_SECONDS)
-
     def _step(self, fetcher: _Fetcher) -> float:
         """Let a fetcher fetch if both quotas let it; return how long until it comes again."""
         now, flow = self.now, fetcher.flow
@@ -291,7 +263,10 @@ class _FetchSimulation:
         if not receives.allows(now):
             return fetcher.idle_seconds
         if not sends.allows(now):
-            return fetcher.held_seconds
+            # The leader holds the fetch in its purgatory, where each append to one of its
+            # partitions has the quota looked at anew (DelayedFetch.tryComplete).
+            appended = sum(part.copy.in_bytes_per_s for part in fetcher.parts)
+            return min(fetcher.idle_seconds, max(wait_seconds(appended), APPEND_SECONDS))
         counted = brought = 0.0
         full = PARTITION_FETCH_BYTES / self.conditions.cut
         ending: list[_Part] = []

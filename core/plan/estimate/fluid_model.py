@@ -49,8 +49,8 @@ class Conditions:
 
     def room_of(self, brokers: Ints, side: Side) -> Floats:
         """Return what each broker's link has for copies; infinite is not known."""
-        found = [self.room.get(BrokerSide(broker, side), math.inf) for broker in brokers.tolist()]
-        return np.array(found)
+        sides = (BrokerSide(broker, side) for broker in brokers.tolist())
+        return np.array([self.room.get(each, math.inf) for each in sides])
 
     def receives(self, broker: int) -> float:
         """Return a broker's quota as follower."""
@@ -120,7 +120,13 @@ def simulate_flows(
     flowed.times.append(now)
     left = np.array([sum(part.left_bytes for part in unit) for unit in units])
     growth = np.array([sum(part.copy.in_bytes_per_s for part in unit) for unit in units])
-    in_sync = np.array([sum(_in_sync_bytes_per_s(part) for part in unit) for unit in units])
+    # What in-sync followers take of a partition, shared among its copies.
+    in_sync = np.array(
+        [
+            sum(part.copy.in_bytes_per_s * part.copy.followers / part.open_copies for part in unit)
+            for unit in units
+        ]
+    )
     own = np.array(receive_bytes_per_s)
     unit_of = {part.index: i for i, unit in enumerate(units) for part in unit}
     running = np.ones(len(units), np.bool_)
@@ -130,7 +136,10 @@ def simulate_flows(
     own = np.minimum(own, can_receive[destination_of])
     may_send = np.array([conditions.sends(broker) for broker in flowed.leaders.tolist()])
     sending = np.minimum(can_send, np.minimum(may_send, conditions.link_bytes_per_s))
-    least_step = _whole_seconds(leader_of, destination_of, left, own, sending) / steps
+    # About how long the busiest side is at work.
+    sent_seconds = float((np.bincount(leader_of, left) / sending).max())
+    received_seconds = float(np.bincount(destination_of, left / own).max())
+    min_step = max(sent_seconds, received_seconds) / steps
     while True:
         while submissions.begins_at <= now:
             running[[unit_of[at] for at in submissions.begin(now)]] = True
@@ -147,7 +156,7 @@ def simulate_flows(
         )
         net = rates / conditions.cut - growth[at]
         need = np.where(net > 0, left[at] / np.where(net > 0, net, 1.0), np.inf)
-        step = min(max(float(need.min(initial=math.inf)), least_step), submissions.begins_at - now)
+        step = min(max(float(need.min(initial=math.inf)), min_step), submissions.begins_at - now)
         if math.isinf(step):
             return
         now += step
@@ -161,19 +170,6 @@ def simulate_flows(
             for part in units[unit]:
                 yield part.index, now
                 submissions.caught_up(part.index, now)
-
-
-def _in_sync_bytes_per_s(part: RemainingCopy) -> float:
-    """Return what in-sync followers take of a partition, shared among its copies."""
-    return part.copy.in_bytes_per_s * part.copy.followers / part.open_copies
-
-
-def _whole_seconds(
-    leader_of: Ints, destination_of: Ints, left: Floats, own: Floats, sending: Floats
-) -> float:
-    """Return about how long the busiest side is at work."""
-    sent = float((np.bincount(leader_of, left) / sending).max())
-    return max(sent, float(np.bincount(destination_of, left / own).max()))
 
 
 def share_fairly(

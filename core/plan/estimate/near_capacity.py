@@ -92,8 +92,8 @@ def link_room(
     """
     found = _capacities(state, loads)
     for one in side_usages:
-        most = one.capacity_bytes_per_s
-        found[one.side] = max(most - one.besides_bytes_per_s, MIN_ROOM * most)
+        capacity = one.capacity_bytes_per_s
+        found[one.side] = max(capacity - one.besides_bytes_per_s, MIN_ROOM * capacity)
     return found
 
 

@@ -145,19 +145,18 @@ def estimate_extra_disk(
     found = [ExtraDisk(broker, None) for broker in unknown]
     for broker, disk in disks.items():
         if disk.comes and broker not in unknown:
-            whole = sum(size for *_, size in disk.comes)
-            found.append(_with_course(broker, disk.course()) if timed else ExtraDisk(broker, whole))
+            if not timed:
+                found.append(ExtraDisk(broker, sum(size for *_, size in disk.comes)))
+                continue
+            course = disk.course()
+            peak = max(course, key=lambda held: held.bytes)
+            found.append(ExtraDisk(broker, peak.bytes, peak.at_seconds, _thinned(course, peak)))
     return tuple(
         sorted(
             (one for one in found if one.bytes != 0),
             key=lambda one: (one.bytes is not None, -(one.bytes or 0), one.broker),
         )
     )
-
-
-def _with_course(broker: int, course: Sequence[DiskPoint]) -> ExtraDisk:
-    peak = max(course, key=lambda held: held.bytes)
-    return ExtraDisk(broker, peak.bytes, peak.at_seconds, _thinned(course, peak))
 
 
 def _when(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tuple[float, float]]:
@@ -187,16 +186,16 @@ class PeakUsage:
     @property
     def sentences(self) -> list[str]:
         """Return what is to be said of it."""
-        said = []
+        sentences = []
         if self.near_capacity is not None:
             words = self.near_capacity.words
-            said.append(f"With the throttle on top {words}: clients there may wait longer.")
+            sentences.append(f"With the throttle on top {words}: clients there may wait longer.")
         if self.extra:
             shown = [one.words for one in self.extra[:NAMED]]
             more = len(self.extra) - len(shown)
             rest = f"; less on {more} more" if more else ""
-            said.append(f"Meanwhile disks hold more, at most {', '.join(shown)}{rest}.")
-        return said
+            sentences.append(f"Meanwhile disks hold more, at most {', '.join(shown)}{rest}.")
+        return sentences
 
 
 def estimate_peak_usage(

@@ -70,7 +70,7 @@ class DiskLane:
                 edges = (max(start, at * width), min(end, (at + 1) * width))
                 seen = np.interp(edges, (start, end), (first, then))
                 found[at] = max(found[at], *seen.tolist())
-        return [(most, most > 0 and self.is_near(most)) for most in found]
+        return [(largest, largest > 0 and self.is_near(largest)) for largest in found]
 
     def is_near(self, more_bytes: float) -> bool:
         """Return whether they would be worth a look on the map while they hold so much more."""
@@ -189,19 +189,15 @@ def build_timeline(
         known = state.broker_by_id.get(broker)
         if known is None or side is Side.LOG_DIRS:
             return SideLane(broker, side, steps, limit_bytes_per_s=limit)
-        besides = float(now[side][at[broker]])
-        unknown = math.isnan(besides)
-        return SideLane(
-            broker, side, steps, None if unknown else besides, capacity_of(known, side), limit
-        )
+        traffic = float(now[side][at[broker]])
+        besides = None if math.isnan(traffic) else traffic
+        return SideLane(broker, side, steps, besides, capacity_of(known, side), limit)
 
     def lanes() -> Iterator[SideLane]:
         for side in trace.sides if trace is not None else ():
             steps = trace.steps(side) if trace is not None else ()
-            yield lane(
-                *side,
-                tuple(Step(START_SECONDS + a, START_SECONDS + b, rate) for a, b, rate in steps),
-            )
+            later = (Step(START_SECONDS + a, START_SECONDS + b, rate) for a, b, rate in steps)
+            yield lane(*side, tuple(later))
         for row in estimate.rows:
             if row.side is Side.LOG_DIRS and row.seconds is not None:
                 limit = estimate.limit_of(row.broker, row.side)
@@ -211,12 +207,9 @@ def build_timeline(
     found = [one for one in lanes() if one.steps and one.max_bytes_per_s > 0]
     if not found:
         return None
-    return PlanTimeline(
-        tuple(sorted(found, key=_worst_first)),
-        tuple(START_SECONDS + at for at in trace.submissions) if trace is not None else (),
-        build_disk_lanes(state, extra),
+    # Who comes nearest to its capacity first, then who copies most.
+    found.sort(
+        key=lambda one: (-(one.max_fraction or 0.0), -round(one.bytes), one.broker, one.side.value)
     )
-
-
-def _worst_first(lane: SideLane) -> tuple[float, int, int, str]:
-    return -(lane.max_fraction or 0.0), -round(lane.bytes), lane.broker, lane.side.value
+    batches = tuple(START_SECONDS + at for at in trace.submissions) if trace is not None else ()
+    return PlanTimeline(tuple(found), batches, build_disk_lanes(state, extra))

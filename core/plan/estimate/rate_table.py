@@ -50,9 +50,9 @@ def rate_table(
     largest = max(load.bytes for load in task.loads)
     slow_enough = (rate for rate in ROUND_RATES if rate <= task.fastest_bytes_per_s)
     fastest = max(slow_enough, default=ROUND_RATES[0])
-    least = min(max(floor * 0.99, largest / (24 * 3600)), fastest)
-    rates = [rate for rate in ROUND_RATES if least <= rate <= fastest]
-    below = [rate for rate in ROUND_RATES if rate < least]
+    min_rate = min(max(floor * 0.99, largest / (24 * 3600)), fastest)
+    rates = [rate for rate in ROUND_RATES if min_rate <= rate <= fastest]
+    below = [rate for rate in ROUND_RATES if rate < min_rate]
     if floor > 0 and below:
         rates.insert(0, below[-1])
     useful = [rate for rate in rates if largest / rate > 2.0]
@@ -84,11 +84,9 @@ def default_rate(table: Sequence[Estimate]) -> int | None:
 def slower_reason(table: Sequence[Estimate]) -> str:
     """Return why the rate to begin with is slower than it would be; "" where it is not."""
     usual = _soon([row for row in table if row.seconds is not None])
-    if (
-        usual is None
-        or usual.near_capacity is None
-        or usual.rate_bytes_per_s == default_rate(table)
-    ):
+    if usual is None or usual.near_capacity is None:
+        return ""
+    if usual.rate_bytes_per_s == default_rate(table):
         return ""
     return f"at {format_rate(usual.rate_bytes_per_s)} {usual.near_capacity.words}"
 
@@ -176,11 +174,11 @@ def _lower_bound(task: Task, until_seconds: float) -> Estimate:
     loads = {**task.what.side_loads, **task.dirs.sides}
     fastest = task.link_bytes_per_s if task.link_known else ROUND_RATES[-1]
     for rate in ROUND_RATES:
-        least = _min_seconds(task, rate)
-        if least is not None and (least <= until_seconds or rate >= fastest):
-            rows = side_rows(loads, least, {})
+        seconds = _min_seconds(task, rate)
+        if seconds is not None and (seconds <= until_seconds or rate >= fastest):
+            rows = side_rows(loads, seconds, {})
             near = find_near_capacity(task.bearings, rate)
-            return Estimate(rate, least, None, None, None, rows, total_bytes, near_capacity=near)
+            return Estimate(rate, seconds, None, None, None, rows, total_bytes, near_capacity=near)
     limit, never = explain_never(loads, rate)
     return Estimate(rate, None, None, never, limit, (), total_bytes)
 

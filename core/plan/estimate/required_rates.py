@@ -27,12 +27,12 @@ def min_rate(task: Task, seconds: float, learned: Learned | None) -> int | None:
     within = max(needs.values(), default=0.0)
     if not task.what.copies:
         return max(MIN_BYTES_PER_S, math.ceil(within))
-    most = 4 * task.link_bytes_per_s * (1 if task.link_known else len(task.what.copies))
+    max_rate = 4 * task.link_bytes_per_s * (1 if task.link_known else len(task.what.copies))
     loads = task.what.side_loads.values()
     slow, fast = 1.0, max(1.0, *(load.required_bytes_per_s(fits) for load in loads))
     while max_seconds(task, math.ceil(fast), NO_PER_SIDE_RATES, learned) > seconds:
         slow, fast = fast, fast * 1.5
-        if fast > most:
+        if fast > max_rate:
             return None
     slow = max(slow, fast / 3)
     while fast - slow > fast * 0.01:
@@ -41,7 +41,7 @@ def min_rate(task: Task, seconds: float, learned: Learned | None) -> int | None:
         slow, fast = (middle, fast) if late else (slow, middle)
     while not is_in_time(task, math.ceil(fast), NO_PER_SIDE_RATES, seconds, learned):
         fast *= 1.01
-        if fast > most:
+        if fast > max_rate:
             return None
     return max(MIN_BYTES_PER_S, math.ceil(max(fast, within)))
 

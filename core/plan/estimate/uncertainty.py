@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -131,8 +131,18 @@ class Task:
 
     def at_submission(self, inflow: float) -> PlanCopies:
         """Return what there is to copy once brokers begin: what is produced until then is added."""
+        if not any(copy.in_bytes_per_s for copy in self.what.copies):
+            return self.what
         if inflow not in self._by_inflow:
-            self._by_inflow[inflow] = _at_submission(self.what, inflow)
+            copies = (
+                replace(
+                    copy,
+                    size_bytes=copy.size_bytes + copy.in_bytes_per_s * inflow * START_SECONDS,
+                    in_bytes_per_s=copy.in_bytes_per_s * inflow,
+                )
+                for copy in self.what.copies
+            )
+            self._by_inflow[inflow] = replace(self.what, copies=tuple(copies))
         return self._by_inflow[inflow]
 
     @property
@@ -189,17 +199,20 @@ def spread(
     if math.isinf(last):
         sides = _side_ends(task.what, usual.ends)
         return TimeRange(math.inf, math.inf, math.inf, True, sides, usual)
-    lasts = [last, *(max(simulate(case).ends) for case in _cases(task.what))]
+    cases = [QUICK, SLOW]
+    if len(task.what.idle_seconds) <= MANY_FLOWS:  # a phase matters less, the more flows there are
+        cases += (Case(phase=phase) for phase in PHASES[1:])
+    lasts = [last, *(max(simulate(case).ends) for case in cases)]
     finite = [each for each in lasts if math.isfinite(each)]
     middle = median(lasts)
-    told = middle if math.isfinite(middle) else last
+    typical = middle if math.isfinite(middle) else last
     return TimeRange(
-        told + AROUND_SECONDS,
+        typical + AROUND_SECONDS,
         min(finite) * (1 - MARGIN) + AROUND_RANGE[0],
         max(finite) * (1 + MARGIN) + AROUND_RANGE[1],
         len(finite) < len(lasts),
-        {side: end * told / last for side, end in _side_ends(task.what, usual.ends).items()},
-        replace(usual, stretch=told / last),
+        {side: end * typical / last for side, end in _side_ends(task.what, usual.ends).items()},
+        replace(usual, stretch=typical / last),
     )
 
 
@@ -216,14 +229,6 @@ def _batches(task: Task, rate_bytes_per_s: int) -> CopyBatches:
     return CopyBatches.of(task.plan, task.what, task.work, rate_bytes_per_s, task.max_extra_bytes)
 
 
-def _cases(what: PlanCopies) -> Iterator[Case]:
-    """Yield the cases besides the usual one; a phase matters less, the more flows there are."""
-    yield QUICK
-    yield SLOW
-    if len(what.idle_seconds) <= MANY_FLOWS:
-        yield from (Case(phase=phase) for phase in PHASES[1:])
-
-
 def _simulate(
     task: Task,
     rate_bytes_per_s: int,
@@ -237,20 +242,6 @@ def _simulate(
         quota, quota, task.link_bytes_per_s, case.cut, case.phase, task.room, per_side_rates
     )
     return simulate_copies(what.copies, what.idle_seconds, conditions, batches)
-
-
-def _at_submission(what: PlanCopies, inflow: float) -> PlanCopies:
-    if not any(copy.in_bytes_per_s for copy in what.copies):
-        return what
-    copies = (
-        replace(
-            copy,
-            size_bytes=copy.size_bytes + copy.in_bytes_per_s * inflow * START_SECONDS,
-            in_bytes_per_s=copy.in_bytes_per_s * inflow,
-        )
-        for copy in what.copies
-    )
-    return replace(what, copies=tuple(copies))
 
 
 def _side_ends(what: PlanCopies, ends: Sequence[float]) -> dict[BrokerSide, float]:

@@ -1,4 +1,4 @@
-"""Reads plan files and validates them without a cluster: Kafka's JSON, Cruise Control's proposals.
+"""Reads plan files and lists of topics to move, and validates them: Kafka's, Cruise Control's.
 
 Everything that is wrong with a file is one DocumentError: one sentence, and what to do next.
 """
@@ -6,7 +6,7 @@ Everything that is wrong with a file is one DocumentError: one sentence, and wha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,10 +17,10 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
 from core.plan.checks.catalogue import REBASE
-from core.plan.formats import cruise_control
 from core.plan.formats.json_values import (
     add_once,
     expect_list,
+    expect_number,
     expect_object,
     expect_optional_text,
     expect_partition,
@@ -32,6 +32,7 @@ from core.plan.formats.json_values import (
 )
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.text.json_output import compact
+from core.units import counted
 
 FORMAT = "trimtab.plan"
 MAJOR = 1
@@ -82,8 +83,8 @@ def parse_plan_file(text: str, name: str) -> PlanDocument:
             f"{name} has version {json.dumps(version)}; reassignment files have version 1.",
             next="Export the plan again, or set version to 1 if it is a reassignment file.",
         )
-    if cruise_control.is_proposals(document):
-        return _with_base(name, cruise_control.parse_proposals(document, name))
+    if "proposals" in document or "goalSummary" in document:
+        return _parse_proposals(document, name)
     if "partitions" not in document and "topics" in document:
         raise DocumentError(
             f"{name} lists topics to move, not the replicas they should have.",
@@ -107,14 +108,33 @@ def parse_plan_file(text: str, name: str) -> PlanDocument:
     return _with_ours(PlanDocument(name, targets, log_dirs), expect_object(ours, name, "trimtab"))
 
 
-def _with_base(name: str, found: Sequence[cruise_control.Proposal]) -> PlanDocument:
-    return PlanDocument(
-        name,
-        {one.tp: one.after for one in found},
-        {},
-        base={one.tp: MoveBase(one.before) for one in found if one.before},
-        notes=(cruise_control.NOTE,),
-    )
+def _parse_proposals(document: Mapping[str, Any], name: str) -> PlanDocument:
+    """Return what Cruise Control proposes: its REST API's answer with `json=true&verbose=true`.
+
+    Its ExecutionProposal names brokers in order, preferred leader first; log dirs are not in it.
+    Old replicas are empty for a partition that is yet to be made.
+    """
+    if document.get("proposals") is None:
+        raise DocumentError(
+            f"{name} is Cruise Control's summary; its proposals are not in it.",
+            next="Ask it for them: add verbose=true to the request.",
+        )
+    targets: dict[TopicPartition, tuple[int, ...]] = {}
+    base: dict[TopicPartition, MoveBase] = {}
+    for i, value in enumerate(expect_rows(document["proposals"], name, "proposals")):
+        where = f"proposals[{i}]"
+        row = expect_object(value, name, where)
+        at = f"{where}.topicPartition"
+        tp = expect_partition(expect_object(row.get("topicPartition"), name, at), name, at)
+        old = expect_list(row.get("oldReplicas"), name, f"{where}.oldReplicas")
+        before = tuple(
+            expect_number(broker, name, f"{where}.oldReplicas[{n}]") for n, broker in enumerate(old)
+        )
+        after = expect_replicas(row.get("newReplicas"), tp, name, f"{where}.newReplicas")
+        add_once(targets, tp, after, name)
+        if before:
+            base[tp] = MoveBase(before)
+    return PlanDocument(name, targets, {}, base=base, notes=("from Cruise Control's proposals",))
 
 
 def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
@@ -169,52 +189,17 @@ def _log_dirs(
     return log_dirs if any(path != ANY for path in log_dirs) else None
 
 
-# -- out ---------------------------------------------------------------------------------------
-
-
-def to_kafka(plan: Plan) -> dict[str, Any]:
-    """Return Kafka's own form, keys in Kafka's order; nothing of ours in it."""
-    return {
-        "version": 1,
-        "partitions": [
-            {
-                "topic": move.tp.topic,
-                "partition": move.tp.partition,
-                "replicas": list(move.after),
-                "log_dirs": list(move.log_dirs or [ANY] * len(move.after)),
-            }
-            for move in plan
-        ],
-    }
-
-
 def to_document(plan: Plan) -> dict[str, Any]:
-    """Return the plan file: Kafka's form plus our `trimtab` object."""
-    base = [
-        {
-            "topic": move.tp.topic,
-            "partition": move.tp.partition,
-            "topic_id": move.topic_id,
-            "replicas": list(move.before),
-        }
-        | ({"log_dirs": list(move.log_dirs_before)} if move.log_dirs_before else {})
-        | ({"because": move.reason} if move.reason else {})
-        for move in plan
-    ]
-    return to_kafka(plan) | {
-        "trimtab": {
-            "format": f"{FORMAT}/{MAJOR}",
-            "cluster_id": plan.cluster_id or None,
-            "base": base,
-            "notes": list(plan.notes),
-        }
-    }
+    """Return the plan file as a document."""
+    document: dict[str, Any] = json.loads(format_plan_file(plan))
+    return document
 
 
 def format_plan_file(plan: Plan) -> str:
-    """Return the text of the plan's document, in the one line that Kafka's tool prints.
+    """Return the plan file's text: Kafka's form, in its tool's order of keys, plus our `trimtab`.
 
-    100,000 moves take a third of the time when each topic and list of brokers is written once.
+    It is the one line that Kafka's tool prints. 100,000 moves take a third of the time when each
+    topic and list of brokers is written once.
     """
     text = cache(compact)
     targets, base = [], []
@@ -227,13 +212,9 @@ def format_plan_file(plan: Plan) -> str:
         base.append(
             f'{head}"topic_id":{text(move.topic_id)},"replicas":{text(move.before)}{found}{why}}}'
         )
-    frame = compact(to_document(replace(plan, moves=())))
-    before, _, rest = frame.partition('"partitions":[]')
-    between, _, after = rest.partition('"base":[]')
-    return f'{before}"partitions":[{",".join(targets)}]{between}"base":[{",".join(base)}]{after}\n'
-
-
-# -- in ----------------------------------------------------------------------------------------
+    head = f'"format":"{FORMAT}/{MAJOR}","cluster_id":{text(plan.cluster_id or None)}'
+    ours = f'{{{head},"base":[{",".join(base)}],"notes":{text(plan.notes)}}}'
+    return f'{{"version":1,"partitions":[{",".join(targets)}],"trimtab":{ours}}}\n'
 
 
 def read_plan(source: Path | str, state: ClusterState | None = None) -> Plan:
@@ -297,17 +278,17 @@ def _with_dirs(document: PlanDocument, state: ClusterState | None, move: Move) -
     if named is None:
         return move
     base = (document.base or {}).get(move.tp)
-    told = dict(zip(move.before, base.log_dirs, strict=True)) if base and base.log_dirs else {}
+    base_dirs = dict(zip(move.before, base.log_dirs, strict=True)) if base and base.log_dirs else {}
     now = {b: (state and log_dir_of(state, move.tp, b)) or ANY for b in move.before}
-    held = {b: now[b] if told.get(b, ANY) == ANY else told[b] for b in move.before}
+    held = {b: now[b] if base_dirs.get(b, ANY) == ANY else base_dirs[b] for b in move.before}
     pairs = tuple(zip(move.after, named, strict=True))
-    wanted = tuple(ANY if path == held.get(broker) else path for broker, path in pairs)
-    if all(path == ANY for path in wanted):
+    targets = tuple(ANY if path == held.get(broker) else path for broker, path in pairs)
+    if all(path == ANY for path in targets):
         return move
-    leaving = {b for b, path in zip(move.after, wanted, strict=True) if path != ANY}
+    leaving = {b for b, path in zip(move.after, targets, strict=True) if path != ANY}
     leaving |= set(move.removing)
     found = tuple(held[broker] if broker in leaving else ANY for broker in move.before)
-    return replace(move, log_dirs=wanted, log_dirs_before=found)
+    return replace(move, log_dirs=targets, log_dirs_before=found)
 
 
 def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
@@ -324,8 +305,8 @@ def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
                     next="Correct the name, or remove its partitions from the plan.",
                 )
             raise DocumentError(
-                f"{name} names {tp}; {tp.topic} has {len(rows)} "
-                f"{'partition' if len(rows) == 1 else 'partitions'}, counted from 0.",
+                f"{name} names {tp}; {tp.topic} has {counted(len(rows), 'partition')}, counted "
+                "from 0.",
                 next=f"Remove {tp} from the plan.",
             )
         for broker in replicas:
@@ -336,3 +317,36 @@ def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
                     f"{name} puts {tp} on broker {broker}, which the cluster does not have.",
                     next=f"Choose one of its brokers: {known}{more}.",
                 )
+
+
+def read_topics_to_move(path: Path) -> tuple[str, ...]:
+    """Return the topics that Kafka's `--topics-to-move-json-file` names, each once; stdin for `-`.
+
+    Raises DocumentError.
+    """
+    name = "The list on stdin" if path == files.STDIN else path.name
+    document = expect_object(parse_json(read_document_text(path, name), name), name, "")
+    if document.get("version", 1) != 1:
+        raise DocumentError(
+            f"{name} has version {document['version']}; topics-to-move files have version 1.",
+            next="Set it to 1 if it is one.",
+        )
+    rows = expect_list(document.get("topics"), name, "topics")
+    if not rows:
+        raise DocumentError(f"{name} names no topic.", next="Name at least one.")
+    names = []
+    for i, value in enumerate(rows):
+        row = expect_object(value, name, f"topics[{i}]")
+        names.append(expect_text(row.get("topic"), name, f"topics[{i}].topic"))
+    return tuple(dict.fromkeys(names))
+
+
+def refuse_unknown_topics(state: ClusterState, topics: tuple[str, ...]) -> None:
+    """Raise DocumentError for topics that the cluster does not have."""
+    missing = [topic for topic in topics if state.topic(topic) is None]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DocumentError(
+            f"The cluster does not have topic {missing[0]}{more}.",
+            next="Correct the list of topics to move.",
+        )

@@ -126,7 +126,14 @@ def estimate_impact(
 
     `retention_seconds` is what `Impact.shrinking` is about, by default what readers can bear.
     """
-    touched = {move.tp: touch for move in plan if (touch := _touch(state, load, move))}
+    touched: dict[TopicPartition, _PartitionImpact] = {}
+    for move in plan:
+        row = state.find(move.tp)
+        if row is not None:
+            leader = int(state.leader[row])
+            is_new = leader >= 0 and leader_after(move, leader) != leader
+            rates = float(load.in_bytes_per_s[row]), float(load.messages_per_s[row])
+            touched[move.tp] = _PartitionImpact(move, row, is_new, *rates)
     low, unknown = _headroom(state, touched)
     unread = {group.id: group.type for group in groups or () if group.unknown}
     return Impact(
@@ -143,15 +150,6 @@ def estimate_impact(
     )
 
 
-def _touch(state: ClusterState, load: Load, move: Move) -> _PartitionImpact | None:
-    row = state.find(move.tp)
-    if row is None:
-        return None
-    leader = int(state.leader[row])
-    rates = float(load.in_bytes_per_s[row]), float(load.messages_per_s[row])
-    return _PartitionImpact(move, row, leader >= 0 and leader_after(move, leader) != leader, *rates)
-
-
 def _groups(
     groups: Sequence[DocumentGroup], touched: Mapping[TopicPartition, _PartitionImpact]
 ) -> tuple[GroupImpact, ...]:
@@ -163,12 +161,9 @@ def _groups(
         tps = sorted(tp for tp in reads if tp in touched)
         if tps:
             found.append(_group(group, [(touched[tp], reads[tp]) for tp in tps]))
-    return tuple(sorted(found, key=_worst_first))
-
-
-def _worst_first(group: GroupImpact) -> tuple[int, float, int, str]:
-    lag = math.inf if group.lag is None else group.lag
-    return -group.leader_changes, -lag, -group.copied, group.id
+    # The worst first; a lag that is not known may be any.
+    lags = {one.id: math.inf if one.lag is None else one.lag for one in found}
+    return tuple(sorted(found, key=lambda g: (-g.leader_changes, -lags[g.id], -g.copied, g.id)))
 
 
 def _group(
@@ -233,24 +228,24 @@ def _headroom(
 
 def impact_summary(found: Impact) -> list[str]:
     """Return what somebody should know before anything else, the worst first, a few words each."""
-    said = []
+    facts = []
     if found.headroom:
-        said.append(f"{counted(len(found.headroom), 'partition')} with no replica to spare")
+        facts.append(f"{counted(len(found.headroom), 'partition')} with no replica to spare")
     unknown = " or more" if found.groups_unknown else ""
     if found.groups:
-        said.append(f"read by {counted(len(found.groups), 'group')}{unknown}")
+        facts.append(f"read by {counted(len(found.groups), 'group')}{unknown}")
     leading = sum(topic.leader_changes > 0 for topic in found.topics)
     if leading:
-        said.append(f"leaders change in {counted(leading, 'topic')}")
+        facts.append(f"leaders change in {counted(leading, 'topic')}")
     shrunk = found.shrinking
     if shrunk is not None and shrunk.is_advised:
         saves = format_bytes(shrunk.most_bytes)
-        said.append(f"retention {retention_option(shrunk.seconds)} saves up to {saves}")
+        facts.append(f"retention {retention_option(shrunk.seconds)} saves up to {saves}")
     if kinds := kinds_unknown(list(found.types_unknown.values())):
-        said.append(f"who reads is not known for {kinds}")
+        facts.append(f"who reads is not known for {kinds}")
     elif found.groups is None or (found.groups_unknown and not found.groups):
-        said.append("who reads is not known")
-    return said
+        facts.append("who reads is not known")
+    return facts
 
 
 def kinds_unknown(types: Sequence[str]) -> str:
@@ -288,19 +283,16 @@ def headroom_sentences(found: Sequence[IsrHeadroom]) -> list[str]:
     """Return what must not fail while the plan is carried out, and what it leaves without spare."""
     during = [h.tp for h in found if h.during <= 0]
     after = [h.tp for h in found if h.during > 0]
-    said = []
+    sentences = []
     if during:
-        said.append(
+        sentences.append(
             f"{name_list(during)} {'has' if len(during) == 1 else 'have'} no in-sync "
             "replica to spare until moved: with one broker fewer, acks=all is refused. "
             "Restart no broker meanwhile."
         )
     if after:
-        said.append(f"{name_list(after)} will have no replica to spare once moved.")
-    return said
-
-
-# -- what to leave alone, said before a run starts ---------------------------------------------
+        sentences.append(f"{name_list(after)} will have no replica to spare once moved.")
+    return sentences
 
 
 def find_precautions(
@@ -310,18 +302,18 @@ def find_precautions(
 
     `elects` is whether preferred leaders are elected at the end, `by` what would have that done.
     """
-    said = []
+    texts = []
     if any(move.moves_data for move in plan):
-        said.append("Until it ends, delete none of these topics and add no partitions to them.")
+        texts.append("Until it ends, delete none of these topics and add no partitions to them.")
     changed = sum(leader not in move.after for move, leader in _moves_with_leader(state, plan))
     changed += count_elected(state, plan) if elects else 0
     if changed:
         many = "1 leader changes" if changed == 1 else f"{changed} leaders change"
-        said.append(f"Producers that do not retry may fail as {many}.")
+        texts.append(f"Producers that do not retry may fail as {many}.")
     if not elects and (waiting := count_waiting_for_election(state, plan)):
         many = "1 leader changes" if waiting == 1 else f"{waiting} leaders change"
-        said.append(f"{many} by an election only: {by}, or trimtab elect when it has ended.")
-    return tuple(said)
+        texts.append(f"{many} by an election only: {by}, or trimtab elect when it has ended.")
+    return tuple(texts)
 
 
 def count_waiting_for_election(state: ClusterState, plan: Plan) -> int:

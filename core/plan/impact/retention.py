@@ -91,7 +91,14 @@ def estimate_retention_savings(
 
     None when nothing of the plan could be shortened: nothing is known to be deleted by time.
     """
-    copies = _copies(state, plan)
+    # How many copies of a partition are made, by row; those of known size only.
+    copies = {
+        row: len(move.receiving)
+        for move in plan
+        if move.receiving
+        and (row := state.find(move.tp)) is not None
+        and state.partition_size_bytes[row] >= 0
+    }
     topics = _by_age(state, plan)
     readers = _readers(state, load, groups or (), topics)
     if seconds is None:
@@ -130,34 +137,6 @@ def check_retention(
     Nothing that deletes is done while who reads, or what is kept elsewhere, is not wholly known.
     With `surely` topics that only may be kept elsewhere are not told: a run leaves them alone.
     """
-    yield from _check_remote_storage(state, plan, retention_ms, surely=surely)
-    topics = [topic for topic in _by_age(state, plan) if _is_lowered(topic, retention_ms)]
-    if not topics:
-        return
-    if not _are_known(groups):
-        unknown = [group.id for group in groups or () if group.unknown]
-        which = "Which groups have yet to read it"
-        if unknown:
-            which = f"What {counted(len(unknown), 'group')} may have yet to read "
-            which += f"({name_list(unknown)})"
-        yield finding("unread", f"{which} is not known.")
-    readers = _readers(state, load, groups or (), topics)
-    for losing in _losing(readers, retention_ms / 1000):
-        behind = format_duration(losing.behind_seconds or 0.0)
-        yield finding(
-            "unread",
-            f"Group {losing.group}, {behind} behind on {losing.topic}, would lose records that it "
-            "has not read.",
-        )
-    if unsure := sorted({r.group for r in readers if r.behind_seconds is None}):
-        names = name_list(unsure)
-        yield finding("unread", f"How old the records are that {names} has yet to read is unknown.")
-
-
-def _check_remote_storage(
-    state: ClusterState, plan: Plan, retention_ms: int, *, surely: bool
-) -> Iterator[Finding]:
-    """Say which moving topics are, or may be, kept where a lower retention deletes them, too."""
     remote, unknown = in_remote_storage(state, plan, retention_ms)
     if remote:
         yield finding(
@@ -171,6 +150,27 @@ def _check_remote_storage(
             f"{name_list(unknown)}: whether it is kept in remote storage, too, is not known; there "
             "retention.ms deletes the same records for good.",
         )
+    topics = [topic for topic in _by_age(state, plan) if _is_lowered(topic, retention_ms)]
+    if not topics:
+        return
+    if not _are_known(groups):
+        denied = [group.id for group in groups or () if group.unknown]
+        which = "Which groups have yet to read it"
+        if denied:
+            which = f"What {counted(len(denied), 'group')} may have yet to read "
+            which += f"({name_list(denied)})"
+        yield finding("unread", f"{which} is not known.")
+    readers = _readers(state, load, groups or (), topics)
+    for losing in _losing(readers, retention_ms / 1000):
+        behind = format_duration(losing.behind_seconds or 0.0)
+        yield finding(
+            "unread",
+            f"Group {losing.group}, {behind} behind on {losing.topic}, would lose records that it "
+            "has not read.",
+        )
+    if unsure := sorted({r.group for r in readers if r.behind_seconds is None}):
+        names = name_list(unsure)
+        yield finding("unread", f"How old the records are that {names} has yet to read is unknown.")
 
 
 def in_remote_storage(
@@ -202,7 +202,6 @@ def _are_known(groups: Sequence[DocumentGroup] | None) -> bool:
 
 
 def _losing(readers: Iterable[LaggingReader], seconds: float) -> tuple[LaggingReader, ...]:
-    """Return those who are further behind than what is kept."""
     return tuple(r for r in readers if r.behind_seconds is not None and r.behind_seconds > seconds)
 
 
@@ -216,17 +215,6 @@ def only_compacted(state: ClusterState, topics: Iterable[str]) -> tuple[str, ...
     )
 
 
-def _copies(state: ClusterState, plan: Plan) -> dict[int, int]:
-    """Return by row how many copies of a partition are made; those of known size only."""
-    return {
-        row: len(move.receiving)
-        for move in plan
-        if move.receiving
-        and (row := state.find(move.tp)) is not None
-        and state.partition_size_bytes[row] >= 0
-    }
-
-
 def _retention_ms(topic: Topic) -> int | None:
     """Return for how long a topic keeps records; None when not by time, or when it is unknown."""
     return topic.retention_ms if "delete" in (topic.cleanup_policy or "") else None
@@ -238,15 +226,15 @@ def _shrunk(
     retention_ms = _retention_ms(topic)
     if retention_ms is None or 0 <= retention_ms <= seconds * 1000:
         return None
-    least = most = 0.0
+    low = high = 0.0
     for row in state.partitions_of(topic.name):
         rate = float(load.in_bytes_per_s[row])
         if row not in copies or math.isnan(rate):
             continue
         saved = float(state.partition_size_bytes[row]) - rate * seconds
-        most += max(saved, 0.0) * copies[row]
-        least += max(saved - SEGMENT_BYTES, 0.0) * copies[row]
-    return TopicSavings(topic.name, retention_ms, round(least), round(most)) if most else None
+        high += max(saved, 0.0) * copies[row]
+        low += max(saved - SEGMENT_BYTES, 0.0) * copies[row]
+    return TopicSavings(topic.name, retention_ms, round(low), round(high)) if high else None
 
 
 def _readers(
@@ -288,34 +276,34 @@ def retention_sentences(found: RetentionSavings) -> list[str]:
     now = "no end" if endless else retention_option(longest // 1000)
     topics = name_list([f"{one.topic} {format_bytes(one.most_bytes)}" for one in found.topics])
     saves = f"{format_bytes(found.least_bytes)} to {format_bytes(found.most_bytes)}"
-    said = [
+    texts = [
         f"With a retention of {kept} instead of {now} while they move, {saves} less would be "
         f"copied ({topics}); what is older is deleted for good."
     ]
     if found.losing:
         lost = _reader_names(found.losing)
-        said.append(f"Not yet: {lost} would lose records that are not read.")
+        texts.append(f"Not yet: {lost} would lose records that are not read.")
     if found.unsure:
         unsure = _reader_names(found.unsure)
-        said.append(f"How far {unsure} got is not known: look before you do it.")
+        texts.append(f"How far {unsure} got is not known: look before you do it.")
     if not found.readers_known:
-        said.append("Which groups have yet to read it is not known: look before you do it.")
+        texts.append("Which groups have yet to read it is not known: look before you do it.")
     if found.remote:
-        said.append(
+        texts.append(
             f"Not so: {name_list(found.remote, None)} kept in remote storage would be deleted "
             "there too; local.retention.ms shortens only what is copied."
         )
     if found.remote_unknown:
-        said.append(
+        texts.append(
             f"Whether {name_list(found.remote_unknown)} is kept in remote storage, where it would "
             "be deleted too, is not known."
         )
     if found.forever:
         forever = name_list(found.forever, None)
-        said.append(f"It would shorten {forever} too, meant to keep everything.")
+        texts.append(f"It would shorten {forever} too, meant to keep everything.")
     if found.is_advised:
-        said.append("A run lowers it, and puts it back:")
-    return said
+        texts.append("A run lowers it, and puts it back:")
+    return texts
 
 
 def retention_hint(found: RetentionSavings | None, total_bytes: int, *, asked: bool) -> str:
@@ -323,12 +311,12 @@ def retention_hint(found: RetentionSavings | None, total_bytes: int, *, asked: b
 
     "" where that is not worth saying: a tenth at least, unless it was `asked` for.
     """
-    most = 0 if found is None else min(found.most_bytes, total_bytes)
-    if found is None or not most or (not asked and most < total_bytes * WORTH):
+    max_saved = 0 if found is None else min(found.most_bytes, total_bytes)
+    if found is None or not max_saved or (not asked and max_saved < total_bytes * WORTH):
         return ""
     if found.remote or found.remote_unknown:
         return ""
-    saved = f"up to {format_bytes(most)} of {format_bytes(total_bytes)}"
+    saved = f"up to {format_bytes(max_saved)} of {format_bytes(total_bytes)}"
     if asked:
         return f"With that, {saved} do not have to be copied."
     return (
@@ -348,14 +336,12 @@ def _reader_names(readers: Iterable[LaggingReader]) -> str:
     slowest: dict[str, LaggingReader] = {}
     for reader in sorted(readers, key=lambda r: -(r.behind_seconds or 0.0)):
         slowest.setdefault(reader.group, reader)
-    return name_list(
-        [
-            r.group
-            if r.behind_seconds is None
-            else f"{r.group} ({format_duration(r.behind_seconds)} behind on {r.topic})"
-            for r in slowest.values()
-        ]
-    )
+    names = []
+    for group, one in slowest.items():
+        behind = one.behind_seconds
+        why = "" if behind is None else f" ({format_duration(behind)} behind on {one.topic})"
+        names.append(f"{group}{why}")
+    return name_list(names)
 
 
 def retention_option(seconds: int) -> str:

@@ -111,13 +111,25 @@ class BrokerDirs:
         self.room = np.array([_room(one) for one in dirs])
         on = {path: n for n, disk in enumerate(disks_of(dirs)) for path in disk.paths}
         self._disk = np.array([on[path] for path in self.paths])
-        self._take_in_flight(state, held)
-        self._take_copies(state, known)
+        # The room that reassignments in flight are still to fill is not free.
+        left = state.partition_size_bytes[self.rows] - self.sizes
+        for replica in np.flatnonzero(state.adding[held] & (left > 0)).tolist():
+            self._fill(int(self.at[replica]), float(left[replica]))
+        # What is on its way to another log dir is there already, with the room it needs.
+        for copy in state.future_replicas:
+            target, row = known.get(copy.log_dir), state.find(copy.tp)
+            if copy.broker == self.id and target is not None:
+                here = np.flatnonzero(self.rows == row)
+                self.at[here] = target
+                self._fill(target, max(0.0, float(self.sizes[here].sum()) - copy.size_bytes))
         self._take_placed(coming.placed.get(id, ()), known)
         hidden = state.hidden.bytes_by_dir(id) if state.hidden else {}
         self._hidden = np.array([hidden.get(path, 0) for path in self.paths], np.float64)
         self.before: Float64 = self._hidden + np.bincount(self.at, self.sizes, len(dirs))
-        self._drop(coming.leaving.get(id, ()))
+        # Replicas that leave the broker count no more; their room is free only once they have left.
+        stays = ~np.isin(self.rows, np.array(sorted(coming.leaving.get(id, ())), np.int64))
+        self.rows, self.sizes, self.at = self.rows[stays], self.sizes[stays], self.at[stays]
+        self.movable = self.movable[stays]
         self.begun = self.at.copy()
         self.bytes: Float64 = self._hidden + np.bincount(self.at, self.sizes, len(dirs))
         lands = coming.landing.get(id, ())
@@ -140,21 +152,6 @@ class BrokerDirs:
         """Take room in a log dir, and in those that lie on its disk."""
         self.room[self._disk == self._disk[target]] -= size
 
-    def _take_in_flight(self, state: ClusterState, held: Int64) -> None:
-        """Keep the room that reassignments in flight are still to fill."""
-        left = state.partition_size_bytes[self.rows] - self.sizes
-        for replica in np.flatnonzero(state.adding[held] & (left > 0)).tolist():
-            self._fill(int(self.at[replica]), float(left[replica]))
-
-    def _take_copies(self, state: ClusterState, known: Mapping[str, int]) -> None:
-        """Take what is on its way to another log dir for there already, with the room it needs."""
-        for copy in state.future_replicas:
-            target, row = known.get(copy.log_dir), state.find(copy.tp)
-            if copy.broker == self.id and target is not None:
-                here = np.flatnonzero(self.rows == row)
-                self.at[here] = target
-                self._fill(target, max(0.0, float(self.sizes[here].sum()) - copy.size_bytes))
-
     def _take_placed(
         self, placed: Sequence[tuple[int, float, str]], known: Mapping[str, int]
     ) -> None:
@@ -171,12 +168,6 @@ class BrokerDirs:
                 self.movable = np.append(self.movable, False)
             self.at[here] = target
             self._fill(target, float(self.sizes[here].sum()))
-
-    def _drop(self, rows: Collection[int]) -> None:
-        """Forget replicas that leave the broker; their room is free only once they have left."""
-        stays = ~np.isin(self.rows, np.array(sorted(rows), np.int64))
-        self.rows, self.sizes, self.at = self.rows[stays], self.sizes[stays], self.at[stays]
-        self.movable = self.movable[stays]
 
     def _land(self, size: float) -> int | None:
         """Take a new replica in where there is least, in shares; None where none has the room."""
@@ -237,16 +228,13 @@ class BrokerDirs:
             return int(here[enough.argmin() if does_it else less.argmax()])
         if not len(here):
             return None
-        smallest = int(here[sizes.argmin()])
-        return smallest if self._helps(smallest, source, target) else None
-
-    def _helps(self, replica: int, source: int, target: int) -> bool:
-        both, size = [source, target], self.sizes[replica]
+        both, size = [source, target], sizes.min()
         if not self.share[both].all():
-            return False
+            return None
         now = self.bytes[both] / self.share[both]
         then = (self.bytes[both] + [-size, size]) / self.share[both]
-        return bool(np.abs(then - 1).max() < np.abs(now - 1).max() - TINY)
+        helps = np.abs(then - 1).max() < np.abs(now - 1).max() - TINY
+        return int(here[sizes.argmin()]) if helps else None
 
     def _move(self, replica: int, source: int, target: int) -> None:
         size = self.sizes[replica]
@@ -259,15 +247,10 @@ class BrokerDirs:
         self._measure()
 
     def shares(self) -> list[DirShare]:
+        columns = (self.share.tolist(), self.before.tolist(), self.bytes.tolist())
         return [
-            DirShare(self.id, path, float(share), round(before), round(after))
-            for path, share, before, after in zip(
-                self.paths,
-                self.share.tolist(),
-                self.before.tolist(),
-                self.bytes.tolist(),
-                strict=True,
-            )
+            DirShare(self.id, path, share, round(before), round(after))
+            for path, share, before, after in zip(self.paths, *columns, strict=True)
         ]
 
     def why_homeless(self, state: ClusterState) -> str:

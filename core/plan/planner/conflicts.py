@@ -159,7 +159,7 @@ def _scope(request: PlanRequest, names: Names) -> Iterator[Conflict]:
 
 
 def _too_few(state: ClusterState, request: PlanRequest, names: Names) -> Iterator[Conflict]:
-    alive = {broker.id for broker in state.brokers if broker.alive}
+    alive = set(state.alive_ids)
     leaving = [
         field
         for field, brokers in ((Field.DRAIN, request.drain), (Field.REPLACE, request.old))
@@ -194,13 +194,13 @@ def _too_many(state: ClusterState, request: PlanRequest, names: Names) -> Iterat
     """Yield a limit of replicas for each broker that no evening out can keep."""
     if request.max_replicas == INF or request.brokers or request.forces or request.fill:
         return
-    alive = {broker.id for broker in state.brokers if broker.alive} - set(request.exclude)
+    alive = set(state.alive_ids) - set(request.exclude)
     count = int((np.isin(state.replica_broker, list(alive)) & ~state.removing).sum())
     if alive and count > len(alive) * request.max_replicas:
-        most = names[Field.MAX_REPLICAS]
+        flag = names[Field.MAX_REPLICAS]
         yield Conflict(
             (Field.MAX_REPLICAS,),
             f"{count:,} replicas do not fit on {counted(len(alive), 'broker')} with "
             f"{request.max_replicas:,.0f} each.",
-            f"Ask for {-(-count // len(alive)):,} or more with {most}, or add brokers.",
+            f"Ask for {-(-count // len(alive)):,} or more with {flag}, or add brokers.",
         )

@@ -50,14 +50,6 @@ class StuckReplica:
     why: Obstacle | Field
 
 
-def kept_topics(
-    state: ClusterState, leaving: Collection[int], left_alone: Bool
-) -> list[StuckReplica]:
-    """Return what stays on brokers, given by their ids, because its topic is one to keep."""
-    rows = state.partition_of_replica[held_replicas(state, leaving)]
-    return [StuckReplica(row, Field.KEEP) for row in rows[left_alone[rows]].tolist()]
-
-
 def held_replicas(state: ClusterState, brokers: Collection[int]) -> Bool:
     """Return which replicas, shape [R], brokers hold that nobody takes off them already."""
     return np.isin(state.replica_broker, np.array([*brokers], np.int32)) & ~state.removing
@@ -74,9 +66,8 @@ def why_untouchable(given: Problem, partition: int) -> Obstacle:
 
 def why_no_broker(given: Problem, held: Int32) -> Obstacle:
     """Return why there is no broker to take a replica beside those that hold one."""
-    known = given.state.broker_by_id
     left = np.setdiff1d(given.ids[~given.gives], given.ids[held]).tolist()
-    alive = any((broker := known.get(id)) is not None and broker.alive for id in left)
+    alive = not set(left).isdisjoint(given.state.alive_ids)
     return Obstacle.EXCLUDED if alive else Obstacle.BROKERS
 
 
@@ -95,20 +86,15 @@ def stuck_sentences(
         size = float(sizes[rows].sum())
         sized = np.isfinite(given.needs_bytes[rows]).all()
         of = format_bytes(size) if sized else "of unknown size"
+        does = do
+        if len(rows) == 1:
+            verb, _, rest = do.replace("where they are", "where it is").partition(" ")
+            does = f"{'is' if verb == 'are' else verb + 's'} {rest}"
         found.append(
-            f"{counted(len(rows), 'replica')} ({of}) {_singular(do, len(rows))}, {name_list(tps)}: "
+            f"{counted(len(rows), 'replica')} ({of}) {does}, {name_list(tps)}: "
             f"{_reason_words(on, why, rows, size, names)}."
         )
     return found
-
-
-def _singular(do: str, count: int) -> str:
-    if count != 1:
-        return do
-    verb, _, rest = do.partition(" ")
-    return f"{'is' if verb == 'are' else verb + 's'} {rest}".replace(
-        "where they are", "where it is"
-    )
 
 
 def _reason_words(
@@ -150,9 +136,9 @@ def _max_room(on: Placement, rows: Sequence[int]) -> str:
         for broker in np.flatnonzero(on.problem.counts).tolist()
         if not np.isin(rows, on.held(broker)).all()
     ]
-    most = max(0.0, float(on.one_room_bytes[able].max(initial=0.0)))
+    largest = max(0.0, float(on.one_room_bytes[able].max(initial=0.0)))
     whole = float(np.maximum(on.room_bytes[able], 0.0).sum())
-    return f"{format_bytes(most)} at most, {format_bytes(whole)} in all"
+    return f"{format_bytes(largest)} at most, {format_bytes(whole)} in all"
 
 
 WHOLE = (Measure.IN, Measure.OUT, Measure.DISK)
@@ -199,20 +185,18 @@ def full(on: Placement) -> list[str]:
     rows = np.flatnonzero(on.short_of_room)
     if not len(rows):
         return []
-    most = max(0.0, float(on.one_room_bytes[rows].max()))
+    largest = max(0.0, float(on.one_room_bytes[rows].max()))
     have = brokers_do(on.problem.ids[rows].tolist(), "has", "have")
     return [
-        f"{have} no disk left for what would help ({format_bytes(most)} may be "
+        f"{have} no disk left for what would help ({format_bytes(largest)} may be "
         "filled at most); add disk, or lower retention."
     ]
 
 
 def _measures_reported(on: Placement, request: PlanRequest) -> Int64:
     """Return the measures that are to be even, and that an operator is told of."""
-    known = (m for m in SHOWN if on.problem.active[m])
-    return np.array(
-        [m for m in known if m in LEADER_MEASURES or not request.leaders_only], np.int64
-    )
+    measures = LEADER_MEASURES if request.leaders_only else SHOWN
+    return np.array([m for m in measures if on.problem.active[m]], np.int64)
 
 
 def not_found(on: Placement, request: PlanRequest) -> list[str]:
@@ -255,12 +239,12 @@ def small_racks(given: Problem) -> list[str]:
     measure = Measure.DISK if given.active[Measure.DISK] else Measure.REPLICAS
     with np.errstate(divide="ignore", invalid="ignore"):
         more = np.where(given.counts, given.parts[:, measure] / given.even_parts[:, measure], 0.0)
-    most = float(np.nan_to_num(more).max(initial=0.0))
-    if most <= 1 + given.band:
+    peak = float(np.nan_to_num(more).max(initial=0.0))
+    if peak <= 1 + given.band:
         return []
-    have = brokers_do(given.ids[more >= most - 1e-6].tolist(), "has", "have")
+    have = brokers_do(given.ids[more >= peak - 1e-6].tolist(), "has", "have")
     return [
-        f"{have} to carry {most:.0%} of the mean: few brokers in the rack hold a replica of every "
+        f"{have} to carry {peak:.0%} of the mean: few brokers in the rack hold a replica of every "
         "partition. No plan that keeps racks evens that out; shares are counted by rack."
     ]
 

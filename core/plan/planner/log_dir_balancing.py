@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from core.cluster.metadata import Broker, TopicPartition
-from core.cluster.state import Bool, ClusterState
+from core.cluster.state import ClusterState
 from core.plan.plan import ANY, Move, Plan, log_dir_of
 from core.plan.planner.broker_log_dirs import BrokerDirs, DirShare, IncomingReplicas
 from core.plan.planner.conflicts import refuse_conflicts
@@ -74,7 +74,10 @@ def balance_log_dirs(
     """
     refuse_conflicts(state, replace(request, disks=True))
     coming = IncomingReplicas.of(state, between, request.kept)
-    movable = _movable(state, request)
+    # Replicas of partitions in sync, at rest, that may be touched.
+    fixed = state.moving | frozen_partitions(state, request) | (state.leader < 0)
+    fixed[state.partition_of_replica[~state.in_sync]] = True
+    movable = (state.size_bytes > 0) & ~fixed[state.partition_of_replica]
     notes: list[str] = []
     chosen = [
         broker
@@ -83,11 +86,18 @@ def balance_log_dirs(
         and broker.id not in request.exclude
         and broker.id in (request.brokers or (broker.id,))
     ]
-    brokers = [
-        one
-        for broker in chosen
-        if (one := _looked_at(state, broker, movable, request.band, coming, notes)) is not None
-    ]
+    brokers = []
+    for broker in chosen:
+        dirs = [one for one in broker.log_dirs if one.error is None]
+        offline = [one.path for one in broker.log_dirs if one.error is not None]
+        if offline:
+            notes.append(
+                f"Log dir {offline[0]} of broker {broker.id} is offline and left as it is."
+            )
+        if not broker.log_dirs:
+            notes.append(f"What log dirs broker {broker.id} has is not known.")
+        if len(dirs) > 1:
+            brokers.append(BrokerDirs(state, broker.id, dirs, movable, request.band, coming))
     unsized = {b.id: count for b in chosen if (count := _unsized(state, b))}
     notes += [
         f"What {counted(count, 'replica')} of broker {id} take{'s' if count == 1 else ''}, or in "
@@ -141,44 +151,16 @@ def _unsized(state: ClusterState, broker: Broker) -> int:
     return int((here & ((state.size_bytes < 0) | nowhere)).sum())
 
 
-def _movable(state: ClusterState, request: PlanRequest) -> Bool:
-    """Return which replicas may be copied: of partitions in sync, at rest, that may be touched."""
-    of = state.partition_of_replica
-    fixed = state.moving | frozen_partitions(state, request) | (state.leader < 0)
-    fixed[of[~state.in_sync]] = True
-    return np.asarray((state.size_bytes > 0) & ~fixed[of], np.bool_)
-
-
-def _looked_at(
-    state: ClusterState,
-    broker: Broker,
-    movable: Bool,
-    band: float,
-    coming: IncomingReplicas,
-    notes: list[str],
-) -> BrokerDirs | None:
-    """Return a broker with log dirs to choose from; say of others what is not known of them."""
-    dirs = [one for one in broker.log_dirs if one.error is None]
-    offline = [one.path for one in broker.log_dirs if one.error is not None]
-    if offline:
-        notes.append(f"Log dir {offline[0]} of broker {broker.id} is offline and left as it is.")
-    if not broker.log_dirs:
-        notes.append(f"What log dirs broker {broker.id} has is not known.")
-    if len(dirs) < 2:
-        return None
-    return BrokerDirs(state, broker.id, dirs, movable, band, coming)
-
-
 def _carry_out(
     brokers: Sequence[BrokerDirs], request: PlanRequest, between: Plan, coming: IncomingReplicas
 ) -> bool:
     """Move replicas, of the broker that is furthest off first; return whether a limit ended it."""
     limits = request.limits
     moves, copied = sum(len(move.adding) for move in between), coming.bytes
-    least = ENDED_SECONDS + REPORT_SECONDS * len(between)
+    min_seconds = ENDED_SECONDS + REPORT_SECONDS * len(between)
     open_ones = [one for one in brokers if one.is_off]
     while open_ones:
-        late = limits.seconds_left() < least + REPORT_SECONDS * moves
+        late = limits.seconds_left() < min_seconds + REPORT_SECONDS * moves
         if moves >= limits.max_moves or limits.stop() or late:
             return True
         worst = max(open_ones, key=lambda one: (one.furthest, -one.id))
@@ -229,7 +211,6 @@ def _moves(
 
 
 def _still(state: ClusterState, tp: TopicPartition) -> Move:
-    """Return the move of a partition that stays on its brokers."""
     row = state.find(tp)
     assert row is not None
     held = state.replicas(row)

@@ -56,16 +56,13 @@ def refuse_topic(state: ClusterState, topic: str, replicas: int) -> None:
 
 def refuse_replicas(state: ClusterState, replicas: int, *, next: str) -> None:
     """Raise UsageError for more replicas than brokers up; `next` may name {alive} and {down}."""
-    alive = sum(broker.alive for broker in state.brokers)
+    alive = len(state.alive_ids)
     down = ", ".join(str(broker.id) for broker in state.brokers if not broker.alive)
     if replicas > alive:
         raise UsageError(
             f"{replicas} replicas on {alive} brokers that are up: one each at most.",
             next=next.format(alive=alive, down=down),
         )
-
-
-# -- by Kafka's rule -----------------------------------------------------------------------------
 
 
 def place_round_robin(
@@ -76,8 +73,13 @@ def place_round_robin(
     `racks` are the brokers' racks; unless all have one, racks do not matter. Kafka begins at
     random, `start` says where.
     """
-    known = all(rack is not None for rack in racks.values())
-    brokers = _rack_by_rack(racks) if known else sorted(racks)
+    known, brokers = None not in racks.values(), sorted(racks)
+    if known:  # brokers with their racks in turn
+        of_rack: defaultdict[str, list[int]] = defaultdict(list)
+        for broker in brokers:
+            of_rack[racks[broker] or ""].append(broker)
+        turns = zip_longest(*(of_rack[rack] for rack in sorted(of_rack)))
+        brokers = [broker for turn in turns for broker in turn if broker is not None]
     count, steps = len(brokers), len(set(racks.values())) if known else 1
     found = []
     for partition in range(partitions):
@@ -92,18 +94,6 @@ def place_round_robin(
                 chosen.append(broker)
         found.append(tuple(chosen))
     return found
-
-
-def _rack_by_rack(racks: Mapping[int, str | None]) -> list[int]:
-    """Return brokers with their racks in turn."""
-    of_rack: defaultdict[str, list[int]] = defaultdict(list)
-    for broker in sorted(racks):
-        of_rack[racks[broker] or ""].append(broker)
-    turns = zip_longest(*(of_rack[rack] for rack in sorted(of_rack)))
-    return [broker for turn in turns for broker in turn if broker is not None]
-
-
-# -- by load -------------------------------------------------------------------------------------
 
 
 def place_by_load(
@@ -131,8 +121,8 @@ def place_by_load(
             used = Counter(int(racks[b]) for b in chosen if racks[b] != NOBODY)
             used[NOBODY] = 1  # without a rack: behind racks that are not used yet
             left = [int(b) for b in able if b not in chosen]
-            least = min(used[int(racks[b])] for b in left)
-            fresh = np.array([b for b in left if used[int(racks[b])] == least])
+            fewest = min(used[int(racks[b])] for b in left)
+            fresh = np.array([b for b in left if used[int(racks[b])] == fewest])
             roomy = size <= np.minimum(room, given.largest_bytes)[fresh]
             fresh = fresh[roomy] if roomy.any() else fresh
             best = int(fresh[np.argmin(_cost(loads, more, fresh, REPLICA_MEASURES))])
@@ -166,16 +156,16 @@ def without_room(
     given = build_problem(state, load)
     size = float(_item(given.items, load, 1, expected)[Measure.DISK])
     brings = Counter(broker for replicas in layout for broker in replicas)
-    said = []
+    sentences = []
     for row, broker in enumerate(given.ids.tolist()):
         room, count = float(given.room_bytes[row]), brings[broker]
         if count and (count * size > room or size > given.largest_bytes[row]):
             replicas = counted(count, "replica")
-            said.append(
+            sentences.append(
                 f"Broker {broker} has no room for what {replicas} of {format_bytes(size)} bring: "
                 f"{format_bytes(room)} may be filled; add disk, or expect less."
             )
-    return said
+    return sentences
 
 
 def _item(items: Float64, load: Load, replicas: int, expected: Expected) -> Float64:

@@ -10,7 +10,7 @@ from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.disk_space import disks_of, free_bytes, whole_bytes
 from core.plan.plan import Plan
-from core.plan.planner.actual_leaders import actual_leaders, electable, load_as_leader
+from core.plan.planner.evenness import actual_leaders, electable, load_as_leader
 from core.plan.planner.infeasible import broker_list, brokers_do, held_replicas
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, Measure
 from core.plan.planner.model.placement import TINY, Placement
@@ -24,6 +24,14 @@ def unknown(given: Problem, load: Load, request: PlanRequest, names: Names) -> l
     state = given.state
     unrated, unread = np.isnan(load.in_bytes_per_s), np.isnan(load.out_bytes_per_s)
     taken = "it is taken to be what it is for the others, by"
+    if request.leaders_only:
+        unsized = "shares of disk are counted without them"
+    elif request.limits.max_bytes < INF:
+        unsized = f"they are not copied, as {names[Field.MAX_BYTES]} cannot be held against them"
+    elif np.isfinite(given.room_bytes[given.counts]).any():
+        unsized = "they are copied to no broker that tells its free disk"
+    else:
+        unsized = "what they copy is not counted"
     unknowns = [
         (
             "What is produced to",
@@ -37,24 +45,13 @@ def unknown(given: Problem, load: Load, request: PlanRequest, names: Names) -> l
             if unread.all()
             else f"{taken} what is produced",
         ),
-        ("The size of", state.partition_size_bytes < 0, _unsized(given, request, names)),
+        ("The size of", state.partition_size_bytes < 0, unsized),
     ]
     return [
         f"{what} {int(which.sum()):,} of {state.partition_count:,} partitions is not known: {so}."
         for what, which, so in unknowns
         if which.any()
     ]
-
-
-def _unsized(given: Problem, request: PlanRequest, names: Names) -> str:
-    """Say what comes of partitions of which no size is known."""
-    if request.leaders_only:
-        return "shares of disk are counted without them"
-    if request.limits.max_bytes < INF:
-        return f"they are not copied, as {names[Field.MAX_BYTES]} cannot be held against them"
-    if np.isfinite(given.room_bytes[given.counts]).any():
-        return "they are copied to no broker that tells its free disk"
-    return "what they copy is not counted"
 
 
 def hidden(state: ClusterState) -> list[str]:
@@ -113,8 +110,7 @@ def _only_down(state: ClusterState) -> bool:
     """Return whether nothing is hidden, as all brokers tell that are up."""
     if state.hidden is None or not state.hidden.has_only_unknown_brokers:
         return False
-    up = {broker.id for broker in state.brokers if broker.alive}
-    return up.isdisjoint(state.hidden.unknown_brokers)
+    return set(state.alive_ids).isdisjoint(state.hidden.unknown_brokers)
 
 
 def alone(given: Problem) -> list[str]:
@@ -146,10 +142,8 @@ def left_alone(given: Problem) -> list[str]:
 
 def not_empty(state: ClusterState, request: PlanRequest) -> list[str]:
     """Say that brokers keep replicas of topics that were not chosen, though others leave them."""
-    held = (
-        held_replicas(state, request.leaving)
-        & ~chosen_partitions(state, request)[state.partition_of_replica]
-    )
+    chosen = chosen_partitions(state, request)[state.partition_of_replica]
+    held = held_replicas(state, request.leaving) & ~chosen
     if not held.any():
         return []
     brokers, count = np.unique(state.replica_broker[held]).tolist(), int(held.sum())
@@ -214,21 +208,21 @@ def kept(plan: Plan, leaving: Set[int]) -> list[str]:
 
 def few_racks(given: Problem, replicas: int | None) -> list[str]:
     """Say that replicas have to share racks, whatever the plan; `replicas` are wanted of each."""
-    state, known = given.state, given.state.broker_by_id
-    there = [(one := known.get(b)) is not None and one.alive for b in given.ids.tolist()]
-    racks = given.racks[np.array(there) & (given.counts | ~given.gives)]
+    state = given.state
+    there = np.isin(given.ids, state.alive_ids)
+    racks = given.racks[there & (given.counts | ~given.gives)]
     kinds = len(np.unique(racks[racks != NOBODY]))
     if not kinds:
         return ["No broker has a rack, so that none is shared or not: set broker.rack."]
     held_replicas = state.partition_of_replica[~state.removing]
     held = np.bincount(held_replicas, minlength=state.partition_count)[given.touchable]
-    most = replicas or int(held.max(initial=0))
-    if most <= kinds:
+    count = replicas or int(held.max(initial=0))
+    if count <= kinds:
         return []
     rows = len(held) if replicas else int((held > kinds).sum())
     where = "one rack" if kinds == 1 else f"{kinds} racks"
     return [
-        f"{counted(rows, 'partition')} with up to {most} replicas in {where}: some share one "
+        f"{counted(rows, 'partition')} with up to {count} replicas in {where}: some share one "
         "whatever the plan; add brokers in another rack."
     ]
 
@@ -244,26 +238,26 @@ def over_capacity(
     """
     given, notes = found.problem, []
     both = [(on, actual_leaders(on)) for on in (start, found)]
-    ways = [[on.carried for on, _ in both], [load_as_leader(on, led) for on, led in both]]
+    ways = [[on.carried for on, _ in both], [load_as_leader(on, leader) for on, leader in both]]
     sure = ways
     if given.sure is not given.items:  # by a guess it may be less, and by what is known more
-        known = [load_as_leader(on, led, surely=True) for on, led in both]
+        known = [load_as_leader(on, leader, surely=True) for on, leader in both]
         sure = [[on.known_carried for on, _ in both], known]
     limited_at_all = np.asarray(np.isfinite(given.capacity).any(axis=0))
     for measure in Measure:
         if not limited_at_all[measure] or (request.leaders_only and measure not in LEADER_MEASURES):
             continue
-        most, ends = given.capacity[:, measure], np.zeros(given.brokers)
+        limits, ends = given.capacity[:, measure], np.zeros(given.brokers)
         for (before, after), (surely, then) in zip(ways, sure, strict=True):
-            over = after[:, measure] > most * (1 + TINY)
+            over = after[:, measure] > limits * (1 + TINY)
             more = after[:, measure] > before[:, measure] * (1 + TINY)
             more |= then[:, measure] > surely[:, measure] * (1 + TINY)
             over &= more if request.forces else more | given.counts
             ends = np.where(over, np.maximum(ends, after[:, measure]), ends)
-        rows = sorted(np.flatnonzero(ends).tolist(), key=lambda row: most[row] - ends[row])
+        rows = sorted(np.flatnonzero(ends).tolist(), key=lambda row: limits[row] - ends[row])
         if not rows:
             continue
-        end, can = ends[rows[0]], most[rows[0]]
+        end, can = ends[rows[0]], limits[rows[0]]
         if measure is Measure.REPLICAS:
             words = f"with {end:.0f} replicas; {names[Field.MAX_REPLICAS]} allows {can:.0f}"
         else:

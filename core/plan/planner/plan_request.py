@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -77,14 +77,8 @@ class Limits:
     @property
     def are_set(self) -> bool:
         """Return whether an operator gave any, be it of time."""
-        return (
-            min(self.max_bytes, self.max_moves, self.max_per_broker) < INF
-            or self.seconds_left() < INF
-        )
-
-    def allow(self, on: Placement, size_bytes: float, *brokers: int) -> bool:
-        """Return whether one more replica of this size may be copied, from and to these brokers."""
-        return self.reached(on, size_bytes, *brokers) is None
+        limits = (self.max_bytes, self.max_moves, self.max_per_broker, self.seconds_left())
+        return min(limits) < INF
 
     def time_is_up(self, on: Placement) -> bool:
         """Return whether to end now, so that there is time to tell what has been planned."""
@@ -199,13 +193,6 @@ def probe_partitions(state: ClusterState) -> Bool:
     return np.array(found, np.bool_)[state.topic_of]
 
 
-def _held_by(state: ClusterState, brokers: Collection[int]) -> Bool:
-    """Return the partitions with a replica on one of these brokers."""
-    held = np.zeros(state.partition_count, np.bool_)
-    held[state.partition_of_replica[np.isin(state.replica_broker, [*brokers])]] = True
-    return held
-
-
 def frozen_partitions(state: ClusterState, request: PlanRequest) -> Bool:
     """Return the partitions that must not be touched: by their topics, their own names, a plan."""
     left = ~chosen_partitions(state, request) | kept_partitions(state, request)
@@ -213,7 +200,9 @@ def frozen_partitions(state: ClusterState, request: PlanRequest) -> Bool:
         raise UsageError(
             "No topic is left to plan for.", next="Check the patterns of --topics and --keep."
         )
-    left |= probe_partitions(state) & ~_held_by(state, request.leaving)
+    held = np.zeros(state.partition_count, np.bool_)
+    held[state.partition_of_replica[np.isin(state.replica_broker, request.leaving)]] = True
+    left |= probe_partitions(state) & ~held
     named = (*request.frozen, *(move.tp for move in request.kept))
     left[[row for tp in named if (row := state.find(tp)) is not None]] = True
     return left

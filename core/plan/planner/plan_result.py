@@ -77,9 +77,7 @@ class PlanResult:
 
     def within(self, band: float, *, leaders_only: bool = False) -> bool:
         """Return whether every broker that counts ends within the band in all known measures."""
-        columns = [
-            m for m in SHOWN if self.active[m] and (m in LEADER_MEASURES or not leaders_only)
-        ]
+        columns = [m for m in (LEADER_MEASURES if leaders_only else SHOWN) if self.active[m]]
         off = np.abs(self.after[self.counts][:, columns] - 1)
         return not off.size or bool(off.max() <= band + 1e-9)
 
@@ -105,8 +103,8 @@ def build_result(
     more = (found.at[:, width:] != NOBODY).any(axis=1)
     others = np.sort(start.at, axis=1) != np.sort(found.at[:, :width], axis=1)
     # Followers in another order serve nobody.
-    led = start.at[:, 0] != found.at[:, 0]
-    changed = np.flatnonzero(led | others.any(axis=1) | more)
+    other_leader = start.at[:, 0] != found.at[:, 0]
+    changed = np.flatnonzero(other_leader | others.any(axis=1) | more)
     before, after = _assigned(given.ids, start.at[changed]), _assigned(given.ids, found.at[changed])
     topics = [state.topics[at] for at in state.topic_of[changed].tolist()]
     reasons = _reasons(start, found, changed, racks=racks)
@@ -151,12 +149,12 @@ def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) ->
     given = start.problem
     before, after = start.at[rows], found.at[rows]
     gone, come = not_in(before, after), not_in(after, before)
-    led = before[:, :1] != after[:, :1]
+    other_leader = before[:, :1] != after[:, :1]
     sides = [
         (before, gone, _furthest(start, found, REPLICA_MEASURES, 1.0)),
         (after, come, _furthest(start, found, REPLICA_MEASURES, -1.0)),
-        (before[:, :1], led, _furthest(start, found, LEADER_MEASURES, 1.0)),
-        (after[:, :1], led, _furthest(start, found, LEADER_MEASURES, -1.0)),
+        (before[:, :1], other_leader, _furthest(start, found, LEADER_MEASURES, 1.0)),
+        (after[:, :1], other_leader, _furthest(start, found, LEADER_MEASURES, -1.0)),
     ]
     brokers = np.hstack([at for at, _, _ in sides])
     off = np.hstack([np.where(is_one, far[at], -np.inf) for at, is_one, (far, _) in sides])
@@ -182,15 +180,15 @@ def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) ->
 def _request_reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[str]:
     """Return for each partition which number or which rack it is moved for, "" for neither."""
     had, has = ((on.at[rows] != NOBODY).sum(axis=1) for on in (start, found))
-    said = [
+    texts = [
         f"from {old} to {new} replicas" if old != new else ""
         for old, new in zip(had.tolist(), has.tolist(), strict=True)
     ]
     if racks:
         kinds, then = (_racks(on, rows) for on in (start, found))
         for at in np.flatnonzero((had == has) & (kinds < then)).tolist():
-            said[at] = _fullest(start, int(rows[at]))
-    return said
+            texts[at] = _fullest(start, int(rows[at]))
+    return texts
 
 
 def _racks(on: Placement, rows: Int64) -> Int64:

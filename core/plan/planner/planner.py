@@ -16,9 +16,9 @@ import numpy as np
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.planner import infeasible, notes
-from core.plan.planner.actual_leaders import election_notes
 from core.plan.planner.conflicts import refuse_conflicts
-from core.plan.planner.infeasible import kept_topics, stuck_sentences
+from core.plan.planner.evenness import election_notes
+from core.plan.planner.infeasible import StuckReplica, held_replicas, stuck_sentences
 from core.plan.planner.log_dir_balancing import balance_log_dirs
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
@@ -29,10 +29,10 @@ from core.plan.planner.model.problem import (
     scoped,
     with_moves,
     with_replica_counts,
-    without_racks,
 )
 from core.plan.planner.plan_request import (
     FLAGS,
+    Field,
     Limits,
     Names,
     PlanRequest,
@@ -42,8 +42,8 @@ from core.plan.planner.plan_request import (
 )
 from core.plan.planner.plan_result import PlanResult, build_result
 from core.plan.planner.search import mandatory_moves
-from core.plan.planner.search.fewer_replicas import exchange_dropped
 from core.plan.planner.search.leader_changes import balance_leaders
+from core.plan.planner.search.mandatory_moves import exchange_dropped
 from core.plan.planner.search.refinement import escape_dead_end, revert_needless
 from core.plan.planner.search.replica_moves import ReplicaMoves
 from core.plan.planner.search.replica_swaps import ReplicaSwaps
@@ -96,8 +96,8 @@ def suggest_plan(
     ]
     # What stands in the way comes first, then what is not known.
     few = infeasible.small_racks(found.problem) if is_off or found.moved else []
-    said = [*incomplete, *few, *off, *notes.not_empty(state, request), *known]
-    plan = build_result(start, found, said, bool(incomplete), racks=request.racks_only)
+    sentences = [*incomplete, *few, *off, *notes.not_empty(state, request), *known]
+    plan = build_result(start, found, sentences, bool(incomplete), racks=request.racks_only)
     more = notes.no_disk_sizes(given, plan.moves)
     return replace(plan, notes=(*plan.notes, *more), elects=bool(elsewhere))
 
@@ -139,8 +139,9 @@ def _problem(
         target_replicas=replicas,
         max_replicas=request.max_replicas,
     )
-    if request.ignore_racks:
-        given = without_racks(given)
+    if request.ignore_racks:  # nothing is kept apart, all shares are even
+        racks = np.full_like(given.racks, NOBODY)
+        given = replace(given, racks=racks, parts=given.even_parts)
     if request.kept:
         given = with_moves(given, request.kept)
     return scoped(given, request.brokers) if request.brokers else given
@@ -153,8 +154,8 @@ def _off_notes(found: Placement, request: PlanRequest, names: Names, incomplete:
         stopped += infeasible.full(found)
     if _off(found):
         stopped = [*infeasible.fixed(found, request, names), *stopped]
-    said = [*infeasible.too_big(found, request, stopped=incomplete or bool(stopped)), *stopped]
-    return said or ([] if incomplete else infeasible.not_found(found, request))
+    sentences = [*infeasible.too_big(found, request, stopped=incomplete or bool(stopped)), *stopped]
+    return sentences or ([] if incomplete else infeasible.not_found(found, request))
 
 
 def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placement, list[str]]:
@@ -185,24 +186,21 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
     if request.leaving:
         pairs = [(row[old], row[new]) for old, new in request.replace]
         stuck = mandatory_moves.replace_brokers(on, pairs, limits)
-        stuck += mandatory_moves.empty_brokers(
-            on, [row[broker] for broker in request.drain], limits
-        )
-        alone = kept_partitions(given.state, request) & chosen_partitions(given.state, request)
-        stuck += kept_topics(given.state, request.leaving, alone)
+        drained = [row[broker] for broker in request.drain]
+        stuck += mandatory_moves.empty_brokers(on, drained, limits)
+        state = given.state
+        alone = kept_partitions(state, request) & chosen_partitions(state, request)
+        rows = state.partition_of_replica[held_replicas(state, request.leaving)]
+        stuck += [StuckReplica(at, Field.KEEP) for at in rows[alone[rows]].tolist()]
         found += stuck_sentences(on, stuck, names)
         on.recount()
-        _lead_drained(on, [row[broker] for broker in request.drain], limits)
+        # Who leads what drained brokers led changes anyway, and choosing it costs nothing.
+        given, first = on.problem, on.problem.replicas[:, 0]
+        new_leader = np.isin(first, drained) & (on.at[:, 0] != first)
+        on.problem = replace(given, movable=given.movable & new_leader)
+        balance_leaders(on, limits)
+        on.problem = given
     return on, found
-
-
-def _lead_drained(on: Placement, drained: Sequence[int], limits: Limits) -> None:
-    """Choose who leads what brokers led that are drained: it changes anyway, and costs nothing."""
-    given = on.problem
-    led = np.isin(given.replicas[:, 0], drained) & (on.at[:, 0] != given.replicas[:, 0])
-    on.problem = replace(given, movable=given.movable & led)
-    balance_leaders(on, limits)
-    on.problem = given
 
 
 def _filled(on: Placement, request: PlanRequest) -> None:
@@ -239,9 +237,9 @@ def _evened(given: Problem, request: PlanRequest) -> Placement:
     # Leaders change nothing of what follows from where replicas are.
     hosted = _off(start, REPLICA_MEASURES)
     if request.leaders_only or not hosted:
-        led = _best_leaders(given, request.limits)
-        if request.leaders_only or not _off(led):
-            return led
+        by_leaders = _best_leaders(given, request.limits)
+        if request.leaders_only or not _off(by_leaders):
+            return by_leaders
     on = _aimed(given, _even_whole, request.limits)
     if _off(on) < hosted:
         return on

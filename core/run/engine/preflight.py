@@ -20,7 +20,7 @@ from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, RefusedError, UnreachableError, UsageError
 from core.load.load import Load
 from core.load.load_source import newest_load
-from core.plan.checks.broker_load import has_capacities
+from core.plan.checks.brokers import has_capacities
 from core.plan.checks.catalogue import OWN_RUN_CHECKS, Finding, Severity, refuse
 from core.plan.checks.check_plan import check_plan
 from core.plan.copies import BrokerSide

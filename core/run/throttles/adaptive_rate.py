@@ -12,7 +12,7 @@ import numpy as np
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.load.snapshot.aggregates import state_broker_loads
+from core.load.snapshot.manifest import state_broker_loads
 from core.plan.copies import Copy, PerSideRates, PlanCopies, Side, build_copies
 from core.plan.estimate.calibration import Calibration
 from core.plan.estimate.rate_table import default_rate, rate_table

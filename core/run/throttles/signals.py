@@ -17,7 +17,7 @@ import numpy as np
 from core.clock import Clock
 from core.cluster.probe.produce_latency import LatencyWindow
 from core.cluster.state import ClusterState
-from core.plan.copies import Side, alive_ids
+from core.plan.copies import Side
 from core.run.journal.produce_latency import (
     BaselineMeasurement,
     LatencyBaseline,
@@ -247,7 +247,7 @@ class SignalMonitor:
     def _opened(self, run: RunState, state: ClusterState) -> Signals:
         if self._signals is None:
             involved = {b for m in run.moves for b in (*m.move.before, *m.move.after)}
-            self._probe = self._open_probe(sorted(involved & alive_ids(state)))
+            self._probe = self._open_probe(sorted(involved.intersection(state.alive_ids)))
             self._signals = Signals(self._probe)
             self._since = self._clock.monotonic()
         return self._signals

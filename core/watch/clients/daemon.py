@@ -109,9 +109,6 @@ def read_newest_report(cluster_id: str, now: datetime) -> ProbeReport | None:
     return report if abs(now - report.at) < SILENT else None
 
 
-# -- the process -----------------------------------------------------------------------------------
-
-
 def main(argv: list[str] | None = None) -> int:
     """Probe one cluster until told to stop or until nobody reads."""
     from core.daemons.service import build_parser, run_service
@@ -142,8 +139,8 @@ def _probe(service: Service) -> None:
 
 
 def _note(report: ProbeReport) -> None:
-    for said in report.events:
-        log.info("%s", said.text)
+    for event in report.events:
+        log.info("%s", event.text)
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ class HealthDetector:
     def __init__(self) -> None:
         self._brokers: dict[int, _Broker] = {}
         self._alive: frozenset[int] = frozenset()
-        self._told: list[HealthEvent] = []
+        self._events: list[HealthEvent] = []
         self._all_down: float | None = None
         self._is_all_down_reported = False
         self._looked_at = 0.0
@@ -219,14 +219,12 @@ class HealthDetector:
                     broker.bands[side].look(now, broker.latencies[side])
             self._check_slow(id, broker, now)
         self._check_all_down(now)
-        told, self._told = sorted(self._told, key=lambda one: one.at), []
-        return told
+        events, self._events = sorted(self._events, key=lambda one: one.at), []
+        return events
 
     def health(self) -> tuple[BrokerHealth, ...]:
         """Return each broker as it was at the last look."""
         return tuple(self._broker_health(id, broker) for id, broker in self._brokers.items())
-
-    # -- errors ----------------------------------------------------------------------------------
 
     def _error(self, heard: ProbeResult) -> None:
         match error_subject(heard.error):
@@ -277,17 +275,17 @@ class HealthDetector:
         slow = [side for side in ClientSide if broker.bands[side].slow_since is not None]
         if broker.slow_since is None and slow:
             broker.slow_since = now
-            said = ", ".join(f"{side.value} p99 {self._p99(broker, side)}" for side in slow)
-            self._add_event(now, f"broker {id}: slow, {said}", id)
+            waits = ", ".join(
+                f"{side.value} p99 {format_milliseconds(broker.latencies[side].p99_ms)} "
+                f"(usually {format_milliseconds(broker.bands[side].usual_ms)})"
+                for side in slow
+            )
+            self._add_event(now, f"broker {id}: slow, {waits}", id)
         elif broker.slow_since is not None and not slow:
             took = format_duration(now - broker.slow_since)
             broker.slow_since = None
             if broker.trouble is None:
                 self._add_event(now, f"broker {id}: as fast as usual after {took}", id)
-
-    def _p99(self, broker: _Broker, side: ClientSide) -> str:
-        wait, usual = broker.latencies[side].p99_ms, broker.bands[side].usual_ms
-        return f"{format_milliseconds(wait)} (usually {format_milliseconds(usual)})"
 
     def _check_all_down(self, now: float) -> None:
         """Tell that no broker answers, once each of them is known to fail."""
@@ -306,7 +304,7 @@ class HealthDetector:
             self._all_down = None  # librdkafka says so as well while it knows only one of them
 
     def _add_event(self, at: float, text: str, *brokers: int) -> None:
-        self._told.append(HealthEvent(at, text, brokers))
+        self._events.append(HealthEvent(at, text, brokers))
 
     def _broker_health(self, id: int, broker: _Broker) -> BrokerHealth:
         trouble = broker.trouble

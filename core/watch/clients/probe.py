@@ -1,30 +1,208 @@
-"""The probe: sends at a steady rate, follows brokers that join and leave, reports each second."""
+"""The probe: its topic, and the loop that sends at a steady rate and reports each second."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
 
 from core import files
 from core.clock import Clock
+from core.cluster.client import ClusterClient, NewPartitions, NewTopic
 from core.cluster.connect import Connection
+from core.cluster.kafka_errors import Fault
+from core.cluster.probe.produce_latency import TOPIC_CONFIGS
 from core.cluster.probe.round_trip import ProbeLayout, RoundTripProbe
-from core.errors import AccessDeniedError, IncompleteError
-from core.load import load_paths as layout
+from core.cluster.state import ClusterState
+from core.cluster.topics import PROBE_TOPIC
+from core.errors import AccessDeniedError, IncompleteError, TrimtabError
+from core.load import load_paths
 from core.run.audited_client import audited
+from core.units import counted, format_rate
 from core.watch.clients.health_detector import HealthDetector
-from core.watch.clients.probe_topic import (
-    RATE,
-    TOPIC,
-    LayoutFollower,
-    create_probe_topic,
-    partitions_by_broker,
-)
 from core.watch.clients.report import ClientEvent, ProbeReport, report_to_json
 from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.publisher import Publisher
+
+TOPIC: Final = PROBE_TOPIC
+RATE: Final = 4
+"""Messages a second to each broker: some 120 in a window, so that its p99 is one of them."""
+WIRE_BYTES: Final = 350
+"""What a message costs on the wire to be produced, and again to be fetched, headers included."""
+
+
+def partitions_by_broker(partitions: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
+    """Return each broker's partition: the lowest that lies on it alone, moved there by whomever."""
+    found: dict[int, int] = {}
+    for number, replicas in sorted(partitions.items()):
+        if len(replicas) == 1:
+            found.setdefault(replicas[0], number)
+    return found
+
+
+def missing_partitions(
+    brokers: Collection[int], partitions: Mapping[int, tuple[int, ...]]
+) -> tuple[tuple[int, ...], ...]:
+    """Return the replicas of the partitions that these brokers lack."""
+    return tuple(
+        (broker,) for broker in sorted(set(brokers) - partitions_by_broker(partitions).keys())
+    )
+
+
+def probe_cost(brokers: int) -> tuple[int, int]:
+    """Return messages and bytes a second that probing so many brokers costs in all."""
+    return RATE * brokers, 2 * WIRE_BYTES * RATE * brokers
+
+
+SETTLE_SECONDS = 10.0
+_DENIED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+
+
+def describe_probe(state: ClusterState) -> str:
+    """Say in words what probing this cluster does, and what it costs."""
+    brokers = len(state.alive_ids)
+    messages, rate = probe_cost(brokers)
+    made = (
+        f", which is made for it: {counted(brokers, 'partition')}, one on each broker, one "
+        "replica, at most some MB each, kept a minute; a new broker gets one, too"
+    )
+    made = made if state.topic(TOPIC) is None else ""
+    return (
+        f"The probe writes {RATE} small messages a second to each of {brokers} brokers and reads "
+        f"them back: {messages} messages/s, about {format_rate(rate)} of network in all.\n"
+        f"They go to a topic of its own, {TOPIC}{made}.\n"
+        "Nothing else is touched. `trimtab probe --remove` deletes the topic."
+    )
+
+
+def create_probe_topic(client: ClusterClient, state: ClusterState, clock: Clock) -> None:
+    """Make the topic if it is not there, audited, and return once it is known.
+
+    Raises AccessDeniedError, TrimtabError when the cluster refuses.
+    """
+    if state.topic(TOPIC) is not None:
+        return
+    layout = tuple((broker,) for broker in state.alive_ids)
+    answers = audited(client, state.cluster_id, None).create_topics(
+        [NewTopic(TOPIC, layout, dict(TOPIC_CONFIGS))]
+    )
+    fault = answers.get(TOPIC)
+    if fault is not None and fault.name != "TOPIC_ALREADY_EXISTS":
+        raise _refusal(fault, "made")
+    deadline = clock.monotonic() + SETTLE_SECONDS
+    while client.describe_cluster().topic(TOPIC) is None and clock.monotonic() < deadline:
+        clock.sleep(0.1)
+
+
+def delete_probe_topic(client: ClusterClient, state: ClusterState) -> bool:
+    """Delete the topic, audited; False when it is not there.
+
+    Raises AccessDeniedError, TrimtabError when the cluster refuses.
+    """
+    if state.topic(TOPIC) is None:
+        return False
+    fault = audited(client, state.cluster_id, None).delete_topics([TOPIC]).get(TOPIC)
+    if fault is not None and fault.name != "UNKNOWN_TOPIC_OR_PARTITION":
+        raise _refusal(fault, "deleted")
+    return True
+
+
+def _refusal(fault: Fault, what: str) -> TrimtabError:
+    if fault.name in _DENIED:
+        return AccessDeniedError(
+            f"The probe's topic {TOPIC} was not {what}: this user may not.",
+            next="Ask for the rights, or name another user with --command-config.",
+        )
+    return TrimtabError(f"The probe's topic {TOPIC} was not {what}: {fault}.")
+
+
+POLL_SECONDS = 2.0
+MIN_RETRY_POLLS, MAX_RETRY_POLLS = 2, 30
+"""After so many looks what was not done is tried again: twice as many each time, up to a minute."""
+
+
+class LayoutFollower:
+    """Looks until `close`; `changer` is used by this thread alone."""
+
+    def __init__(
+        self, layout_source: RoundTripProbe, changer: ClusterClient, say: Callable[[str], None]
+    ) -> None:
+        self._looks, self._extender = layout_source, PartitionAdder(changer, say)
+        self._seen: SimpleQueue[ProbeLayout] = SimpleQueue()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="clients-follow", daemon=True)
+        self._thread.start()
+
+    def layout(self) -> ProbeLayout | None:
+        """Return the layout that was seen last, once; None until there is another."""
+        found = None
+        while not self._seen.empty():
+            found = self._seen.get()
+        return found
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(2 * POLL_SECONDS)
+
+    def _follow(self) -> None:
+        from confluent_kafka import KafkaException
+
+        while not self._stop.is_set():
+            try:
+                layout = self._looks.fetch_layout()
+            except KafkaException:
+                pass  # clients hear of it, too, and tell it
+            else:
+                self._seen.put(layout)
+                self._extender.extend(layout)
+            self._stop.wait(POLL_SECONDS)
+
+
+class PartitionAdder:
+    """Gives each broker that lacks one a partition, and says once what is in the way."""
+
+    def __init__(self, changer: ClusterClient, say: Callable[[str], None]) -> None:
+        self._changer, self._say = changer, say
+        self._refused: set[int] = set()
+        self._last_message = ""
+        self._pause, self._left = 0, 0
+        """In looks: between the last try and the next, and what is left of it."""
+
+    def extend(self, layout: ProbeLayout) -> None:
+        """Try it unless the last try was a moment ago; each is an entry in the audit."""
+        if layout.partitions is None:
+            return
+        lacking = missing_partitions(layout.brokers - self._refused, layout.partitions)
+        if not lacking:
+            self._last_message, self._pause, self._left = "", 0, 0
+            return
+        if self._left > 0:
+            self._left -= 1
+            return
+        self._pause = min(2 * self._pause or MIN_RETRY_POLLS, MAX_RETRY_POLLS)
+        self._left = self._pause - 1
+        text = self._tried(NewPartitions(len(layout.partitions) + len(lacking), lacking))
+        if text and text != self._last_message:
+            self._say(text)
+            self._last_message = text
+
+    def _tried(self, more: NewPartitions) -> str:
+        """Return what was in the way; "" for nothing."""
+        try:
+            fault = self._changer.add_partitions({TOPIC: more}).get(TOPIC)
+        except TrimtabError as error:
+            return f"No partition for new brokers yet: {error.title}"
+        if fault is None or fault.name == "INVALID_PARTITIONS":  # it had not heard of the last
+            return ""
+        if "AUTHORIZATION" in fault.name or fault.name == "POLICY_VIOLATION":
+            self._refused |= {replicas[0] for replicas in more.replicas}
+            return f"New brokers are not probed: {fault}."
+        return f"No partition for new brokers yet: {fault}."
+
 
 REPORT_SECONDS = 1.0
 ABSENT_SECONDS = 10.0
@@ -72,8 +250,18 @@ class ProbeLoop:
             now = self._clock.monotonic()
             if now >= self._next_report:
                 self._next_report = max(self._next_report + REPORT_SECONDS, now)
-                report(self._reported(now))
-                self._refuse_denied()
+                at = self._clock.now()
+                events = tuple(
+                    ClientEvent(at - timedelta(seconds=now - one.at), one.text, one.brokers)
+                    for one in self._detector.look(now)
+                )
+                report(ProbeReport(at, self._cluster_id, self._detector.health(), events))
+                if self._detector.denied:
+                    verb = "read" if self._detector.denied == "fetch" else "write to"
+                    raise AccessDeniedError(
+                        f"The probe may not {verb} its topic.",
+                        next="It needs the rights to describe, write to and read that topic.",
+                    )
 
     def _follow(self) -> None:
         layout = self._layout()
@@ -96,22 +284,6 @@ class ProbeLoop:
         self._order = sorted(found)
         self._pings.set_partitions(found)
 
-    def _reported(self, now: float) -> ProbeReport:
-        at = self._clock.now()
-        told = tuple(
-            ClientEvent(at - timedelta(seconds=now - one.at), one.text, one.brokers)
-            for one in self._detector.look(now)
-        )
-        return ProbeReport(at, self._cluster_id, self._detector.health(), told)
-
-    def _refuse_denied(self) -> None:
-        if self._detector.denied:
-            verb = "read" if self._detector.denied == "fetch" else "write to"
-            raise AccessDeniedError(
-                f"The probe may not {verb} its topic.",
-                next="It needs the rights to describe, write to and read that topic.",
-            )
-
 
 PUBLISHER = "probe"
 """Who the timeline names."""
@@ -128,12 +300,8 @@ class ReportWriter:
         self._failed = False
 
     def take(self, report: ProbeReport) -> None:
-        self._publisher.publish_all(
-            [
-                Event(said.at, Kind.CLIENT, None, Note(PUBLISHER, said.text, said.brokers))
-                for said in report.events
-            ]
-        )
+        notes = ((one.at, Note(PUBLISHER, one.text, one.brokers)) for one in report.events)
+        self._publisher.publish_all([Event(at, Kind.CLIENT, None, note) for at, note in notes])
         try:
             files.write_text(self._place, json.dumps(report_to_json(report)), durable=False)
         except OSError as error:
@@ -160,7 +328,7 @@ def run_probe(
     """
     state = connection.client.describe_cluster()
     create_probe_topic(connection.client, state, connection.clock)
-    place = layout.clients(root, state.cluster_id)
+    place = load_paths.clients(root, state.cluster_id)
     pinger = RoundTripProbe(connection.address, TOPIC)
     follower = LayoutFollower(pinger, audited(connection.client, state.cluster_id, None), say)
     with Publisher(state.cluster_id) as publisher:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ class ProbeReport:
     events: tuple[ClientEvent, ...] = ()
 
     def of(self, broker: int) -> BrokerHealth | None:
-        return next((seen for seen in self.brokers if seen.broker == broker), None)
+        return next((one for one in self.brokers if one.broker == broker), None)
 
 
 def report_to_json(report: ProbeReport) -> dict[str, Any]:
@@ -44,21 +44,15 @@ def report_to_json(report: ProbeReport) -> dict[str, Any]:
         "cluster_id": report.cluster_id,
         "window_seconds": WINDOW_SECONDS,
         "brokers": [
-            {
-                "broker": seen.broker,
-                "health": seen.health.value,
-                "lasts_seconds": seen.lasts_seconds,
-                "errors": list(seen.errors),
-                "failed": seen.failed,
-                "produce": _wait_to_json(seen.produce),
-                "fetch": _wait_to_json(seen.fetch),
+            asdict(one)
+            | {
+                "health": one.health.value,
+                "produce": _wait_to_json(one.produce),
+                "fetch": _wait_to_json(one.fetch),
             }
-            for seen in report.brokers
+            for one in report.brokers
         ],
-        "told": [
-            {"at": format_time(said.at), "text": said.text, "brokers": list(said.brokers)}
-            for said in report.events
-        ],
+        "told": [asdict(event) | {"at": format_time(event.at)} for event in report.events],
     }
 
 
@@ -72,19 +66,19 @@ def report_from_json(document: Mapping[str, Any]) -> ProbeReport:
             document["cluster_id"],
             tuple(
                 BrokerHealth(
-                    int(seen["broker"]),
-                    Health(seen["health"]),
-                    seen["lasts_seconds"],
-                    tuple(seen["errors"]),
-                    int(seen["failed"]),
-                    _wait(seen["produce"]),
-                    _wait(seen["fetch"]),
+                    int(one["broker"]),
+                    Health(one["health"]),
+                    one["lasts_seconds"],
+                    tuple(one["errors"]),
+                    int(one["failed"]),
+                    _wait(one["produce"]),
+                    _wait(one["fetch"]),
                 )
-                for seen in document["brokers"]
+                for one in document["brokers"]
             ),
             tuple(
-                ClientEvent(parse_time(said["at"]), said["text"], tuple(said["brokers"]))
-                for said in document["told"]
+                ClientEvent(parse_time(one["at"]), one["text"], tuple(one["brokers"]))
+                for one in document["told"]
             ),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -92,14 +86,8 @@ def report_from_json(document: Mapping[str, Any]) -> ProbeReport:
 
 
 def _wait_to_json(wait: Latency) -> dict[str, Any]:
-    def rounded(value: float | None) -> float | None:
-        return None if value is None else round(value, 2)
-
-    return {
-        "messages": wait.messages,
-        "p50_ms": rounded(wait.p50_ms),
-        "p99_ms": rounded(wait.p99_ms),
-    }
+    p50, p99 = (None if ms is None else round(ms, 2) for ms in (wait.p50_ms, wait.p99_ms))
+    return {"messages": wait.messages, "p50_ms": p50, "p99_ms": p99}
 
 
 def _wait(document: Mapping[str, Any]) -> Latency:

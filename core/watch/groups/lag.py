@@ -71,19 +71,18 @@ class GroupSample:
     @property
     def troubles(self) -> tuple[str, ...]:
         """Return what of the groups is not known, in a sentence each."""
-        said = []
+        sentences = []
         hidden = [fault for fault in self.lost if fault.name == "CLUSTER_AUTHORIZATION_FAILED"]
         if hidden:
-            said.append(f"Groups may be missing here: {hidden[0].message}")
+            sentences.append(f"Groups may be missing here: {hidden[0].message}")
         if count := len(self.lost) - len(hidden):
-            who = (
-                "A broker does not list its" if count == 1 else f"{count} brokers do not list their"
-            )
+            who = "A broker does not list its"
+            who = who if count == 1 else f"{count} brokers do not list their"
             why = "; ".join(dict.fromkeys(str(f) for f in self.lost if f not in hidden))
-            said.append(f"{who} groups, which are missing here: {why}")
+            sentences.append(f"{who} groups, which are missing here: {why}")
         if self.ends_fault:
-            said.append(f"The ends of logs are not known, and no lag: {self.ends_fault}")
-        return tuple(said)
+            sentences.append(f"The ends of logs are not known, and no lag: {self.ends_fault}")
+        return tuple(sentences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +134,6 @@ class PartitionView:
         return max(0, self.end - self.committed)
 
     @property
-    def is_unknown(self) -> bool:
-        """Return whether it may have a lag that nobody knows; what nobody has written has none."""
-        return self.lag is None and self.end != 0
-
-    @property
     def pace(self) -> Pace:
         return _pace(self.lag, self.rates)
 
@@ -175,7 +169,8 @@ class GroupView:
     @cached_property
     def is_lower_bound(self) -> bool:
         """Return whether the lag of something that it reads is not known."""
-        return any(p.is_unknown for p in self.partitions)
+        # What nobody has written has none.
+        return any(p.lag is None and p.end != 0 for p in self.partitions)
 
     @cached_property
     def rates(self) -> Rates | None:

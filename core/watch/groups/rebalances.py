@@ -58,7 +58,7 @@ class WatchedGroups:
         of that, nor of their being looked at again.
         """
         stable, unsettled = dict(self.stable), dict(self.unsettled)
-        told: list[Rebalance] = []
+        rebalances: list[Rebalance] = []
         seen, emptied = set(), set()
         for group in groups:
             if group.fault is not None:
@@ -72,7 +72,7 @@ class WatchedGroups:
                 else:
                     unsettled[group.id] = group
                 if text:
-                    told.append(Rebalance(at, group.id, text, _only_topic(group)))
+                    rebalances.append(Rebalance(at, group.id, text, _only_topic(group)))
             else:
                 emptied.add(group.id)
         stable, unsettled = (
@@ -84,8 +84,8 @@ class WatchedGroups:
             last = stable.pop(id, None)
             unsettled.pop(id, None)
             topic = _only_topic(last) if last else None
-            told.append(Rebalance(at, id, "lost its last member", topic))
-        return WatchedGroups(stable, unsettled, up_to), tuple(told)
+            rebalances.append(Rebalance(at, id, "lost its last member", topic))
+        return WatchedGroups(stable, unsettled, up_to), tuple(rebalances)
 
     def _compared(self, group: Group) -> str:
         """Return what happened to a group that has members; "" for nothing."""
@@ -99,14 +99,11 @@ class WatchedGroups:
         if before is None:
             return f"was assigned: {format_shares(group)}"
         if came_and_went or _assignments(before) != _assignments(group):
-            return (
-                f"rebalanced: {format_shares(group)}{f'; {came_and_went}' if came_and_went else ''}"
-            )
-        return (
-            f"rebalanced, and is as before: {format_shares(group)}"
-            if group.id in self.unsettled
-            else ""
-        )
+            changes = f"; {came_and_went}" if came_and_went else ""
+            return f"rebalanced: {format_shares(group)}{changes}"
+        if group.id in self.unsettled:
+            return f"rebalanced, and is as before: {format_shares(group)}"
+        return ""
 
 
 def start_watching(groups: Iterable[Group], up_to: str | None = None) -> WatchedGroups:
@@ -128,8 +125,8 @@ def format_shares(group: Group) -> str:
     if not reading:
         return f"{members}, no partitions"
     if len(reading) > MAX_SUMMED:
-        fewest, most = reading[-1], reading[0]
-        each = str(most) if fewest == most else f"{fewest} to {most}"
+        fewest, largest = reading[-1], reading[0]
+        each = str(largest) if fewest == largest else f"{fewest} to {largest}"
         return f"{members}, {each} partitions each{idle}"
     many = "partition" if reading == [1] else "partitions"
     return f"{members}, {'+'.join(map(str, reading))} {many}{idle}"
@@ -147,11 +144,8 @@ def _member_changes(before: Group | None, now: Group) -> Iterator[str]:
     came = Counter(names[id] for id in there - was)
     went = Counter(names[id] for id in was - there)
     # A client that was started anew is another member under the same name.
-    for names_of, word in (
-        (came & went, "started anew"),
-        (came - went, "joined"),
-        (went - came, "left"),
-    ):
+    changes = {"started anew": came & went, "joined": came - went, "left": went - came}
+    for word, names_of in changes.items():
         if names_of:
             yield f"{_named(sorted(names_of.elements()))} {word}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
@@ -127,20 +128,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise ValueError
 
 
-def _uncompressed(data: bytes) -> bytes:
-    return data
-
-
-def _gzip(data: bytes) -> bytes:
-    return zlib.decompress(data, wbits=31)
-
-
-def _stream_decompressor(codec: str) -> Callable[[bytes], bytes]:
-    def read(data: bytes) -> bytes:
-        found: bytes = pa.CompressedInputStream(pa.BufferReader(data), codec).read()
-        return found
-
-    return read
+def _decompress_stream(codec: str, data: bytes) -> bytes:
+    unpacked: bytes = pa.CompressedInputStream(pa.BufferReader(data), codec).read()
+    return unpacked
 
 
 def _snappy(data: bytes) -> bytes:
@@ -170,9 +160,9 @@ def _snappy_block(data: bytes) -> bytes:
 
 
 _CODECS: dict[int, Callable[[bytes], bytes]] = {
-    0: _uncompressed,
-    1: _gzip,
+    0: lambda data: data,
+    1: lambda data: zlib.decompress(data, wbits=31),
     2: _snappy,
-    3: _stream_decompressor("lz4"),
-    4: _stream_decompressor("zstd"),
+    3: partial(_decompress_stream, "lz4"),
+    4: partial(_decompress_stream, "zstd"),
 }

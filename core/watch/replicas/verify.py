@@ -5,7 +5,7 @@ Only what was read again and is the same now is taken back.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,9 +17,15 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, UnreachableError
 from core.units import name_list
-from core.watch.replicas.compare import Difference, DifferenceKind, compare
+from core.watch.replicas.compare import (
+    MAX_DIFFERENCES,
+    Comparison,
+    Difference,
+    DifferenceKind,
+    Verification,
+    compare,
+)
 from core.watch.replicas.record_batches import OldFormatError
-from core.watch.replicas.result import MAX_DIFFERENCES, Comparison, Verification
 
 CORRUPT = "CORRUPT_MESSAGE"
 _PIECE_BYTES = 16 << 10
@@ -146,16 +152,14 @@ class Verifier:
             tuple(self._notes),
         )
 
-    # -- before ----------------------------------------------------------------------------------
-
     def _learn_compaction(self) -> None:
         """Find out which topics are compacted; where that is not told, they may be."""
         names = sorted({tp.topic for tp in self._work})
-        asked = [Resource.topic(name) for name in names]
+        resources = [Resource.topic(name) for name in names]
         try:
-            answers = self._client.describe_configs(asked, ["cleanup.policy"])
+            answers = self._client.describe_configs(resources, ["cleanup.policy"])
         except (AccessDeniedError, UnreachableError) as error:
-            answers = dict.fromkeys(asked, Fault("UNKNOWN", error.title))
+            answers = dict.fromkeys(resources, Fault("UNKNOWN", error.title))
         unknown = []
         for work in self._work.values():
             answer = answers[Resource.topic(work.tp.topic)]
@@ -174,16 +178,14 @@ class Verifier:
 
     def _begin(self) -> None:
         """Learn where replicas begin and end, and from where on they can be compared."""
-        alive = {broker.id for broker in self._state.brokers if broker.alive}
         for work in self._work.values():
             work.part = set(work.row.replicas)
             for broker in work.row.replicas:
-                if broker not in alive:
+                if broker not in self._state.alive_ids:
                     work.leave(broker, "it is down")
         self._learn_lags()
-        starts = self._client.fetch_replica_offsets(
-            self._parts(self._work.values()), OffsetAt.EARLIEST
-        )
+        parts = self._parts(self._work.values())
+        starts = self._client.fetch_replica_offsets(parts, OffsetAt.EARLIEST)
         for work in self._work.values():
             for broker in sorted(work.part):
                 answer = starts[work.tp, broker]
@@ -202,60 +204,56 @@ class Verifier:
         for work in self._work.values():
             if work.row.leader in work.part:
                 by_leader.setdefault(work.row.leader, []).append(work.tp)
-        led = self._client.fetch_replica_offsets(by_leader, OffsetAt.LATEST) if by_leader else {}
+        ends = self._client.fetch_replica_offsets(by_leader, OffsetAt.LATEST) if by_leader else {}
         parts = self._parts(work for work in self._work.values() if work.row.leader in work.part)
         held = self._client.fetch_replica_offsets(parts, OffsetAt.LATEST) if parts else {}
         for (tp, broker), end in held.items():
-            leads = led.get((tp, self._work[tp].row.leader))
+            leads = ends.get((tp, self._work[tp].row.leader))
             if isinstance(end, int) and isinstance(leads, int):
                 self._work[tp].lags[broker] = max(0, leads - end)
 
     def _parts(self, works: Iterable[Comparison]) -> dict[int, list[TopicPartition]]:
-        found: dict[int, list[TopicPartition]] = {}
+        parts: defaultdict[int, list[TopicPartition]] = defaultdict(list)
         for work in works:
             for broker in work.part:
-                found.setdefault(broker, []).append(work.tp)
-        return found
-
-    # -- in rounds -------------------------------------------------------------------------------
+                parts[broker].append(work.tp)
+        return parts
 
     def _rounds(self) -> str:
         """Compare until all is done or a bound is met; returns which."""
         waiting = deque(work for work in self._work.values() if work.open)
         ended = ""
-        while waiting and not (ended := self._bound()):
+        while waiting:
+            if self._clock.monotonic() - self._began >= self._bounds.seconds:
+                ended = "the time was up"
+            elif self._left() <= 0:
+                ended = "so many bytes were read"
+            if ended:
+                break
             taken = [waiting.popleft() for _ in range(min(MAX_PARTITIONS, len(waiting)))]
             hurried = self._round(taken)
             waiting.extend(work for work in taken if work.open and work not in hurried)
             waiting.extendleft(reversed([work for work in hurried if work.open]))
-            self._report(self._share(), self._read_bytes)
+            # How much of all offsets is behind us, 0 to 1.
+            done = sum(work.at - (work.start or 0) for work in self._work.values())
+            left = sum((work.end or 0) - work.at for work in self._work.values() if work.open)
+            self._report(done / (done + left) if done + left else 1.0, self._read_bytes)
         for work in waiting:
             work.leave(None, ended)
         return ended if waiting else ""
 
-    def _bound(self) -> str:
-        if self._clock.monotonic() - self._began >= self._bounds.seconds:
-            return "the time was up"
-        return "so many bytes were read" if self._left() <= 0 else ""
-
     def _left(self) -> int:
         return self._bounds.max_bytes - self._read_bytes
 
-    def _share(self) -> float:
-        """Return how much of all offsets is behind us, 0 to 1."""
-        done = sum(work.at - (work.start or 0) for work in self._work.values())
-        left = sum((work.end or 0) - work.at for work in self._work.values() if work.open)
-        return done / (done + left) if done + left else 1.0
-
     def _round(self, taken: Sequence[Comparison]) -> list[Comparison]:
         """Compare a piece of each; returns those that need to be asked first the next time."""
-        asked: dict[int, dict[TopicPartition, int]] = {}
+        fetches: dict[int, dict[TopicPartition, int]] = {}
         for work in taken:
             for broker in work.part:
-                asked.setdefault(broker, {})[work.tp] = work.at
-        replicas = sum(map(len, asked.values()))
+                fetches.setdefault(broker, {})[work.tp] = work.at
+        replicas = sum(map(len, fetches.values()))
         piece = max(_MIN_BYTES, min(PIECE_BYTES, self._left() // replicas))
-        answers = self._client.fetch_records(asked, piece)
+        answers = self._client.fetch_records(fetches, piece)
         hurried = []
         for work in taken:
             start_offset = work.at
@@ -274,7 +272,7 @@ class Verifier:
             _mark_unreadable(work, corrupt, start_offset)
             if work.at > start_offset:
                 continue  # what was read begins before what is left to compare
-            first = {broker for broker in read if next(iter(asked[broker])) == work.tp}
+            first = {broker for broker in read if next(iter(fetches[broker])) == work.tp}
             if self._compared(work, read, first):
                 hurried.append(work)
         return hurried
@@ -297,8 +295,8 @@ class Verifier:
     ) -> bool:
         """Take in a piece of one partition; returns whether it must be asked first to go on."""
         if work.end is None and read:
-            told = [work.high[b] for b in read if b in work.row.isr] or list(work.high.values())
-            work.end = min(told)
+            high = [work.high[b] for b in read if b in work.row.isr] or list(work.high.values())
+            work.end = min(high)
         for broker in sorted(read):
             if work.high[broker] <= work.at < (work.end or 0):
                 work.leave(broker, f"its high watermark is {work.high[broker]}")

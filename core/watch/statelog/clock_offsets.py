@@ -172,13 +172,13 @@ def _reference_broker(
     between: Mapping[BrokerPair, tuple[int, int, int]], brokers: set[int]
 ) -> int | None:
     """Return the broker that shares the most moments with others."""
-    told: dict[int, int] = defaultdict(int)
+    shared: dict[int, int] = defaultdict(int)
     for (one, other), (_, _, moments) in between.items():
-        told[one] += moments
-        told[other] += moments
-    if not told:
+        shared[one] += moments
+        shared[other] += moments
+    if not shared:
         return min(brokers, default=None)
-    return max(sorted(told), key=lambda broker: told[broker])
+    return max(sorted(shared), key=lambda broker: shared[broker])
 
 
 def _reachable_offsets(
@@ -202,11 +202,7 @@ def _reachable_offsets(
         at, (broker, ahead, within, moments) = best
         ahead_before, within_before, moments_before = found[at]
         # `ahead` is broker's clock against that of `at`.
-        found[broker] = (
-            ahead_before + ahead,
-            within_before + within,
-            min(moments_before, moments),
-        )
+        found[broker] = ahead_before + ahead, within_before + within, min(moments_before, moments)
         open_edges = [
             (start, edge)
             for start, edge in [*open_edges, *((broker, edge) for edge in edges[broker])]

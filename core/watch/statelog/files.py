@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from pathlib import Path
 from stat import S_ISREG
@@ -99,22 +99,14 @@ class LogFiles:
     """Named more than once; read once."""
 
 
-@dataclass(slots=True)
-class _NamedPaths:
-    paths: list[Path] = field(default_factory=list)
-    left_out: list[tuple[Path, str]] = field(default_factory=list)
-    twice: list[Path] = field(default_factory=list)
-
-
 def find_log_files(named: Iterable[Path], zones: TimeZones) -> LogFiles:
     """Return the logs that are named, and those in the folders that are named.
 
     Raises UsageError for a name that is not there, and for a folder without any such log.
     """
-    found = _paths(named)
+    paths, left_out, twice = _paths(named)
     sources: list[LogFile] = []
-    left_out = found.left_out
-    for path in sorted(found.paths):
+    for path in sorted(paths):
         try:
             sources.append(_open_log_file(path, len(sources), zones))
         except OSError as error:
@@ -124,24 +116,30 @@ def find_log_files(named: Iterable[Path], zones: TimeZones) -> LogFiles:
         except ValueError as error:
             left_out.append((path, str(error)))
     _resolve_repeated_hours(sources)
-    return LogFiles(tuple(sources), tuple(left_out), tuple(found.twice))
+    return LogFiles(tuple(sources), tuple(left_out), tuple(twice))
 
 
-def _paths(named: Iterable[Path]) -> _NamedPaths:
-    found, seen = _NamedPaths(), set[tuple[int, int]]()
+def _paths(named: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, str]], list[Path]]:
+    """Return the files to read, those that are left out and why, and those named twice."""
+    paths: dict[tuple[int, int], Path] = {}
+    left_out: list[tuple[Path, str]] = []
+    twice: list[Path] = []
 
     def take(path: Path) -> None:
         try:
             status = path.stat()
         except OSError as error:
-            found.left_out.append((path, error.strerror or "it cannot be read"))
+            left_out.append((path, error.strerror or "it cannot be read"))
             return
         if not S_ISREG(status.st_mode):
-            found.left_out.append((path, "it is no plain file, which can be read again; copy it"))
-            return
-        key = (status.st_dev, status.st_ino)
-        (found.twice if key in seen else found.paths).append(path)
-        seen.add(key)
+            left_out.append((path, "it is no plain file, which can be read again; copy it"))
+        elif (key := (status.st_dev, status.st_ino)) in paths:
+            twice.append(path)
+        else:
+            paths[key] = path
+
+    def refused(error: OSError) -> None:
+        left_out.append((Path(str(error.filename)), error.strerror or "it cannot be read"))
 
     for path in named:
         if not path.exists():
@@ -149,25 +147,20 @@ def _paths(named: Iterable[Path]) -> _NamedPaths:
         if not path.is_dir():
             take(path)
             continue
-        inside = list(_inside(path, found))
-        if not inside and not found.left_out:
+        inside = [
+            Path(place) / name
+            for place, _, names in os.walk(path, onerror=refused)
+            for name in sorted(names)
+            if name.startswith("state-change") and ".log" in name
+        ]
+        if not inside and not left_out:
             raise UsageError(
                 f"There is no state-change.log in {path}.",
                 next="Name the folder that brokers log to, or the files themselves.",
             )
         for log in inside:
             take(log)
-    return found
-
-
-def _inside(folder: Path, found: _NamedPaths) -> Iterator[Path]:
-    def refused(error: OSError) -> None:
-        found.left_out.append((Path(str(error.filename)), error.strerror or "it cannot be read"))
-
-    for place, _, names in os.walk(folder, onerror=refused):
-        for name in sorted(names):
-            if name.startswith("state-change") and ".log" in name:
-                yield Path(place) / name
+    return list(paths.values()), left_out, twice
 
 
 def _open_log_file(path: Path, number: int, zones: TimeZones) -> LogFile:
@@ -212,14 +205,10 @@ def _ms(stamp: re.Match[str], zone: tzinfo) -> int | None:
 def _opened(path: Path) -> Iterator[tuple[io.BufferedReader, IO[bytes]]]:
     """Give a file's unpacked bytes, and the file itself."""
     with path.open("rb") as raw:
-        yield _unpacked(raw), raw
-
-
-def _unpacked(raw: IO[bytes]) -> io.BufferedReader:
-    beginning = raw.read(len(GZIP))
-    raw.seek(0)
-    stream = gzip.GzipFile(fileobj=raw) if beginning == GZIP else raw
-    return cast(io.BufferedReader, stream)  # both have read1, which is all that is used
+        beginning = raw.read(len(GZIP))
+        raw.seek(0)
+        stream = gzip.GzipFile(fileobj=raw) if beginning == GZIP else raw
+        yield cast(io.BufferedReader, stream), raw  # both have read1, which is all that is used
 
 
 def _read_lines(source: LogFile) -> Iterator[list[str]]:
@@ -314,13 +303,10 @@ def _resolve_repeated_hours(sources: Iterable[LogFile]) -> None:
                 and other.first_ms <= at_ms
             ]
             last = max(before, key=lambda other: other.first_ms, default=None)
-            if last is not None and _has_records_after(last, at_ms + _OVERLAP_MS):
+            records = () if last is None else read_records(replace(last))
+            if any(record.at_ms > at_ms + _OVERLAP_MS for record in records):
                 source.first_ms = source.since_ms = later_ms
         known.append(source)
-
-
-def _has_records_after(source: LogFile, after_ms: int) -> bool:
-    return any(record.at_ms > after_ms for record in read_records(replace(source)))
 
 
 SLACK_MS = 60_000
@@ -337,23 +323,19 @@ def select_time_range(sources: Iterable[LogFile], from_ms: int, to_ms: int) -> t
     by more, is not noticed.
     """
     return tuple(
-        replace(source, begin_byte=_begin(source, _from(source, from_ms)), stop_ms=to_ms + SLACK_MS)
+        replace(source, begin_byte=_begin(source, from_ms - SLACK_MS), stop_ms=to_ms + SLACK_MS)
         for source in sources
         if source.first_ms <= to_ms + SLACK_MS
     )
 
 
-def _from(source: LogFile, from_ms: int) -> int:
-    """Return the time to begin at, so that times rise from there on and are known.
+def _begin(source: LogFile, from_ms: int) -> int:
+    """Return where a record begins before which all are older than `from_ms`.
 
     A probe takes each time for the first one in an hour that comes twice. What begins before that
     hour, and looks as if it were so much earlier still, has all of it behind it.
     """
-    return from_ms - SLACK_MS - 2 * clock_set_back_ms(source.zone, from_ms - SLACK_MS)
-
-
-def _begin(source: LogFile, from_ms: int) -> int:
-    """Return where a record begins before which all are older than `from_ms`."""
+    from_ms -= 2 * clock_set_back_ms(source.zone, from_ms)
     if source.first_ms >= from_ms or _is_gzip(source):
         return 0
     low, high = 0, source.size_bytes

@@ -1,8 +1,9 @@
-"""The merge: events of many logs in the order of time, filtered.
+"""The merge: events of many logs in the order of time, filtered, and signs of mixed clusters.
 
 A file is in order but for small disorder (threads that wait for one appender), which a buffer
 mends. It is opened once the merge comes to its first time, and closed at its end: rotated files
-need no more handles than one.
+need no more handles than one. Nothing proves that logs are not of one cluster, or that one is there
+twice: state-change logs do not name their cluster.
 """
 
 from __future__ import annotations
@@ -14,14 +15,94 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import heappop, heappush, heapreplace
+from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from core.watch.statelog import messages
 from core.watch.statelog.clock_offsets import ClockOffsets
-from core.watch.statelog.event import Change, LogEvent, LogEventKind, new_tuple
+from core.watch.statelog.event import LogEvent, LogEventKind, new_tuple
 from core.watch.statelog.files import LogFile, Record, read_records
-from core.watch.statelog.mixed_clusters import MAX_TOPICS, MixedClusterCheck
+
+SAME_TIME_MS = 60_000
+"""Two files that one broker wrote at once for longer than this are of two brokers, or copies."""
+BOTH_MS = 60_000
+"""A topic that is told with two ids by turns for longer than this is two topics."""
+MAX_TOPICS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """One sign: which broker or topic, where, and when."""
+
+    broker: int | None
+    topic: str | None
+    files: tuple[Path, ...]
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(slots=True)
+class MixedClusterCheck:
+    """Notes events as they pass: when brokers wrote in which files, and topics' ids were told."""
+
+    _spans: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    _ids: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+
+    def note(self, event: LogEvent, source: int) -> None:
+        """Stretch the spans of its broker in this file, and of its topic's id, to its time."""
+        at_ms, change = event.at_ms, event.change
+        if event.broker is not None:
+            span = self._spans.get((event.broker, source))
+            if span is None:
+                self._spans[event.broker, source] = [at_ms, at_ms]
+            else:
+                span[1] = at_ms
+        if change.topic_id is not None and change.topic is not None:
+            span = self._ids.get((change.topic, change.topic_id))
+            if span is not None:
+                span[1] = at_ms
+            elif len(self._ids) < MAX_TOPICS:
+                self._ids[change.topic, change.topic_id] = [at_ms, at_ms]
+
+    def join(self, other: MixedClusterCheck) -> None:
+        """Take in what another one noted of other files."""
+        self._spans |= other._spans
+        for key, span in other._ids.items():
+            mine = self._ids.setdefault(key, span)
+            mine[:] = min(mine[0], span[0]), max(mine[1], span[1])
+
+    def suspicions(self, sources: Sequence[LogFile]) -> tuple[Suspicion, ...]:
+        """Return one for each broker, and each topic, that is in two places at once."""
+        found: list[Suspicion] = []
+        paths = {source.number: source.path for source in sources}
+        # A broker writes its server.log at the same time.
+        of_broker: dict[tuple[int, bool], list[tuple[int, int, int]]] = {}
+        for (broker, source), (first, last) in self._spans.items():
+            log = (broker, paths[source].name.startswith("server"))
+            of_broker.setdefault(log, []).append((first, last, source))
+        for (broker, _), spans in sorted(of_broker.items()):
+            spans.sort()
+            until, held = spans[0][1], spans[0][2]
+            for first, last, source in spans[1:]:
+                if min(until, last) - first > SAME_TIME_MS:
+                    files = (paths[held], paths[source])
+                    found.append(Suspicion(broker, None, files, first, min(until, last)))
+                    break
+                if last > until:
+                    until, held = last, source
+        of_topic: dict[str, list[list[int]]] = {}
+        for (topic, _), span in self._ids.items():
+            of_topic.setdefault(topic, []).append(span)
+        for topic, ids in sorted(of_topic.items()):
+            ids.sort()
+            for (_, until), (first, last) in pairwise(ids):
+                if min(until, last) - first > BOTH_MS:
+                    found.append(Suspicion(None, topic, (), first, min(until, last)))
+                    break
+        return tuple(found)
+
 
 BUFFERED_RECORDS = 64
 """Records of one file that are held back, so that late ones find their place among them."""
@@ -54,7 +135,7 @@ def merge_records(
     than the buffer holds keeps its place in its file, and is counted if its time is in
     `counted_ms`.
     """
-    shifts = {source.number: shifts_ms.get(_broker(source), 0) for source in sources}
+    shifts = {s.number: 0 if s.broker is None else shifts_ms.get(s.broker, 0) for s in sources}
     # Latest first: the next to be opened stands at the end.
     closed = sorted(sources, key=lambda s: (s.first_ms + shifts[s.number], s.number), reverse=True)
     heap: list[_Keyed] = []
@@ -85,10 +166,6 @@ def merge_records(
             heapreplace(heap, following)
         shift = shifts[number]
         yield record._replace(at_ms=record.at_ms + shift) if shift else record
-
-
-def _broker(source: LogFile) -> int:
-    return -1 if source.broker is None else source.broker
 
 
 def _with_keys(
@@ -208,12 +285,12 @@ class Merge:
     tally: MergeTally = field(default_factory=MergeTally)
 
     def __iter__(self) -> Iterator[LogEvent]:
-        wanted, tally = self.event_filter, self.tally
-        from_ms = -(2**62) if wanted.from_ms is None else wanted.from_ms
-        to_ms = 2**62 if wanted.to_ms is None else wanted.to_ms
+        chosen, tally = self.event_filter, self.tally
+        from_ms = -(2**62) if chosen.from_ms is None else chosen.from_ms
+        to_ms = 2**62 if chosen.to_ms is None else chosen.to_ms
         readers = {source.number: RecordReader(source).event for source in self.sources}
         note, watch, topics = tally.clocks.note, tally.mixed_clusters.note, tally.topics
-        everything = wanted.topic is None and wanted.partitions is None
+        everything = chosen.topic is None and chosen.partitions is None
         for record in merge_records(self.sources, tally.disorder, self.shifts_ms, (from_ms, to_ms)):
             if not from_ms <= record.at_ms < to_ms:
                 continue
@@ -225,11 +302,11 @@ class Merge:
                 tally.unknown += 1
                 if record.level and _OTHER_LOGGER.search(record.body) is None:
                     tally.strange += 1
-                if not wanted.unknown:
+                if not chosen.unknown:
                     continue
             elif change.topic is not None and len(topics) < MAX_TOPICS:
                 topics.add(change.topic)
-            if not everything and not wanted.keeps(event):
+            if not everything and not chosen.keeps(event):
                 continue
             tally.events += 1
             if tally.first_ms is None:
@@ -268,10 +345,10 @@ class RecordReader:
         else:
             begin, writer = self._begin(body)
             text = body[begin:end]
-        broker, by_controller, epoch, topic, _ = writer
+        broker, by_controller, epoch, topic, partition = writer
         change = messages.parse_message(text)
-        if topic is not None and change.kind is not _UNKNOWN:
-            change = _with_writer_partition(change, writer)
+        if topic is not None and change.topic is None and change.kind is not _UNKNOWN:
+            change = change._replace(topic=topic, partition=partition)
         more = tuple(following) if following else ()
         return new_tuple(
             LogEvent,
@@ -296,9 +373,3 @@ def _writer(text: str) -> Writer | None:
     if found := _PARTITION.fullmatch(text):
         return Writer(int(found[3]), topic=found[1], partition=int(found[2]))
     return None
-
-
-def _with_writer_partition(change: Change, writer: Writer) -> Change:
-    if change.topic is not None:
-        return change
-    return change._replace(topic=writer.topic, partition=writer.partition)

@@ -16,12 +16,7 @@ from core.watch.statelog.event import Change, LogEventKind, new_tuple
 UNKNOWN = Change(LogEventKind.UNKNOWN)
 _K = LogEventKind
 # Members are looked up slowly, and these for each line.
-_LEADER, _FOLLOWER, _ISR, _SKIPPED = (
-    _K.LEADER,
-    _K.FOLLOWER,
-    _K.ISR,
-    _K.SKIPPED,
-)
+_LEADER, _FOLLOWER, _ISR, _SKIPPED = _K.LEADER, _K.FOLLOWER, _K.ISR, _K.SKIPPED
 _NAME = "[a-zA-Z0-9._-]+"
 """A topic's: Kafka allows no other characters. Spelt out: `\\w` takes longer."""
 _TP = rf"(?P<topic>{_NAME})-(?P<partition>[0-9]+)"
@@ -199,14 +194,9 @@ _PATTERNS: tuple[tuple[LogEventKind, str], ...] = (
 )
 
 
-def _forms_by_first_word() -> dict[str, list[tuple[re.Pattern[str], LogEventKind]]]:
-    forms: dict[str, list[tuple[re.Pattern[str], LogEventKind]]] = defaultdict(list)
-    for kind, pattern in _PATTERNS:
-        forms[pattern.partition(" ")[0]].append((re.compile(pattern), kind))
-    return forms
-
-
-_FORMS = _forms_by_first_word()
+_FORMS: defaultdict[str, list[tuple[re.Pattern[str], LogEventKind]]] = defaultdict(list)
+for _kind, _pattern in _PATTERNS:
+    _FORMS[_pattern.partition(" ")[0]].append((re.compile(_pattern), _kind))
 
 _NUMBERS = ("partition", "leader", "leader_epoch", "partition_epoch", "replica", "partition_count")
 _LISTS = ("isr", "replicas")
@@ -219,17 +209,15 @@ def parse_message(text: str) -> Change:
             change = _parse_start(text)
         else:
             change = _parse_skipped(text) if text.startswith("Skipped ") else None
-        return change or _parse_other(text)
+        if change is not None:
+            return change
+        for pattern, kind in _FORMS.get(text.partition(" ")[0], ()):
+            if (found := pattern.match(text)) is not None:
+                return _with_bracket_values(text, _named_change(kind, found))
+        # Until 2.7 a new leader said so in server.log, with the partition in front.
+        return _parse_start(text) or UNKNOWN
     except ValueError:  # letters where a form has a number
         return UNKNOWN
-
-
-def _parse_other(text: str) -> Change:
-    for pattern, kind in _FORMS.get(text.partition(" ")[0], ()):
-        if (found := pattern.match(text)) is not None:
-            return _with_bracket_values(text, _named_change(kind, found))
-    # Until 2.7 a new leader said so in server.log, with the partition in front.
-    return _parse_start(text) or UNKNOWN
 
 
 def _named_change(kind: LogEventKind, found: re.Match[str]) -> Change:
@@ -261,16 +249,16 @@ def _with_bracket_values(text: str, change: Change) -> Change:
     """Return a change with what the brackets in its message say, where it is not said yet."""
     if not any(name in text for name in _BRACKETED):
         return change
-    said: dict[str, str] = dict(reversed(_VALUE.findall(text)))
+    values: dict[str, str] = dict(reversed(_VALUE.findall(text)))
 
     def number(name: str) -> int | None:
-        value = said.get(name, "")
+        value = values.get(name, "")
         return int(value) if value.removeprefix("-").isdigit() else None
 
     partition_epoch = number("partitionEpoch")
-    members = said.get("isrWithBrokerEpoch")
-    isr = _ids(",".join(_MEMBER.findall(members))) if members else _inside(said.get("isr"))
-    named = said.get("topicName", "").strip("'")
+    members = values.get("isrWithBrokerEpoch")
+    isr = _ids(",".join(_MEMBER.findall(members))) if members else _inside(values.get("isr"))
+    named = values.get("topicName", "").strip("'")
     return change._replace(
         topic=change.topic or named or None,
         partition=number("partitionIndex") if change.partition is None else change.partition,
@@ -278,17 +266,15 @@ def _with_bracket_values(text: str, change: Change) -> Change:
         leader_epoch=number("leaderEpoch"),
         partition_epoch=number("zkVersion") if partition_epoch is None else partition_epoch,
         isr=isr,
-        replicas=change.replicas or _inside(said.get("replicas")),
+        replicas=change.replicas or _inside(values.get("replicas")),
     )
 
 
 def _inside(text: str | None) -> tuple[int, ...] | None:
     """Return the ids of `[1, 2]`, `List(1, 2)` or `Vector(1, 2)`."""
-    return (
-        None
-        if text is None
-        else _ids(text.removeprefix("List").removeprefix("Vector").strip("[]()"))
-    )
+    if text is None:
+        return None
+    return _ids(text.removeprefix("List").removeprefix("Vector").strip("[]()"))
 
 
 @lru_cache(maxsize=4096)

@@ -13,8 +13,7 @@ from core.units import counted, format_duration, format_time
 from core.watch.statelog.clock_offsets import MIN_MOMENTS, ClockOffset
 from core.watch.statelog.event import Change, LogEvent, LogEventKind, to_datetime
 from core.watch.statelog.files import LogFile, LogFiles
-from core.watch.statelog.merge import MergeTally
-from core.watch.statelog.mixed_clusters import Suspicion
+from core.watch.statelog.merge import MergeTally, Suspicion
 from core.watch.statelog.timestamps import TimeZones
 
 _QUARTER_MS = 15 * 60 * 1000
@@ -108,7 +107,7 @@ class JsonFormatter:
             self._second, self._stamp = second, format_time(to_datetime(second * 1000))[:-4]
         who = "null" if broker is None else broker
         by = "controller" if by_controller else "broker"
-        said = "".join(
+        fields = "".join(
             [
                 f', "{name}": {_quoted(value) if value.__class__ is str else _plain(value)}'
                 for name, value in zip(_NAMES, change[1:], strict=True)
@@ -116,11 +115,11 @@ class JsonFormatter:
             ]
         )
         if epoch is not None:
-            said += f', "controller_epoch": {epoch}'
+            fields += f', "controller_epoch": {epoch}'
         following = f', "more": {_quoted(more)}' if more else ""
         document = (
             f'{{"at": "{self._stamp}{ms:03d}Z", "broker": {who}, "by": "{by}", '
-            f'"kind": "{change[0]}"{said}, "level": {_quoted(level)}, "text": {_quoted(text)}'
+            f'"kind": "{change[0]}"{fields}, "level": {_quoted(level)}, "text": {_quoted(text)}'
             f'{following}, "file": {_quoted(file)}, "line": {line}}}'
         )
         return escaped(document) + "\n"

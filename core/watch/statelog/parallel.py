@@ -105,9 +105,9 @@ def _split_files(sources: Sequence[LogFile], processes: int) -> list[list[LogFil
     shares: list[list[LogFile]] = [[] for _ in range(max(processes, 1))]
     sizes = [0] * len(shares)
     for source in sorted(sources, key=lambda s: s.size_bytes, reverse=True):
-        least = sizes.index(min(sizes))
-        shares[least].append(source)
-        sizes[least] += source.size_bytes
+        smallest = sizes.index(min(sizes))
+        shares[smallest].append(source)
+        sizes[smallest] += source.size_bytes
     return [sorted(share, key=lambda s: s.number) for share in shares if share]
 
 
@@ -116,21 +116,20 @@ def _receive_lines(
 ) -> Iterator[Line]:
     while True:
         try:
-            told: _LineBatch | _WorkerResult = here.recv()
+            message: _LineBatch | _WorkerResult = here.recv()
         except EOFError as error:
             raise TrimtabError(
                 "A process that reads logs has died.",
                 next="Look whether memory ran out, and try again with fewer files at a time.",
             ) from error
-        if isinstance(told, _LineBatch):
-            for number, read_bytes in told.read_bytes.items():
-                sources[number].read_bytes = read_bytes
-            yield from told.lines()
-            continue
-        tally.join(told.tally)
-        for source in told.sources:
-            sources[source.number].become(source)
-        return
+        if isinstance(message, _WorkerResult):
+            tally.join(message.tally)
+            for source in message.sources:
+                sources[source.number].become(source)
+            return
+        for number, read_bytes in message.read_bytes.items():
+            sources[number].read_bytes = read_bytes
+        yield from message.lines()
 
 
 def _run_worker(

@@ -14,8 +14,6 @@ from core.watch.statelog.event import to_datetime, to_milliseconds
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 _DISORDER_MS = 5 * 60 * 1000
 """What is later in a log may be so much earlier, without an hour that comes twice."""
-
-
 _NEAR = timedelta(hours=3)
 """More than clocks are set back by anywhere."""
 
@@ -101,28 +99,6 @@ def last_repeat_ms(zone: tzinfo, ms: int) -> int:
     return max(ms, to_milliseconds(shown.replace(fold=1)))
 
 
-class WallClock:
-    """One log's wall clock: its minutes become milliseconds since 1970, in the order written.
-
-    When clocks are set back an hour comes twice: the second time is known by going backwards, also
-    from `since_ms`, when the log begins, if that is known otherwise.
-    """
-
-    def __init__(self, zone: tzinfo, since_ms: int | None = None) -> None:
-        self.zone = zone
-        self._last_ms = since_ms
-
-    def minute_ms(self, text: str) -> int:
-        """Return the start of `2026-01-31 02:30`; raises ValueError for what is no time."""
-        written = datetime.fromisoformat(text)
-        ms = to_milliseconds(written.replace(tzinfo=self.zone))
-        if self._last_ms is not None and ms < self._last_ms - _DISORDER_MS:
-            # Only where the zone has this time twice do the two differ.
-            ms = max(ms, to_milliseconds(written.replace(tzinfo=self.zone, fold=1)))
-        self._last_ms = ms if self._last_ms is None else max(self._last_ms, ms)
-        return ms
-
-
 MAX_LINE = 1 << 16
 """Bytes of one line, and characters that may follow a record: what is longer is cut in pieces."""
 
@@ -147,10 +123,14 @@ def decode_line(data: bytes) -> str:
 
 
 class TimestampParser:
-    """Stamps of one file become milliseconds; a second is reckoned once."""
+    """Stamps of one file become milliseconds, in the order written; a second is reckoned once.
+
+    When clocks are set back an hour comes twice: the second time is known by going backwards, also
+    from `since_ms`, when the log begins, if that is known otherwise.
+    """
 
     def __init__(self, zone: tzinfo, since_ms: int | None = None) -> None:
-        self._clock = WallClock(zone, since_ms)
+        self._zone, self._last_ms = zone, since_ms
         self._second, self._base = "", 0
 
     def second_ms(self, second: str) -> int:
@@ -158,8 +138,13 @@ class TimestampParser:
         if second != self._second:
             if second.startswith(_EDGES):
                 raise ValueError(f"no time: {second!r}")
-            self._base = self._clock.minute_ms(second[:16]) + int(second[17:]) * 1000
-            self._second = second
+            written = datetime.fromisoformat(second[:16])
+            ms = to_milliseconds(written.replace(tzinfo=self._zone))
+            if self._last_ms is not None and ms < self._last_ms - _DISORDER_MS:
+                # Only where the zone has this time twice do the two differ.
+                ms = max(ms, to_milliseconds(written.replace(tzinfo=self._zone, fold=1)))
+            self._last_ms = ms if self._last_ms is None else max(self._last_ms, ms)
+            self._base, self._second = ms + int(second[17:]) * 1000, second
         return self._base
 
     def ms(self, stamp: re.Match[str]) -> int:
@@ -167,4 +152,4 @@ class TimestampParser:
         if stamp[3] is None:
             return self.second_ms(stamp[1]) + int(stamp[2])
         zone = parse_offset(stamp[3])
-        return TimestampParser(zone or self._clock.zone).second_ms(stamp[1]) + int(stamp[2])
+        return TimestampParser(zone or self._zone).second_ms(stamp[1]) + int(stamp[2])

@@ -27,17 +27,11 @@ def find_changes(before: ClusterState, after: ClusterState) -> list[Event]:
     went, nothing does.
     """
     at = after.fetched_at
-    return [
-        *_controller(before, after, at),
-        *_brokers(before, after, at),
-        *_topics(before, after, at),
-        *_partitions(before, after, at),
-    ]
-
-
-def _controller(before: ClusterState, after: ClusterState, at: datetime) -> Iterator[Event]:
+    changes = [*_brokers(before, after, at), *_topics(before, after, at)]
+    changes += _partitions(before, after, at)
     if after.controller is not None and before.controller != after.controller:
-        yield Event(at, Kind.CONTROLLER, before.controller, after.controller)
+        changes.insert(0, Event(at, Kind.CONTROLLER, before.controller, after.controller))
+    return changes
 
 
 def _brokers(before: ClusterState, after: ClusterState, at: datetime) -> Iterator[Event]:
@@ -46,9 +40,10 @@ def _brokers(before: ClusterState, after: ClusterState, at: datetime) -> Iterato
         if old == new:
             continue
         kind = Kind(0)
-        if old is None or new is None or _has_moved(old, new):
-            kind |= Kind.BROKER
         was, now = old is not None and old.alive, new is not None and new.alive
+        # One that is down may be without its rack and address.
+        if old is None or new is None or (was and now):
+            kind |= Kind.BROKER
         if was and not now:
             kind |= Kind.BROKER_DOWN
         if now and not was and old is not None:
@@ -64,13 +59,6 @@ def _without_disks(broker: Broker | None) -> Broker | None:
     return Broker(broker.id, broker.rack, broker.host, broker.port, broker.alive)
 
 
-def _has_moved(old: Broker, new: Broker) -> bool:
-    """Return whether a broker has another rack or address; one that is down may be without."""
-    return (
-        old.alive and new.alive and (old.rack, old.host, old.port) != (new.rack, new.host, new.port)
-    )
-
-
 def _topics(before: ClusterState, after: ClusterState, at: datetime) -> Iterator[Event]:
     if before.topics == after.topics:
         return
@@ -79,7 +67,9 @@ def _topics(before: ClusterState, after: ClusterState, at: datetime) -> Iterator
     for name in sorted(old.keys() | new.keys()):
         was, now = old.get(name), new.get(name)
         if was is not None and now is not None and _is_same_topic(was, now):
-            if _has_config_change(was, now):
+            # Of configs only those that are known of both.
+            pairs = zip(was.configs.values(), now.configs.values(), strict=True)
+            if any(None not in pair and pair[0] != pair[1] for pair in pairs):
                 yield Event(at, Kind.CONFIG, was, now, name)
             continue
         if was is not None:
@@ -89,17 +79,7 @@ def _topics(before: ClusterState, after: ClusterState, at: datetime) -> Iterator
 
 
 def _is_same_topic(was: Topic, now: Topic) -> bool:
-    """Return whether two of the same name are the same topic."""
     return None in (was.id, now.id) or was.id == now.id
-
-
-def _has_config_change(was: Topic, now: Topic) -> bool:
-    """Return whether configs that are known of both are others now."""
-    pairs = zip(was.configs.values(), now.configs.values(), strict=True)
-    return any(None not in pair and pair[0] != pair[1] for pair in pairs)
-
-
-# -- partitions -----------------------------------------------------------------------------------
 
 
 def _partitions(before: ClusterState, after: ClusterState, at: datetime) -> list[Event]:

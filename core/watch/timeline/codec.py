@@ -33,7 +33,9 @@ def encode(thing: Thing | None) -> bytes | None:
         case None:
             return None
         case Replicas():
-            return _packed_replicas(thing)
+            pairs = zip(thing.replicas, replica_flags(thing), strict=True)
+            packed = [_REPLICA.pack(broker, flags) for broker, flags in pairs]
+            return _HEAD.pack(thing.leader, len(thing.replicas)) + b"".join(packed)
         case Broker():
             return _json([thing.id, thing.rack, thing.host, thing.port, thing.alive])
         case Topic():
@@ -55,9 +57,8 @@ def decode_replicas(data: bytes) -> Replicas:
     if not any(flag & ~_IN_SYNC for _, flag in held):
         return Replicas(leader, brokers, in_sync)
     adding = tuple([broker for broker, flag in held if flag & _ADDING])
-    return Replicas(
-        leader, brokers, in_sync, adding, tuple([b for b, flag in held if flag & _REMOVING])
-    )
+    removing = tuple([broker for broker, flag in held if flag & _REMOVING])
+    return Replicas(leader, brokers, in_sync, adding, removing)
 
 
 _BROKER = int(Kind.BROKER | Kind.BROKER_DOWN | Kind.BROKER_UP)
@@ -76,17 +77,8 @@ def decode(data: bytes | None, kind: int, partition: int | None) -> Thing | None
     return int(values) if kind & _NUMBER else Topic(*values)
 
 
-def _packed_replicas(of: Replicas) -> bytes:
-    pairs = zip(of.replicas, replica_flags(of), strict=True)
-    packed = [_REPLICA.pack(broker, flags) for broker, flags in pairs]
-    return _HEAD.pack(of.leader, len(of.replicas)) + b"".join(packed)
-
-
 def _json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-# -- a whole picture ------------------------------------------------------------------------------
 
 
 def encode_state(state: ClusterState) -> bytes:

@@ -39,9 +39,6 @@ def start_recording(
     return Supervisor(layout.own_root(), cluster_id, (recorder,), stop_seconds=STOP_SECONDS)
 
 
-# -- the process -----------------------------------------------------------------------------------
-
-
 def main(argv: list[str] | None = None) -> int:
     """Record one cluster until told to stop or until nobody reads."""
     from core.daemons.service import build_parser, run_service
@@ -53,32 +50,25 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _record(service: Service) -> None:
+    from core.daemons.service import ChangeLog
     from core.watch.timeline.recorder import record_cluster
     from core.watch.timeline.store import Timeline
 
-    options = service.options
+    options, changes = service.options, ChangeLog(log)
+
+    def note(what: list[Event] | TrimtabError) -> None:
+        if isinstance(what, TrimtabError):
+            changes.log(logging.WARNING, str(what), "%s", what)
+        else:
+            changes.log(logging.INFO, what, "%d changes", len(what))
+
     with connected_by(options) as connection:
         timeline = Timeline.write(paths.timeline_file(options.cluster_id))
         try:
             about = (options.cluster_id, timeline, options.snapshots)
-            record_cluster(connection, *about, keep_on=service.keep_on, report=RecorderLog())
+            record_cluster(connection, *about, keep_on=service.keep_on, report=note)
         finally:
             timeline.close()
-
-
-class RecorderLog:
-    """Logs how much has changed, and what fails for as long as it does."""
-
-    def __init__(self) -> None:
-        from core.daemons.service import ChangeLog
-
-        self._changes = ChangeLog(log)
-
-    def __call__(self, what: list[Event] | TrimtabError) -> None:
-        if isinstance(what, TrimtabError):
-            self._changes.log(logging.WARNING, str(what), "%s", what)
-        else:
-            self._changes.log(logging.INFO, what, "%d changes", len(what))
 
 
 if __name__ == "__main__":

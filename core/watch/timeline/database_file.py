@@ -64,9 +64,9 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     except OSError as error:
         raise unusable_timeline(path, error) from error
     with _opened(path, str(path)) as database:
-        if _version(database) < FORMAT:
+        if _pragma(database, "user_version") < FORMAT:
             with files.locked(path.parent / ".lock"):  # several may begin at the same moment
-                if _version(database) < FORMAT:
+                if _pragma(database, "user_version") < FORMAT:
                     _make(path, database)
         # What the last second brought may be lost with the machine's power: it is seen again.
         database.execute("PRAGMA synchronous = NORMAL")
@@ -132,10 +132,6 @@ def transaction(path: Path, database: sqlite3.Connection) -> Iterator[None]:
             raise
 
 
-def _version(database: sqlite3.Connection) -> int:
-    return int(database.execute("PRAGMA user_version").fetchone()[0])
-
-
 def _is_empty(database: sqlite3.Connection) -> bool:
     """Return whether nothing is in a file yet; all of a timeline comes in one transaction."""
     return not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -143,10 +139,9 @@ def _is_empty(database: sqlite3.Connection) -> bool:
 
 def _checked(path: Path, database: sqlite3.Connection) -> sqlite3.Connection:
     """Return the database if it is a timeline of a format that is known here."""
-    application = database.execute("PRAGMA application_id").fetchone()[0]
-    if application != _APPLICATION_ID or _version(database) > FORMAT:
-        if application != _APPLICATION_ID:
-            raise TimelineError(f"{path} is not a timeline.", next="Move it out of that folder.")
+    if _pragma(database, "application_id") != _APPLICATION_ID:
+        raise TimelineError(f"{path} is not a timeline.", next="Move it out of that folder.")
+    if _pragma(database, "user_version") > FORMAT:
         raise TimelineError(
             f"{path} was written by a newer trimtab.", next="Install that version, or a newer one."
         )
@@ -171,8 +166,14 @@ def apply_retention(
     """Let go of what is older, and of the oldest while more is in use. Raises TimelineError."""
     with sqlite_errors(path):
         with transaction(path, database):
-            delete_notes(database, before)
-            _delete_changes(database, _oldest_needed_state(database, before))
+            _delete_notes(database, before)
+            # All before the last picture of an earlier time, though never the newest picture.
+            (seq,) = database.execute(
+                "SELECT max(seq) FROM pictures"
+                " WHERE at <= ? AND seq < (SELECT max(seq) FROM pictures)",
+                (to_milliseconds(before),),
+            ).fetchone()
+            _delete_changes(database, int(seq or 0))
         while used_bytes(database) > max_bytes and _delete_oldest(path, database):
             pass
         if _pragma(database, "freelist_count"):
@@ -190,35 +191,24 @@ def _pragma(database: sqlite3.Connection, name: str) -> int:
     return int(database.execute(f"PRAGMA {name}").fetchone()[0])
 
 
-def _oldest_needed_state(database: sqlite3.Connection, before: datetime) -> int:
-    """Return the number of the last picture before that time but the newest, 0 for none."""
-    found = database.execute(
-        "SELECT max(seq) FROM pictures WHERE at <= ? AND seq < (SELECT max(seq) FROM pictures)",
-        (to_milliseconds(before),),
-    ).fetchone()
-    return int(found[0] or 0)
-
-
 def _delete_oldest(path: Path, database: sqlite3.Connection) -> bool:
     """Let go of what was seen before the second picture, or of some that was told before that."""
     seen = database.execute("SELECT seq, at FROM pictures ORDER BY seq LIMIT 1 OFFSET 1").fetchone()
-    told = until_oldest_notes(database, NOTES_STEP)
-    if seen is None and told is None:
+    sql = "SELECT max(at) FROM (SELECT at FROM told ORDER BY at LIMIT ?)"
+    (noted_ms,) = next(note_rows(database, sql, NOTES_STEP))
+    if seen is None and noted_ms is None:
         return False
     with transaction(path, database):
-        if told is None or (seen is not None and seen[1] <= to_milliseconds(told)):
+        if noted_ms is None or (seen is not None and seen[1] <= noted_ms):
             _delete_changes(database, seen[0])
         else:
-            delete_notes(database, told, included=True)
+            _delete_notes(database, from_milliseconds(noted_ms), included=True)
     return True
 
 
 def _delete_changes(database: sqlite3.Connection, seq: int) -> None:
     for table in ("looks", "changes", "pictures"):
         database.execute(f"DELETE FROM {table} WHERE seq < ?", (seq,))
-
-
-# -- notes ----------------------------------------------------------------------------------------
 
 
 def add_notes(database: sqlite3.Connection, events: Iterable[Event]) -> None:
@@ -248,7 +238,7 @@ def read_notes(
     kinds: Kind = ALL_KINDS,
 ) -> Iterator[Event]:
     """Yield what was told of from `since` to `until`, both included, in the order of its times."""
-    rows = _note_rows(
+    rows = note_rows(
         database,
         "SELECT at, kind, topic, partition, by, text, brokers FROM told"
         " WHERE at >= ? AND at <= ? AND (? = 0 OR kind & ?) ORDER BY at, seq",
@@ -261,53 +251,14 @@ def read_notes(
         yield Event(from_milliseconds(at), Kind(kind), None, note, topic, partition)
 
 
-def last_note(database: sqlite3.Connection) -> int:
-    """Return the number of what was told last: another one when more was; 0 for nothing."""
-    (found,) = next(_note_rows(database, "SELECT max(seq) FROM told"), (0,))
-    return int(found or 0)
-
-
-def note_span(database: sqlite3.Connection) -> tuple[datetime, datetime] | None:
-    """Return of which times something was told; None for nothing."""
-    rows = _note_rows(database, "SELECT min(at), max(at) FROM told")
-    first, latest = next(rows, (None, None))
-    if first is None or latest is None:
-        return None
-    return from_milliseconds(first), from_milliseconds(latest)
-
-
-def note_topics(database: sqlite3.Connection) -> set[str]:
-    """Return the topics that were told of."""
-    sql = "SELECT DISTINCT topic FROM told WHERE topic IS NOT NULL"
-    return {topic for (topic,) in _note_rows(database, sql)}
-
-
-def note_brokers(database: sqlite3.Connection) -> set[int]:
-    """Return the brokers that were told of."""
-    rows = _note_rows(database, "SELECT DISTINCT brokers FROM told")
-    return {broker for (among,) in rows for broker in json.loads(among)}
-
-
-def since_newest_notes(database: sqlite3.Connection, count: int) -> datetime | None:
-    """Return since when no more than `count` were told of; None for all."""
-    sql = "SELECT at FROM told ORDER BY at DESC LIMIT 1 OFFSET ?"
-    found = next(_note_rows(database, sql, count), None)
-    return None if found is None else from_milliseconds(found[0] + 1)
-
-
-def until_oldest_notes(database: sqlite3.Connection, count: int) -> datetime | None:
-    """Return until when the `count` that are oldest were told of, or all; None for nothing."""
-    sql = "SELECT max(at) FROM (SELECT at FROM told ORDER BY at LIMIT ?)"
-    (found,) = next(_note_rows(database, sql, count))
-    return None if found is None else from_milliseconds(found)
-
-
-def delete_notes(database: sqlite3.Connection, before: datetime, *, included: bool = False) -> None:
+def _delete_notes(
+    database: sqlite3.Connection, before: datetime, *, included: bool = False
+) -> None:
     """Let go of what is older, `included` of that moment itself."""
     database.execute("DELETE FROM told WHERE at < ?", (to_milliseconds(before) + included,))
 
 
-def _note_rows(database: sqlite3.Connection, sql: str, *parameters: object) -> Iterator[Any]:
+def note_rows(database: sqlite3.Connection, sql: str, *parameters: object) -> Iterator[Any]:
     """Return rows of the notes' table; none from a file of the format before, which has none."""
     if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'told'").fetchone():
         return database.execute(sql, parameters)

@@ -1,39 +1,49 @@
-"""Event sources beside the cluster's changes: imbalance, runs, denied reads."""
+"""Event sources beside the cluster's changes: imbalance, runs, denied reads, throttles."""
 
 from __future__ import annotations
 
+import re
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from core import paths
 from core.clock import Clock
+from core.cluster.client import ClusterClient
+from core.cluster.configs import Resource, ResourceKind
 from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
+from core.errors import AccessDeniedError
 from core.load.snapshot.format import LoadSnapshot
 from core.load.view.heat import Metric
 from core.load.view.totals import broker_totals
 from core.load.view.verdicts import SKEW
+from core.run.external.throttles import (
+    Answers,
+    Whose,
+    any_rate,
+    explain_throttles,
+    fetch_list_configs,
+    fetch_rate_configs,
+)
 from core.run.journal.journal import SUFFIX, JournalError
 from core.run.journal.records import Kind as Wrote
-from core.run.reporting.runs import read_journal
-from core.run.reporting.views import Level, RunEvent
+from core.run.journal.throttle_values import ALL, RATES, entries
+from core.run.reporting.runs import read_journal, with_throttles
+from core.run.reporting.views import Level
 from core.units import counted, format_rate
 from core.watch.timeline.events import Event, Kind, Note
 
+EventSource = Callable[[ClusterState], list[Event]]
+"""Returns what there is to tell since the last call; it is given what was just seen.
 
-class EventSource(Protocol):
-    def news(self, state: ClusterState) -> list[Event]:
-        """Return what there is to tell since the last call; `state` is what was just seen.
-
-        Called about once a second, so it has to be quick, or to look more seldom itself. Raises
-        TrimtabError: that is logged, and the others are asked all the same.
-        """
-        ...
-
-
+Called about once a second, so it has to be quick, or to look more seldom itself. Raises
+TrimtabError: that is logged, and the others are asked all the same.
+"""
 RECORDER: Final = "recorder"
 """Who tells of the recorder's own limits, beside those that tell of the cluster."""
 SETTLE_SECONDS: Final = 75.0
@@ -78,30 +88,13 @@ class ConfigAccess:
         return self._access.notice(state.fetched_at, f"{why} (DESCRIBE_CONFIGS is missing?)")
 
 
-class ReassignmentAccess:
-    """Looks on for moves that the recorder may not see: that one begins does not show."""
-
-    def __init__(self) -> None:
-        self._access = AccessNotice(Kind.ASSIGNMENT, "what is in flight")
-
-    def news(self, state: ClusterState) -> list[Event]:
-        """Return that it cannot be read, or can again, when that is new."""
-        return self._access.notice(state.fetched_at, state.moves_unknown)
-
-
-def authorization_fault(answers: Iterable[object]) -> str:
-    """Return the first of the answers that says that a right is missing, or ""."""
-    faults = (answer for answer in answers if isinstance(answer, Fault))
-    return next((str(fault) for fault in faults if "AUTHORIZATION" in fault.name), "")
-
-
 RECOVERED: Final = 1.2
 """Under this many times its fair share a broker is in the band again; over SKEW it leaves it."""
-POLL_SECONDS: Final = 10.0
+SNAPSHOT_SECONDS: Final = 10.0
 MIN_DURATION: Final = timedelta(seconds=60)
 """What comes and goes in less is not told."""
 _LEFT, _CAME_BACK = "left the band", "came back into the band"
-_Key = tuple[int, str]
+_BrokerMetric = tuple[int, str]
 
 
 class LoadEvents:
@@ -116,8 +109,8 @@ class LoadEvents:
         self._snapshot, self._clock = snapshot, clock
         self._due = float("-inf")
         self._last: datetime | None = None
-        self._out: set[_Key] = set()
-        self._turned: dict[_Key, datetime] = {}
+        self._out: set[_BrokerMetric] = set()
+        self._turned: dict[_BrokerMetric, datetime] = {}
         """Since when a broker has been on the other side of the band's edge."""
         for event in already_known:
             if isinstance(event.after, Note) and event.after.brokers:
@@ -128,7 +121,7 @@ class LoadEvents:
         """Return who left the band or came back, once it has lasted. Raises DocumentError."""
         if (now := self._clock.monotonic()) < self._due:
             return []
-        self._due = now + POLL_SECONDS
+        self._due = now + SNAPSHOT_SECONDS
         snapshot = self._snapshot()
         if snapshot is None or snapshot.window_end == self._last:
             return []
@@ -150,7 +143,7 @@ class LoadEvents:
                     found.append(Event(since, Kind.LOAD, None, note))
         return found
 
-    def _since(self, key: _Key, ratio: float, at: datetime) -> datetime | None:
+    def _since(self, key: _BrokerMetric, ratio: float, at: datetime) -> datetime | None:
         """Return since when a broker is on the other side, once it has stayed there."""
         out = key in self._out
         turned = ratio < RECOVERED if out else ratio >= SKEW
@@ -166,7 +159,7 @@ class LoadEvents:
 
 
 MIN_INTERVAL_SECONDS: Final = 2.0
-COST: Final = 20.0
+JOURNALS_COST: Final = 20.0
 """Reading journals takes no more than the 20th part of the time."""
 
 
@@ -200,18 +193,16 @@ class RunEvents:
             except JournalError as error:
                 refused[run] = error
         spent = self._clock.monotonic() - began
-        self._due = began + max(MIN_INTERVAL_SECONDS, spent * COST)
-        if not found:
-            self._say(refused)
-        return sorted(found, key=lambda event: event.at)
-
-    def _say(self, refused: dict[str, JournalError]) -> None:
-        """Raise what was not said of a journal yet; it is read again until it can be."""
-        self._reported = {run: said for run, said in self._reported.items() if run in refused}
-        for run, error in refused.items():
-            if self._reported.get(run) != str(error):
-                self._reported[run] = str(error)
-                raise error
+        self._due = began + max(MIN_INTERVAL_SECONDS, spent * JOURNALS_COST)
+        if found:
+            return sorted(found, key=lambda event: event.at)
+        # What was not said of a journal yet is raised; it is read again until it can be.
+        self._reported = {run: why for run, why in self._reported.items() if run in refused}
+        for run, refusal in refused.items():
+            if self._reported.get(run) != str(refusal):
+                self._reported[run] = str(refusal)
+                raise refusal
+        return []
 
     def _of(self, run: str, changed: int) -> list[Event]:
         """Return what a run has done since its journal was read last."""
@@ -224,7 +215,10 @@ class RunEvents:
             return []  # it ended before
         events = read_journal(self._cluster_id, run).view.events
         self._stamps[run] = stamp
-        lines = [line for line in events if _is_relevant(line)]
+        # Of the whole run: partitions and rates would drown the rest.
+        lines = [line for line in events if line.kind != Wrote.RATES_CHANGING.value]
+        moved, fine = Wrote.MOVED.value, Level.GOOD
+        lines = [line for line in lines if line.kind != moved or line.level is not fine]
         first = self._told.get(run)
         if first is None:
             first = sum(line.at <= self._since for line in lines)
@@ -233,8 +227,150 @@ class RunEvents:
         return [Event(line.at, Kind.RUN, None, Note(by, line.text)) for line in lines[first:]]
 
 
-def _is_relevant(line: RunEvent) -> bool:
-    """Return whether a line is of the whole run: partitions and rates would drown the rest."""
-    if line.kind == Wrote.MOVED.value:
-        return line.level is not Level.GOOD
-    return line.kind != Wrote.RATES_CHANGING.value
+THROTTLES_SECONDS: Final = 60.0
+"""As often as topics' other configs are looked at."""
+IDLE_LISTS_SECONDS: Final = 600.0
+"""How often topics' lists are looked at while no broker has a rate."""
+THROTTLES_COST: Final = 10.0
+"""So many times the duration of what was asked is it not asked again."""
+_Config = tuple[Resource, str]
+"""A broker or topic, and the config."""
+_NOTE_TEXT = re.compile(r"(\S+) (?:set to|found at) (.+?)(?:, before it .*)?")
+
+
+class ThrottleEvents:
+    """Looks at throttles again and again; `already_known` was told before.
+
+    Brokers' rates are asked for once a minute; topics' lists, of which there may be thousands, as
+    often while any rate is set, else now and then: they throttle nothing without one. Neither more
+    often than at ten times its duration by the `stopwatch`, this machine's time.
+
+    What runs of this machine set is left to their own story.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        cluster_id: str,
+        clock: Clock,
+        already_known: Iterable[Event] = (),
+        stopwatch: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._cluster_id, self._clock = client, cluster_id, clock
+        self._stopwatch = stopwatch
+        self._due = self._lists_due = self._idle_due = float("-inf")
+        self._limited = False
+        """Whether a rate was set at the last look: lists go as rates do."""
+        self._first = True
+        self._access = AccessNotice(Kind.CONFIG, "brokers' throttle rates")
+        self._known: dict[_Config, str] = {}
+        for event in already_known:
+            self._remember(event)
+
+    def _remember(self, event: Event) -> None:
+        if not isinstance(event.after, Note) or event.after.by == RECORDER:
+            return
+        topic, brokers = event.topic, event.after.brokers
+        of = Resource.topic(topic) if topic is not None else Resource.broker(brokers[0])
+        if (found := _NOTE_TEXT.fullmatch(event.after.text)) is not None:
+            self._known[of, found[1]] = found[2]
+        else:
+            self._known.pop((of, event.after.text.split(" ")[0]), None)
+
+    def news(self, state: ClusterState) -> list[Event]:
+        """Return what has changed since the last look. Raises what asking the cluster raises."""
+        if (now := self._clock.monotonic()) < self._due:
+            return []
+        self._due = now + THROTTLES_SECONDS
+        begun = self._stopwatch()
+        try:
+            answers = dict(fetch_rate_configs(self._client, state))
+        except AccessDeniedError as error:  # of every broker
+            return self._access.notice(state.fetched_at, error.title)
+        faults = (answer for answer in answers.values() if isinstance(answer, Fault))
+        denied = next((str(fault) for fault in faults if "AUTHORIZATION" in fault.name), "")
+        access = self._access.notice(state.fetched_at, denied)
+        limited, self._limited = self._limited, any_rate(answers)
+        self._due = self._after(now, begun, THROTTLES_SECONDS)
+        if now >= (self._lists_due if limited or self._limited else self._idle_due):
+            begun = self._stopwatch()
+            lists = fetch_list_configs(self._client, [topic.name for topic in state.topics])
+            self._lists_due = self._after(now, begun, THROTTLES_SECONDS)
+            self._idle_due = self._after(now, begun, IDLE_LISTS_SECONDS)
+            answers |= lists
+        return [*access, *self._changed_notes(state, answers)]
+
+    def _after(self, now: float, begun: float, seconds: float) -> float:
+        return now + max(seconds, THROTTLES_COST * (self._stopwatch() - begun))
+
+    def _changed_notes(self, state: ClusterState, answers: Answers) -> list[Event]:
+        """Return what has changed, by what was asked for."""
+        seen, unknown = self._read(state, answers)
+        fresh = {key for key, words in seen.items() if words != self._known.get(key)}
+        if fresh:
+            # A run of ours may have set it right after its journal was read: that tells by now.
+            brokers = {of for of, _ in fresh if of.kind is ResourceKind.BROKER}
+            topics = [of.name for of in {of for of, _ in fresh} - brokers]
+            rates = self._client.describe_configs([*brokers], RATES) if brokers else {}
+            lists = fetch_list_configs(self._client, topics)
+            rechecked, _ = self._read(state, {**rates, **lists})
+            fresh = {key for key in fresh if rechecked.get(key) == seen[key]}
+        gone = {key for key in self._known if key not in seen and key not in unknown}
+        events = [self._set(state, key, seen[key]) for key in sorted(fresh, key=str)]
+        for key in sorted(gone, key=str):
+            del self._known[key]
+            if _exists(state, key[0]):
+                events.append(_event(state, key, "is set no more"))
+        self._first = False
+        return events
+
+    def _read(
+        self, state: ClusterState, answers: Answers
+    ) -> tuple[dict[_Config, str], set[_Config]]:
+        """Return others' throttles in words, and of which known ones nothing can be said now."""
+        found, unread = explain_throttles(answers, {}, {}, with_throttles(self._cluster_id))
+        values: defaultdict[_Config, set[str]] = defaultdict(set)
+        ours = set()
+        for one in found:
+            key = (one.resource, one.config)
+            if one.whose is Whose.OURS:
+                ours.add(key)
+            else:
+                values[key] |= entries(one.value) or {""}
+        silent = {
+            key
+            for key in self._known
+            if key[0] in unread or (key[0] not in answers and _exists(state, key[0]))
+        }
+        return {key: _format_value(key[1], of) for key, of in values.items()}, ours | silent
+
+    def _set(self, state: ClusterState, key: _Config, words: str) -> Event:
+        before, self._known[key] = self._known.get(key), words
+        if before is not None:
+            return _event(state, key, f"set to {words}, before it {before}")
+        return _event(state, key, f"{'found at' if self._first else 'set to'} {words}")
+
+
+def _format_value(config: str, values: set[str]) -> str:
+    """Return a rate, or how many replicas a list names."""
+    if config in RATES:
+        (rate,) = values
+        return format_rate(int(rate))
+    if ALL in values:
+        return "every replica"
+    count = len(values - {""})
+    return f"{count or 'no'} replica{'' if count == 1 else 's'}"
+
+
+def _event(state: ClusterState, key: _Config, text: str) -> Event:
+    of, config = key
+    is_topic = of.kind is ResourceKind.TOPIC
+    brokers = () if is_topic else (int(of.name),)
+    note = Note(f"{of.kind.value} {of.name}", f"{config} {text}", brokers)
+    return Event(state.fetched_at, Kind.CONFIG, None, note, of.name if is_topic else None)
+
+
+def _exists(state: ClusterState, of: Resource) -> bool:
+    if of.kind is ResourceKind.TOPIC:
+        return state.topic(of.name) is not None
+    return int(of.name) in state.broker_by_id

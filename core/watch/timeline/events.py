@@ -136,17 +136,13 @@ class Event:
             case (Broker() as broker, _) | (_, Broker() as broker):
                 return frozenset({broker.id})
             case Replicas() as before, Replicas() as after:
-                return _changed_brokers(before, after)
+                changed = {*before.isr} ^ {*after.isr} | {*before.replicas} ^ {*after.replicas}
+                if before.leader != after.leader:
+                    changed |= {before.leader, after.leader}
+                return frozenset(changed - {-1}) or frozenset(after.replicas)
             case (Replicas() as only, None) | (None, Replicas() as only):
                 return frozenset(only.replicas)
             case (_, Note(_, _, brokers)):
                 return frozenset(brokers)
             case _:
                 return frozenset(b for b in (self.before, self.after) if isinstance(b, int))
-
-
-def _changed_brokers(before: Replicas, after: Replicas) -> frozenset[int]:
-    found = set(before.isr) ^ set(after.isr) | set(before.replicas) ^ set(after.replicas)
-    if before.leader != after.leader:
-        found |= {before.leader, after.leader}
-    return frozenset(found - {-1}) or frozenset(after.replicas)

@@ -83,7 +83,7 @@ class GroupEvents:
         if before is None:
             return []
         came = [(id, f"{type} group has members; what they read is not known") for id, type in now]
-        came = [told for told in came if told[0] not in {id for id, _ in before}]
+        came = [one for one in came if one[0] not in {id for id, _ in before}]
         went = [(id, f"{type} group lost its last member") for id, type in gone]
         return [
             Event(at, Kind.GROUP, None, Note(f"group {id}", text))

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 
 from core import paths
 from core.cluster.drills.drill import Drill, DrillTarget, describe_drill
@@ -32,15 +31,7 @@ class Publisher:
     def __enter__(self) -> Publisher:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._timeline is not None:
             self._timeline.close()
             self._timeline = None
@@ -52,13 +43,11 @@ class Publisher:
         by: str,
         text: str,
         brokers: Sequence[int] = (),
-        topic: str | None = None,
-        partition: int | None = None,
         at: datetime | None = None,
     ) -> None:
         """Tell one thing: `by` whom, `text` a clause in the past tense; `at` now when not given."""
-        told = Note(by, text, tuple(brokers))
-        self.publish_all([Event(at or datetime.now(UTC), kind, None, told, topic, partition)])
+        note = Note(by, text, tuple(brokers))
+        self.publish_all([Event(at or datetime.now(UTC), kind, None, note)])
 
     def publish_all(self, events: Sequence[Event]) -> None:
         """Tell several things at once."""

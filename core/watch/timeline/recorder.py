@@ -15,16 +15,16 @@ from core.errors import TrimtabError
 from core.load.load_source import newest_snapshot
 from core.watch.timeline.changes import find_changes, keep_moves
 from core.watch.timeline.event_sources import (
+    AccessNotice,
     ConfigAccess,
     EventSource,
     LoadEvents,
-    ReassignmentAccess,
     RunEvents,
+    ThrottleEvents,
 )
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.group_changes import watch_in_thread
 from core.watch.timeline.store import RETENTION, Timeline
-from core.watch.timeline.throttle_changes import ThrottleEvents
 
 GAP_SECONDS = 15.0
 """So much longer than looks are apart is a gap that is told: order and causes are lost in it."""
@@ -46,7 +46,7 @@ class Recorder:
         timeline: Timeline,
         sources: Sequence[EventSource] = (),
     ) -> None:
-        self._observer = Observer(client, clock, sizes=False)
+        self.observer = Observer(client, clock, sizes=False)
         self._clock, self._timeline = clock, timeline
         self._sources = sources
         self.troubles: list[TrimtabError] = []
@@ -74,7 +74,7 @@ class Recorder:
         Raises UnreachableError or AccessDeniedError; TimelineError when it cannot be kept: the
         next look sees it as a change then, and keeps what was told with its own.
         """
-        state, last = self._observer.poll(), self._last
+        state, last = self.observer.poll(), self._last
         if last is not None and last.cluster_id == state.cluster_id:
             if state.moves_unknown:
                 state = keep_moves(last, state)
@@ -87,12 +87,18 @@ class Recorder:
             found = []
             self._timeline.begin(state)
         self._last = state
-        self._interval_seconds = self._observer.metadata_interval_seconds
+        self._interval_seconds = self.observer.metadata_interval_seconds
         self._untold += self._poll_sources(state)
         self._timeline.report(self._untold)
         news, self._untold = self._untold, []
-        self._note_poll(state)
-        self._forget()
+        now = self._clock.monotonic()
+        if now - self._note_due >= NOTE_POLL_SECONDS:
+            # That nothing changed is kept, too: else who comes next takes it for a time unseen.
+            self._note_due = now
+            self._timeline.note_poll(state.fetched_at)
+        if now - self._forgotten >= FORGET_SECONDS:
+            self._forgotten = now
+            self._timeline.forget(self._clock.now() - RETENTION)
         return [*found, *news]
 
     def _poll_sources(self, state: ClusterState) -> list[Event]:
@@ -100,27 +106,10 @@ class Recorder:
         found: list[Event] = []
         for source in self._sources:
             try:
-                found += source.news(state)
+                found += source(state)
             except TrimtabError as error:
                 self.troubles.append(error)
         return found
-
-    def _note_poll(self, state: ClusterState) -> None:
-        """Keep that nothing changed, too: else who comes next takes it for a time unseen."""
-        now = self._clock.monotonic()
-        if now - self._note_due >= NOTE_POLL_SECONDS:
-            self._note_due = now
-            self._timeline.note_poll(state.fetched_at)
-
-    def _forget(self) -> None:
-        now = self._clock.monotonic()
-        if now - self._forgotten >= FORGET_SECONDS:
-            self._forgotten = now
-            self._timeline.forget(self._clock.now() - RETENTION)
-
-    def until_due(self) -> float:
-        """Return the seconds until the next look: as often as the cluster likes it."""
-        return self._observer.seconds_until_due()
 
 
 def run_recorder(
@@ -142,7 +131,7 @@ def run_recorder(
                 report(found)
             for trouble in recorder.troubles:
                 report(trouble)
-            wait = recorder.until_due()
+            wait = recorder.observer.seconds_until_due()  # as often as the cluster likes it
         sleep_until(clock, clock.monotonic() + wait, keep_on)
 
 
@@ -159,28 +148,19 @@ def record_cluster(
 
     Load is what lies under `snapshots`, else this machine's own. `report` is called by two threads.
     """
-    clock = SystemClock()
-    throttles = timeline.told(kinds=Kind.CONFIG)
-    event_sources = (
-        *_event_sources(cluster_id, clock, timeline, snapshots),
-        ConfigAccess(clock),
-        ReassignmentAccess(),
-        ThrottleEvents(connection.client, cluster_id, clock, throttles),
+    clock, span = SystemClock(), timeline.span
+    # These go on where the recorder before left off.
+    runs = [event.at for event in timeline.told(kinds=Kind.RUN)]
+    since = max((*runs, datetime.now(UTC) if span is None else span[0]))
+    load, throttles = timeline.told(kinds=Kind.LOAD), timeline.told(kinds=Kind.CONFIG)
+    moves = AccessNotice(Kind.ASSIGNMENT, "what is in flight")
+    event_sources: tuple[EventSource, ...] = (
+        RunEvents(cluster_id, clock, since).news,
+        LoadEvents(lambda: newest_snapshot(cluster_id, snapshots), clock, load).news,
+        ConfigAccess(clock).news,
+        lambda state: moves.notice(state.fetched_at, state.moves_unknown),
+        ThrottleEvents(connection.client, cluster_id, clock, throttles).news,
     )
     recorder = Recorder(connection.client, connection.clock, timeline, event_sources)
     with watch_in_thread(connection.client, cluster_id, keep_on, report) as going:
         run_recorder(recorder, clock, keep_on=going, report=report)
-
-
-def _event_sources(
-    cluster_id: str, clock: Clock, timeline: Timeline, snapshots: str | None
-) -> tuple[EventSource, ...]:
-    """Return those that go on where the recorder before left off."""
-    runs = [event.at for event in timeline.told(kinds=Kind.RUN)]
-    span = timeline.span
-    since = max((*runs, datetime.now(UTC) if span is None else span[0]))
-    load = timeline.told(kinds=Kind.LOAD)
-    return (
-        RunEvents(cluster_id, clock, since),
-        LoadEvents(lambda: newest_snapshot(cluster_id, snapshots), clock, load),
-    )

@@ -7,6 +7,7 @@ time of a jump.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,9 +56,11 @@ class Timeline:
         timeline = cls(path, open_to_write(path))
         try:
             with sqlite_errors(path):
+                sql = "SELECT max(seq), max(at) FROM pictures"
+                seq, at = timeline._database.execute(sql).fetchone()
                 timeline._topics = timeline._numbers()
-                timeline._since_picture = timeline._changes_since_picture()
-                timeline._picture_ms = timeline._last_picture_ms()
+                timeline._since_picture = timeline._next_seq() - int(seq or 1)
+                timeline._picture_ms = int(at or 0)
         except BaseException:
             timeline.close()
             raise
@@ -76,8 +79,6 @@ class Timeline:
 
     def close(self) -> None:
         self._database.close()
-
-    # -- writing --------------------------------------------------------------------------------
 
     def begin(self, state: ClusterState) -> None:
         """Keep a whole picture; what is written next came after it. Raises TimelineError."""
@@ -117,9 +118,8 @@ class Timeline:
     def note_poll(self, at: datetime) -> None:
         """Note that the cluster was looked at, and was as it was. Raises TimelineError."""
         with transaction(self.path, self._database):
-            self._database.execute(
-                "INSERT OR REPLACE INTO seen VALUES (1, ?)", (to_milliseconds(at),)
-            )
+            sql = "INSERT OR REPLACE INTO seen VALUES (1, ?)"
+            self._database.execute(sql, (to_milliseconds(at),))
 
     def report(self, events: Sequence[Event]) -> None:
         """Keep what somebody tells of; `after` of each is a Note. Raises TimelineError."""
@@ -156,19 +156,12 @@ class Timeline:
         ).fetchone()
         return int(found[0])
 
-    def _last_picture_ms(self) -> int:
-        return int(self._database.execute("SELECT max(at) FROM pictures").fetchone()[0] or 0)
-
     def _next_seq(self) -> int:
         found = self._database.execute(
             "SELECT max(coalesce((SELECT max(seq) + 1 FROM changes), 1),"
             " coalesce((SELECT max(seq) FROM pictures), 1))"
         ).fetchone()
         return int(found[0])
-
-    def _changes_since_picture(self) -> int:
-        last = self._database.execute("SELECT max(seq) FROM pictures").fetchone()[0]
-        return self._next_seq() - int(last or 1)
 
     def _numbers(self) -> dict[str, int]:
         return {name: n for n, name in self._database.execute("SELECT number, name FROM topics")}
@@ -182,8 +175,6 @@ class Timeline:
                 assert row.lastrowid is not None
                 added[name] = row.lastrowid
         return added
-
-    # -- reading --------------------------------------------------------------------------------
 
     @contextmanager
     def as_of_now(self) -> Iterator[None]:
@@ -221,13 +212,19 @@ class Timeline:
         kinds: Kind = ALL_KINDS,
     ) -> Iterator[Event]:
         """Yield what was seen or told from `since` to `until`, both included, of `kinds` or all."""
-        seen = self._events(since, until, kinds)
+        seen = self.seen(since, until, kinds)
         told = self.told(since, until, kinds)
         return merge(seen, told, key=lambda event: event.at)
 
-    def seen(self, since: datetime | None = None) -> Iterator[Event]:
-        """Yield what was seen since then, without what was told."""
-        return self._events(since, None, ALL_KINDS)
+    def seen(
+        self,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        kinds: Kind = ALL_KINDS,
+    ) -> Iterator[Event]:
+        """Yield what was seen in that time, without what was told."""
+        with sqlite_errors(self.path):
+            yield from self._between(self._from(since), self._to(until), kinds)
 
     def told(
         self,
@@ -241,32 +238,42 @@ class Timeline:
 
     @property
     def last_note(self) -> int:
-        """Return a number that rises with each thing that is told."""
+        """Return a number that rises with each thing that is told; 0 for nothing."""
         with sqlite_errors(self.path):
-            return tables.last_note(self._database)
+            (last,) = next(tables.note_rows(self._database, "SELECT max(seq) FROM told"), (0,))
+        return int(last or 0)
 
     @property
     def note_span(self) -> tuple[datetime, datetime] | None:
         """Return of which times something was told; None for nothing."""
         with sqlite_errors(self.path):
-            return tables.note_span(self._database)
+            rows = tables.note_rows(self._database, "SELECT min(at), max(at) FROM told")
+            first, last = next(rows, (None, None))
+        if first is None or last is None:
+            return None
+        return from_milliseconds(first), from_milliseconds(last)
 
     @property
     def topics(self) -> set[str]:
         """Return the topics that anything was kept or told of."""
         with sqlite_errors(self.path):
-            return {*self._numbers(), *tables.note_topics(self._database)}
+            sql = "SELECT DISTINCT topic FROM told WHERE topic IS NOT NULL"
+            noted = (topic for (topic,) in tables.note_rows(self._database, sql))
+            return {*self._numbers(), *noted}
 
     @property
     def note_brokers(self) -> set[int]:
         """Return the brokers that anything was told of."""
         with sqlite_errors(self.path):
-            return tables.note_brokers(self._database)
+            rows = tables.note_rows(self._database, "SELECT DISTINCT brokers FROM told")
+            return {broker for (among,) in rows for broker in json.loads(among)}
 
     def since_newest_notes(self, count: int) -> datetime | None:
         """Return since when no more than `count` were told of; None for all."""
         with sqlite_errors(self.path):
-            return tables.since_newest_notes(self._database, count)
+            sql = "SELECT at FROM told ORDER BY at DESC LIMIT 1 OFFSET ?"
+            row = next(tables.note_rows(self._database, sql, count), None)
+        return None if row is None else from_milliseconds(row[0] + 1)
 
     def moments(self, since: datetime | None, until: datetime | None) -> list[datetime]:
         """Return when something changed, in order."""
@@ -281,11 +288,11 @@ class Timeline:
         """Return since when there are at most `count` changes, or one look; None for all."""
         with sqlite_errors(self.path):
             last, first = self._database.execute("SELECT max(seq), min(seq) FROM looks").fetchone()
-            least = self._next_seq() - count
-            if first is None or first >= least:
+            first_kept = self._next_seq() - count
+            if first is None or first >= first_kept:
                 return None
             found = self._database.execute(
-                "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1", (min(least, last),)
+                "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1", (min(first_kept, last),)
             ).fetchone()
             return from_milliseconds(found[0])
 
@@ -304,9 +311,8 @@ class Timeline:
                 return None
             seq, at, data = found
             state = packing.decode_state(data, from_milliseconds(at))
-            return apply_changes(
-                state, self._between(seq, self._to(moment), ALL_KINDS, onward=True), moment
-            )
+            changes = self._between(seq, self._to(moment), ALL_KINDS, onward=True)
+            return apply_changes(state, changes, moment)
 
     def _from(self, since: datetime | None) -> int:
         """Return the number of the first change that was seen at `since` or later."""
@@ -325,12 +331,6 @@ class Timeline:
             "SELECT seq FROM looks WHERE at > ? ORDER BY seq LIMIT 1", (to_milliseconds(until),)
         ).fetchone()
         return found[0] if found else self._next_seq()
-
-    def _events(
-        self, since: datetime | None, until: datetime | None, kinds: Kind
-    ) -> Iterator[Event]:
-        with sqlite_errors(self.path):
-            yield from self._between(self._from(since), self._to(until), kinds)
 
     def _between(
         self, first: int, last: int, kinds: Kind, *, onward: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -32,7 +32,10 @@ def format_event(event: Event) -> str:
         case (Replicas(), None):
             return f"{event.tp} went"
         case (Topic() as before, Topic() as after):
-            return f"topic {event.topic}: {', '.join(_configs(before, after))}"
+            pairs = zip(before.configs.items(), after.configs.values(), strict=True)
+            known = ((name, old, new) for (name, old), new in pairs if None not in (old, new))
+            texts = (f"{name} {old} → {new}" for name, old, new in known if old != new)
+            return f"topic {event.topic}: {', '.join(texts)}"
         case (None, Topic()):
             return f"topic {event.topic} was created"
         case (Topic(), None):
@@ -107,17 +110,8 @@ def _at_rest(of: Replicas) -> list[int]:
     return [b for b in of.replicas if b not in of.adding]
 
 
-def _configs(before: Topic, after: Topic) -> Iterator[str]:
-    for (name, old), new in zip(before.configs.items(), after.configs.values(), strict=True):
-        if old != new and None not in (old, new):
-            yield f"{name} {old} → {new}"
-
-
 def _ids(brokers: Iterable[int]) -> str:
     return ",".join(map(str, brokers)) or "none"
-
-
-# -- what belongs together ------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -152,19 +146,14 @@ def group_events(events: Iterable[Event], kinds: Kind = ALL_KINDS) -> list[Event
                 found.append(last)
             last.ended = event.at
             last.events.append(event)
-    return _without_duplicates(found)
-
-
-def _without_duplicates(found: list[EventGroup]) -> list[EventGroup]:
-    """Return them without those of one event that another of that event alone tells, too."""
+    # What two groups of one event alone would tell is told once.
     reported: set[int] = set()
     kept = []
     for one in found:
+        if len(one.events) > 1 or id(one.events[0]) not in reported:
+            kept.append(one)
         if len(one.events) == 1:
-            if id(one.events[0]) in reported:
-                continue
             reported.add(id(one.events[0]))
-        kept.append(one)
     return kept
 
 
@@ -191,18 +180,16 @@ def _count_text(one: EventGroup) -> str:
             return f"{count} have no leader (was {one.about})"
         case Kind.LEADER:
             of = "a leader again" if one.about == NOBODY else f"another leader than {one.about}"
-            return f"{count} have {of}: {_leader_counts(one.events)}"
+            leaders = Counter(e.after.leader for e in one.events if isinstance(e.after, Replicas))
+            each = ", ".join(f"{n:,} on {id}" for id, n in sorted(leaders.items()))
+            return f"{count} have {of}: {each}"
         case Kind.ISR_SHRINK:
             return f"{count} lost {one.about} from their ISR"
         case Kind.ISR_EXPAND:
             return f"{count} have {one.about} in their ISR again"
         case Kind.ASSIGNMENT:
-            what = {
-                "moves": "began to move",
-                "has": "have moved",
-                "went": "went back",
-                "order": "were re-ordered",
-            }
+            what = {"moves": "began to move", "has": "have moved", "went": "went back"}
+            what["order"] = "were re-ordered"
             return f"{count} {what.get(one.about, 'got other replicas')}"
         case Kind.PARTITION:
             gone = one.events[0].after is None
@@ -213,11 +200,6 @@ def _count_text(one: EventGroup) -> str:
             return f"brokers {_ids(brokers)}: {one.about}"
         case _:
             return f"{format_event(one.events[0])}, {len(one.events):,} times"
-
-
-def _leader_counts(events: Sequence[Event]) -> str:
-    leaders = Counter(e.after.leader for e in events if isinstance(e.after, Replicas))
-    return ", ".join(f"{count:,} on {id}" for id, count in sorted(leaders.items()))
 
 
 def _scope_text(one: EventGroup) -> str:

@@ -13,11 +13,11 @@ from clusters import MB, NOON, cluster, tp
 from run_help import Faulty
 from run_help import cluster as simulated
 
-from core.autopilot.act import elect_leaders
 from core.autopilot.decide import decide
 from core.autopilot.decision import Act, Elect, Wait
 from core.autopilot.history import DecisionHistory
 from core.autopilot.log import DecisionLog, Entry, EntryKind, build_history
+from core.autopilot.loop import elect_leaders
 from core.autopilot.observer import ClusterObserver
 from core.autopilot.settings import AutopilotSettings, Hours, Mode
 from core.cluster.kafka_errors import Fault
@@ -237,7 +237,7 @@ def test_it_elects_some_at_a_time_audited_until_it_is_off(monkeypatch: pytest.Mo
     client = came_back()
     cluster_id, wanted = client.describe_cluster().cluster_id, [tp(name) for name in BACK]
     began = client.clock.monotonic()
-    monkeypatch.setattr("core.autopilot.act.MAX_ELECTED_AT_ONCE", 3)
+    monkeypatch.setattr("core.autopilot.loop.MAX_ELECTED_AT_ONCE", 3)
     answers = iter([False])
     said = elect_leaders(client, client.clock, cluster_id, wanted, lambda: next(answers))
     assert said == "3 partitions of 4 given back. It was turned off then."

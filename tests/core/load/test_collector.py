@@ -47,7 +47,7 @@ def cluster() -> SimulatedCluster:
 
 
 def collector(cluster: SimulatedCluster, root: Path) -> Collector:
-    return Collector(cluster, cluster.clock, root, collector_id="here")
+    return Collector(cluster, cluster.clock, root)
 
 
 def begun(cluster: SimulatedCluster, root: Path) -> Collector:

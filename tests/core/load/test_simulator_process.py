@@ -20,9 +20,10 @@ from core.cluster.simulation.demo import demo_spec
 from core.daemons.process import Process
 from core.errors import UnreachableError, UsageError
 from core.load.load import Source
-from core.load.load_source import newest_load, newest_snapshot, read_history
+from core.load.load_source import newest_load, newest_snapshot
 from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
 from core.load.simulator import Simulator, start_simulator
+from core.load.windows import read_history
 
 pytestmark = pytest.mark.long
 
@@ -92,8 +93,9 @@ def test_a_started_simulator_answers_and_has_published(simulator: Simulator) -> 
     load = newest_load(state)
     assert load.source is Source.SIMULATED
     assert not np.isnan(load.in_bytes_per_s).any()
-    eventually(lambda: len(read_history(state.cluster_id, of=1)) >= 72)
-    assert len(read_history(state.cluster_id, of=TopicPartition("orders", 0))) >= 72
+    root, orders = paths.load_root(), TopicPartition("orders", 0)
+    eventually(lambda: len(read_history(root, state.cluster_id, 1)) >= 72)
+    assert len(read_history(root, state.cluster_id, orders)) >= 72
     connection.client.close()
 
 

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from snapshots import AT, make_snapshot
 
+from core import paths
 from core.errors import DocumentError, RefusedError, UsageError
 from core.load import load_paths as layout
 from core.load.load import Source
@@ -199,13 +200,12 @@ def test_a_root_of_a_newer_trimtab_is_refused(tmp_path: Path) -> None:
 
 def test_snapshots_may_be_named_by_root_or_folder(tmp_path: Path) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
-    other = Path("elsewhere")
-    assert layout.root_of(None, other) == other
-    assert layout.root_of(str(tmp_path), other) == tmp_path
-    assert layout.root_of(str(tmp_path / "snapshots"), other) == tmp_path
+    assert layout.root_of(None) == paths.load_root()
+    assert layout.root_of(str(tmp_path)) == tmp_path
+    assert layout.root_of(str(tmp_path / "snapshots")) == tmp_path
     for wrong in ("s3://bucket/x", str(tmp_path / "missing")):
         with pytest.raises(UsageError):
-            layout.root_of(wrong, other)
+            layout.root_of(wrong)
 
 
 def test_retention_keeps_the_last_sixty_the_hourly_ones_and_the_young() -> None:

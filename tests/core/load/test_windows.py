@@ -50,21 +50,17 @@ def test_history_of_a_partition_and_of_a_broker_goes_over_midnight(tmp_path: Pat
     for i in range(4):
         windows.write_window(tmp_path, CLUSTER, window(first + i * windows.LENGTH, 100.0 * (i + 1)))
     until = first + timedelta(hours=1)
-    found = locate.read_history(CLUSTER, str(tmp_path), of=TopicPartition("b", 3), until=until)
+    found = windows.read_history(tmp_path, CLUSTER, TopicPartition("b", 3), until)
     assert found.starts.tolist() == [first.timestamp() + 300 * i for i in range(4)]
     assert found.rates["in_bytes_per_s", "avg"].tolist() == [200.0, 400.0, 600.0, 800.0]
     assert np.isnan(found.rates["in_bytes_per_s", "max"]).all()
     assert np.isnan(found.rates["out_bytes_per_s", "avg"]).all()
     assert np.isnan(found.size_bytes).all()
-    broker = locate.read_history(
-        CLUSTER, str(tmp_path), of=1, until=until, length=timedelta(minutes=55)
-    )
+    a_day_later = first + windows.LENGTH + timedelta(days=1)
+    broker = windows.read_history(tmp_path, CLUSTER, 1, a_day_later)
     assert broker.rates["in_bytes_per_s", "avg"].tolist() == [200.0, 300.0, 400.0]
-    assert len(locate.read_history(CLUSTER, str(tmp_path), of=9, until=until)) == 0
-    assert (
-        len(locate.read_history(CLUSTER, str(tmp_path), of=TopicPartition("c", 0), until=until))
-        == 0
-    )
+    for unknown in (9, TopicPartition("c", 0)):
+        assert len(windows.read_history(tmp_path, CLUSTER, unknown, until)) == 0
 
 
 def test_the_load_of_a_moment_is_that_of_the_window_it_lies_in(tmp_path: Path) -> None:
@@ -75,24 +71,20 @@ def test_the_load_of_a_moment_is_that_of_the_window_it_lies_in(tmp_path: Path) -
         cluster_id=CLUSTER, fetched_at=start, brokers=[Broker(1)], topics=(), partitions=rows
     )
     for seconds in (0, 299):
-        found = locate.load_at(CLUSTER, state, start + timedelta(seconds=seconds), str(tmp_path))
+        found = windows.load_at(tmp_path, CLUSTER, state, start + timedelta(seconds=seconds))
         assert found.in_bytes_per_s.tolist()[0] == 100.0
         assert np.isnan(found.in_bytes_per_s[1]), "it was not measured"
         assert np.isnan(found.out_bytes_per_s).all()
         assert (found.source, found.as_of) == (Source.SPARK, start + windows.LENGTH)
     for seconds in (-1, 300):
-        assert (
-            locate.load_at(CLUSTER, state, start + timedelta(seconds=seconds), str(tmp_path))
-            is None
-        )
+        moment = start + timedelta(seconds=seconds)
+        assert windows.load_at(tmp_path, CLUSTER, state, moment) is None
 
 
 def test_a_window_written_again_replaces_the_one_before(tmp_path: Path) -> None:
     for rate in (1.0, 7.0):
         windows.write_window(tmp_path, CLUSTER, window(AT, rate))
-    found = locate.read_history(
-        CLUSTER, str(tmp_path), of=TopicPartition("a", 0), until=AT + timedelta(hours=1)
-    )
+    found = windows.read_history(tmp_path, CLUSTER, TopicPartition("a", 0), AT + timedelta(hours=1))
     assert found.rates["in_bytes_per_s", "avg"].tolist() == [7.0]
 
 
@@ -104,9 +96,7 @@ def test_a_window_of_a_higher_format_is_refused(tmp_path: Path) -> None:
     table = pq.ParquetFile(path).read().replace_schema_metadata({"format": "trimtab.window/9"})
     pq.write_table(table, path)
     with pytest.raises(DocumentError, match="trimtab.window/9"):
-        locate.read_history(
-            CLUSTER, str(tmp_path), of=TopicPartition("a", 0), until=AT + timedelta(hours=1)
-        )
+        windows.read_history(tmp_path, CLUSTER, TopicPartition("a", 0), AT + timedelta(hours=1))
 
 
 @pytest.mark.parametrize(
@@ -198,9 +188,7 @@ def test_a_chart_reads_only_the_columns_that_it_shows(tmp_path: Path) -> None:
     spoil(path, "samples")
     with pytest.raises(OSError, match="page"):
         pq.ParquetFile(path).read()
-    found = locate.read_history(
-        CLUSTER, str(tmp_path), of=TopicPartition("a", 0), until=AT + timedelta(hours=1)
-    )
+    found = windows.read_history(tmp_path, CLUSTER, TopicPartition("a", 0), AT + timedelta(hours=1))
     assert found.rates["in_bytes_per_s", "avg"].tolist() == [7.0]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from core.cluster.metadata import LogDir
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.batches import Batches, plan_batches
+from core.plan.batches import Batches, BatchInput
 from core.plan.copies import build_copies
 from core.plan.estimate.fetch_simulation import Conditions, simulate_copies
 from core.plan.move_order import find_reliefs, pressures
@@ -60,11 +60,11 @@ RATES = st.sampled_from([300_000, 2 * MB, 10 * MB, 200 * MB, UNLIMITED])
 def test_every_move_is_in_exactly_one_batch_of_bounded_count(case, rate, most):
     state, load, plan = case
 
-    batches = plan_batches(state, load, plan, rate_bytes_per_s=rate, max_moves=most)
+    batches = BatchInput.of(state, load, plan).in_batches(rate_bytes_per_s=rate, max_moves=most)
 
     assert sorted(i for batch in batches.batches for i in batch) == list(range(len(plan)))
     assert all(0 < len(batch) <= most for batch in batches.batches)
-    again = plan_batches(state, load, plan, rate_bytes_per_s=rate, max_moves=most)
+    again = BatchInput.of(state, load, plan).in_batches(rate_bytes_per_s=rate, max_moves=most)
     assert again == batches
 
 
@@ -72,7 +72,7 @@ def test_every_move_is_in_exactly_one_batch_of_bounded_count(case, rate, most):
 def test_what_moves_no_data_goes_first_and_by_itself(case, rate):
     state, load, plan = case
 
-    batches = plan_batches(state, load, plan, rate_bytes_per_s=rate).batches
+    batches = BatchInput.of(state, load, plan).in_batches(rate_bytes_per_s=rate).batches
 
     copies = [{plan.moves[i].moves_data for i in batch} for batch in batches]
     assert all(len(kinds) == 1 for kinds in copies)
@@ -94,7 +94,9 @@ def test_no_broker_gets_more_in_a_batch_than_it_may_hold_unless_it_is_one_partit
 ):
     state, load, plan = case
 
-    batches = plan_batches(state, load, plan, rate_bytes_per_s=rate, max_extra_bytes=extra)
+    batches = BatchInput.of(state, load, plan).in_batches(
+        rate_bytes_per_s=rate, max_extra_bytes=extra
+    )
 
     for batch in batches.batches:
         for sizes in arriving(state, plan, batch).values():
@@ -108,7 +110,7 @@ def test_the_first_fetches_of_a_destination_bring_no_more_than_a_second_of_its_r
     known = {copy.tp for copy in build_copies(state, load, plan).copies}
     unknown = set(build_copies(state, load, plan).sizes_unknown)
 
-    batches = plan_batches(state, load, plan, rate_bytes_per_s=rate)
+    batches = BatchInput.of(state, load, plan).in_batches(rate_bytes_per_s=rate)
 
     seen: set[int] = set()
     for batch in batches.batches:
@@ -131,7 +133,7 @@ def test_at_a_small_rate_a_destination_begins_with_as_many_partitions_as_mebibyt
     state = cluster({f"t-{i}": [1] for i in range(20)}, brokers=(1, 2), size_bytes=20 * MB)
     plan = plan_of(state, {f"t-{i}": [2] for i in range(20)})
 
-    batches = plan_batches(state, load_of(state), plan, rate_bytes_per_s=5 * MB)
+    batches = BatchInput.of(state, load_of(state), plan).in_batches(rate_bytes_per_s=5 * MB)
 
     assert len(batches.batches[0]) == 4
     assert len(batches.batches) < 10
@@ -193,7 +195,7 @@ def relieved_seconds(
 def test_the_worst_broker_is_relieved_much_earlier_than_in_the_order_of_the_plan():
     state, load, plan = skewed(produced=0.2)
     rate = 40 * MB
-    ours = plan_batches(state, load, plan, rate_bytes_per_s=rate).batches
+    ours = BatchInput.of(state, load, plan).in_batches(rate_bytes_per_s=rate).batches
     size = -(-len(plan) // len(ours))
     in_order = [range(at, min(at + size, len(plan))) for at in range(0, len(plan), size)]
 
@@ -211,7 +213,7 @@ def test_a_plan_that_would_never_end_at_once_ends_in_batches_of_less_inflow():
     state, load, plan = skewed()
     assert math.isinf(relieved_seconds(state, load, plan, [range(len(plan))], 80 * MB)[1])
 
-    ours = plan_batches(state, load, plan, rate_bytes_per_s=80 * MB).batches
+    ours = BatchInput.of(state, load, plan).in_batches(rate_bytes_per_s=80 * MB).batches
 
     assert math.isfinite(relieved_seconds(state, load, plan, ours, 80 * MB)[1])
 
@@ -224,7 +226,7 @@ def test_the_least_bytes_that_help_the_worst_broker_come_first():
     load = load_of(state, {"t-0": 5.0 * MB, "t-1": 4.0 * MB, "t-2": MB, "t-3": MB})
     plan = plan_of(state, {"t-0": [2], "t-1": [3], "t-2": [3]})
 
-    batches = plan_batches(state, load, plan, rate_bytes_per_s=100 * MB, max_moves=1)
+    batches = BatchInput.of(state, load, plan).in_batches(rate_bytes_per_s=100 * MB, max_moves=1)
 
     assert names(plan, batches)[0] == ["t-1"]
 
@@ -234,7 +236,9 @@ def test_batches_spread_over_sources_and_destinations():
     state = cluster(replicas, brokers=(1, 2, 3, 4), size_bytes=100 * MB)
     plan = plan_of(state, {name: [3 if held == [1] else 4] for name, held in replicas.items()})
 
-    batches = plan_batches(state, load_of(state), plan, rate_bytes_per_s=20 * MB).batches
+    batches = (
+        BatchInput.of(state, load_of(state), plan).in_batches(rate_bytes_per_s=20 * MB).batches
+    )
 
     assert len(batches) > 2
     for batch in batches[1:-1]:
@@ -248,7 +252,7 @@ def test_a_huge_partition_is_long_begins_in_time_and_takes_no_batch_with_it():
     state = cluster(replicas, brokers=(1, 2, 3, 4), size_bytes=sizes)
     plan = plan_of(state, {name: [3] for name in sizes} | {"t-40": [4]})
 
-    batches = plan_batches(state, load_of(state), plan, rate_bytes_per_s=20 * MB)
+    batches = BatchInput.of(state, load_of(state), plan).in_batches(rate_bytes_per_s=20 * MB)
 
     huge = next(i for i, move in enumerate(plan) if move.tp == tp("t-40"))
     assert batches.long == {huge}
@@ -266,7 +270,9 @@ def test_many_batches_together_take_little_more_than_the_busiest_broker_needs():
         for name, held in replicas.items()
     )
 
-    batches = plan_batches(state, load_of(state), plan, rate_bytes_per_s=50 * MB, max_moves=100)
+    batches = BatchInput.of(state, load_of(state), plan).in_batches(
+        rate_bytes_per_s=50 * MB, max_moves=100
+    )
 
     def busiest(moves: Iterable[int]) -> float:
         part = build_copies(state, load_of(state), Plan.of(plan.moves[i] for i in moves))
@@ -279,14 +285,18 @@ def test_many_batches_together_take_little_more_than_the_busiest_broker_needs():
 def test_a_rate_or_a_size_of_nothing_is_refused(rate, most):
     state = cluster({"t-0": [1]}, brokers=(1, 2), size_bytes=MB)
     with pytest.raises(ValueError):
-        plan_batches(state, load_of(state), Plan(), rate_bytes_per_s=rate, max_moves=most)
+        BatchInput.of(state, load_of(state), Plan()).in_batches(
+            rate_bytes_per_s=rate, max_moves=most
+        )
 
 
 def test_partitions_that_are_gone_and_ones_of_unknown_size_are_in_batches_too():
     state = cluster({"t-0": [1], "t-1": [1]}, brokers=(1, 2))
     moves = [Move(tp(f"t-{i}"), (1,), (2,)) for i in range(3)]
 
-    batches = plan_batches(state, Load.unknown(state), Plan.of(moves), rate_bytes_per_s=MB)
+    batches = BatchInput.of(state, Load.unknown(state), Plan.of(moves)).in_batches(
+        rate_bytes_per_s=MB
+    )
 
     assert sorted(i for batch in batches.batches for i in batch) == [0, 1, 2]
 

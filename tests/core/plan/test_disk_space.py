@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
-from core.plan.batches import plan_batches
+from core.plan.batches import BatchInput
+from core.plan.checks.brokers import arrivals
 from core.plan.checks.check_plan import CheckedPlan, check_plan
-from core.plan.checks.disks import arrivals
 from core.plan.disk_space import growth_bytes
 from core.plan.effect import compute_effect, with_growth
 from core.plan.estimate.estimate import estimate_at
@@ -70,7 +70,9 @@ def test_room(name: str) -> None:
     assert room == (pytest.approx(filled * MB) if free is not None else float("inf"))
     # Two of 0.3 of what is free are more than a batch may bring: one at a time then.
     two = on_1(dict.fromkeys(names[:2], (free or 100) * MB * 3 // 10))
-    found = plan_batches(two, load_of(two), Plan.of(moves[:2]), rate_bytes_per_s=1000 * MB)
+    found = BatchInput.of(two, load_of(two), Plan.of(moves[:2])).in_batches(
+        rate_bytes_per_s=1000 * MB
+    )
     assert len(found.batches) == (2 if free is not None else 1)
 
 

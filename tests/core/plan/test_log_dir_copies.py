@@ -9,7 +9,7 @@ from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.batches import plan_batches
+from core.plan.batches import BatchInput
 from core.plan.copies import BrokerSide, Side
 from core.plan.estimate.estimate import estimate_at, estimate_within
 from core.plan.estimate.estimate_json import format_estimate
@@ -114,6 +114,6 @@ def test_what_is_produced_and_not_known_is_not_taken_for_nothing() -> None:
 
 def test_nothing_waits_for_copies_between_log_dirs() -> None:
     plan = Plan.of([Move(tp("t-1"), (1, 0), (1, 2)), across("t-0", 0)])
-    found = plan_batches(STATE, QUIET, plan, rate_bytes_per_s=MB)
+    found = BatchInput.of(STATE, QUIET, plan).in_batches(rate_bytes_per_s=MB)
     assert found.batches == ((0,), (1,))
     assert 0 in found.long

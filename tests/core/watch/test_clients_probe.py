@@ -19,12 +19,13 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, IncompleteError, TrimtabError, UnreachableError
 from core.watch.clients.health_detector import BrokerHealth, Health
 from core.watch.clients.latency import Latency
-from core.watch.clients.probe import ProbeLoop, ReportWriter
-from core.watch.clients.probe_topic import (
+from core.watch.clients.probe import (
     MAX_RETRY_POLLS,
     RATE,
     TOPIC,
     PartitionAdder,
+    ProbeLoop,
+    ReportWriter,
     create_probe_topic,
     delete_probe_topic,
     describe_probe,

@@ -13,9 +13,16 @@ from core.cluster.client import ReplicaRecords
 from core.cluster.configs import ConfigSource, ConfigValue
 from core.cluster.kafka_errors import Fault
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
-from core.watch.replicas.compare import Difference, DifferenceKind, compare
+from core.watch.replicas.compare import (
+    MAX_DIFFERENCES,
+    Difference,
+    DifferenceKind,
+    PartitionResult,
+    ReplicaStatus,
+    Verification,
+    compare,
+)
 from core.watch.replicas.record_batches import OldFormatError
-from core.watch.replicas.result import MAX_DIFFERENCES, PartitionResult, ReplicaStatus, Verification
 from core.watch.replicas.verify import Verifier, VerifyLimits
 
 FIRST = batch(0, ["a", "b", "c"])

@@ -31,9 +31,9 @@ from core.watch.statelog.merge import (
     EventFilter,
     Merge,
     MergeTally,
+    Suspicion,
     merge_records,
 )
-from core.watch.statelog.mixed_clusters import Suspicion
 from core.watch.statelog.output import TextFormatter, is_in_other_zone, is_incomplete, summary_lines
 from core.watch.statelog.timestamps import parse_zones
 

@@ -10,7 +10,7 @@ from run_help import cluster as simulated
 
 from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
-from core.watch.timeline.event_sources import SETTLE_SECONDS, ConfigAccess, ReassignmentAccess
+from core.watch.timeline.event_sources import SETTLE_SECONDS, AccessNotice, ConfigAccess
 from core.watch.timeline.events import Kind
 from core.watch.timeline.text import format_event
 
@@ -54,16 +54,15 @@ def test_a_cluster_without_topics_hides_nothing() -> None:
 
 
 def test_moves_that_may_not_be_seen_are_told_once() -> None:
-    news, state = ReassignmentAccess(), replace(seen(1), fetched_at=NOON)
-    hidden = replace(state, moves_unknown="This user may not list them.")
-    assert news.news(state) == []
-    (event,) = news.news(hidden)
+    access, why = AccessNotice(Kind.ASSIGNMENT, "what is in flight"), "This user may not list them."
+    assert access.notice(NOON, "") == []
+    (event,) = access.notice(NOON, why)
     assert event.kind == Kind.ASSIGNMENT
     assert (
         format_event(event)
         == "recorder: could not read what is in flight: This user may not list them."
     )
-    assert news.news(hidden) == []
-    assert [format_event(e) for e in news.news(state)] == [
+    assert access.notice(NOON, why) == []
+    assert [format_event(e) for e in access.notice(NOON, "")] == [
         "recorder: could read what is in flight again"
     ]

@@ -30,7 +30,7 @@ from core.run.reporting.runs import RunReading
 from core.watch.timeline import event_sources as run_news_module
 from core.watch.timeline.daemon import start_recording
 from core.watch.timeline.database_file import TimelineError
-from core.watch.timeline.event_sources import MIN_DURATION, POLL_SECONDS, LoadEvents, RunEvents
+from core.watch.timeline.event_sources import MIN_DURATION, SNAPSHOT_SECONDS, LoadEvents, RunEvents
 from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.recorder import record_cluster
 from core.watch.timeline.store import Timeline
@@ -121,15 +121,10 @@ def test_a_source_that_fails_stops_no_other(tmp_path: Path) -> None:
     simulated = cluster({"t": [(1, 2)]})
     event = Event(simulated.now, Kind.FAULT, None, Note("sandbox", "killed broker 2"))
 
-    class Broken:
-        def news(self, state: ClusterState) -> list[Event]:
-            raise TrimtabError("The journal is damaged.")
+    def broken(state: ClusterState) -> list[Event]:
+        raise TrimtabError("The journal is damaged.")
 
-    class Talkative:
-        def news(self, state: ClusterState) -> list[Event]:
-            return [event]
-
-    recorded = Recorded(tmp_path / "a.timeline", simulated, (Broken(), Talkative()))
+    recorded = Recorded(tmp_path / "a.timeline", simulated, (broken, lambda state: [event]))
     recorded.spend(2)
     assert next(recorded.timeline.told()) == event
     assert {str(trouble) for trouble in recorded.troubles} == {"The journal is damaged."}
@@ -139,19 +134,11 @@ def test_what_could_not_be_kept_is_kept_once_there_is_room(tmp_path: Path) -> No
     simulated = cluster({"t": [(1, 2)]})
     ended = Event(simulated.now, Kind.RUN, None, Note("run 1", "done"))
 
-    class Once:
-        def __init__(self) -> None:
-            self.left: list[Event] = []
-
-        def news(self, state: ClusterState) -> list[Event]:
-            left, self.left = self.left, []
-            return left
-
+    left: list[Event] = []
     path = tmp_path / "a.timeline"
-    once = Once()
-    recorded = Recorded(path, simulated, (once,))
+    recorded = Recorded(path, simulated, (lambda state: [left.pop() for _ in left[:]],))
     assert recorded.spend(2) == []
-    once.left = [ended]
+    left.append(ended)
     with files_of_at_most(path.with_name(path.name + "-wal").stat().st_size):
         assert recorded.spend(3) == []
     assert {type(trouble) for trouble in recorded.troubles} == {TimelineError}
@@ -189,10 +176,10 @@ class Loads:
     def spend(self, seconds: float, first: float) -> list[tuple[float, str]]:
         self.first = first
         found = []
-        for _ in range(int(seconds / POLL_SECONDS)):
+        for _ in range(int(seconds / SNAPSHOT_SECONDS)):
             found += self.news.news(self.state)
-            self.client.advance(POLL_SECONDS)
-            self.seconds += POLL_SECONDS
+            self.client.advance(SNAPSHOT_SECONDS)
+            self.seconds += SNAPSHOT_SECONDS
         return [((event.at - AT).total_seconds(), format_event(event)) for event in found]
 
 
@@ -242,8 +229,8 @@ def test_load_that_leaves_the_band_and_comes_back() -> None:
 def test_what_does_not_last_is_not_told() -> None:
     loads = Loads()
     for _ in range(5):
-        assert loads.spend(MIN_DURATION.total_seconds() - POLL_SECONDS, 30.0 * MB) == []
-        assert loads.spend(POLL_SECONDS, 10.0 * MB) == []
+        assert loads.spend(MIN_DURATION.total_seconds() - SNAPSHOT_SECONDS, 30.0 * MB) == []
+        assert loads.spend(SNAPSHOT_SECONDS, 10.0 * MB) == []
 
 
 def test_who_is_out_of_the_band_is_not_told_anew_by_the_next_recorder() -> None:

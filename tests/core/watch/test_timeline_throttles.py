@@ -20,10 +20,10 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError
 from core.run.external.throttles import fetch_throttles
 from core.run.reporting.runs import with_throttles
-from core.watch.timeline import throttle_changes as throttle_news
+from core.watch.timeline import event_sources as throttle_news
+from core.watch.timeline.event_sources import THROTTLES_SECONDS, ThrottleEvents
 from core.watch.timeline.events import Event, Kind
 from core.watch.timeline.text import format_event, group_events
-from core.watch.timeline.throttle_changes import POLL_SECONDS, ThrottleEvents
 
 
 class Watched:
@@ -50,7 +50,7 @@ class Watched:
             self._time += self.took
         return real(resources, names)
 
-    def look(self, *, after: float = POLL_SECONDS) -> list[str]:
+    def look(self, *, after: float = THROTTLES_SECONDS) -> list[str]:
         self.client.advance(after)
         found = self.news.news(self.client.describe_cluster())
         self.events += found

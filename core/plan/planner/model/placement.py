@@ -63,16 +63,16 @@ class Placement:
         with np.errstate(divide="ignore"):
             self.per_share = np.where(shared > 0, 1 / shared, 0.0)
         self.loads = whole * self.per_share
-        most = ceilings(problem.capacity, total, problem.counts)
-        limited = np.isfinite(most) & (shared > 0)
-        self.ceilings = np.full_like(most, np.inf)
-        self.ceilings[limited] = most[limited] * self.per_share[limited]
+        limits = ceilings(problem.capacity, total, problem.counts)
+        limited = np.isfinite(limits) & (shared > 0)
+        self.ceilings = np.full_like(limits, np.inf)
+        self.ceilings[limited] = limits[limited] * self.per_share[limited]
         self.bound = _bound(self.ceilings)
 
-    def bound_at(self, brokers: Bool, most: float) -> None:
+    def bound_at(self, brokers: Bool, max_shares: float) -> None:
         """Let these brokers [B] carry so many shares at most of what replicas bring."""
         rows = np.ix_(brokers, _REPLICA_MEASURES)
-        self.ceilings[rows] = np.minimum(self.ceilings[rows], most)
+        self.ceilings[rows] = np.minimum(self.ceilings[rows], max_shares)
         self.bound = _bound(self.ceilings)
 
     @property
@@ -122,10 +122,10 @@ class Placement:
 
     def off_by(self, measures: Int64) -> Float64:
         """Return how far outside the band or above its ceiling each broker is, [B, measures]."""
-        band, most = self.problem.band, self.ceilings[:, measures]
+        band, limits = self.problem.band, self.ceilings[:, measures]
         loads = self.loads[:, measures]
-        above = loads - 1 - np.minimum(band, most - 1)
-        off = np.maximum(above, np.minimum(1 - band, most) - loads)
+        above = loads - 1 - np.minimum(band, limits - 1)
+        off = np.maximum(above, np.minimum(1 - band, limits) - loads)
         idle = ~self.problem.counts[:, None] | ~self.problem.active[measures][None, :]
         return np.where(idle, 0.0, np.maximum(off, 0.0))
 
@@ -145,9 +145,9 @@ class Placement:
             return
         at = self.at[partitions]
         places = np.argmax(at == source, axis=1)
-        led = places == 0
+        leads = places == 0
         self._shift_all(partitions, source, destinations, _REPLICA_MEASURES)
-        self._shift_all(partitions[led], source, destinations[led], _LEADER_MEASURES)
+        self._shift_all(partitions[leads], source, destinations[leads], _LEADER_MEASURES)
         self.at[partitions, places] = destinations
         self.may_lead[partitions, places] = True
         sizes = self.problem.items[partitions, Measure.DISK]

@@ -118,7 +118,7 @@ def build_problem(
     ids = np.union1d(state.broker_ids, state.replica_broker).astype(np.int32)
     at = np.searchsorted(ids, state.replica_broker).astype(np.int32)
     replicas = _matrix(state, at, target_replicas or 1)
-    alive = np.array([_alive(state, broker) for broker in ids.tolist()], np.bool_)
+    alive = _among(ids, state.alive_ids)
     left = _among(ids, leaving)
     able = alive & ~_among(ids, excluded) & ~left
     held = (replicas >= 0).sum(axis=1)
@@ -126,9 +126,23 @@ def build_problem(
     if target_replicas is not None:
         held = np.where(movable, target_replicas, held)
     items = _items(state, load, held)
-    sure = _items(state, _surely(load), held) if _is_guessed(load) else items
+    unknown = np.isnan([load.in_bytes_per_s, load.out_bytes_per_s])
+    is_guessed = bool((unknown.any(axis=1) & ~unknown.all(axis=1)).any())
+    sure = _items(state, _surely(load), held) if is_guessed else items
     room_bytes, largest_bytes = _room(state, ids)
-    racks, even = _racks(state, ids), _parts(state, ids, able)
+    names = [b.rack if (b := state.broker_by_id.get(broker)) else None for broker in ids.tolist()]
+    numbers = {name: at for at, name in enumerate(sorted({n for n in names if n is not None}))}
+    racks = np.array([NOBODY if n is None else numbers[n] for n in names], np.int32)
+    even = _parts(state, ids, able)
+    whole = items.sum(axis=0)
+    active = whole > 0
+    active[[Measure.OUT, Measure.MAY_SEND]] &= whole[Measure.OUT] > IDLE * whole[Measure.IN]
+    leader_row = np.minimum(np.searchsorted(ids, state.leader), len(ids) - 1).astype(np.int32)
+    in_sync = _matrix(state, state.in_sync.astype(np.int32), replicas.shape[1]) == 1
+    hidden = np.zeros((len(ids), MEASURES))
+    known = np.searchsorted(ids, state.broker_ids)
+    hidden[known, Measure.DISK] = state.hidden_bytes
+    hidden[known, Measure.REPLICAS] = state.hidden_replicas
     return Problem(
         state=state,
         ids=ids,
@@ -136,12 +150,12 @@ def build_problem(
         held=held,
         racks=racks,
         items=items,
-        active=_active(items),
+        active=np.asarray(active, np.bool_),
         band=band,
         movable=movable,
         touchable=np.ones(state.partition_count, np.bool_) if frozen is None else ~frozen,
-        may_lead=_may_lead(state, replicas, alive),
-        leader_row=_leader_rows(state, ids),
+        may_lead=np.asarray(in_sync & (replicas >= 0) & alive[replicas], np.bool_),
+        leader_row=np.where(ids[leader_row] == state.leader, leader_row, np.int32(NOBODY)),
         counts=able,
         takes=able if filling is None else able & _among(ids, filling),
         gives=able | left,
@@ -152,7 +166,7 @@ def build_problem(
         needs_bytes=np.where(state.partition_size_bytes < 0, np.inf, items[:, Measure.DISK]),
         capacity=capacities(state, ids, max_replicas),
         sure=sure,
-        hidden=_hidden(state, ids),
+        hidden=hidden,
     )
 
 
@@ -168,36 +182,18 @@ def with_replica_counts(given: Problem, held: Int64) -> Problem:
     return replace(given, held=held, items=items, parts=parts, sure=sure)
 
 
-def _active(items: Float64) -> Bool:
-    """Return which measures there is enough of to be evened out, shape [MEASURES]."""
-    whole = items.sum(axis=0)
-    found = whole > 0
-    found[[Measure.OUT, Measure.MAY_SEND]] &= whole[Measure.OUT] > IDLE * whole[Measure.IN]
-    return np.asarray(found, np.bool_)
-
-
 def _among(ids: Int32, chosen: Collection[int]) -> Bool:
     return np.isin(ids, np.fromiter(chosen, np.int32, len(chosen)))
 
 
-def _alive(state: ClusterState, broker: int) -> bool:
-    known = state.broker_by_id.get(broker)
-    return known is not None and known.alive
-
-
-def _matrix(state: ClusterState, values: Int32, least: int) -> Int32:
-    """Return per-replica values as a matrix [P, W] padded with NOBODY, `least` wide."""
+def _matrix(state: ClusterState, values: Int32, min_width: int) -> Int32:
+    """Return per-replica values as a matrix [P, W] padded with NOBODY, `min_width` wide."""
     counts = np.diff(state.replica_start)
     width = int(counts.max()) if len(counts) else 1
-    matrix = np.full((len(counts), max(width, least)), NOBODY, np.int32)
+    matrix = np.full((len(counts), max(width, min_width)), NOBODY, np.int32)
     column = np.arange(state.replica_count) - state.replica_start[state.partition_of_replica]
     matrix[state.partition_of_replica, column] = values
     return matrix
-
-
-def _is_guessed(load: Load) -> bool:
-    unknown = np.isnan([load.in_bytes_per_s, load.out_bytes_per_s])
-    return bool((unknown.any(axis=1) & ~unknown.all(axis=1)).any())
 
 
 def _surely(load: Load) -> Load:
@@ -221,14 +217,6 @@ def _items(state: ClusterState, load: Load, replicas: Int64) -> Float64:
     return items
 
 
-def _hidden(state: ClusterState, ids: Int32) -> Float64:
-    found = np.zeros((len(ids), MEASURES))
-    rows = np.searchsorted(ids, state.broker_ids)
-    found[rows, Measure.DISK] = state.hidden_bytes
-    found[rows, Measure.REPLICAS] = state.hidden_replicas
-    return found
-
-
 def _guessed(values: Float64, by: npt.NDArray[Any]) -> Float64:
     """Return `values`, those not known as the known ones are for their `by`, else their mean.
 
@@ -245,12 +233,6 @@ def _guessed(values: Float64, by: npt.NDArray[Any]) -> Float64:
     return np.where(known, values, np.where(by > 0, by * ratio, values[known].mean()))
 
 
-def _racks(state: ClusterState, ids: Int32) -> Int32:
-    names = [b.rack if (b := state.broker_by_id.get(broker)) else None for broker in ids.tolist()]
-    known = {name: at for at, name in enumerate(sorted({n for n in names if n is not None}))}
-    return np.array([NOBODY if name is None else known[name] for name in names], np.int32)
-
-
 def _movable(state: ClusterState, replicas: Int32, alive: Bool, left: Bool) -> Bool:
     """Return which partitions can be moved now: led, at rest, all that stays alive and in sync."""
     held = replicas >= 0
@@ -259,16 +241,6 @@ def _movable(state: ClusterState, replicas: Int32, alive: Bool, left: Bool) -> B
     behind = (late & ~left[replicas]).any(axis=1)
     able = whole & ~state.moving & ~behind & (state.leader >= 0) & held.any(axis=1)
     return np.asarray(able, np.bool_)
-
-
-def _may_lead(state: ClusterState, replicas: Int32, alive: Bool) -> Bool:
-    in_sync = _matrix(state, state.in_sync.astype(np.int32), replicas.shape[1]) == 1
-    return np.asarray(in_sync & (replicas >= 0) & alive[replicas], np.bool_)
-
-
-def _leader_rows(state: ClusterState, ids: Int32) -> Int32:
-    found = np.minimum(np.searchsorted(ids, state.leader), len(ids) - 1).astype(np.int32)
-    return np.where(ids[found] == state.leader, found, np.int32(NOBODY))
 
 
 def _parts(state: ClusterState, ids: Int32, able: Bool) -> Float64:
@@ -311,10 +283,8 @@ def _room(state: ClusterState, ids: Int32) -> tuple[Float64, Float64]:
         free, whole = free_bytes(disks), whole_bytes(disks)
         if free is not None and whole is not None:
             room[row] = max(0.0, free - (1 - FULL) * whole - in_flight.get(broker, 0))
-            each = (
-                (disk.usable_bytes or 0) - (1 - FULL) * (disk.total_bytes or 0) for disk in disks
-            )
-            largest[row] = max(0.0, *each)
+            sizes = ((disk.usable_bytes or 0, disk.total_bytes or 0) for disk in disks)
+            largest[row] = max(0.0, *(usable - (1 - FULL) * total for usable, total in sizes))
     return room, largest
 
 
@@ -347,12 +317,6 @@ def scoped(given: Problem, brokers: Collection[int]) -> Problem:
             parts[:, measure], items, chosen, given.racks, given.counts, fixed
         )
     return replace(given, replicas=replicas, parts=parts, hidden=hidden)
-
-
-def without_racks(given: Problem) -> Problem:
-    """Return the problem as if no broker had a rack: nothing is kept apart, all shares are even."""
-    racks = np.full_like(given.racks, NOBODY)
-    return replace(given, racks=racks, parts=given.even_parts)
 
 
 def with_moves(given: Problem, plan: Plan) -> Problem:

@@ -34,10 +34,10 @@ def rack_shares(
     if len(names) < 2 or NO_RACK in names or not values.sum() > 0:
         return parts
     beside = [0.0 if fixed is None else fixed[counts & (racks == name)].sum() for name in names]
-    least = beside + (values * (replicas // len(names))).sum()
-    most = beside + (values * -(-replicas // len(names))).sum()
+    lowest = beside + (values * (replicas // len(names))).sum()
+    highest = beside + (values * -(-replicas // len(names))).sum()
     weight = np.array([parts[counts & (racks == name)].sum() for name in names])
-    held = _within(weight, float((values * replicas).sum() + sum(beside)), least, most)
+    held = _within(weight, float((values * replicas).sum() + sum(beside)), lowest, highest)
     found = parts.copy()
     for name, want, has in zip(names, weight, held, strict=True):
         if want > 0:
@@ -45,8 +45,8 @@ def rack_shares(
     return np.asarray(found / found.sum())
 
 
-def _within(weight: Float64, total: float, least: Float64, most: Float64) -> Float64:
-    """Return each rack's part of the total by weight, none below its `least` or above `most`."""
+def _within(weight: Float64, total: float, lowest: Float64, highest: Float64) -> Float64:
+    """Return each rack's part of the total by weight, each from its `lowest` to its `highest`."""
     fixed = np.full(len(weight), np.nan)
     for _ in range(len(weight)):
         free = np.isnan(fixed)
@@ -54,11 +54,11 @@ def _within(weight: Float64, total: float, least: Float64, most: Float64) -> Flo
             break
         left = total - np.nansum(fixed)
         want = np.where(free, left * weight / weight[free].sum(), fixed)
-        off = np.where(free, np.maximum(least - want, want - most), 0.0)
+        off = np.where(free, np.maximum(lowest - want, want - highest), 0.0)
         worst = int(np.argmax(off))
         if off[worst] <= 1e-9 * total:
             break
-        fixed[worst] = least[worst] if want[worst] < least[worst] else most[worst]
+        fixed[worst] = lowest[worst] if want[worst] < lowest[worst] else highest[worst]
     free = np.isnan(fixed)
     left = total - np.nansum(fixed)
     rest = weight / weight[free].sum() if free.any() and weight[free].sum() > 0 else weight * 0

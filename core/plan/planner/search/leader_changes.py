@@ -62,8 +62,8 @@ class _LeaderChanges:
         self._items = placement.problem.items[:, columns]
         self._per_share = placement.per_share[:, columns]
         edge = edge_of(placement.problem.band)
-        most = placement.ceilings[:, columns] - MARGIN
-        self._above, self._below = np.minimum(edge, most - 1), np.maximum(edge, 1 - most)
+        ceilings = placement.ceilings[:, columns] - MARGIN
+        self._above, self._below = np.minimum(edge, ceilings - 1), np.maximum(edge, 1 - ceilings)
         """How far above and below its share each broker may be, shape [B, measures]."""
 
     def carry_out(self) -> int:
@@ -128,10 +128,10 @@ class _LeaderChanges:
         rows = on.held(broker)
         rows = rows[on.problem.movable[rows]]
         leads = on.at[rows, 0] == broker
-        most = max(MIN_CHANGES, len(rows) // PART)
+        max_changes = max(MIN_CHANGES, len(rows) // PART)
         found = [
-            *self._given(rows[leads], broker, 2 * most),
-            *self._taken(rows[~leads], broker, 2 * most),
+            *self._given(rows[leads], broker, 2 * max_changes),
+            *self._taken(rows[~leads], broker, 2 * max_changes),
         ]
         found.sort(key=lambda change: (-change[0], change[1], change[2]))
         took = 0
@@ -141,20 +141,20 @@ class _LeaderChanges:
                 continue
             on.lead(partition, place)
             took += 1
-            if took >= most:
+            if took >= max_changes:
                 break
         return took
 
-    def _given(self, rows: Int64, broker: int, most: int, least: float = MIN_GAIN) -> list[Change]:
+    def _given(self, rows: Int64, broker: int, count: int, above: float = MIN_GAIN) -> list[Change]:
         on, found = self._on, []
         for place in range(1, on.at.shape[1]):
             able = rows[self._may_lead(rows, place) & on.problem.counts[on.at[rows, place]]]
             gains = self._gain(able, broker, on.at[able, place])
-            top = _top(gains, most, least)
+            top = _top(gains, count, above)
             found += [(float(gains[i]), int(able[i]), place) for i in top]
         return found
 
-    def _taken(self, rows: Int64, broker: int, most: int, least: float = MIN_GAIN) -> list[Change]:
+    def _taken(self, rows: Int64, broker: int, count: int, above: float = MIN_GAIN) -> list[Change]:
         on = self._on
         if not len(rows):
             return []
@@ -163,7 +163,7 @@ class _LeaderChanges:
         able = self._may_lead(rows, places) & (first != NOBODY) & on.problem.counts[first]
         rows, places = rows[able], places[able]
         gains = self._gain(rows, on.at[rows, 0], broker)
-        top = _top(gains, most, least)
+        top = _top(gains, count, above)
         return [(float(gains[i]), int(rows[i]), int(places[i])) for i in top]
 
     def _may_lead(self, rows: Int64, places: int | Int64) -> Bool:
@@ -196,6 +196,6 @@ class _LeaderChanges:
         return np.asarray(off * off + PULL * (loads - 1) ** 2)
 
 
-def _top(gains: Float64, most: int, least: float) -> list[int]:
-    order = np.argsort(-gains, kind="stable")[:most]
-    return [int(i) for i in order if gains[i] > least]
+def _top(gains: Float64, count: int, above: float) -> list[int]:
+    order = np.argsort(-gains, kind="stable")[:count]
+    return [int(i) for i in order if gains[i] > above]

@@ -30,8 +30,8 @@ class LoadBounds:
     @classmethod
     def of(cls, band: float, ceilings: Float64) -> LoadBounds:
         """Return the band itself, a little narrowed, as far as ceilings [B, K] allow."""
-        edge, most = edge_of(band), ceilings - MARGIN
-        return cls(np.minimum(1 - edge, most), np.minimum(1 + edge, most), True)
+        edge, limits = edge_of(band), ceilings - MARGIN
+        return cls(np.minimum(1 - edge, limits), np.minimum(1 + edge, limits), True)
 
     def distance(self, loads: Float64, brokers: int | Int64) -> Float64:
         """Return the squared distance of brokers' loads [..., K] from their bounds, elementwise."""
@@ -74,20 +74,20 @@ def _level(ascending: Float64, amount: float) -> float:
 
 
 def neediest(
-    bounds: LoadBounds, loads: Float64, takes: Bool, racks: Int64 | np.ndarray, most: int
+    bounds: LoadBounds, loads: Float64, takes: Bool, racks: Int64 | np.ndarray, max_count: int
 ) -> Int64:
-    """Return up to `most` broker rows that data helps most, every rack among them if possible."""
+    """Return up to `max_count` broker rows that data helps most, of every rack if possible."""
     over, lack = np.maximum(loads - bounds.high, 0), np.maximum(bounds.low - loads, 0)
     need = 1e-3 * over.sum(axis=1) - lack.sum(axis=1) + 1e-6 * loads.sum(axis=1)
     order = np.argsort(np.where(takes, need, np.inf), kind="stable")
     order = order[takes[order]]
     kinds = len(np.unique(racks[order]))
-    each = max(1, most // max(kinds, 1))
+    each = max(1, max_count // max(kinds, 1))
     place: dict[int, int] = {}
     chosen: list[int] = []
     for row in order.tolist():
         rack = int(racks[row])
-        if place.get(rack, 0) < each and len(chosen) < most:
+        if place.get(rack, 0) < each and len(chosen) < max_count:
             place[rack] = place.get(rack, 0) + 1
             chosen.append(row)
     return np.array(chosen, np.int64)

@@ -1,4 +1,4 @@
-"""What has to move whatever it costs: replicas off brokers that leave, racks that are doubled.
+"""What has to move or go whatever it costs: off brokers that leave, doubled racks, other numbers.
 
 Each replica goes where it keeps brokers as even as can be; the largest choose first.
 """
@@ -6,6 +6,7 @@ Each replica goes where it keeps brokers as even as can be; the largest choose f
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from core.plan.planner.infeasible import Obstacle, StuckReplica, why_no_broker, 
 from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.racks import barred
-from core.plan.planner.plan_request import Field, Limits, probe_partitions
+from core.plan.planner.plan_request import NO_LIMITS, Field, Limits, probe_partitions
 
 
 def empty_brokers(
@@ -157,12 +158,11 @@ def _best(placement: Placement, row: int, to: Int64) -> int:
     """
     problem = placement.problem
     columns = np.array([m for m in REPLICA_MEASURES if problem.active[m]], np.int64)
-    then = placement.loads[to][:, columns]
-    then = then + problem.items[row, columns] * placement.per_share[to][:, columns]
+    now = placement.loads[to][:, columns]
+    then = now + problem.items[row, columns] * placement.per_share[to][:, columns]
     filled = problem.takes[to] & (then <= 1 + problem.band).all(axis=1)
-    if filled.any():
-        to = to[filled]
-    return int(to[int(np.argmin(_worse(placement, row, to)))])
+    worse = ((then - 1) ** 2 - (now - 1) ** 2).sum(axis=1)
+    return int(to[int(np.argmin(np.where(filled, worse, np.inf) if filled.any() else worse))])
 
 
 def set_replica_count(placement: Placement, replicas: int, limits: Limits) -> list[StuckReplica]:
@@ -237,7 +237,10 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
         return why_no_broker(problem, held)
     used = np.array([(problem.racks[held] == rack).sum() for rack in problem.racks])
     used[problem.racks == NOBODY] = 0
-    able &= used < max(int(used.max()), _evenly(problem.racks, len(held) + 1))
+    kinds = len(np.unique(problem.racks[problem.racks != NOBODY]))
+    # Where replicas are spread evenly, the fullest rack has so many.
+    evenly = -(-(len(held) + 1) // kinds) if kinds else len(held) + 1
+    able &= used < max(int(used.max()), evenly)
     if not able.any():
         return Obstacle.RACKS
     everybody = np.arange(problem.brokers)
@@ -248,21 +251,6 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
     to = np.flatnonzero(able & (used == used[able].min()))
     placement.add(row, _best(placement, row, to))
     return None
-
-
-def _evenly(racks: Int32, replicas: int) -> int:
-    """Return how many of so many replicas the fullest rack has where they are spread evenly."""
-    kinds = len(np.unique(racks[racks != NOBODY]))
-    return -(-replicas // kinds) if kinds else replicas
-
-
-def _worse(placement: Placement, row: int, to: Int64) -> Float64:
-    """Return how much less even each of these brokers gets by one replica of a partition."""
-    problem = placement.problem
-    columns = np.array([m for m in REPLICA_MEASURES if problem.active[m]], np.int64)
-    loads = placement.loads[to][:, columns]
-    then = loads + problem.items[row, columns][None, :] * placement.per_share[to][:, columns]
-    return np.asarray(((then - 1) ** 2 - (loads - 1) ** 2).sum(axis=1))
 
 
 def replace_brokers(
@@ -291,3 +279,112 @@ def replace_brokers(
             else:
                 placement.move(partition, old, new)
     return stay
+
+
+MIN_GAIN = 1e-9
+"""What exchanges must gain at least, in squares of shares: less is noise."""
+ROUNDS = 12
+
+
+class _Exchanges(NamedTuple):
+    """What may be exchanged: in which partition, and on which brokers; [n] each."""
+
+    rows: Int64
+    source: Int32
+    destination: Int32
+
+    def some(self, which: Int64) -> _Exchanges:
+        return _Exchanges(self.rows[which], self.source[which], self.destination[which])
+
+
+def exchange_dropped(on: Placement, limits: Limits = NO_LIMITS) -> None:
+    """Exchange replicas that go for followers that stay, while brokers get more even by it.
+
+    Who leads stays, and racks are spread as they are. Of the limits only time counts.
+    """
+    columns = np.array([m for m in REPLICA_MEASURES if on.problem.active[m]], np.int64)
+    if not len(columns):
+        return
+    for _ in range(ROUNDS):
+        able = _able(on)
+        gains = _gains(on, columns, able, on.problem.items[able.rows])
+        best = np.lexsort((able.rows, -gains))
+        best = best[gains[best] > MIN_GAIN]
+        # One of each partition: what else it may exchange depends on that.
+        able = able.some(best[np.sort(np.unique(able.rows[best], return_index=True)[1])])
+        gained = 0.0
+        for lot in _lots(able, on.problem.brokers):
+            if limits.time_is_up(on):
+                return
+            gained += _exchange(on, columns, able.some(lot))
+        if gained <= MIN_GAIN:
+            return
+
+
+def _able(on: Placement) -> _Exchanges:
+    """Return all that may be exchanged, each replica that went for each follower."""
+    given, at = on.problem, on.at
+    fewer = (at != NOBODY).sum(axis=1) < (given.replicas != NOBODY).sum(axis=1)
+    some = np.flatnonzero(fewer & given.touchable & given.movable)
+    found = [_Exchanges(some[:0], at[:0, 0], at[:0, 0])]
+    for place in range(1, at.shape[1]):
+        for old in range(given.replicas.shape[1]):
+            source, destination = at[some, place], given.replicas[some, old]
+            may = (source != NOBODY) & (destination != NOBODY) & (source != given.leader_row[some])
+            may &= given.counts[source] & given.gives[source] & given.counts[destination]
+            may &= (at[some] != destination[:, None]).all(axis=1)
+            may &= _keeps_spread(on, some, source, destination)
+            found.append(_Exchanges(some[may], source[may], destination[may]))
+    return _Exchanges(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
+def _keeps_spread(on: Placement, rows: Int64, source: Int32, destination: Int32) -> Bool:
+    """Return where no rack gets fuller than the one that the follower leaves is now.
+
+    Where that has none, no rack gets fuller than the fullest of the others.
+    """
+    racks, at = on.problem.racks, on.at[rows]
+    names = np.unique(racks[racks != NOBODY])
+    if not len(names):
+        return np.ones(len(rows), np.bool_)
+    here, there = racks[source], racks[destination]
+    stay = np.where((at == NOBODY) | (at == source[:, None]), NOBODY, racks[at])
+    each = (stay[:, :, None] == names).sum(axis=1)
+    limit = (stay == here[:, None]).sum(axis=1) + 1
+    limit = np.where(here == NOBODY, np.maximum(each.max(axis=1), 1), limit)
+    joined = (stay == there[:, None]).sum(axis=1)
+    return np.asarray(np.where(there == NOBODY, here == NOBODY, joined < limit), np.bool_)
+
+
+def _gains(on: Placement, columns: Int64, able: _Exchanges, items: Float64) -> Float64:
+    """Return by how much the two brokers of each get more even if so much [n, MEASURES] goes."""
+    gains = np.zeros(len(items))
+    for brokers, sign in ((able.source, -1.0), (able.destination, 1.0)):
+        off = on.loads[brokers][:, columns] - 1
+        then = off + sign * items[:, columns] * on.per_share[brokers][:, columns]
+        gains += (off**2 - then**2).sum(axis=1)
+    return gains
+
+
+def _lots(able: _Exchanges, brokers: int) -> list[Int64]:
+    """Return which exchanges are of the same two brokers, the lot with the best of all first."""
+    keys = able.source.astype(np.int64) * brokers + able.destination
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    return sorted(np.split(order, starts[1:]), key=lambda lot: int(lot[0])) if len(order) else []
+
+
+def _exchange(on: Placement, columns: Int64, lot: _Exchanges) -> float:
+    """Exchange as many of a lot, best first, as make its two brokers most even; return the gain."""
+    items = np.cumsum(on.problem.items[lot.rows], axis=0)
+    gains = _gains(on, columns, lot, items)
+    destination = lot.destination.astype(np.int64)
+    for measure in on.bound:
+        if measure in REPLICA_MEASURES:
+            more = items[:, measure] * on.per_share[destination, measure]
+            gains[more > on.spare(destination, measure)] = 0.0
+    best = int(np.argmax(gains))
+    if gains[best] <= MIN_GAIN:
+        return 0.0
+    on.exchange_all(lot.rows[: best + 1], int(lot.source[0]), int(destination[0]))
+    return float(gains[best])

@@ -81,9 +81,9 @@ class _Search:
         self.at: Int32 = on.at.copy()
         self._every = np.arange(given.brokers)
         self._loads = on.loads.copy()
-        band, most = given.band, on.ceilings
-        self._high = np.minimum(1 + band, most)
-        self._low = np.minimum(1 - band, most)
+        band, ceilings = given.band, on.ceilings
+        self._high = np.minimum(1 + band, ceilings)
+        self._low = np.minimum(1 - band, ceilings)
         idle = ~given.counts[:, None] | ~given.active[None, :]
         self._high[idle], self._low[idle] = np.inf, -np.inf
         self._sizes = np.where(np.isfinite(given.needs_bytes), given.items[:, Measure.DISK], np.inf)
@@ -102,12 +102,10 @@ class _Search:
         low, high = self._low[brokers], self._high[brokers]
         return np.asarray(np.maximum(np.maximum(loads - high, low - loads), 0.0))
 
-    # -- out of a dead end -------------------------------------------------------------------------
-
     def carry_out(self) -> bool:
         """Search; return whether `best_at` is better than what there was."""
         start = best = self.off()
-        best_bytes, most = self._copied(), self._outside(self._loads, self._every).sum()
+        best_bytes, max_outside = self._copied(), self._outside(self._loads, self._every).sum()
         kept_until = np.zeros(len(self.at), np.int64)
         since, random = 0, np.random.default_rng(0)
         for turn in range(1, MAX_STEPS):
@@ -116,12 +114,17 @@ class _Search:
             step = self._best_step(kept_until >= turn)
             if step is None:
                 break
-            self._take(step)
+            row = self.at[step.row].copy()
+            if step.leads:
+                row[0], row[step.place] = row[step.place], row[0]
+            else:
+                row[step.place] = step.to
+            self._set(step.row, row)
             kept_until[step.row] = turn + int(random.integers(*TENURE))
             since += 1
             now, copied = self.off(), self._copied()
             better = now < best - SAME or (now < best + SAME and copied < best_bytes)
-            if better and self._outside(self._loads, self._every).sum() <= most:
+            if better and self._outside(self._loads, self._every).sum() <= max_outside:
                 best, best_bytes, self.best_at, since = now, copied, self.at.copy(), 0
         return best < (1 - WORTH) * start
 
@@ -147,9 +150,8 @@ class _Search:
         to = to[to != source]
         if not (len(rows) and len(to)):
             return []
-        items = given.items[rows] * np.where(
-            _LEADER_COLUMNS[None, :] & (places > 0)[:, None], 0.0, 1.0
-        )
+        led_by_others = _LEADER_COLUMNS[None, :] & (places > 0)[:, None]
+        items = np.where(led_by_others, 0.0, given.items[rows])
         here = self._loads[source] - items * on.per_share[source]
         there = self._loads[to][:, None, :] + items[None] * on.per_share[to][:, None, :]
         allowed = ~barred(self.at[rows], source, to, given.racks).T  # [to, rows]
@@ -164,8 +166,8 @@ class _Search:
         off += before.sum() - before[source] - before[to][:, None]
         more = self._more_bytes(source, rows, to)
         off[~allowed] = np.inf
-        least = off <= off.min() + SAME
-        at = int(np.argmin(np.where(least, more, np.inf)))
+        nearest = off <= off.min() + SAME
+        at = int(np.argmin(np.where(nearest, more, np.inf)))
         d, r = np.unravel_index(at, off.shape)
         row, place = int(rows[r]), int(places[r])
         return [_Step(float(off[d, r]), float(more[d, r]), row, place, int(to[d]), False)]
@@ -212,7 +214,10 @@ class _Search:
         on, given = self._on, self._given
         before = self._off(self._loads, self._every)
         for place in range(1, self.at.shape[1]):
-            able = self._may_lead(place) & given.movable & ~kept & (self.at[:, place] != NOBODY)
+            # New replicas can lead, old ones as it was.
+            same = given.replicas == self.at[:, place][:, None]
+            able = (same & given.may_lead).any(axis=1) | ~same.any(axis=1)
+            able &= given.movable & ~kept & (self.at[:, place] != NOBODY)
             able &= given.counts[self.at[:, 0]] & given.counts[self.at[:, place]]
             rows = np.flatnonzero(able)
             if not len(rows):
@@ -230,23 +235,6 @@ class _Search:
                 row = int(rows[at])
                 found.append(_Step(float(off[at]), 0.0, row, place, int(new[at]), True))
         return found
-
-    def _may_lead(self, place: int) -> Bool:
-        """Return which replicas at a place can lead: new ones can, old ones as it was."""
-        given = self._given
-        same = given.replicas == self.at[:, place][:, None]
-        able = np.where(same.any(axis=1), (same & given.may_lead).any(axis=1), True)
-        return np.asarray(able, np.bool_)
-
-    def _take(self, step: _Step) -> None:
-        row = self.at[step.row].copy()
-        if step.leads:
-            row[0], row[step.place] = row[step.place], row[0]
-        else:
-            row[step.place] = step.to
-        self._set(step.row, row)
-
-    # -- what does not help ------------------------------------------------------------------------
 
     def take_back(self) -> int:
         """Take back, largest first, what changes no broker for the better; return how many.
@@ -293,8 +281,6 @@ class _Search:
         """Return by how much brokers are above what they may carry."""
         return float(np.maximum(self._loads - self._on.ceilings, 0.0).sum())
 
-    # -- what all of it needs ----------------------------------------------------------------------
-
     def _set(self, row: int, brokers: Int32) -> None:
         for sign, held in ((-1.0, self.at[row]), (1.0, brokers)):
             items = sign * self._given.items[row]
@@ -309,7 +295,6 @@ class _Search:
         return not_in(self.at, self._given.replicas)
 
     def _copied(self) -> float:
-        """Return the bytes that are copied for all of it."""
         return float(self._came().sum(axis=1) @ self._given.items[:, Measure.DISK])
 
 

@@ -73,9 +73,9 @@ class ReplicaMoves:
         self._alike = [m not in placement.bound for m in known]
         """Of which measures all have the same levels, as none has a ceiling."""
         self._disk = known.index(Measure.DISK) if Measure.DISK in known else None
-        band, most = placement.problem.band, placement.ceilings[:, self._columns]
+        band, ceilings = placement.problem.band, placement.ceilings[:, self._columns]
         loads, counts = placement.loads[:, self._columns], placement.problem.counts
-        self._levels = balanced_bounds(loads, counts, band, most)
+        self._levels = balanced_bounds(loads, counts, band, ceilings)
         self.spent = False
         """Whether a limit allows no more: bytes, moves or time."""
         self._moves = 0
@@ -87,17 +87,17 @@ class ReplicaMoves:
         """Move replicas until all brokers are within the band or nothing helps; return how many."""
         tried = -1
         while self._on.off_by(self._columns).any():
-            self.spent = not self._limits.allow(self._on, 0.0)
+            self.spent = self._limits.reached(self._on, 0.0) is not None
             if self.spent:
                 break
-            source, most = self._source()
+            source, max_moves = self._source()
             if source is None:
                 if tried == self._moves:
                     break
                 tried = self._moves
                 self._retry_at[:] = 0
                 continue
-            took = self._give(source, most)
+            took = self._give(source, max_moves)
             if not took:
                 self._retry_at[source] = self._moves + max(8, len(self._retry_at) // 4)
         return self._moves
@@ -111,9 +111,8 @@ class ReplicaMoves:
         source = int(np.argmax(over))
         if over[source] > MIN_GAIN:
             return source, 1 << 30
-        lack = np.where((self._on.problem.takes & may)[:, None], bounds.low - loads, 0.0).max(
-            axis=0
-        )
+        takes = self._on.problem.takes & may
+        lack = np.where(takes[:, None], bounds.low - loads, 0.0).max(axis=0)
         column = int(np.argmax(lack))
         if lack[column] <= MIN_GAIN:
             return None, 0
@@ -121,9 +120,7 @@ class ReplicaMoves:
         source = int(np.argmax(spare))
         return (source, EACH) if np.isfinite(spare[source]) else (None, 0)
 
-    # -- one look ------------------------------------------------------------------------------
-
-    def _give(self, source: int, most: int) -> int:
+    def _give(self, source: int, max_moves: int) -> int:
         """Give away the replicas of a broker that help most; return how many.
 
         Of a broker that holds very many only a part is looked at, unless that gives nothing.
@@ -143,12 +140,12 @@ class ReplicaMoves:
         parts = -(-len(rows) // MAX_COMPARED)
         for _ in range(parts):
             self._rounds += 1
-            took = self._look(source, to, rows[self._rounds % parts :: parts], most)
+            took = self._look(source, to, rows[self._rounds % parts :: parts], max_moves)
             if took:
                 return took
         return 0
 
-    def _look(self, source: int, to: Int64, rows: Int64, most: int) -> int:
+    def _look(self, source: int, to: Int64, rows: Int64, max_moves: int) -> int:
         """Give away what helps most of some partitions' replicas; return how many."""
         items = self._items.of(rows, source)
         gain = self._gain(source, to, items, self._levels)
@@ -157,7 +154,7 @@ class ReplicaMoves:
         self._spare_bytes(source, to, rows, items, useful)
         score = gain / self._cost(source, to, rows, items)
         score[~useful] = -np.inf
-        each = min(max(EACH, len(rows) // PART), most)
+        each = min(max(EACH, len(rows) // PART), max_moves)
         for needless in (False, True):
             if needless:
                 some = np.isfinite(score).any(axis=0)
@@ -166,7 +163,7 @@ class ReplicaMoves:
                 harmless = self._gain(source, to, items[some], self._band) > MIN_GAIN
                 score[:, some] = np.where(harmless, score[:, some], -np.inf)
             where, at = _best(score, each)
-            kept = self._kept(source, to[where], items[at], rows[at], gain[where, at])[:most]
+            kept = self._kept(source, to[where], items[at], rows[at], gain[where, at])[:max_moves]
             if len(kept):
                 self._on.move_all(rows[at[kept]], source, to[where[kept]])
                 self._moves += len(kept)
@@ -191,12 +188,12 @@ class ReplicaMoves:
                 more = self._items.added(partitions[kept], source, measure)
                 more = more * on.per_share[to[kept], measure]
                 good &= _before_at(to[kept], more) + more <= on.spare(to[kept], measure)
-            for bounds, least in ((self._levels, STILL * gain[kept]), (self._band, MIN_GAIN)):
+            for bounds, min_gain in ((self._levels, STILL * gain[kept]), (self._band, MIN_GAIN)):
                 gained = bounds.distance(before, source)
                 gained -= bounds.distance(before - given[kept], source)
                 gained += bounds.distance(filled, to[kept])
                 gained -= bounds.distance(filled + taken[kept], to[kept])
-                good &= gained.sum(axis=1) > least
+                good &= gained.sum(axis=1) > min_gain
             if good.all():
                 break
             kept = kept[good]

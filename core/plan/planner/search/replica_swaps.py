@@ -39,16 +39,16 @@ class ReplicaSwaps:
     def carry_out(self) -> int:
         """Swap until all brokers are within the band, or nothing helps; return how many swaps."""
         on, swaps = self._on, 0
-        while self._limits.allow(on, 0.0):
+        while self._limits.reached(on, 0.0) is None:
             off = on.off_by(self._columns)
-            least = max(WORTH * float((off**2).sum()), MIN_GAIN)
+            min_gain = max(WORTH * float((off**2).sum()), MIN_GAIN)
             order = np.argsort(-off.max(axis=1), kind="stable").tolist()
-            if not any(self._swap(one, least) for one in order if off[one].any()):
+            if not any(self._swap(one, min_gain) for one in order if off[one].any()):
                 break
             swaps += 1
         return swaps
 
-    def _swap(self, one: int, least: float) -> bool:
+    def _swap(self, one: int, min_gain: float) -> bool:
         """Let a broker swap what helps most for its bytes with any other; return whether it did."""
         if self._pairs > MAX_PAIRS or self._comparisons > MAX_COMPARISONS:
             return False
@@ -66,7 +66,7 @@ class ReplicaSwaps:
             if not (len(ours) and len(theirs)):
                 continue
             self._pairs += len(ours) * len(theirs)
-            score = self._score(one, other, ours, theirs, least)
+            score = self._score(one, other, ours, theirs, min_gain)
             at = int(np.argmax(score))
             if score.flat[at] > best[0]:
                 mine, yours = np.unravel_index(at, score.shape)
@@ -88,7 +88,7 @@ class ReplicaSwaps:
         rows = rows[able]
         return rows[:: -(-len(rows) // MAX_REPLICAS) or 1]
 
-    def _score(self, one: int, other: int, ours: Int64, theirs: Int64, least: float) -> Float64:
+    def _score(self, one: int, other: int, ours: Int64, theirs: Int64, min_gain: float) -> Float64:
         """Return what each pair [ours, theirs] helps for its bytes, 0 where it must not be."""
         on = self._on
         given, taken = self._items.of(ours, one), self._items.of(theirs, other)
@@ -112,7 +112,7 @@ class ReplicaSwaps:
         sizes = on.problem.items[:, Measure.DISK]
         usual = self._items.usual_bytes or 1.0
         cost = sizes[ours][:, None] + sizes[theirs][None, :] + 2 * EVERY_MOVE * usual
-        return np.where(allowed & (gain > least), gain / cost, 0.0)
+        return np.where(allowed & (gain > min_gain), gain / cost, 0.0)
 
     def _affordable(self, ours: Int64, theirs: Int64) -> Bool:
         on, limits = self._on, self._limits

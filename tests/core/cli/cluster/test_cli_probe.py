@@ -20,7 +20,7 @@ from core.watch.clients import probe as work
 from core.watch.clients.daemon import read_newest_report
 from core.watch.clients.health_detector import BrokerHealth, Health
 from core.watch.clients.latency import Latency
-from core.watch.clients.probe_topic import TOPIC
+from core.watch.clients.probe import TOPIC
 from core.watch.clients.report import ProbeReport
 from core.watch.timeline.events import Note
 from core.watch.timeline.store import Timeline

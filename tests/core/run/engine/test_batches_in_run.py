@@ -30,7 +30,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import UsageError
 from core.load.load import Load
 from core.plan.batch_schedule import WINDOW_SECONDS
-from core.plan.batches import plan_batches
+from core.plan.batches import BatchInput
 from core.plan.plan import Move, Plan
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.throttle_values import entries, joined
@@ -175,7 +175,9 @@ def test_a_run_gets_no_more_than_four_seconds_of_its_rate_in_three(rate: int) ->
     plan = all_to_3(client)
     state = with_log_dirs(client.describe_cluster(), client.describe_log_dirs(range(1, 7)))
 
-    batches = plan_batches(state, Load.unknown(state), plan, rate_bytes_per_s=rate).batches
+    batches = (
+        BatchInput.of(state, Load.unknown(state), plan).in_batches(rate_bytes_per_s=rate).batches
+    )
 
     first = [plan.moves[i] for i in batches[0]]
     assert 0 < arrived_bytes(client, first, rate) <= 4 * rate

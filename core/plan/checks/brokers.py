@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
@@ -19,8 +21,110 @@ from core.plan.disk_space import (
     retention_unknown,
     whole_bytes,
 )
+from core.plan.effect import BAND, BrokerUsage
 from core.plan.plan import Move, log_dir_of
-from core.units import format_bytes, name_list
+from core.units import format_bytes, format_rate, name_list
+
+NOTICED_BYTES_PER_S = 1.0
+"""What a sum of many rates may be off by."""
+
+
+def has_capacities(state: ClusterState) -> bool:
+    """Return whether any broker says what it can take in or send."""
+    return any(
+        broker.in_capacity_bytes_per_s is not None or broker.out_capacity_bytes_per_s is not None
+        for broker in state.brokers
+    )
+
+
+def find_over_capacity(
+    state: ClusterState, before: BrokerUsage, after: BrokerUsage, only: int | None = None
+) -> Iterator[Finding]:
+    """Say which brokers, or whether `only` this, get more than they can take in or send.
+
+    Those that are over it already, and get no more, are none of the plan's doing.
+    """
+    if not has_capacities(state):
+        return
+    can_take = np.array([broker.in_capacity_bytes_per_s for broker in state.brokers], np.float64)
+    can_send = np.array([broker.out_capacity_bytes_per_s for broker in state.brokers], np.float64)
+    taken = before.received_bytes_per_s, after.received_bytes_per_s, can_take
+    sent = before.out_bytes_per_s, after.out_bytes_per_s, can_send
+    found = [
+        (id, f"Broker {id} ends at {format_rate(then[i])} {words} {format_rate(limit[i])}.")
+        for (was, then, limit), words in ((taken, "in; it can take in"), (sent, "out; it can send"))
+        for i, id in enumerate(state.broker_ids.tolist())
+        if then[i] > limit[i] and then[i] > was[i] + NOTICED_BYTES_PER_S and only in (None, id)
+    ]
+    for id, sentence in sorted(found, key=lambda one: one[0]):
+        yield finding("capacity", sentence, broker=id)
+
+
+def moves_with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[Move]:
+    """Return the moves of partitions of which what is produced to them is known."""
+    rows = ((move, state.find(move.tp)) for move in moves)
+    return [m for m, row in rows if row is not None and not np.isnan(load.in_bytes_per_s[row])]
+
+
+def find_above_fair_share(
+    state: ClusterState, before: BrokerUsage, after: BrokerUsage, only: int | None = None
+) -> Iterator[Finding]:
+    """Say which broker, or whether `only` this, is lifted furthest above its fair share.
+
+    By what is produced to leaders there, which is what `in` means on the screen.
+    """
+    was, now = before.in_bytes_per_s, after.in_bytes_per_s
+    if np.isnan(now).all():
+        return
+    alive = np.array([broker.alive for broker in state.brokers])
+    fair = float(now[alive].mean()) if alive.any() else 0.0
+    if fair <= 0:
+        return
+    lifted = (now > was) & (now > fair * (1 + BAND))
+    if only is not None:
+        lifted &= state.broker_ids == only
+    if not lifted.any():
+        return
+    worst = int(np.argmax(np.where(lifted, now, -1.0)))
+    yield finding(
+        "hotter-broker",
+        f"Broker {state.broker_ids[worst]} ends at {format_rate(now[worst])} in, "
+        f"{now[worst] / fair - 1:.0%} above its fair share of {format_rate(fair)}.",
+        broker=int(state.broker_ids[worst]),
+    )
+
+
+def check_leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Finding]:
+    """Compare how many partitions prefer each broker as leader, now and after."""
+    changed = [
+        (held[0], move.after[0])
+        for move in moves
+        if (row := state.find(move.tp)) is not None
+        and (held := state.replicas(row))
+        and held[0] != move.after[0]
+    ]
+    if not changed:
+        return
+    first = state.replica_start[:-1][np.diff(state.replica_start) > 0]
+    position = np.searchsorted(state.broker_ids, state.replica_broker[first])
+    before = np.bincount(position, minlength=len(state.brokers))
+    after = before.copy()
+    at = {int(id): i for i, id in enumerate(state.broker_ids)}
+    for was, becomes in changed:
+        after[at[becomes]] += 1
+        if was in at:
+            after[at[was]] -= 1
+    alive = np.array([broker.alive for broker in state.brokers])
+    fair = after[alive].mean() if alive.any() else 0.0
+    worst = int(np.argmax(after))
+    if after[worst] > before.max() and after[worst] > fair * (1 + BAND):
+        yield finding(
+            "leader-skew",
+            f"Broker {state.broker_ids[worst]} becomes preferred leader of {after[worst]} "
+            f"partitions (now {before[worst]}, fair share {fair:.1f}).",
+            broker=int(state.broker_ids[worst]),
+        )
+
 
 FULL = 0.85
 """The share of a disk above which a plan that fills it so far is unwise."""
@@ -56,8 +160,8 @@ def find_skipped(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tup
     """Return by check the receiving brokers of which free disk, or capacity, is not known."""
     known = state.broker_by_id
     to = sorted({broker for move in moves for broker in move.adding if broker in known})
-    led = sorted({move.after[0] for move in moves if move.after and move.after[0] in known})
-    capacities = ((b, known[b]) for b in sorted({*to, *led}))
+    leaders = sorted({move.after[0] for move in moves if move.after and move.after[0] in known})
+    capacities = ((b, known[b]) for b in sorted({*to, *leaders}))
     found = {
         "disk": tuple(b for b in to if free_bytes(disks_of(known[b].log_dirs)) is None),
         "capacity": tuple(
@@ -71,12 +175,14 @@ def find_skipped(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tup
 
 def skipped_sentences(state: ClusterState, blind: Mapping[str, Sequence[int]]) -> list[str]:
     """Say what was not compared; capacities only where some broker has one."""
-    said = []
+    sentences = []
     if "disk" in blind:
-        said.append(f"What is free on the disks of {_brokers(blind['disk'])} is not known")
+        on = f"the disks of {_brokers(blind['disk'])}"
+        sentences.append(f"What is free on {on} is not known: not compared.")
     if "capacity" in blind and any(b.in_capacity_bytes_per_s for b in state.brokers):
-        said.append(f"What {_brokers(blind['capacity'])} can carry is not configured")
-    return [f"{one}: not compared." for one in said]
+        brokers = _brokers(blind["capacity"])
+        sentences.append(f"What {brokers} can carry is not configured: not compared.")
+    return sentences
 
 
 def _brokers(ids: Sequence[int]) -> str:
@@ -174,9 +280,8 @@ def check_log_dir_space(
             removed = id in state.row(index).removing
             if disk is not None and (removed or log_dir_of(state, move.tp, id) != path):
                 arriving[id, disk].append((move.tp, path, size))
-    for (id, disk), copies in sorted(
-        arriving.items(), key=lambda one: (one[0][0], one[0][1].paths)
-    ):
+    by_disk = sorted(arriving.items(), key=lambda item: (item[0][0], item[0][1].paths))
+    for (id, disk), copies in by_disk:
         incoming = sum(size for _, _, size in copies)
         if disk.usable_bytes is None or incoming <= disk.usable_bytes:
             continue

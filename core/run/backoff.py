@@ -13,7 +13,7 @@ from core.cluster.client import ClusterClient
 from core.cluster.configs import ConfigChange, ConfigValue, Resource
 from core.cluster.kafka_errors import AllDeniedError, Fault
 
-Asked = TypeVar("Asked")
+Subject = TypeVar("Subject")
 Answer = TypeVar("Answer")
 
 
@@ -45,12 +45,12 @@ class _DenialsAsFaults:
 
 
 def _fault_for_each(
-    call: Callable[[], dict[Asked, Answer | Fault]], asked: Collection[Asked]
-) -> dict[Asked, Answer | Fault]:
+    call: Callable[[], dict[Subject, Answer | Fault]], subjects: Collection[Subject]
+) -> dict[Subject, Answer | Fault]:
     try:
         return call()
     except AllDeniedError as error:
-        return dict.fromkeys(asked, error.fault)
+        return dict.fromkeys(subjects, error.fault)
 
 
 RETRY_SECONDS = 5.0
@@ -95,7 +95,7 @@ class Backoff(Generic[What]):
     def tried(self, tried: Collection[What], refused: Mapping[What, str]) -> None:
         """Note what came of a try: what was refused rests, and why; the others do not any more."""
         for what in tried:
-            self.taken(what)
+            self._rests.pop(what, None)
         for what, why in refused.items():
             self.refused(what, why)
 

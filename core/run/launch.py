@@ -134,7 +134,7 @@ def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Pla
     An adaptive run is reckoned with the rate that is expected, but begins at its least.
     """
     auto = options.auto and with_spare(options.auto, state, load)
-    found = plan_batches(
+    schedule = plan_batches(
         state,
         load,
         plan,
@@ -143,20 +143,12 @@ def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Pla
         max_moves=options.batch_size,
         max_extra_bytes=options.max_extra_bytes,
     )
+    rows = ((index, state.find(move.tp)) for index, move in enumerate(plan))
+    rates = {i: float(load.in_bytes_per_s[row]) for i, row in rows if row is not None}
+    produced = {index: round(rate, 1) for index, rate in rates.items() if rate > 0}
     return replace(
-        options,
-        auto=auto,
-        batches=found.batches,
-        long=found.long,
-        produced=_produced(state, load, plan),
+        options, auto=auto, batches=schedule.batches, long=schedule.long, produced=produced
     )
-
-
-def _produced(state: ClusterState, load: Load, plan: Plan) -> dict[int, float]:
-    """Return what is produced to each move's partition, bytes/s; 0 and unknown left out."""
-    found = ((index, state.find(move.tp)) for index, move in enumerate(plan))
-    rates = {i: float(load.in_bytes_per_s[row]) for i, row in found if row is not None}
-    return {index: round(rate, 1) for index, rate in rates.items() if rate > 0}
 
 
 GOING_SECONDS = 2.0

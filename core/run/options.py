@@ -176,10 +176,11 @@ def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:
 
 def address_of(records: Iterable[Record]) -> Address:
     """Return where a run's cluster was last reached, by its journal, with the timeout asked for."""
-    told = [
+    addresses = [
         record.payload["address"]
         for record in records
         if record.kind in (Kind.CREATED, Kind.STARTED) and record.payload.get("address")
     ]
-    timeouts = [entry["timeout_seconds"] for entry in told if "timeout_seconds" in entry]
-    return replace(address_from_json(told[-1]), timeout_seconds=timeouts[-1] if timeouts else None)
+    timeouts = [entry["timeout_seconds"] for entry in addresses if "timeout_seconds" in entry]
+    address = address_from_json(addresses[-1])
+    return replace(address, timeout_seconds=timeouts[-1] if timeouts else None)

@@ -109,7 +109,10 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
             logging.error("%s", error)
             journal.write(at, Kind.ENDED, {"outcome": "failed", "why": error.title})
             return error.exit_code
-        journal.write(at, Kind.CRASHED, {"why": _in_a_sentence(error, path)})
+        title = getattr(error, "title", f"{type(error).__name__}: {error}")
+        first = " ".join(title.split())[:200]
+        why = f"its process stopped on an error of its own ({first}); its log is {log_path(path)}"
+        journal.write(at, Kind.CRASHED, {"why": why})
         raise
     finally:
         if client is not None:
@@ -133,26 +136,17 @@ def _as_configured(address: Address, name: str) -> Address:
 def _notify_by(journal: Journal) -> NotifyBy:
     """Return whom to tell of this run; a config.toml that cannot be read does not hold it up."""
     try:
-        settings = load_settings()
-        return settings.notify
+        return load_settings().notify
     except UsageError as error:
-        told = {"event": "start", "by": "config.toml", "why": error.title}
-        journal.write(journal.records()[-1].at, Kind.NOTIFIED, told)
+        failed = {"event": "start", "by": "config.toml", "why": error.title}
+        journal.write(journal.records()[-1].at, Kind.NOTIFIED, failed)
         return NotifyBy()
 
 
-def _in_a_sentence(error: Exception, path: Path) -> str:
-    words = error.title if isinstance(error, TrimtabError) else f"{type(error).__name__}: {error}"
-    first = " ".join(words.split())[:200]
-    return f"its process stopped on an error of its own ({first}); its log is {log_path(path)}"
-
-
 def main(argv: list[str]) -> int:
-    """Detach, then serve: `JOURNAL LOCK [ADDRESS]`, LOCK being its open descriptor.
+    """Detach, then serve: `[ON_STDIN] JOURNAL LOCK [ADDRESS]`, LOCK being its open descriptor.
 
-    The address is JSON, as the journal has it, where that is not the journal's.
-
-    Before these it may be told that passwords are on its stdin.
+    The address is JSON, in the journal's form, where it is not the journal's own.
     """
     if os.fork():
         os._exit(0)  # whoever started us need not wait for us, and no zombie is left

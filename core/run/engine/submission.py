@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.cluster.metadata import PartitionRow, TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.batch_schedule import WINDOW_SECONDS, InFlightMove, may_start, select_fitting
 from core.plan.copies import Side
 from core.run.engine import log_dir_moves as log_dirs
@@ -57,11 +57,14 @@ def begin_next_batch(
 ):
     """The next batch begins, or it is waited for what is in flight or speaks against it."""
     in_flight = run.in_flight
-    fitting_ = _fitting(run)
-    moves = guard.begins_within(run, observed.now, fitting_)
+    batch = run.next_batch
+    sizes = [_flight(run.moves[i]) for i in batch]
+    flights = [_flight(run.moves[i]) for i in in_flight]
+    fitting = tuple(batch[at] for at in select_fitting(sizes, flights, run.max_extra_bytes))
+    moves = guard.begins_within(run, observed.now, fitting)
     if in_flight and not (moves and _is_next(run, observed, moves)):
         return Poll(_waiting_reason(run, observed, in_flight))
-    if not fitting_:
+    if not fitting:
         return None
     if run.paused:
         return Poll("paused, as asked")
@@ -90,14 +93,6 @@ def _is_next(run: RunState, observed: Observation, moves: tuple[int, ...]) -> bo
     return may_start(batch, in_flight, since, max_extra_bytes=run.max_extra_bytes)
 
 
-def _fitting(run: RunState) -> tuple[int, ...]:
-    """Return what of the next batch may begin beside what is in flight, as far as disk goes."""
-    moves = run.next_batch
-    batch = [_flight(run.moves[i]) for i in moves]
-    in_flight = [_flight(run.moves[i]) for i in run.in_flight]
-    return tuple(moves[at] for at in select_fitting(batch, in_flight, run.max_extra_bytes))
-
-
 def _flight(m: RunMove) -> InFlightMove:
     return InFlightMove(m.batch, m.long, m.move.adding, m.size_bytes or 0)
 
@@ -106,10 +101,22 @@ def _sort_out(
     run: RunState, observed: Observation, moves: tuple[int, ...]
 ) -> NoteEnded | Postpone | Poll | None:
     """Return what is to be done about moves of a batch that cannot be submitted now, or None."""
-    spoiled = tuple(_spoiled(run, observed, moves))
+    spoiled: list[Ending] = []
+    doubtful = ""
+    for index in moves:
+        m = run.moves[index]
+        tp, row = m.move.tp, observed.rows.get(m.move.tp)
+        at_rest = row is not None and tp not in observed.reassignments
+        if row is None and tp in observed.gone:
+            spoiled.append(Ending(index, Phase.CANCELLED, GONE))
+        elif row is None and tp not in observed.hidden:
+            doubtful = doubtful or _not_described(observed, tp)
+        elif row is not None and at_rest and row.replicas not in (m.move.before, m.move.after):
+            if observed.is_settled(tp):
+                spoiled.append(Ending(index, Phase.FAILED, OFF, row.leader))
+            doubtful = doubtful or f"{tp} {OFF}: looked at again"
     if spoiled:
-        return NoteEnded(spoiled)
-    doubtful = _doubtful(run, observed, moves)
+        return NoteEnded(tuple(spoiled))
     if doubtful:
         return Poll(doubtful)
     held = dict(_held_up(run, observed, moves))
@@ -137,29 +144,6 @@ def _throttle(
     return set_missing_rates(run, observed, batch, (run.moves[i].move for i in moves))
 
 
-def _spoiled(run: RunState, observed: Observation, moves: tuple[int, ...]) -> Iterator[Ending]:
-    """Yield queued moves that must not be submitted any more."""
-    for index in moves:
-        m = run.moves[index]
-        row = observed.rows.get(m.move.tp)
-        if row is None and m.move.tp in observed.gone:
-            yield Ending(index, Phase.CANCELLED, GONE)
-        elif row is not None and _is_off(m, row, observed) and observed.is_settled(m.move.tp):
-            yield Ending(index, Phase.FAILED, OFF, row.leader)
-
-
-def _doubtful(run: RunState, observed: Observation, moves: tuple[int, ...]) -> str:
-    """Return which queued move looks wrong, though that is not sure yet, or ""."""
-    for index in moves:
-        m = run.moves[index]
-        tp, row = m.move.tp, observed.rows.get(m.move.tp)
-        if row is None and tp not in observed.hidden:
-            return _not_described(observed, tp)
-        if _is_off(m, row, observed):
-            return f"{tp} {OFF}: looked at again"
-    return ""
-
-
 def _held_up(
     run: RunState, observed: Observation, moves: tuple[int, ...]
 ) -> Iterator[tuple[int, str]]:
@@ -172,13 +156,6 @@ def _held_up(
             yield index, observed.hidden[tp]
 
 
-def _is_off(m: RunMove, row: PartitionRow | None, observed: Observation) -> bool:
-    """Return whether a partition at rest has replicas that the plan does not know."""
-    if row is None or m.move.tp in observed.reassignments:
-        return False
-    return row.replicas not in (m.move.before, m.move.after)
-
-
 def _not_described(observed: Observation, tp: TopicPartition) -> str:
     again = f"{tp} is not in the cluster's description: looked for again"
     return observed.hidden.get(tp, again)
@@ -187,6 +164,7 @@ def _not_described(observed: Observation, tp: TopicPartition) -> str:
 def _never_arrived(m: RunMove, observed: Observation) -> bool:
     """Return whether a submission without an answer has left no trace: the same is safe again."""
     row, tp = observed.rows.get(m.move.tp), m.move.tp
+    patience = min(LONGEST_SECONDS, 2.0 ** max(0, m.tries - 1))
     rested = observed.since_submission_seconds >= LONGEST_SECONDS
     return (
         m.phase is Phase.SUBMITTING
@@ -195,14 +173,9 @@ def _never_arrived(m: RunMove, observed: Observation) -> bool:
         and tp not in observed.reassignments
         and row is not None
         and row.replicas == m.move.before
-        and observed.steady_seconds.get(tp, 0.0) >= _patience_seconds(m.tries)
+        and observed.steady_seconds.get(tp, 0.0) >= patience
         and (m.tries < MAX_JOURNALLED_TRIES or rested)
     )
-
-
-def _patience_seconds(tries: int) -> float:
-    """Return how long to wait before another try: twice as long each time, up to a limit."""
-    return min(LONGEST_SECONDS, 2.0 ** max(0, tries - 1))
 
 
 def _waiting_reason(run: RunState, observed: Observation, in_flight: list[int]) -> str:
@@ -246,12 +219,12 @@ def _waiting_reason(run: RunState, observed: Observation, in_flight: list[int]) 
     for index in in_flight:
         if run.moves[index].batch in observed.backing_off:
             return observed.backing_off[run.moves[index].batch]
-    left = (
+    for left in (
         *(observed.moves_left, observed.left_alone),
         *(observed.retention_left, observed.dirs_left_alone),
-    )
-    for why in (why for of in left for why in of.values()):
-        return why
+    ):
+        if left:
+            return next(iter(left.values()))
     if not run.paused:
         return ""
     how = "is held" if run.rate_control.floored else "goes on"
@@ -279,6 +252,6 @@ def _not_now(run: RunState, observed: Observation, moves: tuple[int, ...]) -> st
         late = [b for b in row.replicas if b not in row.isr and b not in coming]
         # A broker that is down has other reasons than our copies; moving off it is the remedy.
         if len(row.isr) < min(least, len(row.replicas)) and not observed.alive.isdisjoint(late):
-            told = "" if tp.topic in run.min_insync else ", min.insync.replicas is not known"
-            return f"{tp} has fewer than {least} replicas in sync{told}: no further batch starts"
+            known = "" if tp.topic in run.min_insync else ", min.insync.replicas is not known"
+            return f"{tp} has fewer than {least} replicas in sync{known}: no further batch starts"
     return ""

@@ -116,8 +116,7 @@ class ForeignWatch:
         """Take a picture in."""
         self._last = at = state.fetched_at
         moves = foreign_moves(state, ours)
-        flying = {move.key for move in moves}
-        for gone in self._since.keys() - flying:
+        for gone in self._since.keys() - {move.key for move in moves}:
             del self._since[gone]
             self._last_bytes.pop(gone, None)
         for move in moves:

@@ -81,16 +81,15 @@ def _of_retention(
         return ()
     topics = [t for name in {m.tp.topic for m in going} if (t := state.topic(name)) is not None]
     known = state.with_topics(fetch_topic_configs(with_denials_as_faults(client), topics))
-    may_lose = "unread" in run.allowed
-    groups, rates = ((), Load.unknown(state)) if may_lose else (_groups(client), load(state))
+    groups: tuple[DocumentGroup, ...] | None = ()
+    rates = Load.unknown(state)
+    if "unread" not in run.allowed:
+        rates = load(state)
+        try:
+            groups = fetch_document_groups(client)
+        except AccessDeniedError:
+            groups = None
     return tuple(check_retention(known, rates, going, groups, asked.ms, surely=True))
-
-
-def _groups(client: ClusterClient) -> tuple[DocumentGroup, ...] | None:
-    try:
-        return fetch_document_groups(client)
-    except AccessDeniedError:
-        return None
 
 
 # -- moves that are added on the way ---------------------------------------------------------------

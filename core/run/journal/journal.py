@@ -136,19 +136,26 @@ class Journal:
     def sample(self, at: datetime, payload: Mapping[str, Any]) -> None:
         """Add a sample and forget the oldest beyond KEPT_SAMPLES.
 
-        Nothing is decided by samples, so that they wait for no disk: brokers on the same one would
-        wait with them. The next record takes them along.
+        Nothing is decided by samples, so that they wait for no fsync: brokers on the same disk
+        would wait with them. The next record takes them along: in WAL mode what is written later is
+        never there without what came before.
         """
-        with self._writable(), _unsynced(self._database):
-            self._database.execute("BEGIN IMMEDIATE")
-            cursor = self._database.execute(
-                "INSERT INTO samples (at, payload) VALUES (?, ?)",
-                (format_time(at), _to_json(payload)),
-            )
-            self._database.execute(
-                "DELETE FROM samples WHERE seq <= ?", ((cursor.lastrowid or 0) - KEPT_SAMPLES,)
-            )
-            self._database.execute("COMMIT")
+        row = format_time(at), _to_json(payload)
+        database = self._database
+        with self._writable():
+            database.execute("PRAGMA synchronous = NORMAL")
+            try:
+                database.execute("BEGIN IMMEDIATE")
+                cursor = database.execute("INSERT INTO samples (at, payload) VALUES (?, ?)", row)
+                oldest = (cursor.lastrowid or 0) - KEPT_SAMPLES
+                database.execute("DELETE FROM samples WHERE seq <= ?", (oldest,))
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:  # within one the setting does not change
+                    database.rollback()
+                raise
+            finally:
+                database.execute("PRAGMA synchronous = FULL")
 
     def _insert(self, table: str, at: datetime, kind: str, payload: Mapping[str, Any]) -> int:
         with self._writable():
@@ -187,8 +194,8 @@ class Journal:
     def has(self, kind: Kind) -> bool:
         """Return whether there is a record of this kind; reads no payload."""
         with _readable(self.path):
-            words = "SELECT 1 FROM records WHERE kind = ? LIMIT 1"
-            return self._database.execute(words, (kind.value,)).fetchone() is not None
+            query = "SELECT 1 FROM records WHERE kind = ? LIMIT 1"
+            return self._database.execute(query, (kind.value,)).fetchone() is not None
 
     def _kind(self, name: str) -> Kind:
         try:
@@ -215,7 +222,7 @@ class Journal:
     def requests(self, after: int = 0) -> tuple[Request, ...]:
         with _readable(self.path):
             return tuple(
-                Request(seq, parse_time(at), kind, _asked(payload))
+                Request(seq, parse_time(at), kind, _request_payload(payload))
                 for seq, at, kind, payload in self._database.execute(
                     "SELECT seq, at, kind, payload FROM requests WHERE seq > ? ORDER BY seq",
                     (after,),
@@ -235,8 +242,8 @@ def remove_journal(path: Path) -> None:
 
 def refuse_network(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
     """Raise JournalError when `folder` is on a network file system (known on Linux only)."""
-    kind = network_file_system(folder, mounts)
-    if kind is not None:
+    kind = _file_system(folder, mounts)
+    if kind in _NETWORK:
         raise JournalError(
             f"{folder} is on a network file system ({kind}).",
             detail="A run's journal needs locks and fsync that hold.",
@@ -254,23 +261,6 @@ def _connect(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
-
-
-@contextmanager
-def _unsynced(database: sqlite3.Connection) -> Iterator[None]:
-    """Write without fsync: only a crash of the whole machine takes the newest of it away.
-
-    In WAL mode what is written later is never there without what came before.
-    """
-    database.execute("PRAGMA synchronous = NORMAL")
-    try:
-        yield
-    except BaseException:
-        if database.in_transaction:  # within one the setting does not change
-            database.rollback()
-        raise
-    finally:
-        database.execute("PRAGMA synchronous = FULL")
 
 
 @contextmanager
@@ -308,10 +298,10 @@ def _unfit(path: Path, why: str) -> JournalError:
     )
 
 
-def _asked(text: str) -> Mapping[str, Any]:
+def _request_payload(text: str) -> Mapping[str, Any]:
     """Return a request's payload; anybody may write one, and what is none is refused."""
-    asked = json.loads(text)
-    return asked if isinstance(asked, dict) else {"refused": "it is no request at all"}
+    payload = json.loads(text)
+    return payload if isinstance(payload, dict) else {"refused": "it is no request at all"}
 
 
 def _to_json(payload: Mapping[str, Any]) -> str:
@@ -324,12 +314,6 @@ _NETWORK: Final = frozenset(
         *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "gpfs", "9p"),
     )
 )
-
-
-def network_file_system(folder: Path, mounts: Path) -> str | None:
-    """Return the kind of network file system that `folder` is on; None for none (or not Linux)."""
-    kind = _file_system(folder, mounts)
-    return kind if kind in _NETWORK else None
 
 
 def _file_system(folder: Path, mounts: Path) -> str | None:

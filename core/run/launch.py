@@ -35,7 +35,7 @@ from core.run.options import (
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunStatus
 from core.run.run_process import BusyError, await_start, log_size, spawn, take_lock
-from core.run.throttles.adaptive_rate import with_spare
+from core.run.throttles.adaptive_rate import spare_rates
 
 AUDITED_MOVES = 200
 """Longer plans are in the audit by their hash; the journal has all of them."""
@@ -133,7 +133,7 @@ def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Pla
 
     An adaptive run is reckoned with the rate that is expected, but begins at its least.
     """
-    auto = options.auto and with_spare(options.auto, state, load)
+    auto = options.auto and replace(options.auto, spare_bytes_per_s=spare_rates(state, load))
     schedule = plan_batches(
         state,
         load,

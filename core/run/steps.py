@@ -14,7 +14,7 @@ from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.move_state import Outcome, Phase, Role, move_to_json
 from core.run.journal.produce_latency import BaselineMeasurement, SideObservation
-from core.run.journal.throttle_values import Configs, Key, ListKey
+from core.run.journal.throttle_values import Configs, Key, ListKey, ListPairs
 
 SETTLE_SECONDS = 3.0
 """How long a strange sight must last before it is believed: brokers lag behind the controller."""
@@ -218,7 +218,7 @@ class NoteDrift:
 class SuspendPairs:
     """Take pairs of ours out of leader lists, so that a follower may come back into step."""
 
-    lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
+    lists: tuple[ListPairs, ...]
     why: str
 
 
@@ -226,7 +226,7 @@ class SuspendPairs:
 class ReinstatePairs:
     """Put pairs of ours back into their lists."""
 
-    lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
+    lists: tuple[ListPairs, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +318,7 @@ class NoteEnded:
 class RemovePairs:
     """Take pairs out of topic lists again: (topic, side, pairs)."""
 
-    lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
+    lists: tuple[ListPairs, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,10 +58,16 @@ Key = tuple[int, Side]
 """A broker and side."""
 ListKey = tuple[str, Side]
 """A topic and side."""
+ListPairs = tuple[str, Side, tuple[str, ...]]
+"""A topic and side, and pairs of ours there."""
 LISTS = (LEADER_LIST, FOLLOWER_LIST)
 LISTED = (Side.LEADER, Side.FOLLOWER)
 """The sides that limit what topic lists name."""
 RATES = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)
+
+
+def by_broker(key: Key) -> tuple[int, str]:
+    return key[0], key[1].value
 
 
 def arriving_sides(move: Move) -> tuple[Key, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -19,7 +19,7 @@ from core.plan.estimate.rate_table import default_rate, rate_table
 from core.plan.plan import Plan
 from core.run.journal.produce_latency import SideObservation, Strain, strain
 from core.run.journal.rates import RateBounds, RateControl, SideRate
-from core.run.journal.throttle_values import Key
+from core.run.journal.throttle_values import Key, by_broker
 from core.run.throttles.inflow import CREDIT_SECONDS, FLOOR_BYTES_PER_S
 from core.units import UNLIMITED, format_rate
 
@@ -51,7 +51,7 @@ def usual_bounds(
     if chosen_bytes_per_s != UNLIMITED:
         least, most = min(least, chosen_bytes_per_s), max(most, chosen_bytes_per_s)
     least = max(least, round(inflow * MIN_RATE_INFLOW_FACTOR))
-    return with_spare(RateBounds(least, max(least, most)), state, load)
+    return RateBounds(least, max(least, most), spare_rates(state, load))
 
 
 def expected_rate(
@@ -61,11 +61,6 @@ def expected_rate(
     wanted = default_rate(rate_table(state, load, plan, calibration=known))
     least, most = bounds.min_bytes_per_s, bounds.max_bytes_per_s
     return min(max(wanted or most, least), most)
-
-
-def with_spare(bounds: RateBounds, state: ClusterState, load: Load) -> RateBounds:
-    """Return bounds that know what capacity leaves each broker, as far as that is known."""
-    return replace(bounds, spare_bytes_per_s=spare_rates(state, load))
 
 
 def spare_rates(state: ClusterState, load: Load) -> dict[Key, float]:
@@ -145,34 +140,22 @@ def next_rates(
     """Return the next change of rates, or None: what is to be lowered before what may be raised."""
     rates = {key: held.rate_bytes_per_s for key, held in rate_control.rates.items()}
     slowest = holding_up(rates, {key: one.left_bytes for key, one in seen.items()})
-    wishes = [
-        (key, held, rate, why)
-        for key, held in sorted(
-            rate_control.rates.items(), key=lambda item: (item[0][0], item[0][1].value)
+    lower: dict[Key, int] = {}
+    higher: dict[Key, int] = {}
+    reasons: dict[Key, str] = {}
+    for key in sorted(rates, key=by_broker):
+        held, known = rate_control.rates[key], seen.get(key, SideObservation())
+        rate, reasons[key] = _desired_rate(
+            rate_control, key, held, known, now, holds_up=key in slowest
         )
-        for rate, why in [
-            _desired_rate(
-                rate_control,
-                key,
-                held,
-                seen.get(key, SideObservation()),
-                now,
-                holds_up=key in slowest,
-            )
-        ]
-        if not held.is_refused(rate)
-    ]
-    lower = {key: rate for key, held, rate, _ in wishes if rate < held.rate_bytes_per_s}
-    if lower:
-        return RateChange(lower, next(why for key, _, _, why in wishes if key in lower))
-    higher = {
-        key: rate
-        for key, held, rate, _ in wishes
-        if rate > held.rate_bytes_per_s and _passed(held.changed_at, now, RAMP_SECONDS)
-    }
-    if not higher:
-        return None
-    return RateChange(higher, next(why for key, _, _, why in wishes if key in higher))
+        if held.is_refused(rate):
+            continue
+        if rate < rates[key]:
+            lower[key] = rate
+        elif rate > rates[key] and _passed(held.changed_at, now, RAMP_SECONDS):
+            higher[key] = rate
+    change = lower or higher
+    return RateChange(change, reasons[next(iter(change))]) if change else None
 
 
 def _raised(rate: int, wanted: int) -> int:
@@ -248,15 +231,13 @@ def _adapted(
             if not watched and (careful or found is Strain.UNKNOWN):
                 return rate, ""
             step = CAREFUL_STEP if careful else CALM_STEP
-            return min(most, max(rate + 1, round(rate * (1 + step)))), _why_more(bounds, key, found)
+            why = "producers wait no longer than before"
+            if found is Strain.UNKNOWN:
+                why = f"it has {format_rate(bounds.spare_bytes_per_s.get(key, 0.0))} to spare"
+            raised = min(most, max(rate + 1, round(rate * (1 + step))))
+            return raised, f"{_name(key)} may {_DOES[key[1]]} more: {why}"
         case _:
             return rate, ""
-
-
-def _why_more(bounds: RateBounds, key: Key, found: Strain) -> str:
-    calm = "producers wait no longer than before"
-    spare = f"it has {format_rate(bounds.spare_bytes_per_s.get(key, 0.0))} to spare"
-    return f"{_name(key)} may {_DOES[key[1]]} more: {calm if found is Strain.CALM else spare}"
 
 
 def _ceiling(bounds: RateBounds, key: Key, seen: SideObservation) -> int:

@@ -23,6 +23,7 @@ from core.run.journal.throttle_values import (
     RateIntent,
     as_it_stands,
     as_rate,
+    by_broker,
     entries,
     is_as_found,
     is_as_left,
@@ -115,7 +116,7 @@ def intend_rates(
     per_side_rates = per_side_rates or {}
     involved = {side for move in moves for side in sides(move)}
     intents = []
-    for broker, side in sorted(involved, key=lambda pair: (pair[0], pair[1].value)):
+    for broker, side in sorted(involved, key=by_broker):
         answer = found.get(Resource.broker(broker))
         if (broker, side) in ours or answer is None or isinstance(answer, Fault):
             continue
@@ -139,14 +140,9 @@ def list_changes(intents: Iterable[ListIntent]) -> list[ConfigChange]:
 
 def rate_changes(intents: Iterable[RateIntent]) -> list[ConfigChange]:
     return [
-        ConfigChange(
-            Resource.broker(i.broker),
-            i.side.rate_config,
-            ConfigOp.SET,
-            str(i.rate_bytes_per_s),
-        )
+        ConfigChange(Resource.broker(i.broker), i.side.rate_config, ConfigOp.SET, str(rate))
         for i in intents
-        if i.rate_bytes_per_s is not None
+        if (rate := i.rate_bytes_per_s) is not None
     ]
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from core.cluster.configs import ConfigSource, ConfigValue, Resource
 from core.cluster.kafka_errors import Fault
-from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.held_throttles import Pair, PairState
@@ -17,6 +16,7 @@ from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import (
     Key,
     ListKey,
+    ListPairs,
     RateIntent,
     as_it_stands,
     is_as_found,
@@ -89,8 +89,7 @@ def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> Los
     intent = run.throttles.rates[key]
     kept, again = intent.rate_bytes_per_s is None, as_it_stands(intent, answer) is not intent
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
-    cleared = own_rate(answer, side) is None or is_as_found(intent, answer)
-    mend = not kept and cleared
+    mend = not kept and (own_rate(answer, side) is None or is_as_found(intent, answer))
     value = found.value or None
     return LostRate(broker, side, value, found.source, mend, freed=kept and not again, again=again)
 
@@ -126,18 +125,19 @@ def set_missing_throttles(
 
     What is refused rests for a while, so that it holds nothing else up.
     """
-    flying = [i for i in run.in_flight if run.moves[i].batch not in observed.backing_off]
-    for index in flying:
-        m = run.moves[index]
+    in_flight = [run.moves[i] for i in run.in_flight]
+    in_flight = [m for m in in_flight if m.batch not in observed.backing_off]
+    for m in in_flight:
         if not (run.limit_late and m.move.receiving and m.request is MoveRequest.CONTINUE):
             continue
         throttle = run.throttles.batches.get(m.batch)
         if throttle is not None and not throttle.set:
             return SetThrottles(m.batch)
         if not m.limited:
-            return IntendThrottles(m.batch, tuple(_unlimited(run, m.batch)))
-    for index in flying:
-        m = run.moves[index]
+            batch = ((i, run.moves[i]) for i in run.batch(m.batch))
+            bare = (i for i, m in batch if m.phase.in_flight and m.move.receiving and not m.limited)
+            return IntendThrottles(m.batch, tuple(bare))
+    for m in in_flight:
         step = set_missing_rates(run, observed, m.batch, (m.move,)) if m.limited else None
         if step is not None:
             return step
@@ -154,13 +154,6 @@ def set_missing_rates(
         return SetRates(batch, due)
     brokers = dict.fromkeys(key[0] for key in needed if key not in run.throttles.rates)
     return IntendRates(batch, tuple(brokers)) if brokers else None
-
-
-def _unlimited(run: RunState, batch: int) -> Iterator[int]:
-    for index in run.batch(batch):
-        m = run.moves[index]
-        if m.phase.in_flight and m.move.receiving and not m.limited:
-            yield index
 
 
 def change_rates(run: RunState, observed: Observation) -> ChangeRates | None:
@@ -214,19 +207,19 @@ def adjust_pairs(run: RunState, observed: Observation) -> SuspendPairs | Reinsta
     The pair goes out of the leader list until the ISR is whole; the follower side still limits
     the copy. Pairs that somebody deleted are put back. What is refused rests for a while.
     """
-    wanted = dict(_pairs_to_suspend(run, observed))
+    to_suspend = dict(_pairs_to_suspend(run, observed))
     taking = [
         pair
-        for pair in wanted
+        for pair in to_suspend
         if run.throttles.away.get(pair, PairState.TAKING) is PairState.TAKING
         and not _rests(observed, pair)
     ]
     if taking:
-        return SuspendPairs(_by_list(taking), wanted[taking[0]])
+        return SuspendPairs(_by_list(taking), to_suspend[taking[0]])
     back = [
         pair
         for pair in run.throttles.away
-        if pair not in wanted and _goes_on(run, pair) and not _rests(observed, pair)
+        if pair not in to_suspend and _goes_on(run, pair) and not _rests(observed, pair)
     ]
     return ReinstatePairs(_by_list(back)) if back else None
 
@@ -236,21 +229,19 @@ def _rests(observed: Observation, pair: Pair) -> bool:
 
 
 def _pairs_to_suspend(run: RunState, observed: Observation) -> Iterator[tuple[Pair, str]]:
-    for tp in _partitions_in_flight(run):
+    for index in run.in_flight:
+        tp = run.moves[index].move.tp
         row, listed = observed.rows.get(tp), observed.reassignments.get(tp)
         if row is None or listed is None:
             continue
         pair = f"{tp.partition}:{row.leader}"
         intent = run.throttles.lists.get((tp.topic, Side.LEADER))
-        sick = [b for b in _out_of_step(row, listed) if b in observed.alive]
+        # Neither new nor in sync: the leader's limit would hold them back as copies.
+        late = (b for b in row.replicas if b not in listed.adding and b not in row.isr)
+        sick = [b for b in late if b in observed.alive]
         if sick and intent is not None and pair in intent.pairs:
             why = f"broker {sick[0]} is out of {tp}'s ISR: its leader's limit is off meanwhile"
             yield (tp.topic, Side.LEADER, pair), why
-
-
-def _out_of_step(row: PartitionRow, listed: Reassignment) -> Iterator[int]:
-    """Yield the replicas that are not new and not in sync: they would be held back as copies."""
-    return (b for b in row.replicas if b not in listed.adding and b not in row.isr)
 
 
 def _goes_on(run: RunState, pair: Pair) -> bool:
@@ -262,12 +253,8 @@ def _goes_on(run: RunState, pair: Pair) -> bool:
     )
 
 
-def _partitions_in_flight(run: RunState) -> Iterator[TopicPartition]:
-    return (run.moves[index].move.tp for index in run.in_flight)
-
-
-def _by_list(pairs: Iterable[Pair]) -> tuple[tuple[str, Side, tuple[str, ...]], ...]:
-    found: defaultdict[tuple[str, Side], list[str]] = defaultdict(list)
+def _by_list(pairs: Iterable[Pair]) -> tuple[ListPairs, ...]:
+    found: defaultdict[ListKey, list[str]] = defaultdict(list)
     for topic, side, pair in pairs:
         found[topic, side].append(pair)
     return tuple((topic, side, tuple(of)) for (topic, side), of in found.items())
@@ -288,9 +275,7 @@ def release_throttles(run: RunState, observed: Observation) -> RemovePairs | Res
     return RestoreRates(rates) if rates else None
 
 
-def _idle_pairs(
-    run: RunState, observed: Observation
-) -> Iterator[tuple[str, Side, tuple[str, ...]]]:
+def _idle_pairs(run: RunState, observed: Observation) -> Iterator[ListPairs]:
     """Yield the pairs of partitions that are neither in flight nor about to be.
 
     One that somebody else moves on may need the same pairs: they stay until it is there.

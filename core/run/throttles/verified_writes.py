@@ -22,10 +22,8 @@ from core.cluster.kafka_errors import (
 )
 from core.plan.plan import Move
 from core.run.backoff import Backoff
-from core.run.journal.held_throttles import HeldThrottles
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import (
     ALL,
     LISTS,
@@ -66,8 +64,8 @@ def fetch_lists(
     """Return what lists hold now, and why some cannot be asked; those that are gone neither."""
     answers = fetch_list_answers(client, clock, keys)
     faults = {Resource.topic(t): a for (t, _), a in answers.items() if isinstance(a, Fault)}
-    told = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
-    return told, {r: fault for r, fault in faults.items() if not is_missing(fault)}
+    held = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
+    return held, {r: fault for r, fault in faults.items() if not is_missing(fault)}
 
 
 def fetch_list_answers(
@@ -79,24 +77,18 @@ def fetch_list_answers(
     """
     named = {(Resource.topic(topic), side.list_config): (topic, side) for topic, side in keys}
     answers = client.fetch_list_entries(list(named)) if named else {}
-    found = {named[asked]: answer for asked, answer in answers.items()}
-    silent_broker = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
-    return found | _shown_twice(client, clock, silent_broker)
+    found = {named[of]: answer for of, answer in answers.items()}
+    left = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
+    if left:
+        first = _describe_lists(client, left)
+        clock.sleep(LAG_SECONDS)
+        unsettled = Fault("REQUEST_TIMED_OUT", "brokers do not show the same list yet")
+        for key, now in _describe_lists(client, left).items():
+            found[key] = now if now == first[key] else unsettled
+    return found
 
 
-def _shown_twice(
-    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
-) -> dict[ListKey, frozenset[str] | Fault]:
-    if not keys:
-        return {}
-    first = _shown(client, keys)
-    clock.sleep(LAG_SECONDS)
-    then = _shown(client, keys)
-    unsettled = Fault("REQUEST_TIMED_OUT", "brokers do not show the same list yet")
-    return {key: now if now == first[key] else unsettled for key, now in then.items()}
-
-
-def _shown(
+def _describe_lists(
     client: ClusterClient, keys: Collection[ListKey]
 ) -> dict[ListKey, frozenset[str] | Fault]:
     found = client.describe_configs(
@@ -138,18 +130,12 @@ class VerifiedThrottles:
 
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
+        self._state = recorder.state
+        self._throttles = recorder.state.throttles
         self.backoff = Backoff[int](clock)
         self.not_shown: set[int] = set()
         self._unwritten: Counter[Key | ListKey] = Counter()
         """How often what somebody deletes has been put back since that was last journalled."""
-
-    @property
-    def _state(self) -> RunState:
-        return self._recorder.state
-
-    @property
-    def _throttles(self) -> HeldThrottles:
-        return self._recorder.state.throttles
 
     def back_off(self, batch: int, why: str) -> None:
         """Say what moves in flight lack, and let all else go on before it is asked again."""
@@ -163,9 +149,9 @@ class VerifiedThrottles:
         """
         if not refusal.not_shown:
             return refusal.passing
-        again = batch not in self.not_shown
+        is_first = batch not in self.not_shown
         self.not_shown.add(batch)
-        return again
+        return is_first
 
     def wait_to_retry(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
         """Say why nothing goes on, and wait a little."""
@@ -184,7 +170,10 @@ class VerifiedThrottles:
             return False
         keys: list[Key | ListKey] = [lost.key for lost in rates]
         keys += [lost.key for lost in lists]
-        times = {key: self._times(key) for key in keys}
+        times = {}
+        for key in keys:
+            written = self._throttles.mends.get(key, 0)  # since the run was last resumed
+            times[key] = written + 1 + (self._unwritten[key] if written else 0)
         if all(n & (n - 1) for n in times.values()) and self._mend_as_before(rates, lists):
             self._unwritten.update(times.keys())
             return True
@@ -197,11 +186,6 @@ class VerifiedThrottles:
             **({"editor": editor} if editor else {}),
         )
         return True
-
-    def _times(self, key: Key | ListKey) -> int:
-        """Return how often somebody has deleted this, since the run was last resumed."""
-        written = self._throttles.mends.get(key, 0)
-        return written + 1 + (self._unwritten[key] if written else 0)
 
     def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[LostPairs]) -> bool:
         """Put back what was deleted, if the journal tells all of it already; return whether so."""
@@ -227,8 +211,7 @@ class VerifiedThrottles:
                 continue
             gone = tuple(pair for pair in lost.pairs if pair not in there)
             if gone:
-                prior = list_now(lost.prior, there)
-                sure.append(replace(lost, pairs=gone, prior=prior))
+                sure.append(replace(lost, pairs=gone, prior=list_now(lost.prior, there)))
         return tuple(sure)
 
     def reread_rates(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:

@@ -144,11 +144,11 @@ def refuse_leftovers(run: str, left: Leftovers) -> None:
     places = [f"broker {broker}" for broker in sorted({rate.broker for rate in left.rates})]
     places += [f"topic {topic}" for topic in sorted({topic for topic, _, _ in left.lists})]
     if places:
-        more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+        rest = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
         between_dirs = sorted({r.broker for r in left.rates if r.side is Side.LOG_DIRS})
         by_name = "".join(f" broker:{broker}" for broker in between_dirs)
         raise RefusedError(
-            f"Run {run} has left throttles in this cluster ({', '.join(places[:_SHOWN])}{more}): "
+            f"Run {run} has left throttles in this cluster ({', '.join(places[:_SHOWN])}{rest}): "
             f"clear them first, by trimtab throttles clear{by_name}.",
             detail="They would be taken for what was there before.",
         )

@@ -182,7 +182,7 @@ def _rates(
             name,
             answer[name].value or "",
             answer[name].source,
-            ours and ours.state.run_id,
+            ours.state.run_id if ours else None,
             needed,
             f"{format_rate(limit)}: {why}",
         )
@@ -200,7 +200,7 @@ def _lists(
             for text, run, needed, why in _parts(
                 resource.name, side, entries(value), in_flight, runs
             ):
-                name, run_id = side.list_config, run and run.state.run_id
+                name, run_id = side.list_config, run.state.run_id if run else None
                 yield Throttle(resource, name, text, ConfigSource.TOPIC, run_id, needed, why)
 
 

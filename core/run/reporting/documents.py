@@ -161,7 +161,9 @@ def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ..
         seen = records[-1].seq
         if view.moved_bytes != moved and view.total_bytes:
             moved = view.moved_bytes
-            events.insert(_before_the_end(events), progress(view))
+            after = ("moved", "restored", "ended")  # what came of it
+            at = next((i for i, e in enumerate(events) if e["event"] in after), len(events))
+            events.insert(at, progress(view))
         if view.state.ended:
             events.append(end(view))
         yield view, tuple(events)
@@ -179,12 +181,6 @@ def pause(followed_seconds: float, read_seconds: float, left_seconds: float | No
     near = STEADY_SECONDS if left_seconds is None else left_seconds / NEAR_PART
     steady = max(FIRST_SECONDS, min(STEADY_SECONDS, followed_seconds / 50, near))
     return max(steady, min(DUTY * read_seconds, LONGEST_SECONDS))
-
-
-def _before_the_end(events: list[Event]) -> int:
-    """Return where progress belongs among new events: before what came of it."""
-    after = ("moved", "restored", "ended")
-    return next((i for i, event in enumerate(events) if event["event"] in after), len(events))
 
 
 def of_record(record: Record, run: RunState) -> Iterator[Event]:

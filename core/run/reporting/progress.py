@@ -5,7 +5,7 @@ Times are the journal's own, so a run on a simulated clock reads like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -21,8 +21,8 @@ from core.run.reporting.rates import (
     RecentRate,
     SamplePoint,
     at_work,
-    average_of,
     brokers_now,
+    failing_brokers,
     left_range,
     left_seconds,
     min_seconds,
@@ -65,11 +65,10 @@ def run_view(
     run = run or fold(records)
     tracked = tracks(samples)
     working = at_work(records, samples)
-    recent_rate = recent(working, _counted(run, tracked))
+    counts = {i: track for i, track in tracked.items() if _counts(run, run.moves[i])}
+    recent_rate = recent(working, counts)
     never = never_sides(run, tracked)
-    down = frozenset(samples[-1].payload["down"] if samples else ())
-    failing = samples[-1].payload.get("disks", {}) if samples else {}
-    disks = {int(broker): said for broker, said in failing.items()}
+    down, disks = failing_brokers(samples)
     last_seen_at = max(filter(None, (run.last_at, samples[-1].at if samples else None)))
     state = _state(records, samples, run, living)
     turns = QuotaTurns(run, {} if state.ended else tracked)
@@ -112,6 +111,7 @@ def run_view(
                 as_estimated = _as_estimated(run) * due / (moved + due)
                 left, between = _no_less(left, between, as_estimated)
     moves = tuple(_within(m, left, between) for m in moves)
+    behind = leftovers(run) if state.ended else None
     return RunView(
         run=run.run_id,
         cluster_id=run.cluster_id,
@@ -135,7 +135,8 @@ def run_view(
         brokers=() if state.ended else brokers_now(run, tracked, down),
         events=story(records, run, copied),
         batches=run.batches,
-        leftovers=_left_behind(run, state),
+        # That of a run which died, or gave up on a cluster that says no.
+        leftovers=behind if behind or state is RunStatus.DIED else None,
         who=f"{run.who} on {run.host}",
         requests=run_requests(records, pending, run),
         starts_at=run.start_at,
@@ -173,13 +174,6 @@ def _counts(run: RunState, m: RunMove) -> bool:
     if m.phase is Phase.DONE:
         return True
     return not m.replaced and (run.cancel_requested or m.phase not in _TAKEN_OUT)
-
-
-def _counted(
-    run: RunState, tracked: Mapping[int, Sequence[SamplePoint]]
-) -> dict[int, Sequence[SamplePoint]]:
-    """Return the samples of those moves whose bytes count."""
-    return {i: track for i, track in tracked.items() if _counts(run, run.moves[i])}
 
 
 def _left(
@@ -249,21 +243,13 @@ def leftovers(run: RunState) -> Leftovers:
         ),
         lists=tuple((i.topic, i.side.value, i.pairs) for i in run.throttles.lists.values()),
         rates=tuple(r for r in run.throttles.rates.values() if r.rate_bytes_per_s is not None),
-        retention=tuple(_lowered(run)),
+        retention=tuple(
+            LoweredRetention(topic, run.retention.ms, intent.own_value)
+            for topic, intent in run.retention.topics.items()
+        )
+        if run.retention is not None
+        else (),
     )
-
-
-def _lowered(run: RunState) -> Iterator[LoweredRetention]:
-    """Yield the topics whose retention is lowered, or may be: whatever is not put back yet."""
-    if run.retention is not None:
-        for topic, intent in run.retention.topics.items():
-            yield LoweredRetention(topic, run.retention.ms, intent.own_value)
-
-
-def _left_behind(run: RunState, state: RunStatus) -> Leftovers | None:
-    """Return what a run left that died, or that gave up on a cluster which says no."""
-    left = leftovers(run) if state.ended else None
-    return left if left or state is RunStatus.DIED else None
 
 
 def _state(
@@ -310,9 +296,9 @@ def _why(run: RunState, state: RunStatus, last_seen_at: datetime) -> str:
         return run.ended_why
     if state.ended:
         return ""
-    at_it = run.in_flight or run.queued
-    taken = at_it and guard.interferes(run, last_seen_at)
-    return run.waiting or (guard.reason(run, run.editor) if taken else "")
+    if run.waiting or not (run.in_flight or run.queued):
+        return run.waiting
+    return guard.reason(run, run.editor) if guard.interferes(run, last_seen_at) else ""
 
 
 def _move(
@@ -335,7 +321,9 @@ def _move(
     rate: float | None = None
     left: float | None = None
     between: tuple[float, float] | None = None
-    average = average_of(m, track)
+    average: float | None = None
+    if newest and m.submitted_at is not None and newest.at > m.submitted_at:
+        average = newest.bytes / (newest.at - m.submitted_at).total_seconds()
     why = m.why
     match m.phase:
         case Phase.QUEUED:
@@ -345,12 +333,8 @@ def _move(
         case Phase.DONE:
             state = MoveStatus.DONE
             moved = total = arrived if total is None else total
-        case Phase.FAILED:
-            state = MoveStatus.FAILED
-        case Phase.CANCELLED:
-            state = MoveStatus.CANCELLED
-        case Phase.SKIPPED:
-            state = MoveStatus.SKIPPED
+        case Phase.FAILED | Phase.CANCELLED | Phase.SKIPPED:
+            state = MoveStatus(m.phase.value)
         case Phase.SUBMITTING | Phase.SUBMITTED:
             rate = rate_now(m, track)
             held = is_held(run, m)

@@ -44,6 +44,13 @@ class SamplePoint:
         return sum(size or 0 for size in self.arrived)
 
 
+def failing_brokers(samples: Sequence[Sample]) -> tuple[frozenset[int], dict[int, str]]:
+    """Return which brokers were down last, and what was wrong with the disks of which."""
+    last = samples[-1].payload if samples else {}
+    disks = {int(broker): why for broker, why in last.get("disks", {}).items()}
+    return frozenset(last.get("down", ())), disks
+
+
 def tracks(samples: Iterable[Sample]) -> dict[int, list[SamplePoint]]:
     """Return the samples of each move, oldest first.
 
@@ -157,12 +164,8 @@ def min_seconds(
             for key in sides:
                 if key[1] in on:
                     due[key] += (m.total_bytes - m.moved_bytes) / len(sides)
-    least = 0.0
-    for (broker, side), left_bytes in due.items():
-        limit = heading_for(run, (broker, side))
-        if limit:
-            least = max(least, left_bytes / limit)
-    return least
+    limits = {key: heading_for(run, key) for key in due}
+    return max((due[key] / limit for key, limit in limits.items() if limit), default=0.0)
 
 
 def slowest_seconds(
@@ -202,14 +205,6 @@ def heading_for(run: RunState, key: Key) -> int | None:
     return max(held.rate_bytes_per_s, asked if most is None else min(asked, most))
 
 
-def average_of(m: RunMove, track: list[SamplePoint] | None) -> float | None:
-    """Return bytes/s since the submission."""
-    if not track or m.submitted_at is None:
-        return None
-    seconds = (track[-1].at - m.submitted_at).total_seconds()
-    return track[-1].bytes / seconds if seconds > 0 else None
-
-
 def left_range(
     left_bytes: float, one: float | None, other: float | None, least: float = 0.0
 ) -> tuple[float, float] | None:
@@ -241,10 +236,8 @@ def brokers_now(
             continue
         rate = rate_now(m, track)
         start, newest = _window(track)
-        came = [
-            (end or 0) - (begin or 0)
-            for begin, end in zip(start.arrived, newest.arrived, strict=True)
-        ]
+        ends = zip(start.arrived, newest.arrived, strict=True)
+        came = [(now or 0) - (before or 0) for before, now in ends]
         whole = sum(came)
         sent = 0.0
         for key, part in zip(arriving_sides(m.move), came, strict=True):
@@ -344,7 +337,7 @@ def at_work(records: Iterable[Record], samples: Sequence[Sample]) -> dict[dateti
         later.at: (later.at - earlier.at).total_seconds()
         for earlier, later in pairwise(samples)
         if not (earlier.payload["down"] or later.payload["down"])
-        and not _between(gaps, earlier.at, later.at)
+        and not any(begin <= later.at and over > earlier.at for begin, over in gaps)
     }
 
 
@@ -366,7 +359,3 @@ def _gaps(records: Iterable[Record]) -> list[tuple[datetime, datetime]]:
     if paused is not None:
         gaps.append((paused, datetime.max.replace(tzinfo=paused.tzinfo)))
     return gaps
-
-
-def _between(gaps: Iterable[tuple[datetime, datetime]], start: datetime, end: datetime) -> bool:
-    return any(begin <= end and over > start for begin, over in gaps)

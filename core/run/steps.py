@@ -14,7 +14,7 @@ from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.move_state import Outcome, Phase, Role, move_to_json
 from core.run.journal.produce_latency import BaselineMeasurement, SideObservation
-from core.run.journal.throttle_values import Configs, Key, ListKey, ListPairs
+from core.run.journal.throttle_values import Configs, Key, ListIntent, ListPairs
 
 SETTLE_SECONDS = 3.0
 """How long a strange sight must last before it is believed: brokers lag behind the controller."""
@@ -182,34 +182,12 @@ class LostRate:
 
 
 @dataclass(frozen=True, slots=True)
-class LostPairs:
-    """Pairs of ours that are not in their list any more; `prior` is what the list is now."""
-
-    topic: str
-    side: Side
-    prior: str | None
-    pairs: tuple[str, ...]
-
-    @property
-    def key(self) -> ListKey:
-        return self.topic, self.side
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "side": self.side.value,
-            "prior": self.prior,
-            "pairs": list(self.pairs),
-            "mend": True,  # earlier versions left some of them
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class NoteDrift:
     """Journal that somebody else changed or deleted throttles of ours."""
 
     rates: tuple[LostRate, ...] = ()
-    lists: tuple[LostPairs, ...] = ()
+    lists: tuple[ListIntent, ...] = ()
+    """Pairs that are not in their list any more, and what the list is now."""
     editor: str = ""
     """Who is likely to have done it."""
 

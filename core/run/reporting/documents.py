@@ -9,7 +9,7 @@ from typing import Any
 from core.run.journal.records import Kind, Record
 from core.run.journal.run_state import RunState
 from core.run.reporting.config_changes import changes
-from core.run.reporting.runs import RunReading, read_journal
+from core.run.reporting.runs import RunReading, read_journal, summary_to_json
 from core.run.reporting.views import Leftovers, RunStatus, RunSummary, RunView
 from core.units import format_time
 
@@ -35,21 +35,9 @@ def left(leftovers: Leftovers) -> dict[str, Any]:
 
 def summary_document(run: RunSummary) -> dict[str, Any]:
     """Return one entry of `runs ls --json`."""
-    return {
-        "run": run.run,
-        "cluster_id": run.cluster_id,
-        "state": run.state.value,
-        "started_at": format_time(run.started_at),
-        "ended_at": format_time(run.ended_at) if run.ended_at else None,
-        "moves": run.moves,
-        "done": run.done,
-        "total_bytes": run.total_bytes,
-        "moved_bytes": run.moved_bytes,
-        "seconds": rounded(run.seconds),
-        "estimated_seconds": run.estimated_seconds,
-        "rate_bytes_per_s": run.rate_bytes_per_s,
-        "who": run.who,
-    }
+    document = summary_to_json(run) | {"seconds": rounded(run.seconds)}
+    del document["moved_away"]
+    return document
 
 
 def run_document(look: RunReading) -> dict[str, Any]:

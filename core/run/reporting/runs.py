@@ -75,7 +75,7 @@ class SummaryCache:
         """Remember an ended run as it was at `stamp`."""
         entry = {
             "stamp": stamp,
-            "summary": _to_json(known.summary),
+            "summary": summary_to_json(known.summary),
             "left": known.left,
             "lesson": known.lesson and lessons.to_json(known.lesson),
         }
@@ -107,7 +107,7 @@ def _read(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _to_json(summary: RunSummary) -> dict[str, Any]:
+def summary_to_json(summary: RunSummary) -> dict[str, Any]:
     document = {field.name: getattr(summary, field.name) for field in fields(summary)}
     return document | {
         "state": summary.state.value,

@@ -15,6 +15,7 @@ from core.run.journal.move_state import MoveRequest, Phase, RunMove
 from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import (
     Key,
+    ListIntent,
     ListKey,
     ListPairs,
     RateIntent,
@@ -28,7 +29,6 @@ from core.run.steps import (
     ChangeRates,
     IntendRates,
     IntendThrottles,
-    LostPairs,
     LostRate,
     NoteDrift,
     Observation,
@@ -94,7 +94,7 @@ def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> Los
     return LostRate(broker, side, value, found.source, mend, freed=kept and not again, again=again)
 
 
-def _lost_pairs(run: RunState, observed: Observation) -> Iterator[LostPairs]:
+def _lost_pairs(run: RunState, observed: Observation) -> Iterator[ListIntent]:
     for key, wanted in required_lists(run).items():
         answer = observed.throttles.get(Resource.topic(key[0]))
         if answer is None or isinstance(answer, Fault) or key in run.throttles.lists_due:
@@ -102,7 +102,7 @@ def _lost_pairs(run: RunState, observed: Observation) -> Iterator[LostPairs]:
         value = own_list(answer, key[1])
         gone = tuple(p for p in missing(wanted, value) if (*key, p) not in run.throttles.away)
         if gone:
-            yield LostPairs(*key, value, gone)
+            yield ListIntent(*key, value, gone)
 
 
 def required_lists(run: RunState) -> dict[ListKey, frozenset[str]]:

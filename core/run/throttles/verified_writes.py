@@ -42,7 +42,7 @@ from core.run.journal.throttle_values import (
     own_rate,
     stands,
 )
-from core.run.steps import LostPairs, LostRate
+from core.run.steps import LostRate
 from core.run.throttles.changes import (
     READ_BACK_SECONDS,
     intend_rates,
@@ -159,7 +159,7 @@ class VerifiedThrottles:
         self._clock.sleep(seconds)
 
     def note_lost(
-        self, rates: tuple[LostRate, ...], lists: tuple[LostPairs, ...], editor: str = ""
+        self, rates: tuple[LostRate, ...], lists: tuple[ListIntent, ...], editor: str = ""
     ) -> bool:
         """Journal what somebody else did to our throttles; return whether it was anything.
 
@@ -182,12 +182,13 @@ class VerifiedThrottles:
         self._recorder.record_outcome(
             Kind.DISTURBED,
             rates=[lost.to_json() | {"times": times[lost.key]} for lost in rates],
-            lists=[lost.to_json() | {"times": times[lost.key]} for lost in lists],
+            # Earlier versions did not mend all lists.
+            lists=[i.to_json() | {"mend": True, "times": times[i.key]} for i in lists],
             **({"editor": editor} if editor else {}),
         )
         return True
 
-    def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[LostPairs]) -> bool:
+    def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[ListIntent]) -> bool:
         """Put back what was deleted, if the journal tells all of it already; return whether so."""
         for lost in rates:
             known = self._throttles.rates[lost.key]
@@ -197,11 +198,10 @@ class VerifiedThrottles:
             ours = self._throttles.lists.get(gone.key)
             if ours is None or ours.prior != gone.prior or not set(gone.pairs) <= set(ours.pairs):
                 return False
-        pairs = [ListIntent(gone.topic, gone.side, gone.prior, gone.pairs) for gone in lists]
         whole = [self._throttles.rates[lost.key] for lost in rates]
-        return self.apply_and_verify(pairs, whole) is None
+        return self.apply_and_verify(lists, whole) is None
 
-    def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
+    def _lost_for_sure(self, lists: Collection[ListIntent]) -> tuple[ListIntent, ...]:
         """Return which pairs the controller does not hold either; a broker may be behind."""
         held, failed = self.fetch_lists(lost.key for lost in lists)
         sure = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -170,15 +170,7 @@ class LostRate:
         return self.broker, self.side
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "broker": self.broker,
-            "side": self.side.value,
-            "prior": self.prior,
-            "source": self.source.name,
-            "mend": self.mend,
-            "freed": self.freed,
-            "again": self.again,
-        }
+        return asdict(self) | {"side": self.side.value, "source": self.source.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,11 +327,10 @@ class End:
     why: str = ""
 
 
+ThrottleSetup = IntendThrottles | SetThrottles | IntendRates | SetRates
+"""What gives moves the limits that they are to have."""
 ThrottleStep = (
-    IntendThrottles
-    | SetThrottles
-    | IntendRates
-    | SetRates
+    ThrottleSetup
     | ChangeRates
     | NoteDrift
     | SuspendPairs

@@ -41,6 +41,7 @@ from core.run.journal.journal import Journal, JournalError
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.move_state import MoveRequest, Outcome, Role
 from core.run.journal.records import Kind
+from core.run.steps import Observation
 from core.run.throttles.restorer import ThrottleRestorer
 from core.run.throttles.signals import OpenProbe, SignalMonitor
 from core.run.throttles.verified_writes import VerifiedThrottles
@@ -181,7 +182,7 @@ class Executor:
         self._clock.sleep(min(1.0, left))
         return True
 
-    def _look(self) -> steps.Observation:
+    def _look(self) -> Observation:
         has_requests = any(
             m.request is not MoveRequest.CONTINUE for m in self.state.moves if not m.phase.ended
         )
@@ -207,7 +208,7 @@ class Executor:
 
     # -- doing ----------------------------------------------------------------------------------
 
-    def _carry_out(self, step: steps.Step, observed: steps.Observation) -> None:
+    def _carry_out(self, step: steps.Step, observed: Observation) -> None:
         if step != self._last_step and self._ends_waiting(step):
             self._recorder.note_waiting("")
         match step:
@@ -252,7 +253,7 @@ class Executor:
             case _:
                 self._throttle(step, observed)
 
-    def _throttle(self, step: steps.ThrottleStep, observed: steps.Observation) -> None:
+    def _throttle(self, step: steps.ThrottleStep, observed: Observation) -> None:
         if not isinstance(step, steps.ChangeRates):  # reads what it changes, maybe every second
             self._observer.forget_throttles(guarded=self.state.guarded)
         match step:
@@ -328,7 +329,7 @@ class Executor:
             rollback=step.rollback,
         )
 
-    def _sample(self, observed: steps.Observation) -> None:
+    def _sample(self, observed: Observation) -> None:
         if not self.state.in_flight and not self._sampler.disks:
             return
         sample = self._sampler.sample(self.state, observed)

@@ -13,6 +13,7 @@ from core.cluster.configs import (
     ConfigSource,
     ConfigValue,
     Resource,
+    ResourceKind,
     is_remote,
 )
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
@@ -21,6 +22,7 @@ from core.run.backoff import RETRY_SECONDS, Backoff, with_denials_as_faults
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.retention import RETENTION, Retention, RetentionIntent
+from core.run.journal.throttle_values import own_value
 
 CLEANUP = "cleanup.policy"
 NEEDED = (RETENTION, CLEANUP, *REMOTE_STORAGE)
@@ -107,8 +109,10 @@ class LoweredRetention:
         answers = self._client.describe_configs(asked, NEEDED) if asked else {}
         intents = dict(retention.topics)
         for resource, answer in answers.items():
-            known = intents[resource.name]
-            if isinstance(answer, Fault) or _own(answer) in (known.own_value, str(retention.ms)):
+            if isinstance(answer, Fault):
+                continue
+            own = own_value(answer.get(RETENTION), ResourceKind.TOPIC)
+            if own in (intents[resource.name].own_value, str(retention.ms)):
                 continue
             anew = _intent(resource, answer, retention.ms)
             if anew is None:
@@ -208,7 +212,8 @@ class LoweredRetention:
                     faults[topic] = answer
                 continue
             # As found is written again: a broker that is behind may not show ours yet.
-            if _own(answer) not in (str(retention.ms), intent.own_value):
+            own = own_value(answer.get(RETENTION), ResourceKind.TOPIC)
+            if own not in (str(retention.ms), intent.own_value):
                 how[topic] = "changed"
                 continue
             op = ConfigOp.SET if intent.own else ConfigOp.DELETE
@@ -229,12 +234,6 @@ class LoweredRetention:
         why = f"the retention of {topic} is not {what} yet ({faults[topic]})"
         self._recorder.note_waiting(f"{why}: it is asked again")
         self._clock.sleep(RETRY_SECONDS)
-
-
-def _own(answer: Mapping[str, ConfigValue]) -> str | None:
-    """Return the retention that is set on the topic itself, None when unset."""
-    now = answer.get(RETENTION)
-    return now.value if now is not None and now.source is ConfigSource.TOPIC else None
 
 
 def _is_remote(answer: Mapping[str, ConfigValue] | Fault) -> bool:

@@ -7,23 +7,13 @@ from collections.abc import Iterator
 from core.cluster.metadata import TopicPartition
 from core.plan.batch_schedule import WINDOW_SECONDS, InFlightMove, may_start, select_fitting
 from core.plan.copies import Side
+from core.run import steps
 from core.run.engine import log_dir_moves as log_dirs
 from core.run.engine.cancellation import not_clean
 from core.run.engine.move_outcome import GONE, OFF, never_ends
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
 from core.run.journal.run_state import RunState
-from core.run.steps import (
-    Ending,
-    IntendRates,
-    IntendThrottles,
-    NoteEnded,
-    Observation,
-    Poll,
-    Postpone,
-    SetRates,
-    SetThrottles,
-    Submit,
-)
+from core.run.steps import Observation
 from core.run.throttles import external_removal as guard
 from core.run.throttles.rules import set_missing_rates
 from core.units import UNLIMITED
@@ -34,27 +24,17 @@ MAX_JOURNALLED_TRIES = 8
 """So many tries to submit the same are journalled; later ones as something comes of them."""
 
 
-def retry_submission(run: RunState, observed: Observation) -> Submit | None:
+def retry_submission(run: RunState, observed: Observation) -> steps.Submit | None:
     """A submission without an answer has left no trace: the same is safe again."""
     again = tuple(i for i in run.in_flight if _never_arrived(run.moves[i], observed))
     if not again or run.paused or run.stopped or _not_now(run, observed, again):
         return None
-    return Submit(again)
+    return steps.Submit(again)
 
 
 def begin_next_batch(
     run: RunState, observed: Observation
-) -> (
-    Poll
-    | NoteEnded
-    | Postpone
-    | IntendThrottles
-    | SetThrottles
-    | IntendRates
-    | SetRates
-    | Submit
-    | None
-):
+) -> steps.Poll | steps.NoteEnded | steps.Postpone | steps.ThrottleSetup | steps.Submit | None:
     """The next batch begins, or it is waited for what is in flight or speaks against it."""
     in_flight = run.in_flight
     batch = run.next_batch
@@ -63,17 +43,17 @@ def begin_next_batch(
     fitting = tuple(batch[at] for at in select_fitting(sizes, flights, run.max_extra_bytes))
     moves = guard.begins_within(run, observed.now, fitting)
     if in_flight and not (moves and _is_next(run, observed, moves)):
-        return Poll(_waiting_reason(run, observed, in_flight))
+        return steps.Poll(_waiting_reason(run, observed, in_flight))
     if not fitting:
         return None
     if run.paused:
-        return Poll("paused, as asked")
+        return steps.Poll("paused, as asked")
     if not moves:
-        return Poll(guard.reason(run, observed.editor))
+        return steps.Poll(guard.reason(run, observed.editor))
     reason = _not_now(run, observed, moves)
     if reason:
-        return Poll(reason)
-    return _sort_out(run, observed, moves) or _throttle(run, observed, moves) or Submit(moves)
+        return steps.Poll(reason)
+    return _sort_out(run, observed, moves) or _throttle(run, observed, moves) or steps.Submit(moves)
 
 
 def _is_next(run: RunState, observed: Observation, moves: tuple[int, ...]) -> bool:
@@ -99,46 +79,46 @@ def _flight(m: RunMove) -> InFlightMove:
 
 def _sort_out(
     run: RunState, observed: Observation, moves: tuple[int, ...]
-) -> NoteEnded | Postpone | Poll | None:
+) -> steps.NoteEnded | steps.Postpone | steps.Poll | None:
     """Return what is to be done about moves of a batch that cannot be submitted now, or None."""
-    spoiled: list[Ending] = []
+    spoiled: list[steps.Ending] = []
     doubtful = ""
     for index in moves:
         m = run.moves[index]
         tp, row = m.move.tp, observed.rows.get(m.move.tp)
         at_rest = row is not None and tp not in observed.reassignments
         if row is None and tp in observed.gone:
-            spoiled.append(Ending(index, Phase.CANCELLED, GONE))
+            spoiled.append(steps.Ending(index, Phase.CANCELLED, GONE))
         elif row is None and tp not in observed.hidden:
             doubtful = doubtful or _not_described(observed, tp)
         elif row is not None and at_rest and row.replicas not in (m.move.before, m.move.after):
             if observed.is_settled(tp):
-                spoiled.append(Ending(index, Phase.FAILED, OFF, row.leader))
+                spoiled.append(steps.Ending(index, Phase.FAILED, OFF, row.leader))
             doubtful = doubtful or f"{tp} {OFF}: looked at again"
     if spoiled:
-        return NoteEnded(tuple(spoiled))
+        return steps.NoteEnded(tuple(spoiled))
     if doubtful:
-        return Poll(doubtful)
+        return steps.Poll(doubtful)
     held = dict(_held_up(run, observed, moves))
     if not held:
         return None
     why = next(iter(held.values()))
     # Behind whatever nothing holds up, now: also what was put off before.
     all_held = dict(_held_up(run, observed, tuple(run.queued)))
-    return Postpone(tuple(held), why) if len(all_held) < len(run.queued) else Poll(why)
+    return steps.Postpone(tuple(held), why) if len(all_held) < len(run.queued) else steps.Poll(why)
 
 
 def _throttle(
     run: RunState, observed: Observation, moves: tuple[int, ...]
-) -> IntendThrottles | SetThrottles | IntendRates | SetRates | None:
+) -> steps.ThrottleSetup | None:
     batch = run.moves[moves[0]].batch
     throttle = run.throttles.batches.get(batch)
     if throttle is not None and not throttle.set:
-        return SetThrottles(batch)
+        return steps.SetThrottles(batch)
     begin = (i for i in moves if run.moves[i].move.receiving)
     bare = tuple(i for i in begin if not run.moves[i].limited)
     if bare and run.rate_bytes_per_s != UNLIMITED:
-        return IntendThrottles(batch, bare)
+        return steps.IntendThrottles(batch, bare)
     if throttle is None:
         return None
     return set_missing_rates(run, observed, batch, (run.moves[i].move for i in moves))

@@ -6,7 +6,7 @@ Pure: a fold over the journal's records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from core.cluster.configs import ConfigSource
@@ -53,16 +53,7 @@ class ChangedConfig:
     """`set` as before, `unset` again, `kept`, `changed` by others, `gone`, or `held` still."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "resource": self.resource,
-            "name": self.name,
-            "config": self.config,
-            "before": self.before,
-            "source": self.source.value,
-            "during": list(self.during),
-            "theirs": self.theirs,
-            "after": self.after,
-        }
+        return asdict(self) | {"source": self.source.value}
 
     @property
     def where(self) -> str:

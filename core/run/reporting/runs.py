@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def summary_to_json(summary: RunSummary) -> dict[str, Any]:
-    document = {field.name: getattr(summary, field.name) for field in fields(summary)}
-    return document | {
+    return asdict(summary) | {
         "state": summary.state.value,
         "started_at": format_time(summary.started_at),
         "ended_at": format_time(summary.ended_at) if summary.ended_at else None,

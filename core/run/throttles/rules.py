@@ -10,6 +10,7 @@ from core.cluster.configs import ConfigSource, ConfigValue, Resource
 from core.cluster.kafka_errors import Fault
 from core.plan.copies import Side
 from core.plan.plan import Move
+from core.run import steps
 from core.run.journal.held_throttles import Pair, PairState
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
 from core.run.journal.run_state import RunState
@@ -25,26 +26,13 @@ from core.run.journal.throttle_values import (
     own_list,
     own_rate,
 )
-from core.run.steps import (
-    ChangeRates,
-    IntendRates,
-    IntendThrottles,
-    LostRate,
-    NoteDrift,
-    Observation,
-    ReinstatePairs,
-    RemovePairs,
-    RestoreRates,
-    SetRates,
-    SetThrottles,
-    SuspendPairs,
-)
+from core.run.steps import Observation
 from core.run.throttles import external_removal as guard
 from core.run.throttles.adaptive_rate import next_rates
 from core.run.throttles.changes import batch_lists, copying_sides, sides
 
 
-def note_drift(run: RunState, observed: Observation) -> NoteDrift | None:
+def note_drift(run: RunState, observed: Observation) -> steps.NoteDrift | None:
     """Somebody else changed or deleted throttles of ours.
 
     A rate that is another one now is theirs, until it is ours again or another one is asked for.
@@ -55,10 +43,10 @@ def note_drift(run: RunState, observed: Observation) -> NoteDrift | None:
     """
     rates = tuple(_lost_rates(run, observed))
     lists = tuple(_lost_pairs(run, observed))
-    return NoteDrift(rates, lists, observed.editor) if rates or lists else None
+    return steps.NoteDrift(rates, lists, observed.editor) if rates or lists else None
 
 
-def _lost_rates(run: RunState, observed: Observation) -> Iterator[LostRate]:
+def _lost_rates(run: RunState, observed: Observation) -> Iterator[steps.LostRate]:
     for (broker, side), intent in run.throttles.rates.items():
         answer = observed.throttles.get(Resource.broker(broker))
         if answer is None or isinstance(answer, Fault) or (broker, side) in run.throttles.rates_due:
@@ -83,7 +71,7 @@ def is_freed(run: RunState, intent: RateIntent, answer: Mapping[str, ConfigValue
     return now is None or now > most
 
 
-def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
+def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> steps.LostRate:
     """Return what holds now instead of a rate of ours, or of one that was kept, and whose it is."""
     broker, side = key
     intent = run.throttles.rates[key]
@@ -91,7 +79,9 @@ def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> Los
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
     mend = not kept and (own_rate(answer, side) is None or is_as_found(intent, answer))
     value = found.value or None
-    return LostRate(broker, side, value, found.source, mend, freed=kept and not again, again=again)
+    return steps.LostRate(
+        broker, side, value, found.source, mend, freed=kept and not again, again=again
+    )
 
 
 def _lost_pairs(run: RunState, observed: Observation) -> Iterator[ListIntent]:
@@ -118,9 +108,7 @@ def moves_under_way(run: RunState) -> Iterator[RunMove]:
             yield m
 
 
-def set_missing_throttles(
-    run: RunState, observed: Observation
-) -> IntendThrottles | SetThrottles | SetRates | IntendRates | None:
+def set_missing_throttles(run: RunState, observed: Observation) -> steps.ThrottleSetup | None:
     """Moves in flight lack a limit: brokers were down, or the run had none until now.
 
     What is refused rests for a while, so that it holds nothing else up.
@@ -132,11 +120,11 @@ def set_missing_throttles(
             continue
         throttle = run.throttles.batches.get(m.batch)
         if throttle is not None and not throttle.set:
-            return SetThrottles(m.batch)
+            return steps.SetThrottles(m.batch)
         if not m.limited:
             batch = ((i, run.moves[i]) for i in run.batch(m.batch))
             bare = (i for i, m in batch if m.phase.in_flight and m.move.receiving and not m.limited)
-            return IntendThrottles(m.batch, tuple(bare))
+            return steps.IntendThrottles(m.batch, tuple(bare))
     for m in in_flight:
         step = set_missing_rates(run, observed, m.batch, (m.move,)) if m.limited else None
         if step is not None:
@@ -146,17 +134,17 @@ def set_missing_throttles(
 
 def set_missing_rates(
     run: RunState, observed: Observation, batch: int, moves: Iterable[Move]
-) -> SetRates | IntendRates | None:
+) -> steps.SetRates | steps.IntendRates | None:
     """Return what sets the rates that moves lack: brokers are back, or a kept rate was freed."""
     needed = dict.fromkeys(key for move in moves for key in sides(move) if key[0] in observed.alive)
     due = tuple(key for key in needed if key in run.throttles.rates_due)
     if due:
-        return SetRates(batch, due)
+        return steps.SetRates(batch, due)
     brokers = dict.fromkeys(key[0] for key in needed if key not in run.throttles.rates)
-    return IntendRates(batch, tuple(brokers)) if brokers else None
+    return steps.IntendRates(batch, tuple(brokers)) if brokers else None
 
 
-def change_rates(run: RunState, observed: Observation) -> ChangeRates | None:
+def change_rates(run: RunState, observed: Observation) -> steps.ChangeRates | None:
     """Rates are not what is wanted now: another was asked for, a pause, an adaptive one.
 
     One that is not in force yet is not raised further; nothing waits for it that is to be lower.
@@ -182,7 +170,7 @@ def change_rates(run: RunState, observed: Observation) -> ChangeRates | None:
         for key, rate in change.rates.items()
         if key not in run.throttles.rates_due or rate < held[key].rate_bytes_per_s
     )
-    return ChangeRates(rates, change.why) if rates else None
+    return steps.ChangeRates(rates, change.why) if rates else None
 
 
 def _current_per_side_rates(run: RunState, observed: Observation) -> Mapping[Key, int]:
@@ -201,7 +189,9 @@ def _current_per_side_rates(run: RunState, observed: Observation) -> Mapping[Key
     return {key: rate for key, rate in run.rate_control.per_side_rates.items() if key not in more}
 
 
-def adjust_pairs(run: RunState, observed: Observation) -> SuspendPairs | ReinstatePairs | None:
+def adjust_pairs(
+    run: RunState, observed: Observation
+) -> steps.SuspendPairs | steps.ReinstatePairs | None:
     """A follower that fell out of step may not come back while its leader's own pair is listed.
 
     The pair goes out of the leader list until the ISR is whole; the follower side still limits
@@ -215,13 +205,13 @@ def adjust_pairs(run: RunState, observed: Observation) -> SuspendPairs | Reinsta
         and not _rests(observed, pair)
     ]
     if taking:
-        return SuspendPairs(_by_list(taking), to_suspend[taking[0]])
+        return steps.SuspendPairs(_by_list(taking), to_suspend[taking[0]])
     back = [
         pair
         for pair in run.throttles.away
         if pair not in to_suspend and _goes_on(run, pair) and not _rests(observed, pair)
     ]
-    return ReinstatePairs(_by_list(back)) if back else None
+    return steps.ReinstatePairs(_by_list(back)) if back else None
 
 
 def _rests(observed: Observation, pair: Pair) -> bool:
@@ -260,11 +250,13 @@ def _by_list(pairs: Iterable[Pair]) -> tuple[ListPairs, ...]:
     return tuple((topic, side, tuple(of)) for (topic, side), of in found.items())
 
 
-def release_throttles(run: RunState, observed: Observation) -> RemovePairs | RestoreRates | None:
+def release_throttles(
+    run: RunState, observed: Observation
+) -> steps.RemovePairs | steps.RestoreRates | None:
     """Throttles stand that no move needs any more."""
     pairs = tuple(_idle_pairs(run, observed))
     if pairs:
-        return RemovePairs(pairs)
+        return steps.RemovePairs(pairs)
     rates = tuple(
         key
         for key, holder in _idle_rates(run, observed).items()
@@ -272,7 +264,7 @@ def release_throttles(run: RunState, observed: Observation) -> RemovePairs | Res
         and (key[0] in observed.alive or run.throttles.rates[key].rate_bytes_per_s is None)
         and Resource.broker(key[0]) not in observed.left_alone
     )
-    return RestoreRates(rates) if rates else None
+    return steps.RestoreRates(rates) if rates else None
 
 
 def _idle_pairs(run: RunState, observed: Observation) -> Iterator[ListPairs]:

@@ -235,9 +235,8 @@ class VerifiedThrottles:
             payload = [rate.to_json() for rate in anew]
             self._recorder.write(Kind.RATE_INTENT, batch=batch, rates=payload)
 
-    def unchanged_rates(self, held: Mapping[Key, RateIntent]) -> list[Key]:
-        """Return which rates nobody has changed up to now; journal the others as lost."""
-        found = self.fetch_configs(brokers=(broker for broker, _ in held))
+    def unchanged_rates(self, held: Mapping[Key, RateIntent], found: Configs) -> list[Key]:
+        """Return which rates `found` shows as they were held; journal the others as lost."""
         lost: dict[Key, LostRate] = {}
         for key, intent in held.items():
             answer = found[Resource.broker(key[0])]

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from core.clock import Clock
 from core.cluster.configs import ConfigChange, Resource, ResourceKind
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.errors import AccessDeniedError
-from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.held_throttles import BatchThrottles
 from core.run.journal.journal_writer import RunRecorder
@@ -28,12 +26,11 @@ from core.run.journal.throttle_values import (
     ListPairs,
     entries,
     own_list,
-    stands,
 )
 from core.run.steps import IntendThrottles, Observation, SetThrottles
 from core.run.throttles.changes import intend_lists, limited, restore_changes, subtract_changes
 from core.run.throttles.restorer import ThrottleRestorer, lists_to_json
-from core.run.throttles.rules import lost_rate, note_drift, required_lists
+from core.run.throttles.rules import note_drift, required_lists
 from core.run.throttles.verified_writes import (
     LAG_SECONDS,
     RETURNED_SECONDS,
@@ -189,29 +186,22 @@ class ThrottleWriter:
         up, and what was there before it stays. Each is read first: one that
         somebody else has changed meanwhile is theirs.
         """
-        ours = self._throttles.rates
         found = self._verified.fetch_configs(brokers=(broker for (broker, _), _ in wanted))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
-        wanted = tuple(w for w in wanted if Resource.broker(w[0][0]) not in faults)
-        lost = {
-            key: lost_rate(self._state, key, found[Resource.broker(key[0])])
-            for key, _ in wanted
-            if not stands(ours[key], found[Resource.broker(key[0])])
-        }
-        if lost:
-            self._verified.note_lost(tuple(lost.values()), ())
-        rates: list[Any] = [
-            {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
-            for (broker, side), rate in wanted
-            if (broker, side) not in lost
-        ]
         refused = first_fault("reading", faults) if faults else ""
-        if rates:
-            keys = [(rate["broker"], Side(rate["side"])) for rate in rates]
-            held = {key: ours[key] for key in keys}
+        keys = [key for key, _ in wanted if Resource.broker(key[0]) not in faults]
+        held = {key: self._throttles.rates[key] for key in keys}
+        keys = self._verified.unchanged_rates(held, found)
+        if keys:
+            rates = [
+                {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
+                for (broker, side), rate in wanted
+                if (broker, side) in keys
+            ]
             back = {"held": True} if held_back else {}
             self._recorder.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
-            keys = self._verified.unchanged_rates(held)
+            found = self._verified.fetch_configs(brokers=(broker for broker, _ in keys))
+            keys = self._verified.unchanged_rates({key: held[key] for key in keys}, found)
             unset = self._verified.apply_and_verify(
                 (), [self._throttles.rates[key] for key in keys]
             )

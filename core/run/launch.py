@@ -216,7 +216,6 @@ def _refuse_ended(run: RunState) -> None:
 
 
 def _refuse_other(address: Address, run: RunState) -> None:
-    """Raise unless this is the cluster that the run works on."""
     try:
         connection = connect(address)
         try:

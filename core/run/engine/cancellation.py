@@ -47,7 +47,6 @@ def _to_cancel(run: RunState) -> list[tuple[int, RunMove]]:
 
 
 def _due(run: RunState, observed: Observation) -> tuple[list[int], list[int]]:
-    """Return what can be cancelled now, and what cannot."""
     clean: list[int] = []
     unclean: list[int] = []
     for index, m in _to_cancel(run):

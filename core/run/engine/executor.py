@@ -124,7 +124,6 @@ class Executor:
         return self.state.ended
 
     def _cannot_go_on(self, error: TrimtabError, lost_seconds: float) -> None:
-        """Wait a little for the cluster, or end the run."""
         why = error.title.rstrip(".")
         denied = isinstance(error, AccessDeniedError)
         patient = lost_seconds < self._patience_seconds

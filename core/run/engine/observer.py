@@ -179,7 +179,6 @@ class Observer:
 
 
 def _rows(moves: list[Move], state: ClusterState) -> dict[TopicPartition, PartitionRow]:
-    """Return these partitions as far as they exist."""
     rows = {}
     for move in moves:
         at, topic = state.find(move.tp), state.topic(move.tp.topic)

@@ -216,7 +216,6 @@ def _waiting_reason(run: RunState, observed: Observation, in_flight: list[int]) 
 
 
 def _not_now(run: RunState, observed: Observation, moves: tuple[int, ...]) -> str:
-    """Return why no new batch should start now, or ""."""
     for index in moves:
         full = [b for b in run.moves[index].move.receiving if b in observed.disks]
         if full:

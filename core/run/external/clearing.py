@@ -126,7 +126,6 @@ def _pairs(cleared: Iterable[Throttle]) -> Mapping[ListKey, set[str]]:
 
 
 def _reason_to_keep(found: Throttle, runs: Iterable[KnownRun], *, named: bool) -> str:
-    """Return why a throttle stays, or ""."""
     for run in runs:
         moves = [m.move for m in run.state.moves] if run.living else []
         if found.resource.kind is ResourceKind.TOPIC:

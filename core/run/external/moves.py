@@ -85,7 +85,6 @@ def foreign_moves(state: ClusterState, ours: Collection[TopicPartition]) -> tupl
 
 
 def _between_dirs(state: ClusterState, ours: Collection[TopicPartition]) -> Iterator[ForeignMove]:
-    """Yield the replicas on their way to another log dir of their broker."""
     for copy in sorted(state.future_replicas, key=lambda copy: (copy.tp, copy.broker)):
         index = state.find(copy.tp)
         if index is None or copy.tp in ours:

@@ -251,7 +251,6 @@ def _removed(run: RunState, at: datetime) -> None:
 
 
 def _in_force(run: RunState, keys: Iterable[Key], at: datetime) -> None:
-    """Take in that rates of ours have come into force."""
     held = ((key, run.throttles.rates.get(key)) for key in keys)
     rates = [(k, r.limit_bytes_per_s) for k, r in held if r and r.limit_bytes_per_s is not None]
     run.rate_control = run.rate_control.changed(rates, at)

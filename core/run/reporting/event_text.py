@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from core.cluster.balancers import editor_in_words, editor_remedy
@@ -12,9 +12,7 @@ from core.run.journal.records import Kind, Record, Request
 from core.run.journal.requests import unreadable
 from core.run.journal.run_state import RunState
 from core.run.reporting.views import Level, RunEvent, RunRequest
-from core.units import counted, format_bytes, format_duration, format_rate
-
-NAMED = 3
+from core.units import counted, format_bytes, format_duration, format_rate, name_list
 
 
 def run_requests(
@@ -148,7 +146,7 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
             yield f"{batch} submitted: {counted(len(p['moves']), 'partition')}", Level.INFO
         case Kind.DIRS_MOVED if p["replicas"]:
             copies = [f"{run.moves[i].move.tp} on broker {b} to {d}" for i, b, d in p["replicas"]]
-            yield f"copies between log dirs begin: {_named(copies)}", Level.INFO
+            yield f"copies between log dirs begin: {name_list(copies)}", Level.INFO
         case Kind.MOVED:
             yield from _moved(p, run)
         case Kind.RATE_RESTORED:
@@ -172,14 +170,14 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
         case Kind.DISTURBED:
             yield from _disturbed(p)
         case Kind.PAIRS_PUT:
-            topics = _named([topic for topic, _, _ in p["lists"]])
+            topics = name_list([topic for topic, _, _ in p["lists"]])
             yield f"throttle list of {topics} is whole again", Level.INFO
         case Kind.MOVES_ADDED:
             yield from _added(p, run)
         case Kind.RETENTION_LOWERED if run.retention is not None:
             if p["topics"]:
                 lowered = format_duration(run.retention.ms / 1000)
-                yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
+                yield f"retention of {name_list(p['topics'])} lowered to {lowered}", Level.LOOK
             yield from _refused(p)
         case Kind.RETENTION_LOWERING:
             yield from _refused(p)
@@ -193,9 +191,9 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
             as_before = ("set", "unset", "found")
             restored_topics = [topic for topic, how in p["topics"].items() if how in as_before]
             if restored_topics:
-                yield f"retention of {_named(restored_topics)} as before", Level.INFO
+                yield f"retention of {name_list(restored_topics)} as before", Level.INFO
             if changed:
-                yield f"retention of {_named(changed)}: changed by others, left so", Level.LOOK
+                yield f"retention of {name_list(changed)}: changed by others, left so", Level.LOOK
         case Kind.ELECTED if p["moves"]:
             yield f"preferred leaders elected: {_named_moves(p['moves'], run)}", Level.INFO
         case Kind.CANCEL_SENT if p["moves"]:
@@ -305,11 +303,11 @@ def _refused(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
 def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
     freed = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("freed")]
     if freed:
-        what = _named(freed)
+        what = name_list(freed)
         yield f"somebody else's limit is gone, this run's own holds instead: {what}", Level.LOOK
     again = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("again")]
     if again:
-        yield f"somebody else has put this run's throttles back: {_named(again)}", Level.LOOK
+        yield f"somebody else has put this run's throttles back: {name_list(again)}", Level.LOOK
     editor = p.get("editor", "")
     who = editor_in_words(editor).rstrip(",").replace("somebody", "somebody else", 1)
     what_helps = f" ({editor_remedy(editor)})" if editor else ""
@@ -319,7 +317,7 @@ def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
         rates = [f"b{r['broker']} {r['side']} rate" for r in lost]
         lists = [f"{e['side']} list of {e['topic']}" for e in p["lists"] if e["mend"] is mend]
         if rates or lists:
-            what = _named([*rates, *lists])
+            what = name_list([*rates, *lists])
             yield f"{who} changed throttles of this run, {then}: {what}{what_helps}", Level.LOOK
 
 
@@ -338,9 +336,5 @@ def _added(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
 def _named_moves(indices: Iterable[Any], run: RunState) -> str:
     """Return the partitions of moves, the first few by name; anybody may ask for one of none."""
     known = range(len(run.moves))
-    return _named([str(run.moves[i].move.tp) if i in known else f"move {i}" for i in indices])
-
-
-def _named(names: Sequence[str]) -> str:
-    rest = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    names = [str(run.moves[i].move.tp) if i in known else f"move {i}" for i in indices]
+    return name_list(names) if names else ""

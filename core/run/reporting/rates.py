@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
@@ -144,7 +144,6 @@ def left_seconds(elapsed: float, total_bytes: float, moved_bytes: float) -> floa
 
 
 def _arriving(m: MoveProgress) -> list[Key]:
-    """Return the sides on which a move's copies arrive."""
     adding = [(b, Side.FOLLOWER) for b in m.after if b not in m.before]
     return [*adding, *((b, Side.LOG_DIRS) for b, _ in m.dir_moves)]
 
@@ -246,10 +245,19 @@ def brokers_now(
             sent += share if key[1] is Side.FOLLOWER else 0.0
         if m.move.moves_data and newest.leader is not None and newest.leader >= 0:
             flow((newest.leader, Side.LEADER), None if rate is None else rate * sent)
-    rows = [
-        replace(_broker(run, *key, rate, down), average_bytes_per_s=averages.get(key))
-        for key, rate in flows.items()
-    ]
+    rows = []
+    for (broker, side), rate in flows.items():
+        intent = run.throttles.rates.get((broker, side))
+        limit = intent.limit_bytes_per_s if intent else None
+        why = ""
+        if broker in down:
+            why = "down"
+        elif limit is not None and intent is not None and intent.is_theirs:
+            why = f"foreign quota {format_rate(limit)}, kept"
+        elif limit is not None and limit > FLOOR_BYTES_PER_S and (rate or 0.0) >= 0.95 * limit:
+            why = "at its limit"
+        average = averages.get((broker, side))
+        rows.append(BrokerProgress(broker, _SIDE_WORDS[side], rate, limit, why, average))
     return tuple(sorted(rows, key=lambda row: (-(row.bytes_per_s or 0.0), row.broker, row.side)))
 
 
@@ -282,21 +290,6 @@ def _averages(run: RunState, tracks: Mapping[int, list[SamplePoint]]) -> dict[Ke
         for key, since in begun.items()
         if (seconds := (newest - since).total_seconds()) > 0
     }
-
-
-def _broker(
-    run: RunState, broker: int, side: Side, rate: float | None, down: frozenset[int]
-) -> BrokerProgress:
-    intent = run.throttles.rates.get((broker, side))
-    limit = intent.limit_bytes_per_s if intent else None
-    why = ""
-    if broker in down:
-        why = "down"
-    elif limit is not None and intent is not None and intent.is_theirs:
-        why = f"foreign quota {format_rate(limit)}, kept"
-    elif limit is not None and limit > FLOOR_BYTES_PER_S and (rate or 0.0) >= 0.95 * limit:
-        why = "at its limit"
-    return BrokerProgress(broker, _SIDE_WORDS[side], rate, limit, why)
 
 
 MIN_SECONDS = 5.0

@@ -205,7 +205,6 @@ def calibration(cluster_id: str) -> Calibration:
 
 
 def _readable(cluster_id: str) -> list[RememberedRun]:
-    """Return the runs that can be read, newest first."""
     found = [known for known in _all(cluster_id) if isinstance(known, RememberedRun)]
     return sorted(found, key=lambda known: known.summary.started_at, reverse=True)
 

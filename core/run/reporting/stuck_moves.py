@@ -47,13 +47,11 @@ class QuotaTurns:
         self._state, self._tracks = run, tracks
         self._passed: dict[Key, list[Passed]] = {}
         self._busy: set[Key] = set()
-        newest = max((track[-1].at for track in tracks.values()), default=None)
-        if newest is not None:
-            self._look(newest)
-
-    def _look(self, newest: datetime) -> None:
+        if not tracks:
+            return
+        newest = max(track[-1].at for track in tracks.values())
+        first = min(track[0].at for track in tracks.values())
         since = newest - timedelta(seconds=BUSY_SECONDS)
-        first = min(track[0].at for track in self._tracks.values())
         seconds = (newest - max(first, since)).total_seconds()
         if seconds < RATE_SECONDS:
             return

@@ -177,7 +177,6 @@ def _desired_rate(
     *,
     holds_up: bool,
 ) -> tuple[int, str]:
-    """Return the rate that one side should have next, and why."""
     if held.theirs:
         return held.rate_bytes_per_s, ""
     if rate_control.floored:
@@ -250,7 +249,6 @@ def _ceiling(bounds: RateBounds, key: Key, seen: SideObservation) -> int:
 
 
 def _above(bounds: RateBounds, key: Key, most: int) -> str:
-    """Return why a side gets no more than this."""
     if most == bounds.max_bytes_per_s:
         return f"{_name(key)} gets {format_rate(most)} at most"
     spare = bounds.spare_bytes_per_s.get(key)

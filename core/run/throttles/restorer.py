@@ -109,7 +109,6 @@ class ThrottleRestorer:
         return unset, left
 
     def _not_described(self, topic: str, side: Side, pairs: Collection[str]) -> bool:
-        """Return whether pairs may be in their list although they do not show."""
         states = {self._throttles.away.get((topic, side, pair)) for pair in pairs}
         is_open = not states.isdisjoint((PairState.PUTTING, PairState.TAKING))
         return is_open or (topic, side) in self._throttles.lists_due

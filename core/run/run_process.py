@@ -19,7 +19,7 @@ from core.cluster.connect import Address
 from core.daemons.process import running_with
 from core.errors import ExitCode, TrimtabError
 from core.run.audit import requester
-from core.run.journal.journal import SUFFIX, Journal, JournalError
+from core.run.journal.journal import SUFFIX, Journal, unfit
 from core.run.options import address_to_json
 from core.run.reporting.runs import list_runs
 
@@ -98,11 +98,7 @@ def take_lock(cluster_id: str, *, patience_seconds: float = 0.0) -> int:
         paths.make_folder(folder)
         handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise JournalError(
-            f"A run's journal cannot be made in {folder}: {error.strerror}.",
-            detail="No run starts without its journal.",
-            next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
-        ) from error
+        raise unfit(folder, error.strerror or str(error)) from error
     deadline = time.monotonic() + patience_seconds
     while True:
         try:

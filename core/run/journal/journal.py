@@ -66,7 +66,7 @@ class Journal:
         except FileExistsError:
             raise
         except OSError as error:
-            raise _unfit(path, error.strerror or str(error)) from error
+            raise unfit(path, error.strerror or str(error)) from error
         with ExitStack() as undo:
             undo.callback(remove_journal, path)
             try:
@@ -75,7 +75,7 @@ class Journal:
                 database.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
                 files.sync_folder(path.parent)
             except (sqlite3.Error, OSError) as error:
-                raise _unfit(path, str(error)) from error
+                raise unfit(path, str(error)) from error
             undo.pop_all()
         return cls(path, database)
 
@@ -182,14 +182,8 @@ class Journal:
 
     def records(self, after: int = 0) -> tuple[Record, ...]:
         """Return the records after number `after`, oldest first."""
-        with _readable(self.path):
-            return tuple(
-                Record(seq, parse_time(at), self._kind(kind), json.loads(payload))
-                for seq, at, kind, payload in self._database.execute(
-                    "SELECT seq, at, kind, payload FROM records WHERE seq > ? ORDER BY seq",
-                    (after,),
-                )
-            )
+        rows = self._rows("records", after)
+        return tuple(Record(seq, at, self._kind(kind), payload) for seq, at, kind, payload in rows)
 
     def has(self, kind: Kind) -> bool:
         """Return whether there is a record of this kind; reads no payload."""
@@ -220,14 +214,20 @@ class Journal:
             )
 
     def requests(self, after: int = 0) -> tuple[Request, ...]:
+        """Return the requests after number `after`; anybody may write one: none is refused."""
+        none = {"refused": "it is no request at all"}
+        return tuple(
+            Request(seq, at, kind, payload if isinstance(payload, dict) else none)
+            for seq, at, kind, payload in self._rows("requests", after)
+        )
+
+    def _rows(self, table: str, after: int) -> list[tuple[int, datetime, str, Any]]:
+        query = f"SELECT seq, at, kind, payload FROM {table} WHERE seq > ? ORDER BY seq"
         with _readable(self.path):
-            return tuple(
-                Request(seq, parse_time(at), kind, _request_payload(payload))
-                for seq, at, kind, payload in self._database.execute(
-                    "SELECT seq, at, kind, payload FROM requests WHERE seq > ? ORDER BY seq",
-                    (after,),
-                )
-            )
+            return [
+                (seq, parse_time(at), kind, json.loads(payload))
+                for seq, at, kind, payload in self._database.execute(query, (after,))
+            ]
 
 
 def journal_path(cluster_id: str, run: str) -> Path:
@@ -290,18 +290,13 @@ def _damaged(path: Path, why: str) -> JournalError:
     )
 
 
-def _unfit(path: Path, why: str) -> JournalError:
+def unfit(path: Path, why: str) -> JournalError:
+    """Return the error of a place at which no journal can be made."""
     return JournalError(
         f"A run's journal cannot be made at {path}: {why}.",
         detail="No run starts without its journal.",
         next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
     )
-
-
-def _request_payload(text: str) -> Mapping[str, Any]:
-    """Return a request's payload; anybody may write one, and what is none is refused."""
-    payload = json.loads(text)
-    return payload if isinstance(payload, dict) else {"refused": "it is no request at all"}
 
 
 def _to_json(payload: Mapping[str, Any]) -> str:

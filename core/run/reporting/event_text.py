@@ -37,13 +37,8 @@ def run_requests(
 
 def ends_a_pause(payload: Mapping[str, Any]) -> bool:
     """Return whether a paused run that is asked for this is paused no longer."""
-    match payload["kind"]:
-        case "resume" | "rollback":
-            return True
-        case "cancel":
-            return payload.get("moves") is None
-        case _:
-            return False
+    kind = payload["kind"]
+    return kind in ("resume", "rollback") or (kind == "cancel" and payload.get("moves") is None)
 
 
 def request_words(kind: str, payload: Mapping[str, Any], run: RunState) -> str:

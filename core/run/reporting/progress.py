@@ -68,13 +68,13 @@ def run_view(
     counts = {i: track for i, track in tracked.items() if _counts(run, run.moves[i])}
     recent_rate = recent(working, counts)
     never = never_sides(run, tracked)
-    down, disks = failing_brokers(samples)
+    failing = failing_brokers(samples)
     last_seen_at = max(filter(None, (run.last_at, samples[-1].at if samples else None)))
     state = _state(records, samples, run, living)
     turns = QuotaTurns(run, {} if state.ended else tracked)
     model = None if state.ended else time_left(run, tracked, working, last_seen_at)
     moves = tuple(
-        _move(run, i, m, tracked.get(i), (down, disks), recent_rate, never, turns, model)
+        _move(run, i, m, tracked.get(i), failing, recent_rate, never, turns, model)
         for i, m in enumerate(run.moves)
     )
     if state.ended:  # whatever its last samples saw, nobody sees it now
@@ -132,7 +132,7 @@ def run_view(
         estimated_seconds=estimated if _is_as_estimated(run) else None,
         begun_at=_begun_at(run, first),
         moves=moves,
-        brokers=() if state.ended else brokers_now(run, tracked, down),
+        brokers=() if state.ended else brokers_now(run, tracked, failing[0]),
         events=story(records, run, copied),
         batches=run.batches,
         # That of a run which died, or gave up on a cluster that says no.
@@ -306,7 +306,7 @@ def _move(
     index: int,
     m: RunMove,
     track: list[SamplePoint] | None,
-    ailing: tuple[frozenset[int], Mapping[int, str]],
+    failing: tuple[frozenset[int], Mapping[int, str]],
     recent_rate: RecentRate,
     never: Mapping[Key, str],
     turns: QuotaTurns,
@@ -339,9 +339,7 @@ def _move(
             rate = rate_now(m, track)
             held = is_held(run, m)
             turn = "" if held else turns.waited_for(index)
-            reason = stuck(
-                m, track, *ailing, never, held=held, turn=bool(turn), unheld_at=run.unheld_at
-            )
+            reason = stuck(run, m, track, failing, never, held=held, turn=bool(turn))
             state = MoveStatus.STUCK if reason else MoveStatus.MOVING
             floor = "as asked" if run.rate_control.floored else "ahead of its rate"
             why = reason or (f"held, {floor}" if held else turn or slowed(run, m))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from core.plan.copies import PARTITION_FETCH_BYTES, Side
 from core.run.journal.move_state import RunMove
@@ -113,23 +113,23 @@ def _sides(m: RunMove, newest: SamplePoint) -> list[Key]:
 
 
 def stuck(
+    run: RunState,
     m: RunMove,
     track: list[SamplePoint] | None,
-    down: frozenset[int],
-    disks: Mapping[int, str],
+    failing: tuple[frozenset[int], Mapping[int, str]],
     never: Mapping[Key, str],
     *,
     held: bool = False,
     turn: bool = False,
-    unheld_at: datetime | None = None,
 ) -> str:
     """Return why a move in flight gets nowhere by itself, in words; "" while it does or may still.
 
-    `disks` says which brokers' log dirs fail: the replicas there have vanished from their answers.
-    `never` are the sides whose quota is below what comes in (core.run.throttles.inflow). What is
-    `held` is meant to get no byte, and what was held until `unheld_at` is judged from then on;
-    what waits for its `turn` gets its bytes when it comes.
+    `failing` are the brokers that are down, and those whose log dirs fail: the replicas there have
+    vanished from their answers. `never` are the sides whose quota is below what comes in
+    (core.run.throttles.inflow). What is `held` is meant to get no byte, and what was held is judged
+    from the time on at which it no longer was; what waits for its `turn` gets its bytes in time.
     """
+    (down, disks), unheld_at = failing, run.unheld_at
     gone = [b for b in m.move.receiving if b in down]
     if gone:
         return f"b{gone[0]} is down"
@@ -168,13 +168,12 @@ def waiting_their_turn(run: RunState, samples: Sequence[Sample]) -> frozenset[in
     """Return the moves in flight that get no byte only because others use up a limit."""
     tracked = tracks(samples)
     turns, never = QuotaTurns(run, tracked), never_sides(run, tracked)
-    down, disks = failing_brokers(samples)
-    at = run.unheld_at
+    failing = failing_brokers(samples)
     return frozenset(
         i
         for i in run.in_flight
         if turns.waited_for(i)
-        and not stuck(run.moves[i], tracked.get(i), down, disks, never, turn=True, unheld_at=at)
+        and not stuck(run, run.moves[i], tracked.get(i), failing, never, turn=True)
     )
 
 

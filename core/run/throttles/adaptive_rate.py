@@ -144,10 +144,26 @@ def next_rates(
     higher: dict[Key, int] = {}
     reasons: dict[Key, str] = {}
     for key in sorted(rates, key=by_broker):
-        held, known = rate_control.rates[key], seen.get(key, SideObservation())
-        rate, reasons[key] = _desired_rate(
-            rate_control, key, held, known, now, holds_up=key in slowest
-        )
+        held = rate_control.rates[key]
+        if held.theirs:
+            continue
+        if rate_control.floored:
+            if key[1] is Side.LEADER:
+                continue
+            # What it has stays, which a cancel would throw away.
+            rate = held.capped_at(FLOOR_BYTES_PER_S)
+            reasons[key] = "paused: copies in flight wait on the floor"
+        elif rate_control.bounds is not None:
+            known = seen.get(key, SideObservation())
+            rate, reasons[key] = _adapt(
+                rate_control.bounds, key, held, known, now, holds_up=key in slowest
+            )
+        else:
+            asked = held.capped_at(rate_control.rate_of(key))
+            reasons[key] = f"on the way to {format_rate(asked)}, little by little"
+            if asked < rates[key]:
+                reasons[key] = f"slowed down to {format_rate(asked)}, as asked"
+            rate = _raise(rates[key], asked)
         if held.is_refused(rate):
             continue
         if rate < rates[key]:
@@ -158,7 +174,7 @@ def next_rates(
     return RateChange(change, reasons[next(iter(change))]) if change else None
 
 
-def _raised(rate: int, wanted: int) -> int:
+def _raise(rate: int, wanted: int) -> int:
     """Return the next step on the way up: at most a tenth of what is wanted, ever less.
 
     While a rate r rises, r + 11.5 s x its rise passes: that is kept below what is wanted and a
@@ -168,31 +184,7 @@ def _raised(rate: int, wanted: int) -> int:
     return min(wanted, rate + max(1, round(min(step, wanted / 10))))
 
 
-def _desired_rate(
-    rate_control: RateControl,
-    key: Key,
-    held: SideRate,
-    seen: SideObservation,
-    now: datetime,
-    *,
-    holds_up: bool,
-) -> tuple[int, str]:
-    if held.theirs:
-        return held.rate_bytes_per_s, ""
-    if rate_control.floored:
-        if key[1] is not Side.LEADER:  # what it has stays, which a cancel would throw away
-            return held.capped_at(FLOOR_BYTES_PER_S), "paused: copies in flight wait on the floor"
-        return held.rate_bytes_per_s, ""
-    if rate_control.bounds is None:
-        wanted = held.capped_at(rate_control.rate_of(key))
-        if wanted < held.rate_bytes_per_s:
-            return wanted, f"slowed down to {format_rate(wanted)}, as asked"
-        why = f"on the way to {format_rate(wanted)}, little by little"
-        return _raised(held.rate_bytes_per_s, wanted), why
-    return _adapted(rate_control.bounds, key, held, seen, now, holds_up=holds_up)
-
-
-def _adapted(
+def _adapt(
     bounds: RateBounds,
     key: Key,
     held: SideRate,
@@ -212,7 +204,7 @@ def _adapted(
     if rate > most:
         return most, _above(bounds, key, most)
     if rate < least:
-        return _raised(rate, least), f"{_name(key)} gets {format_rate(least)} at least"
+        return _raise(rate, least), f"{_name(key)} gets {format_rate(least)} at least"
     found, trouble = strain(seen, held.changed_at), held.troubled_at
     careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
     watched = _passed(held.changed_at, now, CAREFUL_SECONDS)

@@ -79,11 +79,11 @@ def request(
     if kind not in KINDS:
         raise UsageError(f"A run cannot be asked to {kind}.", next=f"Known: {', '.join(KINDS)}.")
     if state.ended is not None:
-        again = kind in ("rollback", "retry")
+        can_follow = kind in ("rollback", "retry")
         raise UsageError(
             f"Run {run} has ended: {status.value}.",
             next=f"`trimtab runs {kind} {run}` starts another."
-            if again
+            if can_follow
             else "Nothing was changed.",
         )
     details = dict(payload or {})

@@ -262,8 +262,8 @@ class Executor:
                 self._writer.intend_rates(batch, brokers)
             case steps.SetRates(batch, rates):
                 self._writer.set_rates(batch, rates)
-            case steps.ChangeRates(wanted, why, held):
-                self._writer.change_rates(wanted, why, held_back=held)
+            case steps.ChangeRates(rates, why, held):
+                self._writer.change_rates(rates, why, held_back=held)
                 self._rates_changed = self._clock.monotonic()
             case steps.NoteDrift(lost, lists, editor):
                 self._verified.note_lost(lost, lists, editor)

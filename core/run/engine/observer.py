@@ -43,7 +43,7 @@ class Observer:
         self._described = 0.0
         self._listed: frozenset[TopicPartition] = frozenset()
         self._steady: dict[TopicPartition, tuple[object, float]] = {}
-        self._asked: dict[str, tuple[float, _Answer]] = {}
+        self._answers: dict[str, tuple[float, _Answer]] = {}
         self._throttles: dict[Resource, _Answer] = {}
         self._throttles_due = 0.0
         self.took_seconds = 0.0
@@ -168,13 +168,13 @@ class Observer:
 
     def _ask(self, topic: str) -> _Answer:
         """Return what the cluster says of one topic's configs, asked for by name."""
-        at, answer = self._asked.get(topic, (0.0, Fault("")))
-        if topic not in self._asked or self._described - at >= ASK_SECONDS:
+        at, answer = self._answers.get(topic, (0.0, Fault("")))
+        if topic not in self._answers or self._described - at >= ASK_SECONDS:
             resource = Resource.topic(topic)
             answer = with_denials_as_faults(self._client).describe_configs(
                 [resource], [FOLLOWER_LIST]
             )[resource]
-            self._asked[topic] = (self._described, answer)
+            self._answers[topic] = (self._described, answer)
         return answer
 
 

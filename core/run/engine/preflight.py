@@ -76,8 +76,8 @@ def _of_retention(
 
     Hours may lie between (`--at`): a group that stopped meanwhile has much to read by now.
     """
-    asked = run.retention
-    if asked is None or asked.intended:
+    retention = run.retention
+    if retention is None or retention.intended:
         return ()
     topics = [t for name in {m.tp.topic for m in going} if (t := state.topic(name)) is not None]
     known = state.with_topics(fetch_topic_configs(with_denials_as_faults(client), topics))
@@ -89,7 +89,7 @@ def _of_retention(
             groups = fetch_document_groups(client)
         except AccessDeniedError:
             groups = None
-    return tuple(check_retention(known, rates, going, groups, asked.ms, surely=True))
+    return tuple(check_retention(known, rates, going, groups, retention.ms, surely=True))
 
 
 # -- moves that are added on the way ---------------------------------------------------------------

@@ -131,8 +131,8 @@ def _outcome(run: RunState) -> tuple[Outcome, str]:
     if cancelled and not failed and not run.stopped:
         if not done:
             return Outcome.CANCELLED, "".join(_odd(counted)[:1])
-        asked = f"{cancelled[0].move.tp} was cancelled, as asked"
-        return Outcome.INCOMPLETE, next(iter(_odd(counted)), asked)
+        words = f"{cancelled[0].move.tp} was cancelled, as asked"
+        return Outcome.INCOMPLETE, next(iter(_odd(counted)), words)
     blamed = failed or [m for m in done if m.why]
     why = run.stopped or (f"{blamed[0].move.tp}: {blamed[0].why}" if blamed else "")
     return Outcome.INCOMPLETE if done else Outcome.FAILED, why

@@ -227,10 +227,10 @@ def _not_now(run: RunState, observed: Observation, moves: tuple[int, ...]) -> st
     for tp, row in observed.rows.items():
         in_flight = observed.reassignments.get(tp)
         coming = in_flight.adding if in_flight else ()
-        least = run.min_in_sync(tp.topic, len(row.replicas) - len(coming))
+        needed = run.min_in_sync(tp.topic, len(row.replicas) - len(coming))
         late = [b for b in row.replicas if b not in row.isr and b not in coming]
         # A broker that is down has other reasons than our copies; moving off it is the remedy.
-        if len(row.isr) < min(least, len(row.replicas)) and not observed.alive.isdisjoint(late):
+        if len(row.isr) < min(needed, len(row.replicas)) and not observed.alive.isdisjoint(late):
             known = "" if tp.topic in run.min_insync else ", min.insync.replicas is not known"
-            return f"{tp} has fewer than {least} replicas in sync{known}: no further batch starts"
+            return f"{tp} has fewer than {needed} replicas in sync{known}: no further batch starts"
     return ""

@@ -86,8 +86,8 @@ def fetch_rate_configs(client: ClusterClient, state: ClusterState) -> Answers:
 
 def fetch_list_configs(client: ClusterClient, topics: Iterable[str]) -> Answers:
     """Return what the lists of these topics hold."""
-    asked = [Resource.topic(topic) for topic in topics]
-    return client.describe_configs(asked, LISTS) if asked else {}
+    resources = [Resource.topic(topic) for topic in topics]
+    return client.describe_configs(resources, LISTS) if resources else {}
 
 
 def any_rate(rates: Answers) -> bool:

@@ -236,8 +236,8 @@ def journal_path(cluster_id: str, run: str) -> Path:
 
 def remove_journal(path: Path) -> None:
     """Remove a journal that nothing has been done by, with what SQLite keeps beside it."""
-    for beside in ("", "-wal", "-shm"):
-        path.with_name(path.name + beside).unlink(missing_ok=True)
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def refuse_network(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:

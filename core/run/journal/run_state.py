@@ -183,7 +183,7 @@ class RunState:
         It is not the one that it has for a while: waiting on the floor as more came than its rate
         brings, or on its way up from there.
         """
-        held, asked = self.rate_control.rates.get(key), self.requested_rate(key)
+        held, limit = self.rate_control.rates.get(key), self.requested_rate(key)
         if held is None:
             now = self.rate_control.first_bytes_per_s
         elif self.rate_control.floored or held.theirs or held.refused_bytes_per_s is not None:
@@ -196,8 +196,8 @@ class RunState:
                 now = max(now, self.rate_control.bounds.min_bytes_per_s)
         else:
             max_rate = self.max_rate_of(key) if key in self.throttles.rates else None
-            now = asked if max_rate is None else max_rate
-        return asked if now == UNLIMITED else now if asked == UNLIMITED else min(now, asked)
+            now = limit if max_rate is None else max_rate
+        return limit if now == UNLIMITED else now if limit == UNLIMITED else min(now, limit)
 
     def max_rate_of(self, key: Key) -> int | None:
         """Return somebody else's rate, which ours never exceeds; None for none, or overridden."""

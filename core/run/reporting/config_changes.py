@@ -81,8 +81,8 @@ class ChangedConfig:
         if len(self.during) <= SHOWN_PAIRS:
             return ", then ".join(self._words(value) for value in self.during)
         rates = sorted(map(int, self.during))
-        least, most = format_rate(rates[0]), format_rate(rates[-1])
-        return f"{len(rates):,} rates from {least} to {most}"
+        low, high = format_rate(rates[0]), format_rate(rates[-1])
+        return f"{len(rates):,} rates from {low} to {high}"
 
     @property
     def after_words(self) -> str:

@@ -197,11 +197,11 @@ def heading_for(run: RunState, key: Key) -> int | None:
     held = run.throttles.rates.get(key)
     if held is None or held.rate_bytes_per_s is None:
         return held.limit_bytes_per_s if held else None
-    rate_control, most = run.rate_control, run.max_rate_of(key)
-    asked = rate_control.per_side_rates.get(key, rate_control.first_bytes_per_s)
-    if key in rate_control.rates and rate_control.rates[key].is_refused(asked):
+    rate_control, max_rate = run.rate_control, run.max_rate_of(key)
+    requested = rate_control.per_side_rates.get(key, rate_control.first_bytes_per_s)
+    if key in rate_control.rates and rate_control.rates[key].is_refused(requested):
         return held.rate_bytes_per_s
-    return max(held.rate_bytes_per_s, asked if most is None else min(asked, most))
+    return max(held.rate_bytes_per_s, requested if max_rate is None else min(requested, max_rate))
 
 
 def left_range(

@@ -93,13 +93,13 @@ def _lesson(estimate: Mapping[str, Any], took: float, rate: int) -> Lesson | Non
         return Lesson(None, took, busiest)
     calibrated = estimate.get("calibration")
     own = "uncalibrated_" if calibrated else ""
-    said = calibrated or estimate
-    seconds, between = said[f"{own}seconds"], said[f"{own}range_seconds"]
+    source = calibrated or estimate
+    seconds, between = source[f"{own}seconds"], source[f"{own}range_seconds"]
     if seconds is None or estimate["limit"] is None or seconds - AROUND_SECONDS < MIN_SECONDS:
         return None
-    least, most = (float(end) - around for end, around in zip(between, AROUND_RANGE, strict=True))
+    low, high = (float(end) - around for end, around in zip(between, AROUND_RANGE, strict=True))
     side = Side(estimate["limit"]["side"])
-    return Lesson(side, took, busiest, float(seconds) - AROUND_SECONDS, (least, most))
+    return Lesson(side, took, busiest, float(seconds) - AROUND_SECONDS, (low, high))
 
 
 def to_json(lesson: Lesson) -> dict[str, Any]:

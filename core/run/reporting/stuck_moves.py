@@ -215,8 +215,8 @@ def never_sides(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]) -> d
         held = run.throttles.rates.get(key)
         rate = held.limit_bytes_per_s if held is not None else None
         if rate is not None and rate > FLOOR_BYTES_PER_S:
-            asked = heading_for(run, key) or rate  # one that rises yet is not judged as it is
-            found[key] = never(*key, max(rate, asked), growing, left[key])
+            requested = heading_for(run, key) or rate  # one that rises yet is not judged as it is
+            found[key] = never(*key, max(rate, requested), growing, left[key])
     return {key: why for key, why in found.items() if why}
 
 

@@ -247,8 +247,8 @@ class RunView:
     @property
     def paused_itself(self) -> bool:
         """Return whether it is paused though nobody asked for that since: `why` says what for."""
-        asked = [r.kind for r in self.requests if r.kind in PAUSING and not r.refused]
-        return self.state is RunStatus.PAUSED and asked[-1:] != ["pause"]
+        kinds = [r.kind for r in self.requests if r.kind in PAUSING and not r.refused]
+        return self.state is RunStatus.PAUSED and kinds[-1:] != ["pause"]
 
     @property
     def newest(self) -> Mapping[TopicPartition, MoveProgress]:

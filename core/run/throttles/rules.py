@@ -63,12 +63,12 @@ def _lost_rates(run: RunState, observed: Observation) -> Iterator[steps.LostRate
 def is_freed(run: RunState, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a lower rate that was kept limits no longer as it did when it was found."""
     kept = intent.found_bytes_per_s
-    most = run.requested_rate(intent.key)
-    if kept is None or kept > most:
+    requested = run.requested_rate(intent.key)
+    if kept is None or kept > requested:
         return False
     found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
     now = replace(intent, prior=found.value or None).found_bytes_per_s
-    return now is None or now > most
+    return now is None or now > requested
 
 
 def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> steps.LostRate:
@@ -85,12 +85,12 @@ def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> ste
 
 
 def _lost_pairs(run: RunState, observed: Observation) -> Iterator[ListIntent]:
-    for key, wanted in required_lists(run).items():
+    for key, required in required_lists(run).items():
         answer = observed.throttles.get(Resource.topic(key[0]))
         if answer is None or isinstance(answer, Fault) or key in run.throttles.lists_due:
             continue
         value = own_list(answer, key[1])
-        gone = tuple(p for p in missing(wanted, value) if (*key, p) not in run.throttles.away)
+        gone = tuple(p for p in missing(required, value) if (*key, p) not in run.throttles.away)
         if gone:
             yield ListIntent(*key, value, gone)
 

@@ -319,12 +319,12 @@ class VerifiedThrottles:
         self, topics: Iterable[str] = (), brokers: Iterable[int] = ()
     ) -> dict[Resource, Any]:
         """Return the lists of topics and the rates of brokers as they are shown now."""
-        asked = (
+        queries = (
             ([Resource.topic(topic) for topic in sorted(set(topics))], LISTS),
             ([Resource.broker(broker) for broker in sorted(set(brokers))], RATES),
         )
         found: dict[Resource, Any] = {}
-        for resources, names in asked:
+        for resources, names in queries:
             if resources:
                 found |= self._client.describe_configs(resources, names)
         return found

@@ -26,7 +26,6 @@ from core.run.journal.throttle_values import (
     RateIntent,
     as_rate,
     entries,
-    is_ours,
     own_list,
     own_rate,
     own_value,
@@ -77,7 +76,7 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
         answer = found.get(Resource.broker(rate.broker))
         if answer is None or isinstance(answer, Fault):
             return None if surely else rate
-        if not is_ours(rate, answer):
+        if not rate.is_ours(answer):
             return None
         held = as_rate(own_rate(answer, rate.side))
         return replace(rate, rate_bytes_per_s=held, perhaps=())

@@ -19,7 +19,6 @@ from core.run.journal.throttle_values import (
     RATES,
     as_rate,
     entries,
-    is_ours,
     joined,
     own_list,
 )
@@ -164,7 +163,7 @@ def _rates(
                 run
                 for run in runs
                 for rate in run.state.throttles.rates.values()
-                if rate.broker == broker and rate.side.rate_config == name and is_ours(rate, answer)
+                if rate.broker == broker and rate.side.rate_config == name and rate.is_ours(answer)
             ),
             None,
         )

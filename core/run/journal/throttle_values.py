@@ -151,6 +151,27 @@ class RateIntent:
         """Return whether it is somebody else's rate that limits: kept, or what ours is again."""
         return self.rate_bytes_per_s in (None, self.found_bytes_per_s)
 
+    def is_as_found(self, answer: Mapping[str, ConfigValue]) -> bool:
+        """Return whether the rate is set now as it was before us."""
+        return own_rate(answer, self.side) == (self.prior if self.dynamic else None)
+
+    def is_ours(self, answer: Mapping[str, ConfigValue]) -> bool:
+        """Return whether the rate that is set now is one that we set."""
+        values = {str(rate) for rate in (self.rate_bytes_per_s, *self.perhaps)}
+        return own_rate(answer, self.side) in values
+
+    def is_as_held(self, answer: Mapping[str, ConfigValue]) -> bool:
+        """Return whether the rate is one that we set, or kept as it was found."""
+        kept = self.rate_bytes_per_s is None
+        return self.is_as_found(answer) if kept else self.is_ours(answer)
+
+    def current(self, answer: Mapping[str, ConfigValue]) -> RateIntent:
+        """Return what holds of it: ours that somebody changed, and that has been put back, or it.
+
+        Another run, or an operator, who lowered a rate for a while puts back what was found: ours.
+        """
+        return self.ours if self.ours is not None and self.ours.is_ours(answer) else self
+
     def to_json(self) -> dict[str, Any]:
         return {
             "broker": self.broker,
@@ -186,32 +207,6 @@ def is_as_left(left: str | None, shown: str | None, there: frozenset[str]) -> bo
     who has set it to nothing since cannot be told from that.
     """
     return shown is not None and not there and not entries(left)
-
-
-def is_as_found(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
-    """Return whether a rate is set now as it was before us."""
-    return own_rate(answer, intent.side) == (intent.prior if intent.dynamic else None)
-
-
-def is_ours(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
-    """Return whether a rate that is set now is one that we set."""
-    ours = {str(rate) for rate in (intent.rate_bytes_per_s, *intent.perhaps)}
-    return own_rate(answer, intent.side) in ours
-
-
-def as_it_stands(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> RateIntent:
-    """Return what holds of a rate: ours that somebody changed, and that has been put back, or it.
-
-    Another run, or an operator, who lowered a rate for a while puts back what was found: ours.
-    """
-    ours = intent.ours
-    return ours if ours is not None and is_ours(ours, answer) else intent
-
-
-def stands(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
-    """Return whether a rate is as we hold it: one that we set, or kept as it was found."""
-    kept = intent.rate_bytes_per_s is None
-    return is_as_found(intent, answer) if kept else is_ours(intent, answer)
 
 
 def own_list(answer: Mapping[str, ConfigValue], side: Side) -> str | None:

@@ -159,7 +159,8 @@ def next_rates(
                 rate_control.bounds, key, held, known, now, holds_up=key in slowest
             )
         else:
-            asked = held.capped_at(rate_control.rate_of(key))
+            asked = rate_control.per_side_rates.get(key, rate_control.rate_bytes_per_s)
+            asked = held.capped_at(asked)
             reasons[key] = f"on the way to {format_rate(asked)}, little by little"
             if asked < rates[key]:
                 reasons[key] = f"slowed down to {format_rate(asked)}, as asked"

@@ -21,13 +21,10 @@ from core.run.journal.throttle_values import (
     ListIntent,
     ListKey,
     RateIntent,
-    as_it_stands,
     as_rate,
     by_broker,
     entries,
-    is_as_found,
     is_as_left,
-    is_ours,
     joined,
     list_now,
     missing,
@@ -229,10 +226,10 @@ def restore_changes(
     answer = found.get(Resource.broker(intent.broker))
     if answer is None or isinstance(answer, Fault):
         return []
-    intent = as_it_stands(intent, answer)
+    intent = intent.current(answer)
     if intent.rate_bytes_per_s is None:
         return []
-    if not is_ours(intent, answer) and not (unverified and is_as_found(intent, answer)):
+    if not intent.is_ours(answer) and not (unverified and intent.is_as_found(answer)):
         return []
     resource, name = Resource.broker(intent.broker), intent.side.rate_config
     if intent.dynamic:

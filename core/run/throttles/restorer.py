@@ -25,10 +25,7 @@ from core.run.journal.throttle_values import (
     ListKey,
     ListPairs,
     RateIntent,
-    as_it_stands,
     by_broker,
-    is_as_found,
-    is_ours,
     joined,
 )
 from core.run.throttles.changes import delete_changes, restore_changes, subtract_changes
@@ -146,9 +143,10 @@ class ThrottleRestorer:
                 "broker": i.broker,
                 "side": i.side.value,
                 "how": _how_restored(i, changes[i], found),
-                "prior": _stands(i, found).prior if _stands(i, found).dynamic else None,
+                "prior": now.prior if now.dynamic else None,
             }
             for i in intents
+            for now in [_current(i, found)]
             if Resource.broker(i.broker) not in failed
         ]
         if done:
@@ -197,9 +195,9 @@ def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:
     return {resource: str(fault) for resource, fault in faults.items()}
 
 
-def _stands(intent: RateIntent, found: Configs) -> RateIntent:
+def _current(intent: RateIntent, found: Configs) -> RateIntent:
     answer = found.get(Resource.broker(intent.broker), {})
-    return intent if isinstance(answer, Fault) else as_it_stands(intent, answer)
+    return intent if isinstance(answer, Fault) else intent.current(answer)
 
 
 def _is_foreign(intent: RateIntent, found: Configs) -> bool:
@@ -208,8 +206,8 @@ def _is_foreign(intent: RateIntent, found: Configs) -> bool:
     if isinstance(answer, Fault):
         return False
     if intent.rate_bytes_per_s is None:  # noted as theirs; kept from the beginning is not
-        return intent.ours is not None and _stands(intent, found) is intent
-    return not (is_ours(intent, answer) or is_as_found(intent, answer))
+        return intent.ours is not None and _current(intent, found) is intent
+    return not (intent.is_ours(answer) or intent.is_as_found(answer))
 
 
 def _how_restored(intent: RateIntent, changes: Collection[ConfigChange], found: Configs) -> str:
@@ -217,10 +215,10 @@ def _how_restored(intent: RateIntent, changes: Collection[ConfigChange], found: 
 
     A rate that was as found already may have been put back by a process that died.
     """
-    intent = _stands(intent, found)
+    intent = _current(intent, found)
     if intent.rate_bytes_per_s is None:
         return "kept"
     answer = found.get(Resource.broker(intent.broker), {})
-    if not changes and (isinstance(answer, Fault) or not is_as_found(intent, answer)):
+    if not changes and (isinstance(answer, Fault) or not intent.is_as_found(answer)):
         return "changed"
     return "set" if intent.dynamic else "unset"

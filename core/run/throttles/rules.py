@@ -20,8 +20,6 @@ from core.run.journal.throttle_values import (
     ListKey,
     ListPairs,
     RateIntent,
-    as_it_stands,
-    is_as_found,
     missing,
     own_list,
     own_rate,
@@ -52,7 +50,7 @@ def _lost_rates(run: RunState, observed: Observation) -> Iterator[steps.LostRate
         if answer is None or isinstance(answer, Fault) or (broker, side) in run.throttles.rates_due:
             continue
         if intent.rate_bytes_per_s is None:
-            again = as_it_stands(intent, answer) is not intent
+            again = intent.current(answer) is not intent
             lost = again or is_freed(run, intent, answer)
         else:
             lost = own_rate(answer, side) != str(intent.rate_bytes_per_s)
@@ -75,9 +73,9 @@ def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> ste
     """Return what holds now instead of a rate of ours, or of one that was kept, and whose it is."""
     broker, side = key
     intent = run.throttles.rates[key]
-    kept, again = intent.rate_bytes_per_s is None, as_it_stands(intent, answer) is not intent
+    kept, again = intent.rate_bytes_per_s is None, intent.current(answer) is not intent
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
-    mend = not kept and (own_rate(answer, side) is None or is_as_found(intent, answer))
+    mend = not kept and (own_rate(answer, side) is None or intent.is_as_found(answer))
     value = found.value or None
     return steps.LostRate(
         broker, side, value, found.source, mend, freed=kept and not again, again=again

@@ -35,12 +35,9 @@ from core.run.journal.throttle_values import (
     RateIntent,
     as_rate,
     entries,
-    is_as_found,
-    is_ours,
     list_now,
     own_list,
     own_rate,
-    stands,
 )
 from core.run.steps import LostRate
 from core.run.throttles.changes import (
@@ -133,7 +130,6 @@ class VerifiedThrottles:
         self._state = recorder.state
         self._throttles = recorder.state.throttles
         self.backoff = Backoff[int](clock)
-        self.not_shown: set[int] = set()
         self._unwritten: Counter[Key | ListKey] = Counter()
         """How often what somebody deletes has been put back since that was last journalled."""
 
@@ -141,17 +137,6 @@ class VerifiedThrottles:
         """Say what moves in flight lack, and let all else go on before it is asked again."""
         self._recorder.note_waiting(why)
         self.backoff.refused(batch, why, RETURNED_SECONDS, MAX_REST_SECONDS)
-
-    def is_worth_retry(self, batch: int, refusal: Refusal) -> bool:
-        """Return whether a batch's limits are to be set again: once more where they were taken.
-
-        A cluster that takes them and never shows them would be asked for ever.
-        """
-        if not refusal.not_shown:
-            return refusal.passing
-        is_first = batch not in self.not_shown
-        self.not_shown.add(batch)
-        return is_first
 
     def wait_to_retry(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
         """Say why nothing goes on, and wait a little."""
@@ -225,7 +210,7 @@ class VerifiedThrottles:
             if rate.rate_bytes_per_s is None:
                 stale = is_freed(self._state, rate, answer)
             else:
-                stale = not (is_ours(rate, answer) or is_as_found(rate, answer))
+                stale = not (rate.is_ours(answer) or rate.is_as_found(answer))
             if stale:
                 changed.add(rate.key)
         answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
@@ -240,7 +225,7 @@ class VerifiedThrottles:
         lost: dict[Key, LostRate] = {}
         for key, intent in held.items():
             answer = found[Resource.broker(key[0])]
-            if not isinstance(answer, Fault) and not stands(intent, answer):
+            if not isinstance(answer, Fault) and not intent.is_as_held(answer):
                 lost[key] = lost_rate(self._state, key, answer)
         if lost:
             self.note_lost(tuple(lost.values()), ())
@@ -262,7 +247,7 @@ class VerifiedThrottles:
             now = as_rate(own_rate(answer, key[1]))
             if now in intent.perhaps:
                 kept[key] = now
-            elif key in self._state.rate_control.rates and is_as_found(intent, answer):
+            elif key in self._state.rate_control.rates and intent.is_as_found(answer):
                 kept[key] = None
         if kept:
             refused = [

@@ -53,6 +53,8 @@ class ThrottleWriter:
     ) -> None:
         self._clock, self._recorder = clock, recorder
         self._verified, self._restorer = verified, restorer
+        self._not_shown: set[int] = set()
+        """Batches whose limits were taken, and did not show."""
         self._state = recorder.state
         self._throttles = recorder.state.throttles
 
@@ -116,10 +118,12 @@ class ThrottleWriter:
             late = [[r.broker, r.side.value] for r in intent.rates if r not in alive]
             self._recorder.write(Kind.THROTTLE_SET, batch=batch, **{"late": late} if late else {})
             self._verified.backoff.taken(batch)
-            self._verified.not_shown.discard(batch)
+            self._not_shown.discard(batch)
         elif self._are_in_flight(intent.moves):
             self._verified.back_off(batch, refusal.why)
-        elif self._verified.is_worth_retry(batch, refusal):
+        elif refusal.passing or (refusal.not_shown and batch not in self._not_shown):
+            if refusal.not_shown:  # a cluster that never shows them would be asked for ever
+                self._not_shown.add(batch)
             seconds = UNANSWERED_SECONDS if refusal.unanswered else RETURNED_SECONDS
             self._verified.wait_to_retry(refusal.why, seconds)
         else:

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,10 +123,8 @@ def _now(address: Address) -> datetime:
     if not address.is_simulated:
         return datetime.now(UTC)
     connection = connect(address)
-    try:
+    with closing(connection.client):
         return connection.clock.now()
-    finally:
-        connection.client.close()
 
 
 def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Plan) -> RunOptions:
@@ -217,11 +216,8 @@ def _refuse_ended(run: RunState) -> None:
 
 def _refuse_other(address: Address, run: RunState) -> None:
     try:
-        connection = connect(address)
-        try:
-            found = connection.client.describe_cluster().cluster_id
-        finally:
-            connection.client.close()
+        with closing(connect(address).client) as client:
+            found = client.describe_cluster().cluster_id
     except UnreachableError as error:
         raise UnreachableError(
             error.title,

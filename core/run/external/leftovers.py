@@ -6,6 +6,7 @@ A new run would take it for what was there before, keep it or put it back: it wo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -129,13 +130,10 @@ def refuse_conflicts(cluster_id: str, address: Address) -> None:
     ended = [run.state for run in with_throttles(cluster_id) if run.state.ended is not None]
     if not ended:
         return
-    connection = connect(address)
-    try:
+    with closing(connect(address).client) as client:
         for state in ended:
             left = replace(leftovers(state), moves=(), copies=())  # others' moves are looked for
-            refuse_leftovers(state.run_id, fetch_leftovers(connection.client, left, surely=True))
-    finally:
-        connection.client.close()
+            refuse_leftovers(state.run_id, fetch_leftovers(client, left, surely=True))
 
 
 def refuse_leftovers(run: str, left: Leftovers) -> None:

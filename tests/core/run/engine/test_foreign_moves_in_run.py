@@ -35,14 +35,13 @@ def test_a_move_that_somebody_else_cancels_stops_the_run(start: Start) -> None:
     run = start(cluster({"t": [(1, 2)] * 3}), {("t", p): (1, 3) for p in range(3)}, batch_size=2)
     run.until(lambda step: isinstance(step, Poll))
     run.client.cancel_reassignments([TopicPartition("t", 0)])
-    assert run.to_the_end() is Outcome.INCOMPLETE
+    run.restores(Outcome.INCOMPLETE)
     assert [m.state for m in run.view().moves] == [
         MoveStatus.FAILED,
         MoveStatus.DONE,
         MoveStatus.CANCELLED,
     ]
     assert "t-0 was cancelled by somebody else" in run.view().why
-    assert throttles(run.client) == run.found
 
 
 def test_a_move_that_somebody_else_overrides_is_left_to_them(start: Start) -> None:
@@ -73,9 +72,8 @@ def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(star
     lists = throttles(client)[T]
     assert lists[FOLLOWER_LIST].value == "0:5"
     assert run.view().state is RunStatus.WAITING
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3)}
-    assert throttles(client) == run.found
     assert fold(run.journal.records()) == run.state
 
 

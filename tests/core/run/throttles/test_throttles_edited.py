@@ -180,9 +180,8 @@ def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: 
     run.again()
     ask(run, "resume")
     began = client.elapsed_seconds
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert client.elapsed_seconds - began > 30, "200 MB at 5 MB/s"
-    assert throttles(client) == run.found
 
 
 def test_every_throttle_that_somebody_deletes_is_put_back(start: Start) -> None:

@@ -186,12 +186,6 @@ def test_a_slower_rate_takes_the_place_of_a_kept_one_which_comes_back_exactly(
     assert run.view().leftovers is None
 
 
-def cluster_as_found(on: Resource) -> Any:
-    client = cluster({"t": [(1, 2)]})
-    set_config(client, on, FOLLOWER_RATE, str(THEIRS))
-    return client
-
-
 def test_a_kept_rate_comes_back_little_by_little_and_in_the_words_of_its_own(start: Start) -> None:
     run = a_run(start)
     ask(run, "pause", floor=True)

@@ -93,7 +93,12 @@ def run_view(
     average = moved / elapsed if elapsed > 0 and moved else None
     rates = [m.bytes_per_s for m in in_flight if m.bytes_per_s is not None]
     now = sum(rates) if rates else None
-    estimated = run.estimate.get("seconds") if run.estimate else None
+    estimate = run.estimate or {}
+    estimated = estimate.get("seconds")
+    estimated_rate = estimate.get("rate_bytes_per_s", run.rate_bytes_per_s)
+    is_as_estimated = estimated_rate == run.rate_bytes_per_s and all(
+        m.instead_of is None for m in run.moves
+    )
     left, between = None, None
     if not state.ended:
         if model is not None:
@@ -107,11 +112,15 @@ def run_view(
             left, between = _left(recent_rate, elapsed, due, moved, estimated, least)
             if between is not None:
                 left, between = _no_less(left, between, slowest_seconds(moves, recent_rate.of))
-            if moved < FAIR_SHARE * (moved + due):
-                as_estimated = _as_estimated(run) * due / (moved + due)
-                left, between = _no_less(left, between, as_estimated)
+            is_early = moved < FAIR_SHARE * (moved + due) and "rate_bytes_per_s" in estimate
+            if is_early and is_as_estimated and run.rate_control.bounds is None:
+                left, between = _no_less(left, between, (estimated or 0.0) * due / (moved + due))
     moves = tuple(_within(m, left, between) for m in moves)
     behind = leftovers(run) if state.ended else None
+    begun_at = None
+    if first is not None and (run.start_at or run.retention or run.measured):  # it had to wait
+        # An estimate reckons with some seconds from there to the first submission.
+        begun_at = max(run.created_at, first - timedelta(seconds=START_SECONDS))
     return RunView(
         run=run.run_id,
         cluster_id=run.cluster_id,
@@ -129,8 +138,8 @@ def run_view(
         average_bytes_per_s=average,
         left_seconds=left,
         left_range=between,
-        estimated_seconds=estimated if _is_as_estimated(run) else None,
-        begun_at=_begun_at(run, first),
+        estimated_seconds=estimated if is_as_estimated else None,
+        begun_at=begun_at,
         moves=moves,
         brokers=() if state.ended else brokers_now(run, tracked, failing[0]),
         events=story(records, run, copied),
@@ -205,31 +214,6 @@ def _no_less(
     if left is None or least <= left:
         return left, between
     return least, between and (between[0], max(between[1], 1.1 * least))
-
-
-def _as_estimated(run: RunState) -> float:
-    """Return the seconds estimated for the whole run; 0 once they were for something else."""
-    estimate = run.estimate or {}
-    same = "rate_bytes_per_s" in estimate and _is_as_estimated(run)
-    return estimate.get("seconds") or 0.0 if same and run.rate_control.bounds is None else 0.0
-
-
-def _is_as_estimated(run: RunState) -> bool:
-    """Return whether it does what was estimated: those moves, at that rate."""
-    asked = (run.estimate or {}).get("rate_bytes_per_s", run.rate_bytes_per_s)
-    added = any(m.instead_of is not None for m in run.moves)
-    return asked == run.rate_bytes_per_s and not added
-
-
-def _begun_at(run: RunState, first: datetime | None) -> datetime | None:
-    """Return when it set about its moves, `first` of which were then submitted, if it had to wait.
-
-    An estimate reckons with some seconds from there to the first submission.
-    """
-    waited = run.start_at or run.retention or run.measured
-    if first is None or not waited:
-        return None
-    return max(run.created_at, first - timedelta(seconds=START_SECONDS))
 
 
 def leftovers(run: RunState) -> Leftovers:

@@ -212,7 +212,13 @@ class Executor:
             self._recorder.note_waiting("")
         match step:
             case steps.Preflight():
-                self._preflight()
+                try:
+                    found = preflight(self._client, self.state, self._learned, self._load)
+                except RefusedError as error:
+                    why = f"{error.title} {error.detail.strip()}".strip()
+                    self._recorder.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=why)
+                else:
+                    self._recorder.write(Kind.PREFLIGHT, **found)
             case steps.NoteBaseline(measured):
                 self._recorder.write(Kind.MEASURED, **measured.to_json())
             case steps.Postpone(moves, why):
@@ -301,15 +307,6 @@ class Executor:
                 return moves[first].elections == 0
             case _:
                 return True
-
-    def _preflight(self) -> None:
-        try:
-            found = preflight(self._client, self.state, self._learned, self._load)
-        except RefusedError as error:
-            why = f"{error.title} {error.detail.strip()}".strip()
-            self._recorder.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=why)
-        else:
-            self._recorder.write(Kind.PREFLIGHT, **found)
 
     def _add_moves(self, step: steps.AddMoves) -> None:
         """Journal moves that stand in for others; one that must not be made is refused."""

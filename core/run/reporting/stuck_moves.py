@@ -140,9 +140,9 @@ def stuck(
     idle = newest.at.timestamp() - since
     copies = len(m.move.receiving)
     whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * copies
-    failing = next((disks[b] for b in m.move.receiving if b in disks), "")
-    if failing and not whole and (newest.held or idle >= STUCK_SECONDS):
-        return failing
+    disk = next((disks[b] for b in m.move.receiving if b in disks), "")
+    if disk and not whole and (newest.held or idle >= STUCK_SECONDS):
+        return disk
     if held:
         return ""
     hopeless = next((never[side] for side in _sides(m, newest) if side in never), "")

@@ -26,10 +26,10 @@ MAX_JOURNALLED_TRIES = 8
 
 def retry_submission(run: RunState, observed: Observation) -> steps.Submit | None:
     """A submission without an answer has left no trace: the same is safe again."""
-    again = tuple(i for i in run.in_flight if _never_arrived(run.moves[i], observed))
-    if not again or run.paused or run.stopped or _not_now(run, observed, again):
+    lost = tuple(i for i in run.in_flight if _never_arrived(run.moves[i], observed))
+    if not lost or run.paused or run.stopped or _not_now(run, observed, lost):
         return None
-    return steps.Submit(again)
+    return steps.Submit(lost)
 
 
 def begin_next_batch(
@@ -137,8 +137,7 @@ def _held_up(
 
 
 def _not_described(observed: Observation, tp: TopicPartition) -> str:
-    again = f"{tp} is not in the cluster's description: looked for again"
-    return observed.hidden.get(tp, again)
+    return observed.hidden.get(tp, f"{tp} is not in the cluster's description: looked for again")
 
 
 def _never_arrived(m: RunMove, observed: Observation) -> bool:

@@ -33,18 +33,18 @@ def entries(value: str | None) -> frozenset[str]:
     return frozenset(part for entry in (value or "").split(",") if (part := entry.strip()))
 
 
-def missing(wanted: Set[str], existing: str | None) -> tuple[str, ...]:
+def missing(required: Set[str], existing: str | None) -> tuple[str, ...]:
     """Return the entries to append so that all `wanted` count, in order; none beside a `*`.
 
     What is there already is somebody else's, and not to be subtracted later.
     """
     there = entries(existing)
-    return () if ALL in there else tuple(sorted(wanted - there, key=_by_number))
+    return () if ALL in there else tuple(sorted(required - there, key=_by_number))
 
 
-def joined(wanted: Iterable[str]) -> str:
+def joined(required: Iterable[str]) -> str:
     """Return entries as a config value, by partition and broker."""
-    return ",".join(sorted(wanted, key=_by_number))
+    return ",".join(sorted(required, key=_by_number))
 
 
 def _by_number(entry: str) -> tuple[int, ...]:
@@ -220,8 +220,8 @@ def own_rate(answer: Mapping[str, ConfigValue], side: Side) -> str | None:
 
 
 def own_value(value: ConfigValue | None, kind: ResourceKind) -> str | None:
-    wanted = ConfigSource.TOPIC if kind is ResourceKind.TOPIC else ConfigSource.BROKER
-    if value is None or value.source is not wanted:
+    required = ConfigSource.TOPIC if kind is ResourceKind.TOPIC else ConfigSource.BROKER
+    if value is None or value.source is not required:
         return None
     return value.value or ""
 

@@ -60,8 +60,8 @@ def request_words(kind: str, payload: Mapping[str, Any], run: RunState) -> str:
         case "throttle":
             bounds = payload.get("auto")
             if bounds:
-                least, most = bounds["least_bytes_per_s"], bounds["most_bytes_per_s"]
-                return f"throttle auto, {format_rate(least)} – {format_rate(most)}"
+                low, high = bounds["least_bytes_per_s"], bounds["most_bytes_per_s"]
+                return f"throttle auto, {format_rate(low)} – {format_rate(high)}"
             return f"throttle {format_rate(payload.get('rate_bytes_per_s'))}"
         case "rollback":
             return "roll back"
@@ -119,8 +119,8 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
         case Kind.MEASURED if p["trouble"]:
             yield p["trouble"], Level.LOOK
         case Kind.MEASURED:
-            most = max((p99 for _, _, p99 in p["before"]), default=0.0)
-            yield f"producers wait up to {most:.0f} ms (p99) before the run", Level.INFO
+            high = max((p99 for _, _, p99 in p["before"]), default=0.0)
+            yield f"producers wait up to {high:.0f} ms (p99) before the run", Level.INFO
             if p["before"]:
                 topic = f"{TOPIC_PREFIX}{run.run_id}"
                 yield f"measured by a topic of its own, deleted at the end: {topic}", Level.INFO
@@ -300,9 +300,9 @@ def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
     if freed:
         what = name_list(freed)
         yield f"somebody else's limit is gone, this run's own holds instead: {what}", Level.LOOK
-    again = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("again")]
-    if again:
-        yield f"somebody else has put this run's throttles back: {name_list(again)}", Level.LOOK
+    returned = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("again")]
+    if returned:
+        yield f"somebody else has put this run's throttles back: {name_list(returned)}", Level.LOOK
     editor = p.get("editor", "")
     who = editor_in_words(editor).rstrip(",").replace("somebody", "somebody else", 1)
     what_helps = f" ({editor_remedy(editor)})" if editor else ""

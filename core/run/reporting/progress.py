@@ -108,8 +108,8 @@ def run_view(
             left = max(model.seconds, besides)
             between = _around(left, None)
         else:
-            least = min_seconds(run, moves)
-            left, between = _left(recent_rate, elapsed, due, moved, estimated, least)
+            floor = min_seconds(run, moves)
+            left, between = _left(recent_rate, elapsed, due, moved, estimated, floor)
             if between is not None:
                 left, between = _no_less(left, between, slowest_seconds(moves, recent_rate.of))
             is_early = moved < FAIR_SHARE * (moved + due) and "rate_bytes_per_s" in estimate
@@ -168,11 +168,11 @@ def _within(
         return m
     if left is None:
         return replace(m, left_seconds=None, left_range=None)
-    of, least = m.left_range, min(m.left_seconds, left)
+    of, floor = m.left_range, min(m.left_seconds, left)
     if of is not None:
-        most = max(left, between[1] if between else left)
-        of = min(of[0], least), max(least, min(of[1], most))
-    return replace(m, left_seconds=least, left_range=of)
+        ceiling = max(left, between[1] if between else left)
+        of = min(of[0], floor), max(floor, min(of[1], ceiling))
+    return replace(m, left_seconds=floor, left_range=of)
 
 
 def _counts(run: RunState, m: RunMove) -> bool:
@@ -191,7 +191,7 @@ def _left(
     due: int,
     moved: int,
     estimated: float | None,
-    least: float,
+    floor: float,
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return the time left and its range: at the recent pace, or at the average.
 
@@ -200,20 +200,20 @@ def _left(
     average = left_seconds(elapsed, moved + due, moved)
     if estimated is not None and (recent_rate.bytes_per_s is None or average is None):
         left = estimated * due / (moved + due) if moved else max(0.0, estimated - elapsed)
-        return max(left, least), None
+        return max(left, floor), None
     if average is None:
         return None, None
     left = due / recent_rate.bytes_per_s if recent_rate.bytes_per_s else average
-    return max(left, least), left_range(due, recent_rate.bytes_per_s, moved / elapsed, least)
+    return max(left, floor), left_range(due, recent_rate.bytes_per_s, moved / elapsed, floor)
 
 
 def _no_less(
-    left: float | None, between: tuple[float, float] | None, least: float
+    left: float | None, between: tuple[float, float] | None, floor: float
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return a time left and its range that are no less than something else says."""
-    if left is None or least <= left:
+    if left is None or floor <= left:
         return left, between
-    return least, between and (between[0], max(between[1], 1.1 * least))
+    return floor, between and (between[0], max(between[1], 1.1 * floor))
 
 
 def leftovers(run: RunState) -> Leftovers:

@@ -48,8 +48,8 @@ def options_lines(created: Record) -> list[str]:
     if rate != UNLIMITED:
         limit = f"throttle {format_rate(rate)} a broker and side"
     if bounds := options.get("auto"):
-        least, most = format_rate(bounds["least_bytes_per_s"]), bounds["most_bytes_per_s"]
-        limit = f"throttle adapted between {least} and {format_rate(most)} a broker and side"
+        low, high = format_rate(bounds["least_bytes_per_s"]), bounds["most_bytes_per_s"]
+        limit = f"throttle adapted between {low} and {format_rate(high)} a broker and side"
     seconds = (p["estimate"] or {}).get("seconds")
     estimated = format_duration(seconds) if seconds else "not known"
     if per_side_rates := options.get("apart"):
@@ -66,8 +66,8 @@ def options_lines(created: Record) -> list[str]:
     if options.get("elect"):
         lines.append("with preferred leaders elected at the end")
     if options.get("most_extra_bytes"):
-        most = format_bytes(options["most_extra_bytes"])
-        lines.append(f"no broker to receive more than {most} at a time")
+        high = format_bytes(options["most_extra_bytes"])
+        lines.append(f"no broker to receive more than {high} at a time")
     if options.get("if_throttles_removed"):
         lines.append("to pause when somebody takes its throttles away again and again")
     if options["override_rates"]:
@@ -158,7 +158,7 @@ def markdown(look: RunReading) -> str:
         f"# Run {view.run} on {markdown_cell(view.cluster_name)}: {view.state.value}{why}",
         "",
         "## Asked",
-        *_asked(look),
+        *_request_lines(look),
         "",
         "## Done",
         *_done(view),
@@ -175,7 +175,7 @@ def markdown(look: RunReading) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _asked(look: RunReading) -> Iterator[str]:
+def _request_lines(look: RunReading) -> Iterator[str]:
     view = look.view
     yield from (f"- {markdown_cell(line)}" for line in options_lines(look.records[0]))
     data = sum(bool(m.total_bytes) for m in view.moves)

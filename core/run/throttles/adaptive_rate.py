@@ -47,20 +47,20 @@ def usual_bounds(
         by_partition[copy.tp].append(copy)
     alone = [PlanCopies(tuple(copies), {}).side_loads for copies in by_partition.values()]
     inflow = max((side.background for sides in alone for side in sides.values()), default=0.0)
-    least, most = MIN_BYTES_PER_S, MAX_BYTES_PER_S
+    low, high = MIN_BYTES_PER_S, MAX_BYTES_PER_S
     if chosen_bytes_per_s != UNLIMITED:
-        least, most = min(least, chosen_bytes_per_s), max(most, chosen_bytes_per_s)
-    least = max(least, round(inflow * MIN_RATE_INFLOW_FACTOR))
-    return RateBounds(least, max(least, most), spare_rates(state, load))
+        low, high = min(low, chosen_bytes_per_s), max(high, chosen_bytes_per_s)
+    low = max(low, round(inflow * MIN_RATE_INFLOW_FACTOR))
+    return RateBounds(low, max(low, high), spare_rates(state, load))
 
 
 def expected_rate(
     bounds: RateBounds, state: ClusterState, load: Load, plan: Plan, known: Calibration
 ) -> int:
     """Return the rate to reckon an adaptive run with: the recommended one, within its bounds."""
-    wanted = default_rate(rate_table(state, load, plan, calibration=known))
-    least, most = bounds.min_bytes_per_s, bounds.max_bytes_per_s
-    return min(max(wanted or most, least), most)
+    target = default_rate(rate_table(state, load, plan, calibration=known))
+    low, high = bounds.min_bytes_per_s, bounds.max_bytes_per_s
+    return min(max(target or high, low), high)
 
 
 def spare_rates(state: ClusterState, load: Load) -> dict[Key, float]:
@@ -159,12 +159,12 @@ def next_rates(
                 rate_control.bounds, key, held, known, now, holds_up=key in slowest
             )
         else:
-            asked = rate_control.per_side_rates.get(key, rate_control.rate_bytes_per_s)
-            asked = held.capped_at(asked)
-            reasons[key] = f"on the way to {format_rate(asked)}, little by little"
-            if asked < rates[key]:
-                reasons[key] = f"slowed down to {format_rate(asked)}, as asked"
-            rate = _raise(rates[key], asked)
+            target = rate_control.per_side_rates.get(key, rate_control.rate_bytes_per_s)
+            target = held.capped_at(target)
+            reasons[key] = f"on the way to {format_rate(target)}, little by little"
+            if target < rates[key]:
+                reasons[key] = f"slowed down to {format_rate(target)}, as asked"
+            rate = _raise(rates[key], target)
         if held.is_refused(rate):
             continue
         if rate < rates[key]:
@@ -175,14 +175,14 @@ def next_rates(
     return RateChange(change, reasons[next(iter(change))]) if change else None
 
 
-def _raise(rate: int, wanted: int) -> int:
+def _raise(rate: int, target: int) -> int:
     """Return the next step on the way up: at most a tenth of what is wanted, ever less.
 
     While a rate r rises, r + 11.5 s x its rise passes: that is kept below what is wanted and a
     fifth, so that 3 s never bring 4 s' worth. From the floor it takes about 20 s.
     """
-    step = (RAMP_FACTOR * wanted - rate) / CREDIT_SECONDS
-    return min(wanted, rate + max(1, round(min(step, wanted / 10))))
+    step = (RAMP_FACTOR * target - rate) / CREDIT_SECONDS
+    return min(target, rate + max(1, round(min(step, target / 10))))
 
 
 def _adapt(
@@ -200,25 +200,25 @@ def _adapt(
     """
     rate = held.rate_bytes_per_s
     ends_at = round(seen.inflow_bytes_per_s * INFLOW_FACTOR)
-    least = held.capped_at(min(bounds.max_bytes_per_s, max(bounds.min_bytes_per_s, ends_at)))
-    most = max(held.capped_at(_ceiling(bounds, key, seen)), least)
-    if rate > most:
-        return most, _above(bounds, key, most)
-    if rate < least:
-        return _raise(rate, least), f"{_name(key)} gets {format_rate(least)} at least"
+    low = held.capped_at(min(bounds.max_bytes_per_s, max(bounds.min_bytes_per_s, ends_at)))
+    high = max(held.capped_at(_ceiling(bounds, key, seen)), low)
+    if rate > high:
+        return high, _above(bounds, key, high)
+    if rate < low:
+        return _raise(rate, low), f"{_name(key)} gets {format_rate(low)} at least"
     found, trouble = strain(seen, held.changed_at), held.troubled_at
     careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
     watched = _passed(held.changed_at, now, CAREFUL_SECONDS)
     used = seen.flow_bytes_per_s + seen.inflow_bytes_per_s
-    needs = holds_up and rate < most and used >= USED_SHARE * rate
+    needs = holds_up and rate < high and used >= USED_SHARE * rate
     match found:
         case Strain.OUT_OF_STEP if trouble is None or _passed(trouble, now, CAREFUL_SECONDS):
             why = f"{_name(key)} slows down: {seen.out_of_step}"
-            return max(least, round(rate * ISR_STEP)), why
+            return max(low, round(rate * ISR_STEP)), why
         case Strain.LATE:
             ratio = f"{seen.latency_ratio or 0:.1f}"
             why = f"{_name(key)} slows down: producers wait {ratio} times as long as before"
-            return max(least, round(rate * LATE_STEP)), why
+            return max(low, round(rate * LATE_STEP)), why
         case Strain.CALM | Strain.UNKNOWN if needs:
             if not watched and (careful or found is Strain.UNKNOWN):
                 return rate, ""
@@ -226,7 +226,7 @@ def _adapt(
             why = "producers wait no longer than before"
             if found is Strain.UNKNOWN:
                 why = f"it has {format_rate(bounds.spare_bytes_per_s.get(key, 0.0))} to spare"
-            raised = min(most, max(rate + 1, round(rate * (1 + step))))
+            raised = min(high, max(rate + 1, round(rate * (1 + step))))
             return raised, f"{_name(key)} may {_DOES[key[1]]} more: {why}"
         case _:
             return rate, ""
@@ -237,16 +237,16 @@ def _ceiling(bounds: RateBounds, key: Key, seen: SideObservation) -> int:
     blind, spare = seen.before is None, bounds.spare_bytes_per_s.get(key)
     if spare is None:
         return bounds.min_bytes_per_s if blind else bounds.max_bytes_per_s
-    most = min(bounds.max_bytes_per_s, round(spare * (BLIND_SHARE if blind else SPARE_SHARE)))
-    return max(bounds.min_bytes_per_s, most)
+    high = min(bounds.max_bytes_per_s, round(spare * (BLIND_SHARE if blind else SPARE_SHARE)))
+    return max(bounds.min_bytes_per_s, high)
 
 
-def _above(bounds: RateBounds, key: Key, most: int) -> str:
-    if most == bounds.max_bytes_per_s:
-        return f"{_name(key)} gets {format_rate(most)} at most"
+def _above(bounds: RateBounds, key: Key, high: int) -> str:
+    if high == bounds.max_bytes_per_s:
+        return f"{_name(key)} gets {format_rate(high)} at most"
     spare = bounds.spare_bytes_per_s.get(key)
     if spare is None:
-        return f"nothing tells how {_name(key)} fares: it keeps to {format_rate(most)}"
+        return f"nothing tells how {_name(key)} fares: it keeps to {format_rate(high)}"
     return f"{_name(key)} has {format_rate(spare)} to spare"
 
 

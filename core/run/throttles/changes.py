@@ -71,9 +71,9 @@ def intend_lists(
     `left` is how batches before this one left the lists that they gave back.
     A topic that is gone, or that has `*`, is left out.
     """
-    wanted = batch_lists(moves)
+    required = batch_lists(moves)
     intents = []
-    for key in sorted(wanted, key=lambda key: (key[1] is Side.FOLLOWER, key[0])):
+    for key in sorted(required, key=lambda key: (key[1] is Side.FOLLOWER, key[0])):
         topic, side = key
         answer, there = found.get(Resource.topic(topic)), held.get(key)
         if answer is None or isinstance(answer, Fault) or there is None:
@@ -84,7 +84,7 @@ def intend_lists(
         known = ours.get(key)
         mine = known.pairs if known else ()
         foreign = ALL if ALL in there else joined(there - set(mine))
-        pairs = missing(wanted[key], foreign)
+        pairs = missing(required[key], foreign)
         if pairs:
             intents.append(ListIntent(topic, side, prior, pairs))
     return tuple(intents)
@@ -109,7 +109,7 @@ def intend_rates(
     already.
     Brokers that `found` does not hold (they are down) are left out.
     """
-    most = rate_bytes_per_s if max_bytes_per_s is None else max_bytes_per_s
+    max_rate = rate_bytes_per_s if max_bytes_per_s is None else max_bytes_per_s
     per_side_rates = per_side_rates or {}
     involved = {side for move in moves for side in sides(move)}
     intents = []
@@ -121,7 +121,7 @@ def intend_rates(
         prior = value.value or None
         number = as_rate(prior)
         rate = per_side_rates.get((broker, side), rate_bytes_per_s)
-        limit = per_side_rates.get((broker, side), most)
+        limit = per_side_rates.get((broker, side), max_rate)
         kept = number is not None and number <= limit and not override
         intents.append(RateIntent(broker, side, prior, value.source, None if kept else rate))
     return tuple(intents)

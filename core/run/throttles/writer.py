@@ -182,7 +182,7 @@ class ThrottleWriter:
             self._verified.wait_to_retry(why)
 
     def change_rates(
-        self, wanted: tuple[tuple[Key, int], ...], why: str, *, held_back: bool = False
+        self, targets: tuple[tuple[Key, int], ...], why: str, *, held_back: bool = False
     ) -> None:
         """Change rates of ours, or set lower ones than those that were kept.
 
@@ -190,16 +190,16 @@ class ThrottleWriter:
         up, and what was there before it stays. Each is read first: one that
         somebody else has changed meanwhile is theirs.
         """
-        found = self._verified.fetch_configs(brokers=(broker for (broker, _), _ in wanted))
+        found = self._verified.fetch_configs(brokers=(broker for (broker, _), _ in targets))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         refused = first_fault("reading", faults) if faults else ""
-        keys = [key for key, _ in wanted if Resource.broker(key[0]) not in faults]
+        keys = [key for key, _ in targets if Resource.broker(key[0]) not in faults]
         held = {key: self._throttles.rates[key] for key in keys}
         keys = self._verified.unchanged_rates(held, found)
         if keys:
             rates = [
                 {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
-                for (broker, side), rate in wanted
+                for (broker, side), rate in targets
                 if (broker, side) in keys
             ]
             back = {"held": True} if held_back else {}
@@ -228,8 +228,8 @@ class ThrottleWriter:
         if note_drift(self._state, replace(observed, throttles=found)) is None:
             return True
         self._clock.sleep(LAG_SECONDS)
-        again = self._verified.fetch_configs(topics, brokers)
-        alike = {resource: a for resource, a in again.items() if found.get(resource) == a}
+        later = self._verified.fetch_configs(topics, brokers)
+        alike = {resource: a for resource, a in later.items() if found.get(resource) == a}
         lost = note_drift(self._state, replace(observed, throttles=alike))
         return lost is None or not self._verified.note_lost(lost.rates, lost.lists, lost.editor)
 
@@ -252,8 +252,8 @@ class ThrottleWriter:
             return
         payload = lists_to_json(lists)
         self._recorder.intend_once(Kind.PAIRS_PUTTING, lists=payload)
-        wanted = [ListIntent(topic, side, None, pairs) for topic, side, pairs in lists]
-        refusal = self._verified.apply_and_verify(wanted, ())
+        targets = [ListIntent(topic, side, None, pairs) for topic, side, pairs in lists]
+        refusal = self._verified.apply_and_verify(targets, ())
         topics = [Resource.topic(topic) for topic, _, _ in lists]
         if refusal is None:
             self._recorder.record_outcome(Kind.PAIRS_PUT, lists=payload)

@@ -34,7 +34,7 @@ from core.run.journal.throttle_values import (
 from core.run.reporting.progress import leftovers
 from core.run.reporting.runs import KnownRun, left_behind, refuse_unreadable, with_throttles
 from core.run.reporting.views import Leftovers, LoweredRetention
-from core.units import format_duration
+from core.units import format_duration, name_list
 
 REMEDY = (
     "Bring the run back with `runs attach`, which deletes it; where the run is unknown and nobody "
@@ -141,11 +141,10 @@ def refuse_leftovers(run: str, left: Leftovers) -> None:
     places = [f"broker {broker}" for broker in sorted({rate.broker for rate in left.rates})]
     places += [f"topic {topic}" for topic in sorted({topic for topic, _, _ in left.lists})]
     if places:
-        rest = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
         between_dirs = sorted({r.broker for r in left.rates if r.side is Side.LOG_DIRS})
         by_name = "".join(f" broker:{broker}" for broker in between_dirs)
         raise RefusedError(
-            f"Run {run} has left throttles in this cluster ({', '.join(places[:_SHOWN])}{rest}): "
+            f"Run {run} has left throttles in this cluster ({name_list(places)}): "
             f"clear them first, by trimtab throttles clear{by_name}.",
             detail="They would be taken for what was there before.",
         )

@@ -101,7 +101,7 @@ screenshots-check: $(DEV)
 docs: $(DEV)  ## docs/keys.md, docs/commands.md and docs/run-states.md, made from the code's own tables
 	$(BIN)/python -P -m tui.actions.table > docs/keys.md
 	PYTHONPATH=tests $(BIN)/python -P -m commands_page > docs/commands.md
-	$(BIN)/python -P -m core.run.engine.rules_document > docs/run-states.md
+	PYTHONPATH=tests $(BIN)/python -P -m run_states_page > docs/run-states.md
 
 bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand, on real brokers
 	@mkdir -p $(REPORTS)

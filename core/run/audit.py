@@ -101,8 +101,7 @@ def note(cluster_id: str, run: str | None, what: str, **detail: Any) -> None:
     }
     with _open() as handle:
         size = os.lseek(handle, 0, os.SEEK_END)
-        rest, last = _tail(handle, size)
-        before = START if last is None else _hash_of(last)
+        rest, before = _tail(handle, size)
         text = b""
         if rest:
             cut = {"cut_bytes": len(rest), "cut_sha256": hashlib.sha256(rest).hexdigest()}
@@ -140,29 +139,24 @@ def _open() -> Iterator[int]:
         ) from error
 
 
-def _tail(handle: int, size: int) -> tuple[bytes, bytes | None]:
-    """Return what stands behind the last line's end, and the last whole entry, if any."""
+def _tail(handle: int, size: int) -> tuple[bytes, str]:
+    """Return what stands behind the last line's end, and the last whole entry's hash."""
     at, text = size, b""
     while at > 0:
         step = min(_BLOCK, at)
         at -= step
         text = os.pread(handle, step, at) + text
-        if text.count(b"\n") > 1 or (at == 0):
+        if text.count(b"\n") > 1:
             break
     *lines, rest = text.split(b"\n")
-    return rest, next((line for line in reversed(lines) if _entry(line) is not None), None)
+    hashes = (str(entry["hash"]) for line in reversed(lines) if (entry := _entry(line)))
+    return rest, next(hashes, START)
 
 
 def _chained(entry: Entry, before: str) -> tuple[bytes, str]:
     body = json.dumps({**entry, "prev": before}, separators=(",", ":"), ensure_ascii=False)
     digest = hashlib.sha256((before + body).encode()).hexdigest()
     return f'{body[:-1]}{_HASH}{digest}"}}\n'.encode(), digest
-
-
-def _hash_of(line: bytes) -> str:
-    entry = _entry(line)
-    assert entry is not None
-    return str(entry["hash"])
 
 
 def _entry(raw: bytes) -> Entry | None:

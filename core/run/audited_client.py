@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from core.cluster.client import ClusterClient, NewPartitions, NewTopic
@@ -28,7 +29,8 @@ def audited(client: ClusterClient, cluster_id: str, run: str | None) -> ClusterC
     return cast(ClusterClient, _Audited(client, cluster_id, run))
 
 
-Asked = TypeVar("Asked")
+Subject = TypeVar("Subject")
+"""What a call changes, and has an answer of its own for."""
 
 MAX_REMEMBERED = 1000
 """How many calls are remembered that may be made again; one that is forgotten is written again."""
@@ -48,11 +50,6 @@ class _Call:
     tries: int = 0
     written: int = 0
     """How many of these tries are in the audit."""
-
-    @property
-    def is_due(self) -> bool:
-        """Return whether the next try is to be written: the 1st, 2nd, 4th, 8th …"""
-        return self.tries & (self.tries + 1) == 0
 
 
 class _Audited:
@@ -76,82 +73,76 @@ class _Audited:
     def alter_reassignments(
         self, targets: Mapping[TopicPartition, tuple[int, ...]]
     ) -> dict[TopicPartition, Fault | None]:
-        told = {str(tp): list(after) for tp, after in targets.items()}
-        return self._change(
-            "submit", lambda: self._client.alter_reassignments(targets), targets=told
-        )
+        call = partial(self._client.alter_reassignments, targets)
+        replicas = {str(tp): list(after) for tp, after in targets.items()}
+        return self._change("submit", call, targets=replicas)
 
     def cancel_reassignments(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Fault | None]:
-        told = [str(tp) for tp in partitions]
-        return self._change(
-            "cancel", lambda: self._client.cancel_reassignments(partitions), partitions=told
-        )
+        call = partial(self._client.cancel_reassignments, partitions)
+        return self._change("cancel", call, partitions=[str(tp) for tp in partitions])
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
-        told = [_change(change) for change in changes]
-        configs = frozenset((str(resource), name or "") for resource, name, *_ in told)
-        return self._change(
-            "configs", lambda: self._client.alter_configs(changes), configs, changes=told
-        )
+        rows = [
+            [f"{c.resource.kind.value} {c.resource.name}", c.name, c.op.value, c.value]
+            for c in changes
+        ]
+        configs = frozenset((str(resource), name or "") for resource, name, *_ in rows)
+        call = partial(self._client.alter_configs, changes)
+        return self._change("configs", call, configs, changes=rows)
 
     def elect_leaders(
         self, partitions: Collection[TopicPartition], *, unclean: bool = False
     ) -> dict[TopicPartition, Fault | None]:
-        return self._change(
-            "elect",
-            lambda: self._client.elect_leaders(partitions, unclean=unclean),
-            partitions=[str(tp) for tp in partitions],
-            unclean=unclean,
-        )
+        call = partial(self._client.elect_leaders, partitions, unclean=unclean)
+        names = [str(tp) for tp in partitions]
+        return self._change("elect", call, partitions=names, unclean=unclean)
 
     def create_topics(self, topics: Collection[NewTopic]) -> dict[str, Fault | None]:
-        told = {
-            topic.name: {
-                "replicas": _layout(topic.replicas),
-                "configs": dict(topic.configs),
-            }
+        call = partial(self._client.create_topics, topics)
+        wholes = {
+            topic.name: {"replicas": _layout(topic.replicas), "configs": dict(topic.configs)}
             for topic in topics
         }
-        return self._change(
-            "create topics", lambda: self._client.create_topics(topics), topics=told
-        )
+        return self._change("create topics", call, topics=wholes)
 
     def add_partitions(self, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
-        told = {
+        call = partial(self._client.add_partitions, additions)
+        wholes = {
             name: {"total": new.total, "replicas": _layout(new.replicas)}
             for name, new in additions.items()
         }
-        return self._change(
-            "add partitions", lambda: self._client.add_partitions(additions), topics=told
-        )
+        return self._change("add partitions", call, topics=wholes)
 
     def delete_topics(self, names: Collection[str]) -> dict[str, Fault | None]:
-        return self._change(
-            "delete topics", lambda: self._client.delete_topics(names), topics=list(names)
-        )
+        call = partial(self._client.delete_topics, names)
+        return self._change("delete topics", call, topics=list(names))
 
     def alter_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str]
     ) -> dict[tuple[TopicPartition, int], Fault | None]:
-        told = {f"{tp} on {b}": path for (tp, b), path in moves.items()}
-        return self._change("log dirs", lambda: self._client.alter_log_dirs(moves), moves=told)
+        call = partial(self._client.alter_log_dirs, moves)
+        paths = {f"{tp} on {b}": path for (tp, b), path in moves.items()}
+        return self._change("log dirs", call, moves=paths)
 
     def _change(
         self,
         what: str,
-        call: Callable[[], dict[Asked, Fault | None]],
+        call: Callable[[], dict[Subject, Fault | None]],
         configs: frozenset[tuple[str, str]] = frozenset(),
         **detail: Any,
-    ) -> dict[Asked, Fault | None]:
+    ) -> dict[Subject, Fault | None]:
         """Make a call and write it down, before and after; the same again ever more seldom."""
         key = hashlib.sha256(json.dumps([what, detail], sort_keys=True).encode()).digest()
-        self._forget_older(key, configs)
+        for other, call_before in list(self._calls.items()):
+            # What is set once more after another value was is a change again.
+            if other != key and not configs.isdisjoint(call_before.configs):
+                self._write_tries(self._calls.pop(other))
         before = self._calls.get(key)
         if before is None:
             self._note(what, **detail)
-        elif before.is_due:
+        elif before.tries & (before.tries + 1) == 0:  # for the 1st, 2nd, 4th, 8th time
             self._note(what, **detail, tries=before.tries + 1)
             before.written = before.tries + 1
         else:
@@ -164,24 +155,18 @@ class _Audited:
             else:
                 before.tries += 1
             raise
-        faults = {_name(asked): str(fault) for asked, fault in answers.items() if fault is not None}
+        faults = {_name(of): str(fault) for of, fault in answers.items() if fault is not None}
         if before is not None and before.faults == faults:
             before.tries += 1
             return answers
-        again_ = {"tries": before.tries + 1} if before is not None else {}
+        tries = {"tries": before.tries + 1} if before is not None else {}
         taken = len(answers) - len(faults)
-        self._note("answer", to=what, taken=taken, faults=faults, **again_)
+        self._note("answer", to=what, taken=taken, faults=faults, **tries)
         if faults or configs:
             self._remember(key, _Call(what, detail, faults, frozenset() if faults else configs))
         else:
             self._calls.pop(key, None)
         return answers
-
-    def _forget_older(self, key: bytes, configs: frozenset[tuple[str, str]]) -> None:
-        """Forget what was set before another value is: set once more, it is a change again."""
-        for other, call in list(self._calls.items()):
-            if other != key and not configs.isdisjoint(call.configs):
-                self._write_tries(self._calls.pop(other))
 
     def _remember(self, key: bytes, call: _Call) -> None:
         self._calls[key] = call
@@ -202,16 +187,11 @@ def _layout(replicas: Sequence[tuple[int, ...]]) -> list[list[int]]:
     return [list(one) for one in replicas]
 
 
-def _change(change: ConfigChange) -> list[str | None]:
-    kind, name = change.resource
-    return [f"{kind.value} {name}", change.name, change.op.value, change.value]
-
-
-def _name(asked: Any) -> str:
-    match asked:
+def _name(subject: Any) -> str:
+    match subject:
         case Resource(kind, name):
             return f"{kind.value} {name}"
         case (TopicPartition() as tp, broker):
             return f"{tp} on {broker}"
         case _:
-            return str(asked)
+            return str(subject)

@@ -5,16 +5,13 @@ A real cluster's client raises when all that one call asks for is denied, be it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.configs import ConfigChange, ConfigValue, Resource
-from core.cluster.kafka_errors import AllDeniedError, Fault
-
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+from core.cluster.configs import ConfigChange
+from core.cluster.kafka_errors import AllDeniedError
 
 
 def with_denials_as_faults(client: ClusterClient) -> ClusterClient:
@@ -27,30 +24,20 @@ class _DenialsAsFaults:
         self._client = client
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
+        call = getattr(self._client, name)
+        if name not in ("describe_configs", "alter_configs", "fetch_list_entries"):
+            return call
 
-    def describe_configs(
-        self, resources: Collection[Resource], names: Collection[str] | None = None
-    ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
-        return _fault_for_each(lambda: self._client.describe_configs(resources, names), resources)
+        def call_or_fault(subjects: Collection[Any], *more: Any) -> dict[Any, Any]:
+            try:
+                return cast(dict[Any, Any], call(subjects, *more))
+            except AllDeniedError as error:
+                return dict.fromkeys(
+                    (s.resource if isinstance(s, ConfigChange) else s for s in subjects),
+                    error.fault,
+                )
 
-    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
-        touched = [change.resource for change in changes]
-        return _fault_for_each(lambda: self._client.alter_configs(changes), touched)
-
-    def fetch_list_entries(
-        self, lists: Collection[tuple[Resource, str]]
-    ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
-        return _fault_for_each(lambda: self._client.fetch_list_entries(lists), lists)
-
-
-def _fault_for_each(
-    call: Callable[[], dict[Asked, Answer | Fault]], asked: Collection[Asked]
-) -> dict[Asked, Answer | Fault]:
-    try:
-        return call()
-    except AllDeniedError as error:
-        return dict.fromkeys(asked, error.fault)
+        return call_or_fault
 
 
 RETRY_SECONDS = 5.0
@@ -95,7 +82,7 @@ class Backoff(Generic[What]):
     def tried(self, tried: Collection[What], refused: Mapping[What, str]) -> None:
         """Note what came of a try: what was refused rests, and why; the others do not any more."""
         for what in tried:
-            self.taken(what)
+            self._rests.pop(what, None)
         for what, why in refused.items():
             self.refused(what, why)
 

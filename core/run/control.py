@@ -26,7 +26,7 @@ from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunStatus
 from core.run.throttles import external_removal as guard
 from core.run.throttles.inflow import expected_sides, inflow_bytes_per_s
-from core.units import UNLIMITED, format_rate
+from core.units import UNLIMITED, format_rate, id_list
 
 Payload = Mapping[str, Any]
 
@@ -59,22 +59,6 @@ class _OpenRequests:
     limited: bool = False
     """It was given a rate."""
 
-    def take(self, kind: str, payload: Payload) -> None:
-        match kind:
-            case "pause":
-                self.paused, self.floored = True, bool(payload.get("floor"))
-            case "resume":
-                self.paused = self.floored = False
-            case "cancel" if payload.get("moves") is None:
-                self.cancelling, self.rolling_back = True, False
-            case "rollback":
-                self.rolling_back = True
-                self.cancelling = self.paused = self.floored = False
-            case "throttle":
-                self.limited = True
-            case _:
-                pass
-
 
 def request(
     cluster_id: str,
@@ -95,11 +79,11 @@ def request(
     if kind not in KINDS:
         raise UsageError(f"A run cannot be asked to {kind}.", next=f"Known: {', '.join(KINDS)}.")
     if state.ended is not None:
-        again = kind in ("rollback", "retry")
+        can_follow = kind in ("rollback", "retry")
         raise UsageError(
             f"Run {run} has ended: {status.value}.",
             next=f"`trimtab runs {kind} {run}` starts another."
-            if again
+            if can_follow
             else "Nothing was changed.",
         )
     details = dict(payload or {})
@@ -110,8 +94,7 @@ def request(
             if record.kind is Kind.REQUEST and not record.payload.get("refused")
         ]
         before += [(r.kind, r.payload) for r in journal.requests(state.last_request)]
-        held = _open_requests(before)
-        _check(state, held, kind, details, allow)
+        _check(state, _open_requests(before), kind, details, allow)
         audit.note(cluster_id, run, "request", kind=kind, **details)
         seq = journal.ask(datetime.now(UTC), kind, details | requester())
     return SentRequest(run, seq, kind, is_waiting=status is RunStatus.DIED)
@@ -133,10 +116,21 @@ def find_moves(run: RunState, names: Sequence[str]) -> list[int]:
 
 
 def _open_requests(requests: Iterable[tuple[str, Payload]]) -> _OpenRequests:
-    open_requests = _OpenRequests()
+    held = _OpenRequests()
     for kind, payload in requests:
-        open_requests.take(kind, payload)
-    return open_requests
+        match kind:
+            case "pause":
+                held.paused, held.floored = True, bool(payload.get("floor"))
+            case "resume":
+                held.paused = held.floored = False
+            case "cancel" if payload.get("moves") is None:
+                held.cancelling, held.rolling_back = True, False
+            case "rollback":
+                held.rolling_back = True
+                held.cancelling = held.paused = held.floored = False
+            case "throttle":
+                held.limited = True
+    return held
 
 
 # -- what makes sense ------------------------------------------------------------------------------
@@ -151,32 +145,31 @@ def _check(
         goes_on = "" if held.cancelling else "It can be paused, given another rate, or cancelled."
         raise UsageError(f"Run {run.run_id} {undoes}.", next=goes_on)
     match kind:
-        case "cancel":
-            _cancel(run, p)
+        # All of it may be cancelled twice: the second time leaves what cannot be put back.
+        case "cancel" if p.get("moves") is not None:
+            for tp, m in _named(run, p["moves"]):
+                if m.phase.ended:
+                    raise UsageError(f"{tp} cannot be cancelled: it is {m.phase.value} already.")
         case "pause":
             _pause(run, held, p)
-        case "resume":
-            _resume(run, held)
+        case "resume" if not (held.paused or guard.pauses(run)):
+            raise UsageError(f"Run {run.run_id} is not paused: there is nothing to resume.")
         case "throttle":
             _throttle(run, p, allow)
         case "skip":
-            _skip(run, p)
+            for tp, m in _named(run, p["moves"]):
+                if m.phase is not Phase.QUEUED:
+                    cancel = f"`trimtab runs cancel {run.run_id} --move {tp}`."
+                    raise UsageError(
+                        f"{tp} cannot be skipped: it is {_status(m)} already.",
+                        next="" if m.phase.ended else cancel,
+                    )
         case "retry":
             _retry(run, p)
         case "retarget":
             _retarget(run, p)
         case "rollback":
             _rollback(run, held)
-        case _:
-            pass
-
-
-def _cancel(run: RunState, p: Payload) -> None:
-    # All of it may be asked for twice: the second time leaves what cannot be put back.
-    if p.get("moves") is not None:
-        for tp, m in _named(run, p["moves"]):
-            if m.phase.ended:
-                raise UsageError(f"{tp} cannot be cancelled: it is {m.phase.value} already.")
 
 
 def _pause(run: RunState, open_requests: _OpenRequests, p: Payload) -> None:
@@ -191,11 +184,6 @@ def _pause(run: RunState, open_requests: _OpenRequests, p: Payload) -> None:
             next=f"`trimtab runs pause {run.run_id}` begins no further batch; "
             f"`trimtab runs throttle {run.run_id} RATE` limits it.",
         )
-
-
-def _resume(run: RunState, open_requests: _OpenRequests) -> None:
-    if not (open_requests.paused or guard.pauses(run)):
-        raise UsageError(f"Run {run.run_id} is not paused: there is nothing to resume.")
 
 
 def _throttle(run: RunState, p: Payload, allow: Collection[str]) -> None:
@@ -214,11 +202,7 @@ def _throttle(run: RunState, p: Payload, allow: Collection[str]) -> None:
             f"A rate of {rate} bytes a second moves nothing.",
             next=f"To hold the run: `trimtab runs pause {run.run_id} --floor`.",
         )
-    _refuse_endless(run, rate, allow)
-
-
-def _refuse_endless(run: RunState, rate: int, allow: Collection[str]) -> None:
-    """Raise RefusedError for a rate below what is produced: what is left would never be whole."""
+    # Below what is produced, what is left would never be whole.
     floor, broker, side = max(_produced_meanwhile(run), default=(0.0, 0, ""))
     if rate <= floor and NEVER not in {*allow, *run.allowed}:
         does = {"leader": "send", "follower": "receive"}.get(side, "copy between its log dirs")
@@ -241,13 +225,6 @@ def _produced_meanwhile(run: RunState) -> Iterable[tuple[float, int, str]]:
             yield inflow_bytes_per_s(side, growing), broker, side.value
 
 
-def _skip(run: RunState, p: Payload) -> None:
-    for tp, m in _named(run, p["moves"]):
-        if m.phase is not Phase.QUEUED:
-            cancel = "" if m.phase.ended else f"`trimtab runs cancel {run.run_id} --move {tp}`."
-            raise UsageError(f"{tp} cannot be skipped: it is {_stands(m)} already.", next=cancel)
-
-
 def _retry(run: RunState, p: Payload) -> None:
     for tp, m in _named(run, p["moves"]):
         if m.replaced:
@@ -255,7 +232,7 @@ def _retry(run: RunState, p: Payload) -> None:
         if run.rolling_back and m.role is not Role.ROLLBACK:
             raise UsageError(f"{tp} cannot be tried again: the run is being rolled back.")
         if not m.phase.ended or m.phase is Phase.DONE:
-            raise UsageError(f"{tp} cannot be tried again: it is {_stands(m)}.")
+            raise UsageError(f"{tp} cannot be tried again: it is {_status(m)}.")
 
 
 def _retarget(run: RunState, p: Payload) -> None:
@@ -264,14 +241,14 @@ def _retarget(run: RunState, p: Payload) -> None:
     if m.phase is Phase.DONE:
         raise UsageError(f"{tp} has moved already.", next="`trimtab plan` makes another plan.")
     if len(set(after)) != len(after) or any(broker < 0 for broker in after):
-        raise UsageError(f"{_brokers(after)} names no replicas: each broker once, none below 0.")
+        raise UsageError(f"{id_list(after)} names no replicas: each broker once, none below 0.")
     if len(after) != len(m.move.after):
         raise UsageError(
             f"{tp} is to have {len(m.move.after)} replicas, not {len(after)}.",
             next="A run in progress does not change how many: that takes a plan of its own.",
         )
     if after == m.move.after:
-        raise UsageError(f"{tp} is on its way to {_brokers(after)} already.")
+        raise UsageError(f"{tp} is on its way to {id_list(after)} already.")
 
 
 def _rollback(run: RunState, open_requests: _OpenRequests) -> None:
@@ -293,9 +270,5 @@ def _named(run: RunState, indices: Sequence[int]) -> list[tuple[TopicPartition, 
     return [(run.moves[index].move.tp, run.moves[index]) for index in indices]
 
 
-def _stands(m: RunMove) -> str:
+def _status(m: RunMove) -> str:
     return "in flight" if m.phase.in_flight else m.phase.value
-
-
-def _brokers(replicas: Iterable[int]) -> str:
-    return ",".join(map(str, replicas))

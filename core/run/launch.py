@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,7 +36,7 @@ from core.run.options import (
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunStatus
 from core.run.run_process import BusyError, await_start, log_size, spawn, take_lock
-from core.run.throttles.adaptive_rate import with_spare
+from core.run.throttles.adaptive_rate import spare_rates
 
 AUDITED_MOVES = 200
 """Longer plans are in the audit by their hash; the journal has all of them."""
@@ -122,10 +123,8 @@ def _now(address: Address) -> datetime:
     if not address.is_simulated:
         return datetime.now(UTC)
     connection = connect(address)
-    try:
+    with closing(connection.client):
         return connection.clock.now()
-    finally:
-        connection.client.close()
 
 
 def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Plan) -> RunOptions:
@@ -133,27 +132,19 @@ def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Pla
 
     An adaptive run is reckoned with the rate that is expected, but begins at its least.
     """
-    auto = options.auto and with_spare(options.auto, state, load)
-    found = BatchInput.of(state, load, plan).in_batches(
+    auto = options.auto and replace(options.auto, spare_bytes_per_s=spare_rates(state, load))
+    schedule = BatchInput.of(state, load, plan).in_batches(
         rate_bytes_per_s=options.rate_bytes_per_s,
         first_bytes_per_s=auto.min_bytes_per_s if auto else None,
         max_moves=options.batch_size,
         max_extra_bytes=options.max_extra_bytes,
     )
+    rows = ((index, state.find(move.tp)) for index, move in enumerate(plan))
+    rates = {i: float(load.in_bytes_per_s[row]) for i, row in rows if row is not None}
+    produced = {index: round(rate, 1) for index, rate in rates.items() if rate > 0}
     return replace(
-        options,
-        auto=auto,
-        batches=found.batches,
-        long=found.long,
-        produced=_produced(state, load, plan),
+        options, auto=auto, batches=schedule.batches, long=schedule.long, produced=produced
     )
-
-
-def _produced(state: ClusterState, load: Load, plan: Plan) -> dict[int, float]:
-    """Return what is produced to each move's partition, bytes/s; 0 and unknown left out."""
-    found = ((index, state.find(move.tp)) for index, move in enumerate(plan))
-    rates = {i: float(load.in_bytes_per_s[row]) for i, row in found if row is not None}
-    return {index: round(rate, 1) for index, rate in rates.items() if rate > 0}
 
 
 GOING_SECONDS = 2.0
@@ -221,13 +212,9 @@ def _refuse_ended(run: RunState) -> None:
 
 
 def _refuse_other(address: Address, run: RunState) -> None:
-    """Raise unless this is the cluster that the run works on."""
     try:
-        connection = connect(address)
-        try:
-            found = connection.client.describe_cluster().cluster_id
-        finally:
-            connection.client.close()
+        with closing(connect(address).client) as client:
+            found = client.describe_cluster().cluster_id
     except UnreachableError as error:
         raise UnreachableError(
             error.title,

@@ -58,29 +58,23 @@ class RunOptions:
     what begins."""
 
     def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = {
+        snapshots = self.snapshots and str(Path(self.snapshots).expanduser().absolute())
+        optional = {
+            "most_extra_bytes": self.max_extra_bytes,
+            "apart": rates_to_json(self.per_side_rates) or None,
+            "auto": self.auto and self.auto.to_json(),
+            "at": self.start_at and format_time(self.start_at),
+            "retention": None if self.retention_ms is None else {"ms": self.retention_ms},
+            "snapshots": snapshots,
+            "elect": True if self.elect else None,
+            "if_throttles_removed": "pause" if self.pause_if_removed else None,
+        }
+        return {
             "rate_bytes_per_s": self.rate_bytes_per_s,
             "allow": sorted(self.allow),
             "override_rates": self.override_rates,
             "batch_size": self.batch_size,
-        }
-        if self.max_extra_bytes is not None:
-            document["most_extra_bytes"] = self.max_extra_bytes
-        if self.per_side_rates:
-            document["apart"] = rates_to_json(self.per_side_rates)
-        if self.auto is not None:
-            document["auto"] = self.auto.to_json()
-        if self.start_at is not None:
-            document["at"] = format_time(self.start_at)
-        if self.retention_ms is not None:
-            document["retention"] = {"ms": self.retention_ms}
-        if self.snapshots is not None:
-            document["snapshots"] = str(Path(self.snapshots).expanduser().absolute())
-        if self.elect:
-            document["elect"] = True
-        if self.pause_if_removed:
-            document["if_throttles_removed"] = "pause"
-        return document
+        } | {name: value for name, value in optional.items() if value is not None}
 
 
 def create_journal(
@@ -176,10 +170,11 @@ def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:
 
 def address_of(records: Iterable[Record]) -> Address:
     """Return where a run's cluster was last reached, by its journal, with the timeout asked for."""
-    told = [
+    addresses = [
         record.payload["address"]
         for record in records
         if record.kind in (Kind.CREATED, Kind.STARTED) and record.payload.get("address")
     ]
-    timeouts = [entry["timeout_seconds"] for entry in told if "timeout_seconds" in entry]
-    return replace(address_from_json(told[-1]), timeout_seconds=timeouts[-1] if timeouts else None)
+    timeouts = [entry["timeout_seconds"] for entry in addresses if "timeout_seconds" in entry]
+    address = address_from_json(addresses[-1])
+    return replace(address, timeout_seconds=timeouts[-1] if timeouts else None)

@@ -43,25 +43,31 @@ def plan_followup(
     RETRY takes what failed, was cancelled or skipped. ROLLBACK takes what was really done, back to
     the ordered replicas from before the run. Raises UsageError when there is none of either.
     """
-    wanted = _undone(run) if way is FollowUp.RETRY else _done(run)
+    if way is FollowUp.RETRY:
+        due, note = _undone(run), f"what run {run.run_id} left undone"
+        not_due = f"has neither failed nor been left out in run {run.run_id}."
+        nothing = "left nothing undone: there is nothing to try again."
+    else:
+        due, note = _done(run), f"back to before run {run.run_id}"
+        not_due = f"was not moved by run {run.run_id}."
+        did = "has been rolled back already" if run.rolling_back else "has moved nothing"
+        nothing = f"{did}: there is nothing to roll back."
     for tp in only:
-        if all(move.tp != tp for move in wanted):
-            raise UsageError(f"{tp} {_not_due(run, way)}", next="Nothing was changed.")
-    if not wanted:
-        raise UsageError(_nothing(run, way), next="Nothing was changed.")
+        if all(move.tp != tp for move in due):
+            raise UsageError(f"{tp} {not_due}", next="Nothing was changed.")
+    if not due:
+        raise UsageError(f"Run {run.run_id} {nothing}", next="Nothing was changed.")
     moves, left = [], []
-    for move in wanted:
+    for move in due:
         if only and move.tp not in only:
             continue
-        why = _speaks_against(state, move)
+        why = _objection(state, move)
         if why:
             left.append(LostMove(move.tp, why))
         else:  # from the order of now, so that a cancel leads back to it
-            now = current_target(state, move.tp)
-            moves.append(move.with_base(now))
-    said = "what run {} left undone" if way is FollowUp.RETRY else "back to before run {}"
-    notes = (said.format(run.run_id),)
-    return FollowUpPlan(Plan.of(moves, cluster_id=state.cluster_id, notes=notes), tuple(left))
+            moves.append(move.with_base(current_target(state, move.tp)))
+    plan = Plan.of(moves, cluster_id=state.cluster_id, notes=(note,))
+    return FollowUpPlan(plan, tuple(left))
 
 
 def _undone(run: RunState) -> list[Move]:
@@ -83,7 +89,7 @@ def _done(run: RunState) -> list[Move]:
     return [move for move in back if move.reassigns or move.dir_moves]
 
 
-def _speaks_against(state: ClusterState, move: Move) -> str:
+def _objection(state: ClusterState, move: Move) -> str:
     """Return why a move does not hold any more, or "" while it does."""
     if why := missing_reason(state, move):
         return why
@@ -98,16 +104,3 @@ def _speaks_against(state: ClusterState, move: Move) -> str:
     if set(row.replicas) != set(move.before):
         return f"has {id_list(row.replicas)} by now, not {id_list(move.before)}"
     return destination_problem(state, move)
-
-
-def _not_due(run: RunState, way: FollowUp) -> str:
-    if way is FollowUp.RETRY:
-        return f"has neither failed nor been left out in run {run.run_id}."
-    return f"was not moved by run {run.run_id}."
-
-
-def _nothing(run: RunState, way: FollowUp) -> str:
-    if way is FollowUp.ROLLBACK:
-        back = run.rolling_back and "has been rolled back already"
-        return f"Run {run.run_id} {back or 'has moved nothing'}: there is nothing to roll back."
-    return f"Run {run.run_id} left nothing undone: there is nothing to try again."

@@ -19,7 +19,7 @@ from core.cluster.connect import Address
 from core.daemons.process import running_with
 from core.errors import ExitCode, TrimtabError
 from core.run.audit import requester
-from core.run.journal.journal import SUFFIX, Journal, JournalError
+from core.run.journal.journal import SUFFIX, Journal, unfit
 from core.run.options import address_to_json
 from core.run.reporting.runs import list_runs
 
@@ -98,11 +98,7 @@ def take_lock(cluster_id: str, *, patience_seconds: float = 0.0) -> int:
         paths.make_folder(folder)
         handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise JournalError(
-            f"A run's journal cannot be made in {folder}: {error.strerror}.",
-            detail="No run starts without its journal.",
-            next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
-        ) from error
+        raise unfit(folder, error.strerror or str(error)) from error
     deadline = time.monotonic() + patience_seconds
     while True:
         try:
@@ -113,17 +109,12 @@ def take_lock(cluster_id: str, *, patience_seconds: float = 0.0) -> int:
                 time.sleep(0.05)
                 continue
             os.close(handle)
-            raise _busy(running) from error
+            raise BusyError(
+                f"{f'Run {running[0]}' if running else 'A run'} is in progress on this cluster.",
+                next="Wait for its end, or follow it: "
+                f"`trimtab runs attach {running[0] if running else 'ID'}`.",
+            ) from error
         return handle
-
-
-def _busy(running: list[str]) -> BusyError:
-    who = f"Run {running[0]}" if running else "A run"
-    return BusyError(
-        f"{who} is in progress on this cluster.",
-        next="Wait for its end, or follow it: `trimtab runs attach "
-        f"{running[0] if running else 'ID'}`.",
-    )
 
 
 START_SECONDS = 20.0
@@ -152,25 +143,15 @@ def spawn(path: Path, lock: int, address: Address, *, moved: bool = False) -> No
         "PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH")))),
         "OPENBLAS_NUM_THREADS": "1",  # so that the process is single-threaded when it forks
     }
-    module = ("-P", "-m", "core.run.service")
     elsewhere = (json.dumps(address_to_json(address)),) if moved else ()
     with (
         open(where, "ab", opener=files.private) as output,
         passwords.open_pipe(address.command_config) as pipe,
     ):
         handed = () if pipe is None else (passwords.ON_STDIN,)
+        python = (*logout_policy().prefix(), sys.executable, "-P", "-m", "core.run.service")
         subprocess.run(
-            [
-                *(
-                    *logout_policy().prefix(),
-                    sys.executable,
-                    *module,
-                    *handed,
-                    str(path),
-                    str(lock),
-                ),
-                *elsewhere,
-            ],
+            [*python, *handed, str(path), str(lock), *elsewhere],
             stdin=subprocess.DEVNULL if pipe is None else pipe,
             stdout=output,
             stderr=output,

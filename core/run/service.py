@@ -37,7 +37,7 @@ from core.run.options import (
 from core.run.reporting.notifier import Notifier
 from core.run.reporting.runs import calibration
 from core.run.run_process import log_path
-from core.settings import NotifyBy, load_settings
+from core.settings import Settings, load_settings
 
 SIMULATED_PATIENCE_SECONDS = 3.0
 """A simulator that is gone never comes back; real clusters are waited for."""
@@ -52,16 +52,24 @@ def serve(path: Path, elsewhere: Address | None = None, lock: int | None = None)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     with Journal.open(path) as journal:
         journal.check()
-        notifier = Notifier(_notify_by(journal))
         try:
-            return _carry_out(journal, elsewhere, notifier)
+            settings = load_settings()
+        except UsageError as error:  # a config.toml that cannot be read does not hold it up
+            settings = Settings()
+            failed = {"event": "start", "by": "config.toml", "why": error.title}
+            journal.write(journal.records()[-1].at, Kind.NOTIFIED, failed)
+        notifier = Notifier(settings.notify)
+        try:
+            return _carry_out(journal, elsewhere, notifier, settings)
         finally:
             if lock is not None:
                 os.close(lock)
             notifier.end(journal)
 
 
-def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) -> int:
+def _carry_out(
+    journal: Journal, elsewhere: Address | None, notifier: Notifier, settings: Settings
+) -> int:
     from core.run.engine.executor import Executor
     from core.run.engine.preflight import load_as_known
 
@@ -71,7 +79,12 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
     address = elsewhere or known
     if address.timeout_seconds is None:
         address = replace(address, timeout_seconds=known.timeout_seconds)
-    address = _as_configured(address, created["cluster_name"])
+    name = created["cluster_name"]
+    address = replace(
+        with_configured_timeout(address, name),
+        capacity=configured_capacity(settings, name, address.bootstrap),
+        balancer_topics=settings.balancer_topics,
+    )
     client = None
     try:
         connection = connect(address)
@@ -109,7 +122,10 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
             logging.error("%s", error)
             journal.write(at, Kind.ENDED, {"outcome": "failed", "why": error.title})
             return error.exit_code
-        journal.write(at, Kind.CRASHED, {"why": _in_a_sentence(error, path)})
+        title = getattr(error, "title", f"{type(error).__name__}: {error}")
+        first = " ".join(title.split())[:200]
+        why = f"its process stopped on an error of its own ({first}); its log is {log_path(path)}"
+        journal.write(at, Kind.CRASHED, {"why": why})
         raise
     finally:
         if client is not None:
@@ -117,42 +133,10 @@ def _carry_out(journal: Journal, elsewhere: Address | None, notifier: Notifier) 
     return ExitCode.DONE
 
 
-def _as_configured(address: Address, name: str) -> Address:
-    """Return `address` with what config.toml says of its cluster, as far as that can be read."""
-    try:
-        settings = load_settings()
-    except UsageError:
-        return address  # `_notify_by` has told of it
-    return replace(
-        with_configured_timeout(address, name),
-        capacity=configured_capacity(settings, name, address.bootstrap),
-        balancer_topics=settings.balancer_topics,
-    )
-
-
-def _notify_by(journal: Journal) -> NotifyBy:
-    """Return whom to tell of this run; a config.toml that cannot be read does not hold it up."""
-    try:
-        settings = load_settings()
-        return settings.notify
-    except UsageError as error:
-        told = {"event": "start", "by": "config.toml", "why": error.title}
-        journal.write(journal.records()[-1].at, Kind.NOTIFIED, told)
-        return NotifyBy()
-
-
-def _in_a_sentence(error: Exception, path: Path) -> str:
-    words = error.title if isinstance(error, TrimtabError) else f"{type(error).__name__}: {error}"
-    first = " ".join(words.split())[:200]
-    return f"its process stopped on an error of its own ({first}); its log is {log_path(path)}"
-
-
 def main(argv: list[str]) -> int:
-    """Detach, then serve: `JOURNAL LOCK [ADDRESS]`, LOCK being its open descriptor.
+    """Detach, then serve: `[ON_STDIN] JOURNAL LOCK [ADDRESS]`, LOCK being its open descriptor.
 
-    The address is JSON, as the journal has it, where that is not the journal's.
-
-    Before these it may be told that passwords are on its stdin.
+    The address is JSON, in the journal's form, where it is not the journal's own.
     """
     if os.fork():
         os._exit(0)  # whoever started us need not wait for us, and no zombie is left

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.move_state import Outcome, Phase, Role, move_to_json
 from core.run.journal.produce_latency import BaselineMeasurement, SideObservation
-from core.run.journal.throttle_values import Configs, Key, ListKey
+from core.run.journal.throttle_values import Configs, Key, ListIntent, ListPairs
 
 SETTLE_SECONDS = 3.0
 """How long a strange sight must last before it is believed: brokers lag behind the controller."""
@@ -170,38 +170,7 @@ class LostRate:
         return self.broker, self.side
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "broker": self.broker,
-            "side": self.side.value,
-            "prior": self.prior,
-            "source": self.source.name,
-            "mend": self.mend,
-            "freed": self.freed,
-            "again": self.again,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class LostPairs:
-    """Pairs of ours that are not in their list any more; `prior` is what the list is now."""
-
-    topic: str
-    side: Side
-    prior: str | None
-    pairs: tuple[str, ...]
-
-    @property
-    def key(self) -> ListKey:
-        return self.topic, self.side
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "side": self.side.value,
-            "prior": self.prior,
-            "pairs": list(self.pairs),
-            "mend": True,  # earlier versions left some of them
-        }
+        return asdict(self) | {"side": self.side.value, "source": self.source.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +178,8 @@ class NoteDrift:
     """Journal that somebody else changed or deleted throttles of ours."""
 
     rates: tuple[LostRate, ...] = ()
-    lists: tuple[LostPairs, ...] = ()
+    lists: tuple[ListIntent, ...] = ()
+    """Pairs that are not in their list any more, and what the list is now."""
     editor: str = ""
     """Who is likely to have done it."""
 
@@ -218,7 +188,7 @@ class NoteDrift:
 class SuspendPairs:
     """Take pairs of ours out of leader lists, so that a follower may come back into step."""
 
-    lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
+    lists: tuple[ListPairs, ...]
     why: str
 
 
@@ -226,7 +196,7 @@ class SuspendPairs:
 class ReinstatePairs:
     """Put pairs of ours back into their lists."""
 
-    lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
+    lists: tuple[ListPairs, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +288,7 @@ class NoteEnded:
 class RemovePairs:
     """Take pairs out of topic lists again: (topic, side, pairs)."""
 
-    lists: tuple[tuple[str, Side, tuple[str, ...]], ...]
+    lists: tuple[ListPairs, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,11 +327,10 @@ class End:
     why: str = ""
 
 
+ThrottleSetup = IntendThrottles | SetThrottles | IntendRates | SetRates
+"""What gives moves the limits that they are to have."""
 ThrottleStep = (
-    IntendThrottles
-    | SetThrottles
-    | IntendRates
-    | SetRates
+    ThrottleSetup
     | ChangeRates
     | NoteDrift
     | SuspendPairs

@@ -76,7 +76,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
         runs = with_throttles(state.cluster_id)
         refuse_unreadable(state.cluster_id, "holds throttles")
         found = act.plan_clearing(connection.client, state, runs, named)
-        _report_denied(found.unread)
+        _report_denied(found.faults)
         for probe in find_left_probes(state, runs):
             say(f"Left: {probe}. {REMEDY}")
         for throttle, why in found.kept:

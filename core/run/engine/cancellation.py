@@ -12,16 +12,17 @@ from core.run.steps import AddedMove, AddMoves, Cancel, Observation, Reorder
 
 def cancel_moves(run: RunState, observed: Observation) -> Cancel | Reorder | None:
     """Moves in flight are to be taken back: cancelled, then in the journalled order again."""
-    cancel = [i for i in _due(run, observed)[0] if _may_be_asked(run, observed, i)]
+    clean, _ = _due(run, observed)
+    cancel = [i for i in clean if run.moves[i].move.tp not in observed.moves_left]
     if cancel:
         return Cancel(tuple(cancel))
     reorder = [
-        index
-        for index in _wished(run)
-        if _may_be_asked(run, observed, index)
-        and (row := observed.rows.get(run.moves[index].move.tp)) is not None
-        and run.moves[index].move.tp not in observed.reassignments
-        and needs_order(run.moves[index], observed, row)
+        i
+        for i, m in _to_cancel(run)
+        if m.move.tp not in observed.moves_left
+        and (row := observed.rows.get(m.move.tp)) is not None
+        and m.move.tp not in observed.reassignments
+        and needs_order(m, observed, row)
     ]
     return Reorder(tuple(reorder)) if reorder else None
 
@@ -40,20 +41,15 @@ def not_clean(run: RunState, observed: Observation) -> str:
     return f"{move.tp} cannot be cancelled: {why}; {on}{remedy}"
 
 
-def _wished(run: RunState) -> list[int]:
-    return [i for i in run.in_flight if run.moves[i].request is MoveRequest.CANCEL]
-
-
-def _may_be_asked(run: RunState, observed: Observation, index: int) -> bool:
-    return run.moves[index].move.tp not in observed.moves_left
+def _to_cancel(run: RunState) -> list[tuple[int, RunMove]]:
+    moves = ((i, run.moves[i]) for i in run.in_flight)
+    return [(i, m) for i, m in moves if m.request is MoveRequest.CANCEL]
 
 
 def _due(run: RunState, observed: Observation) -> tuple[list[int], list[int]]:
-    """Return what can be cancelled now, and what cannot."""
     clean: list[int] = []
     unclean: list[int] = []
-    for index in _wished(run):
-        m = run.moves[index]
+    for index, m in _to_cancel(run):
         listed = observed.reassignments.get(m.move.tp)
         if listed is None or not (listed.target == m.move.after or never_ends(listed)):
             continue
@@ -72,10 +68,10 @@ def _is_clean(run: RunState, m: RunMove, observed: Observation) -> bool:
         return False
     reverted = [b for b in row.isr if b in m.move.before]
     before = len(m.move.before)
-    least = min(run.min_in_sync(m.move.tp.topic, before), before)
+    needed = min(run.min_in_sync(m.move.tp.topic, before), before)
     coming = (observed.alive - observed.disks.keys()).intersection(m.move.receiving)
     kept = len(reverted) == len(row.isr) and not coming
-    return bool(reverted) and (len(reverted) >= least or kept)
+    return bool(reverted) and (len(reverted) >= needed or kept)
 
 
 # -- what goes somewhere else, or back ------------------------------------------------------------

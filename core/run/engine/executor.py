@@ -16,6 +16,7 @@ from core.clock import Clock, SteadyClock
 from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
 from core.plan.estimate.calibration import NOTHING_LEARNED
+from core.run import steps
 from core.run.engine.mover import LogDirMover, Mover, elect
 from core.run.engine.next_step import next_step
 from core.run.engine.observer import (
@@ -40,37 +41,7 @@ from core.run.journal.journal import Journal, JournalError
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.move_state import MoveRequest, Outcome, Role
 from core.run.journal.records import Kind
-from core.run.journal.run_state import RunState
-from core.run.steps import (
-    AddMoves,
-    Cancel,
-    ChangeRates,
-    ElectLeaders,
-    End,
-    IntendRates,
-    IntendThrottles,
-    LowerRetention,
-    MoveDirs,
-    NoteBaseline,
-    NoteDrift,
-    NoteEnded,
-    NoteLogsShortened,
-    Observation,
-    Poll,
-    Postpone,
-    Preflight,
-    ReinstatePairs,
-    RemovePairs,
-    Reorder,
-    RestoreRates,
-    RestoreRetention,
-    SetRates,
-    SetThrottles,
-    Step,
-    Submit,
-    SuspendPairs,
-    ThrottleStep,
-)
+from core.run.steps import Observation
 from core.run.throttles.restorer import ThrottleRestorer
 from core.run.throttles.signals import OpenProbe, SignalMonitor
 from core.run.throttles.verified_writes import VerifiedThrottles
@@ -106,6 +77,7 @@ class Executor:
         self._patience_seconds, self._on_look = patience_seconds, on_look
         self._learned, self._load = learned, load
         self._recorder = RunRecorder(journal, clock)
+        self.state = self._recorder.state
         self._mover = Mover(client, clock, self._recorder)
         self._restorer = ThrottleRestorer(client, clock, self._recorder)
         self._verified = VerifiedThrottles(client, clock, self._recorder)
@@ -115,14 +87,10 @@ class Executor:
         self._sampler = Sampler(client, clock)
         self._observer = Observer(client, clock)
         self._signal_monitor = SignalMonitor(open_probe, clock)
-        self._last_step: Step | None = None
+        self._last_step: steps.Step | None = None
         self._rates_changed = -math.inf
         self._denied_after: int | None = None
         """How many requests had been taken up when the cluster first said no, until it does not."""
-
-    @property
-    def state(self) -> RunState:
-        return self._recorder.state
 
     def run(self) -> Outcome:
         """Carry the run to its end and return how it ended.
@@ -156,13 +124,14 @@ class Executor:
         return self.state.ended
 
     def _cannot_go_on(self, error: TrimtabError, lost_seconds: float) -> None:
-        """Wait a little for the cluster, or end the run."""
         why = error.title.rstrip(".")
         denied = isinstance(error, AccessDeniedError)
         patient = lost_seconds < self._patience_seconds
         over = self._cancelled_while_denied() if denied else not patient
-        if not self.state.preflight and (denied or over or not self._may_begin_late()):
-            cancelled = self.state.cancel_requested
+        cancelled = self.state.cancel_requested
+        # Nobody looks on as a run begins at a time: a call without an answer does not cost it.
+        may_begin_late = self.state.start_at is not None and not cancelled
+        if not self.state.preflight and (denied or over or not may_begin_late):
             outcome = Outcome.CANCELLED if cancelled else Outcome.FAILED
             self._recorder.write(Kind.ENDED, outcome=outcome.value, why=error.title)
         elif over:
@@ -173,10 +142,6 @@ class Executor:
             self._recorder.note_waiting(f"{why}: {DENIED_REMEDY}" if denied else why)
             self._clock.sleep(LOST_SECONDS)
 
-    def _may_begin_late(self) -> bool:
-        """Nobody looks on as a run begins at a time: a call without an answer does not cost it."""
-        return self.state.start_at is not None and not self.state.cancel_requested
-
     def _cancelled_while_denied(self) -> bool:
         """A cancel from before the cluster said no waits for it: it may mean it for a moment."""
         seen = self.state.last_request
@@ -184,16 +149,16 @@ class Executor:
             self._denied_after = seen
         return self.state.cancel_requested and seen > self._denied_after
 
-    def advance(self) -> Step:
+    def advance(self) -> steps.Step:
         """Look once, carry one step out, and return it."""
         look = observe_once(self._client, self.state.min_insync)
         self._recorder.take_requests(lambda kind, p: retarget_objection(look, self.state, kind, p))
         self._on_look(self._recorder)
         if self._is_awaiting_start():
-            return Poll()
+            return steps.Poll()
         observed = self._look()
         step = next_step(self.state, observed)
-        if step == self._last_step and not isinstance(step, Poll):
+        if step == self._last_step and not isinstance(step, steps.Poll):
             self._clock.sleep(self._pace())  # it did not help at once: brokers lag, or refuse
         log.debug("%s", step)
         try:
@@ -217,10 +182,10 @@ class Executor:
         return True
 
     def _look(self) -> Observation:
-        wanted = any(
+        has_requests = any(
             m.request is not MoveRequest.CONTINUE for m in self.state.moves if not m.phase.ended
         )
-        afresh = wanted or not isinstance(self._last_step, Poll)
+        afresh = has_requests or not isinstance(self._last_step, steps.Poll)
         since = self._clock.monotonic() - self._mover.submitted
         seen = self._observer.look(self.state, afresh=afresh)
         observed = replace(
@@ -242,102 +207,108 @@ class Executor:
 
     # -- doing ----------------------------------------------------------------------------------
 
-    def _carry_out(self, step: Step, observed: Observation) -> None:
-        again = step == self._last_step or self._is_another_try(step)
-        again |= isinstance(step, IntendThrottles | SetThrottles | IntendRates | SetRates)
-        throttles = RemovePairs | RestoreRates | SuspendPairs | ReinstatePairs
-        again |= isinstance(step, throttles) and bool(self._restorer.backoff)
-        again |= isinstance(step, RestoreRetention) and bool(self._retention.backoff)
-        if not isinstance(step, Poll | NoteEnded | ChangeRates | End) and not again:
+    def _carry_out(self, step: steps.Step, observed: Observation) -> None:
+        if step != self._last_step and self._ends_waiting(step):
             self._recorder.note_waiting("")
         match step:
-            case Preflight():
-                self._preflight()
-            case NoteBaseline(measured):
+            case steps.Preflight():
+                try:
+                    found = preflight(self._client, self.state, self._learned, self._load)
+                except RefusedError as error:
+                    why = f"{error.title} {error.detail.strip()}".strip()
+                    self._recorder.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=why)
+                else:
+                    self._recorder.write(Kind.PREFLIGHT, **found)
+            case steps.NoteBaseline(measured):
                 self._recorder.write(Kind.MEASURED, **measured.to_json())
-            case Postpone(moves, why):
+            case steps.Postpone(moves, why):
                 self._recorder.write(Kind.POSTPONED, moves=list(moves), why=why)
-            case Submit(moves):
+            case steps.Submit(moves):
                 if self._writer.are_in_force(observed):
                     self._mover.submit(moves)
                     self._log_dirs.forget()
-            case MoveDirs(replicas):
+            case steps.MoveDirs(replicas):
                 self._log_dirs.move(replicas)
                 self._sample(observed)
-            case NoteEnded(endings, stop):
+            case steps.NoteEnded(endings, stop):
                 self._mover.note_ended(endings, stop)
-            case Cancel(moves):
+            case steps.Cancel(moves):
                 self._mover.cancel(moves)
-            case Reorder(moves):
+            case steps.Reorder(moves):
                 self._mover.reorder(moves)
-            case AddMoves():
+            case steps.AddMoves():
                 self._add_moves(step)
-            case LowerRetention():
+            case steps.LowerRetention():
                 self._retention.lower()
-            case NoteLogsShortened():
+            case steps.NoteLogsShortened():
                 self._retention.note_shorter()
-            case RestoreRetention(topics):
+            case steps.RestoreRetention(topics):
                 self._retention.restore(topics)
-            case ElectLeaders(moves):
+            case steps.ElectLeaders(moves):
                 elect(self._client, self._clock, self._recorder, moves)
-            case Poll(waiting):
+            case steps.Poll(waiting):
                 self._recorder.note_waiting(waiting)
                 self._sample(observed)
                 copying = self.state.in_flight
                 self._clock.sleep(self._pace(self._sampler.nearest if copying else None))
-            case End(outcome, why):
+            case steps.End(outcome, why):
                 self._signal_monitor.close()
-                told = "; ".join(filter(None, (why, self._signal_monitor.left)))
-                self._recorder.write(Kind.ENDED, outcome=outcome.value, why=told)
+                whole = "; ".join(filter(None, (why, self._signal_monitor.left)))
+                self._recorder.write(Kind.ENDED, outcome=outcome.value, why=whole)
             case _:
                 self._throttle(step, observed)
 
-    def _throttle(self, step: ThrottleStep, observed: Observation) -> None:
-        if not isinstance(step, ChangeRates):  # reads what it changes, maybe every second
+    def _throttle(self, step: steps.ThrottleStep, observed: Observation) -> None:
+        if not isinstance(step, steps.ChangeRates):  # reads what it changes, maybe every second
             self._observer.forget_throttles(guarded=self.state.guarded)
         match step:
-            case IntendThrottles() | SetThrottles():
+            case steps.IntendThrottles() | steps.SetThrottles():
                 self._writer.set_up(step, observed)
-            case IntendRates(batch, brokers):
+            case steps.IntendRates(batch, brokers):
                 self._writer.intend_rates(batch, brokers)
-            case SetRates(batch, rates):
+            case steps.SetRates(batch, rates):
                 self._writer.set_rates(batch, rates)
-            case ChangeRates(wanted, why, held):
-                self._writer.change_rates(wanted, why, held_back=held)
+            case steps.ChangeRates(rates, why, held):
+                self._writer.change_rates(rates, why, held_back=held)
                 self._rates_changed = self._clock.monotonic()
-            case NoteDrift(lost, lists, editor):
+            case steps.NoteDrift(lost, lists, editor):
                 self._verified.note_lost(lost, lists, editor)
-            case SuspendPairs(lists, why):
+            case steps.SuspendPairs(lists, why):
                 self._restorer.suspend_pairs(lists, why)
-            case ReinstatePairs(lists):
+            case steps.ReinstatePairs(lists):
                 self._writer.reinstate_pairs(lists)
-            case RemovePairs(lists):
+            case steps.RemovePairs(lists):
                 self._restorer.remove_pairs(lists)
-            case RestoreRates(rates):
+            case steps.RestoreRates(rates):
                 self._restorer.restore_rates(rates)
         self._sample(observed)
 
-    def _is_another_try(self, step: Step) -> bool:
+    def _ends_waiting(self, step: steps.Step) -> bool:
+        """Return whether a step shows that nothing is waited for: it tries nothing again."""
+        moves = self.state.moves
         match step:
-            case Submit((first, *_)):
-                return self.state.moves[first].phase.in_flight
-            case Cancel((first, *_)) | Reorder((first, *_)):
-                return self.state.moves[first].move.tp in self._mover.backoff
-            case ElectLeaders((first, *_)):
-                return self.state.moves[first].elections > 0
-            case _:
+            case steps.Poll() | steps.NoteEnded() | steps.ChangeRates() | steps.End():
                 return False
+            case steps.IntendThrottles() | steps.SetThrottles():
+                return False
+            case steps.IntendRates() | steps.SetRates():
+                return False
+            case steps.RemovePairs() | steps.RestoreRates():
+                return not self._restorer.backoff
+            case steps.SuspendPairs() | steps.ReinstatePairs():
+                return not self._restorer.backoff
+            case steps.RestoreRetention():
+                return not self._retention.backoff
+            case steps.Submit((first, *_)):
+                return not moves[first].phase.in_flight
+            case steps.Cancel((first, *_)) | steps.Reorder((first, *_)):
+                return moves[first].move.tp not in self._mover.backoff
+            case steps.ElectLeaders((first, *_)):
+                return moves[first].elections == 0
+            case _:
+                return True
 
-    def _preflight(self) -> None:
-        try:
-            found = preflight(self._client, self.state, self._learned, self._load)
-        except RefusedError as error:
-            why = f"{error.title} {error.detail.strip()}".strip()
-            self._recorder.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=why)
-        else:
-            self._recorder.write(Kind.PREFLIGHT, **found)
-
-    def _add_moves(self, step: AddMoves) -> None:
+    def _add_moves(self, step: steps.AddMoves) -> None:
         """Journal moves that stand in for others; one that must not be made is refused."""
         refused = dict(step.refused)
         look = observe_once(self._client, self.state.min_insync)
@@ -361,8 +332,6 @@ class Executor:
         if sample is not None:
             self._signal_monitor.take_sample(observed.now, sample)
             self._recorder.sample(sample)
-
-    # -- small helps ----------------------------------------------------------------------------
 
     def _pace(self, nearest: float | None = None) -> float:
         """Return how long to wait between looks; what takes brokers long is asked less often."""

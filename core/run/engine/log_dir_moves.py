@@ -15,39 +15,31 @@ from core.run.steps import Ending, MoveDirs, Observation, ReplicaLocation
 
 def move_dirs(run: RunState, observed: Observation) -> MoveDirs | None:
     """Replicas are to lie in another log dir, or are to stay where they are after all."""
-    due = tuple(_due(run, observed))
+    due = tuple(
+        (index, broker, path)
+        for index in run.in_flight
+        for broker, path in _due(run.moves[index], observed)
+        if (run.moves[index].move.tp, broker) not in observed.dirs_left_alone
+    )
     return MoveDirs(due) if due else None
 
 
-def _due(run: RunState, observed: Observation) -> Iterator[tuple[int, int, str]]:
-    for index in run.in_flight:
-        m = run.moves[index]
-        tp, row = m.move.tp, observed.rows.get(m.move.tp)
-        if _strayed(m, observed):
-            for broker, path in copies(m, observed).items():
-                if (tp, broker) not in observed.dirs_left_alone:
-                    yield index, broker, path
-            continue
-        if tp in observed.reassignments or row is None or row.replicas != m.move.after:
-            continue
+def _due(m: RunMove, observed: Observation) -> Iterator[tuple[int, str]]:
+    """Yield the replicas of a move that are to be asked to another log dir, and to which."""
+    tp = m.move.tp
+    listed, row = observed.reassignments.get(tp), observed.rows.get(tp)
+    now = listed.target if listed else row.replicas if row else m.move.after
+    if now not in (m.move.after, m.move.before) and observed.is_settled(tp):
+        yield from copies(m, observed).items()  # somebody else has given it other replicas
+    elif not listed and row is not None and row.replicas == m.move.after:
         for broker, path in goals(m, observed).items():
-            place = tp, broker
-            if place in observed.dirs_left_alone:
-                continue
-            location = observed.locations.get(place)
+            location = observed.locations.get((tp, broker))
             if location is None:
                 # Its broker is asked all the same: it may say for good that it cannot.
-                if place in observed.unplaced and m.request is not MoveRequest.CANCEL:
-                    yield index, broker, path
+                if (tp, broker) in observed.unplaced and m.request is not MoveRequest.CANCEL:
+                    yield broker, path
             elif (location.future or location.path) != path:
-                yield index, broker, path
-
-
-def _strayed(m: RunMove, observed: Observation) -> bool:
-    """Return whether somebody else has certainly given a partition other replicas."""
-    listed, row = observed.reassignments.get(m.move.tp), observed.rows.get(m.move.tp)
-    now = listed.target if listed else row.replicas if row else m.move.after
-    return now not in (m.move.after, m.move.before) and observed.is_settled(m.move.tp)
+                yield broker, path
 
 
 def copies(m: RunMove, observed: Observation) -> dict[int, str]:
@@ -91,25 +83,23 @@ def ending(
 
     One that is cancelled waits for brokers that are down, unless what they have is to be `left`.
     """
-    wanted, tp, cancelled = m.move.target_log_dirs, m.move.tp, m.request is MoveRequest.CANCEL
-    if not wanted:
+    paths, tp, cancelled = m.move.target_log_dirs, m.move.tp, m.request is MoveRequest.CANCEL
+    location = {broker: observed.locations.get((tp, broker)) for broker in paths}
+    if all(_is_in(location[broker], path) for broker, path in paths.items()):
         return Ending(index, Phase.DONE, leader=leader)
-    location = {broker: observed.locations.get((tp, broker)) for broker in wanted}
-    if all(_is_in(location[broker], path) for broker, path in wanted.items()):
-        return Ending(index, Phase.DONE, leader=leader)
-    over = {b: why for b in wanted if (why := _over(m, observed, b, left=left and cancelled))}
+    over = {b: why for b in paths if (why := _over(m, observed, b, left=left and cancelled))}
     open_ = {b: path for b, path in goals(m, observed).items() if not over.get(b)}
-    known = all(broker in open_ or broker in over for broker in wanted)
+    known = all(broker in open_ or broker in over for broker in paths)
     if not known or not all(_is_in(location[broker], path) for broker, path in open_.items()):
         return None
     if not cancelled:
         return Ending(index, Phase.FAILED, next(iter(m.dirs_refused.values())), leader)
     if m.move.reassigns:
-        elsewhere = next(b for b, path in wanted.items() if not _is_in(location[b], path))
-        why = f"done, but its replica on broker {elsewhere} is not in {wanted[elsewhere]}"
+        elsewhere = next(b for b, path in paths.items() if not _is_in(location[b], path))
+        why = f"done, but its replica on broker {elsewhere} is not in {paths[elsewhere]}"
         return Ending(index, Phase.DONE, why, leader)
-    said = [f"cancelled; {why}" for why in over.values()]
-    return Ending(index, Phase.CANCELLED, said[0] if said else DIRS_AS_BEFORE, leader)
+    reasons = (f"cancelled; {why}" for why in over.values())
+    return Ending(index, Phase.CANCELLED, next(reasons, DIRS_AS_BEFORE), leader)
 
 
 def _over(m: RunMove, observed: Observation, broker: int, *, left: bool) -> str:

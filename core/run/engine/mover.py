@@ -34,11 +34,6 @@ NOT_YET = "REPLICA_NOT_AVAILABLE"
 """The broker has no such replica yet: it keeps the log dir in mind for it."""
 
 
-def may_pass(fault: Fault) -> bool:
-    """Return whether a broker may yet have the replica in the log dir asked for."""
-    return fault.name == NOT_YET or is_transient(fault)
-
-
 class LogDirMover:
     """Looks at log dirs as often as moves to them need it, and asks for these moves."""
 
@@ -71,11 +66,7 @@ class LogDirMover:
         began = self._clock.monotonic()
         self._unplaced = {at: seen for at, seen in self._unplaced.items() if at[1] in alive}
         if began < self._due or not brokers:
-            return {
-                place: locations
-                for place, locations in self._locations.items()
-                if place[1] in alive
-            }
+            return {place: of for place, of in self._locations.items() if place[1] in alive}
         answers = self._client.describe_log_dirs(brokers)
         self._locations = replica_locations(answers, places)
         self._note_unplaced(answers, places)
@@ -102,12 +93,12 @@ class LogDirMover:
         come to nothing with it.
         """
         run = self._recorder.state
-        wanted = {(run.moves[i].move.tp, b): path for i, b, path in replicas}
+        paths = {(run.moves[i].move.tp, b): path for i, b, path in replicas}
         new = [[i, b, p] for i, b, p in replicas if self._intended.get(_place(run, i, b)) != p]
         if new:
             self._recorder.write(Kind.DIRS_MOVING, replicas=new)
-        self._intended |= wanted
-        answers = self._client.alter_log_dirs(wanted)
+        self._intended |= paths
+        answers = self._client.alter_log_dirs(paths)
         self.forget()
         done, refused = [], []
         for index, broker, path in replicas:
@@ -116,22 +107,22 @@ class LogDirMover:
             why = f"its replica on broker {broker} is not moved to {path} ({fault})"
             if fault is None and self._taken.get(place) == path:
                 why = f"{tp}: broker {broker} does not begin to copy it to {path}"
-                self._rest(place, why, MAX_VAIN_RETRY_SECONDS)
+                self._back_off(place, why, MAX_VAIN_RETRY_SECONDS)
             elif fault is None:
                 done.append([index, broker, path])
                 self._taken[place] = path
                 self.backoff.taken(place)
-            elif may_pass(fault):
-                self._rest(place, f"{tp}: {why}")
+            elif fault.name == NOT_YET or is_transient(fault):  # it may yet have it there
+                self._back_off(place, f"{tp}: {why}")
             else:
                 refused.append([index, broker, f"refused: {why}"])
         if done or refused:
             self._recorder.write(Kind.DIRS_MOVED, replicas=done, refused=refused)
 
-    def _rest(self, place: Place, why: str, longest: float = MAX_DIR_RETRY_SECONDS) -> None:
+    def _back_off(self, place: Place, why: str, max_seconds: float = MAX_DIR_RETRY_SECONDS) -> None:
         why = f"{why}: asked again"
         self._recorder.note_waiting(why)
-        self.backoff.refused(place, why, MIN_DIR_RETRY_SECONDS, longest)
+        self.backoff.refused(place, why, MIN_DIR_RETRY_SECONDS, max_seconds)
 
 
 def _place(run: RunState, index: int, broker: int) -> Place:
@@ -145,12 +136,12 @@ def replica_locations(
 
     A copy in the very log dir of its replica is a remnant: the broker had another one there once.
     """
-    wanted = {(tp.topic, tp.partition, broker): (tp, broker) for tp, broker in places}
+    keys = {(tp.topic, tp.partition, broker): (tp, broker) for tp, broker in places}
     now: dict[Place, tuple[str, int]] = {}
     future: dict[Place, str] = {}
     for answer in answers:
         for log in answer.replicas:
-            place = wanted.get((log.topic, log.partition, answer.broker))
+            place = keys.get((log.topic, log.partition, answer.broker))
             if place is None:
                 continue
             if log.future:
@@ -168,19 +159,17 @@ class Mover:
 
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
+        self._state = recorder.state
         self.submitted = clock.monotonic()
         """When this process last submitted something."""
         self.backoff = Backoff[TopicPartition](clock)
         self._reordering: tuple[int, ...] = ()
 
-    @property
-    def state(self) -> RunState:
-        return self._recorder.state
-
     def submit(self, moves: tuple[int, ...]) -> None:
         """Submit moves. What is put off over and over is journalled no more, but for news."""
-        batch, begun = self.state.moves[moves[0]].batch, self.state.begun
-        known = all(self.state.moves[i].tries >= MAX_JOURNALLED_TRIES for i in moves)
+        run = self._state
+        batch, begun = run.moves[moves[0]].batch, run.begun
+        known = all(run.moves[i].tries >= MAX_JOURNALLED_TRIES for i in moves)
         if not known:
             self._recorder.write(Kind.SUBMITTING, batch=batch, moves=list(moves))
         self.submitted = self._clock.monotonic()
@@ -191,9 +180,9 @@ class Mover:
         try:
             answers: dict[TopicPartition, Fault | None] = dict(self._prefer_dirs(moves))
             moving = {
-                self.state.moves[i].move.tp: self.state.moves[i].move.after
-                for i in moves
-                if self.state.moves[i].move.reassigns and self.state.moves[i].move.tp not in answers
+                move.tp: move.after
+                for move in (run.moves[i].move for i in moves)
+                if move.reassigns and move.tp not in answers
             }
             if moving:
                 answers |= self._client.alter_reassignments(moving)
@@ -206,7 +195,7 @@ class Mover:
         else:
             self.submitted = self._clock.monotonic()
             for i in moves:
-                fault = answers.get(self.state.moves[i].move.tp)
+                fault = answers.get(run.moves[i].move.tp)
                 if fault is None:
                     taken.append(i)
                 elif is_missing(fault):
@@ -216,8 +205,8 @@ class Mover:
                 else:
                     refused[i] = f"refused: {fault}"
         # An earlier try may act yet where its answer never came: then the cluster is to show it.
-        doubtful = {str(i): why for i, why in refused.items() if self.state.moves[i].tries > 1}
-        same = all(self.state.moves[int(i)].put_off == why for i, why in again.items())
+        doubtful = {str(i): why for i, why in refused.items() if run.moves[i].tries > 1}
+        same = all(run.moves[int(i)].put_off == why for i, why in again.items())
         if not known or taken or doubtful or not same:
             self._recorder.write(
                 Kind.SUBMITTED, batch=batch, moves=taken, again=again, refused=doubtful
@@ -232,12 +221,12 @@ class Mover:
         A broker keeps that in mind for a replica that it has not (REPLICA_NOT_AVAILABLE), until it
         restarts; Kafka's own tool moves the replica afterwards, which copies it twice.
         """
-        wanted = {
-            (self.state.moves[i].move.tp, broker): path
-            for i in moves
-            for broker, path in self.state.moves[i].move.new_log_dirs.items()
+        paths = {
+            (move.tp, broker): path
+            for move in (self._state.moves[i].move for i in moves)
+            for broker, path in move.new_log_dirs.items()
         }
-        answers = self._client.alter_log_dirs(wanted) if wanted else {}
+        answers = self._client.alter_log_dirs(paths) if paths else {}
         return {
             tp: fault
             for (tp, _), fault in answers.items()
@@ -255,25 +244,25 @@ class Mover:
         )
 
     def cancel(self, moves: tuple[int, ...]) -> None:
-        new = [i for i in moves if not self.state.moves[i].cancel_intended]
+        of = self._state.moves
+        new = [i for i in moves if not of[i].cancel_intended]
         if new:
             self._recorder.write(Kind.CANCELLING, moves=new)
-        answers = self._client.cancel_reassignments([self.state.moves[i].move.tp for i in moves])
-        taken = (i for i in moves if answers.get(self.state.moves[i].move.tp) is None)
-        sent = [i for i in taken if not self.state.moves[i].cancel_sent]
+        answers = self._client.cancel_reassignments([of[i].move.tp for i in moves])
+        taken = (i for i in moves if answers.get(of[i].move.tp) is None)
+        sent = [i for i in taken if not of[i].cancel_sent]
         if sent:
             self._recorder.write(Kind.CANCEL_SENT, moves=sent)
-        self._rest("cancelled", answers)
+        self._back_off("cancelled", answers)
 
     def reorder(self, moves: tuple[int, ...]) -> None:
         """Submit the journalled order; a move whose order is refused for good ends without it."""
         if moves != self._reordering:
             self._recorder.write(Kind.REORDERING, moves=list(moves))
         self._reordering = moves
-        partitions = {self.state.moves[i].move.tp: i for i in moves}
-        answers = self._client.alter_reassignments(
-            {tp: self.state.moves[i].move.before for tp, i in partitions.items()}
-        )
+        partitions = {self._state.moves[i].move.tp: i for i in moves}
+        before = {tp: self._state.moves[i].move.before for tp, i in partitions.items()}
+        answers = self._client.alter_reassignments(before)
         taken = [i for tp, i in partitions.items() if answers.get(tp) is None]
         if taken:
             self._recorder.write(Kind.REORDERED, moves=taken)
@@ -283,17 +272,16 @@ class Mover:
             for tp, f in answers.items()
             if f is not None and not is_settled(f) and not is_transient(f)
         }
-        why = "cancelled, but its order as before was refused"
         if for_good:
-            endings = (
+            why = "cancelled, but its order as before was refused"
+            endings = [
                 Ending(partitions[tp], Phase.FAILED, f"{why}: {f}") for tp, f in for_good.items()
-            )
+            ]
             self.note_ended(tuple(endings), "")
-        self._rest(
-            "put back in its order", {tp: f for tp, f in answers.items() if tp not in for_good}
-        )
+        left = {tp: fault for tp, fault in answers.items() if tp not in for_good}
+        self._back_off("put back in its order", left)
 
-    def _rest(self, what: str, answers: Mapping[TopicPartition, Fault | None]) -> None:
+    def _back_off(self, what: str, answers: Mapping[TopicPartition, Fault | None]) -> None:
         """Leave what the cluster did not take alone for a while: it is asked again."""
         refused = {
             tp: f"{tp} is not {what} yet ({fault}): it is asked again"

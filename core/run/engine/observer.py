@@ -34,18 +34,6 @@ ASK_SECONDS = 5.0
 _Answer = dict[str, ConfigValue] | Fault
 
 
-def refuse_other(cluster_id: str, run: RunState) -> None:
-    """Raise UnreachableError where this is not the run's cluster: that one is away, and waited for.
-
-    A name or an address may come to be another cluster's at any time.
-    """
-    if cluster_id != run.cluster_id:
-        raise UnreachableError(
-            f"This is cluster {cluster_id}; the run works on {run.cluster_id}.",
-            next="If its brokers have other addresses now, say -b HOST:PORT.",
-        )
-
-
 class Observer:
     """Looks at one cluster for one run."""
 
@@ -55,7 +43,7 @@ class Observer:
         self._described = 0.0
         self._listed: frozenset[TopicPartition] = frozenset()
         self._steady: dict[TopicPartition, tuple[object, float]] = {}
-        self._asked: dict[str, tuple[float, _Answer]] = {}
+        self._answers: dict[str, tuple[float, _Answer]] = {}
         self._throttles: dict[Resource, _Answer] = {}
         self._throttles_due = 0.0
         self.took_seconds = 0.0
@@ -64,7 +52,9 @@ class Observer:
     def look(self, run: RunState, *, afresh: bool) -> Observation:
         """Return what the cluster shows; reassignments first, so that rows are never older.
 
-        While nothing of ours ends, a description may be a second old unless `afresh`.
+        While nothing of ours ends, a description may be a second old unless `afresh`. Raises
+        UnreachableError where this is another cluster, which a name or an address may come to lead
+        to at any time: the run's is away, and waited for.
         """
         reassignments = self._client.fetch_reassignments()
         tps = frozenset(run.moves[i].move.tp for i in run.in_flight)
@@ -72,25 +62,36 @@ class Observer:
         now = self._clock.monotonic()
         old = now - self._described >= max(DESCRIBE_SECONDS, DUTY * self.took_seconds)
         if self._state is None or afresh or old or listed != self._listed or listed != tps:
-            # Whoever described it has another clock, and that may be set.
             state = self._client.describe_cluster()
-            refuse_other(state.cluster_id, run)
+            if state.cluster_id != run.cluster_id:
+                raise UnreachableError(
+                    f"This is cluster {state.cluster_id}; the run works on {run.cluster_id}.",
+                    next="If its brokers have other addresses now, say -b HOST:PORT.",
+                )
+            # Whoever described it has another clock, and that may be set.
             self._state = replace(state, fetched_at=self._clock.now())
             self._described = self._clock.monotonic()
             self.took_seconds = self._described - now
         self._listed = listed
-        looked_at = _looked_at(run)
+        # Moves in flight, and those of the next batch where it may begin meanwhile.
+        next_ = run.next_batch if run.explicit or not run.in_flight else []
+        looked_at = [run.moves[index] for index in (*run.in_flight, *next_)]
         moves = [m.move for m in looked_at]
         rows = _rows(moves, self._state)
         steady = self._steadiness(looked_at, reassignments, rows)
-        gone, hidden = self._absent(moves, rows, steady)
+        # A description leaves out what its user may not see, and what its broker does not know yet.
+        absent = {
+            move.tp: self._why_hidden(move)
+            for move in moves
+            if move.tp not in rows and steady[move.tp] >= SETTLE_SECONDS
+        }
         return Observation(
             reassignments=reassignments,
             rows=rows,
             alive=frozenset(broker.id for broker in self._state.brokers if broker.alive),
             steady_seconds=steady,
-            gone=gone,
-            hidden=hidden,
+            gone=frozenset(tp for tp, why in absent.items() if not why),
+            hidden={tp: why for tp, why in absent.items() if why},
             throttles=self._look_at_throttles(run),
             balancer=find_balancer(self._state),
             editor=likely_config_editor(self._state),
@@ -148,27 +149,6 @@ class Observer:
         self._steady = steady
         return {tp: seen - since for tp, (_, since) in steady.items()}
 
-    def _absent(
-        self,
-        moves: list[Move],
-        rows: Mapping[TopicPartition, PartitionRow],
-        steady: Mapping[TopicPartition, float],
-    ) -> tuple[frozenset[TopicPartition], dict[TopicPartition, str]]:
-        """Return which partitions are gone, and why others are not shown.
-
-        A description leaves out what its user may not see, and what its broker does not know yet.
-        """
-        gone: set[TopicPartition] = set()
-        hidden: dict[TopicPartition, str] = {}
-        for move in moves:
-            if move.tp not in rows and steady[move.tp] >= SETTLE_SECONDS:
-                why = self._why_hidden(move)
-                if why:
-                    hidden[move.tp] = why
-                else:
-                    gone.add(move.tp)
-        return frozenset(gone), hidden
-
     def _why_hidden(self, move: Move) -> str:
         """Return why a partition is not shown, "" when it does not exist any more."""
         assert self._state is not None
@@ -188,24 +168,17 @@ class Observer:
 
     def _ask(self, topic: str) -> _Answer:
         """Return what the cluster says of one topic's configs, asked for by name."""
-        at, answer = self._asked.get(topic, (0.0, Fault("")))
-        if topic not in self._asked or self._described - at >= ASK_SECONDS:
+        at, answer = self._answers.get(topic, (0.0, Fault("")))
+        if topic not in self._answers or self._described - at >= ASK_SECONDS:
             resource = Resource.topic(topic)
             answer = with_denials_as_faults(self._client).describe_configs(
                 [resource], [FOLLOWER_LIST]
             )[resource]
-            self._asked[topic] = (self._described, answer)
+            self._answers[topic] = (self._described, answer)
         return answer
 
 
-def _looked_at(run: RunState) -> list[RunMove]:
-    """Return the moves in flight, and those of the next batch where it may begin meanwhile."""
-    next_ = run.next_batch if run.explicit or not run.in_flight else []
-    return [run.moves[index] for index in (*run.in_flight, *next_)]
-
-
 def _rows(moves: list[Move], state: ClusterState) -> dict[TopicPartition, PartitionRow]:
-    """Return these partitions as far as they exist."""
     rows = {}
     for move in moves:
         at, topic = state.find(move.tp), state.topic(move.tp.topic)

@@ -76,21 +76,20 @@ def _of_retention(
 
     Hours may lie between (`--at`): a group that stopped meanwhile has much to read by now.
     """
-    asked = run.retention
-    if asked is None or asked.intended:
+    retention = run.retention
+    if retention is None or retention.intended:
         return ()
     topics = [t for name in {m.tp.topic for m in going} if (t := state.topic(name)) is not None]
     known = state.with_topics(fetch_topic_configs(with_denials_as_faults(client), topics))
-    may_lose = "unread" in run.allowed
-    groups, rates = ((), Load.unknown(state)) if may_lose else (_groups(client), load(state))
-    return tuple(check_retention(known, rates, going, groups, asked.ms, surely=True))
-
-
-def _groups(client: ClusterClient) -> tuple[DocumentGroup, ...] | None:
-    try:
-        return fetch_document_groups(client)
-    except AccessDeniedError:
-        return None
+    groups: tuple[DocumentGroup, ...] | None = ()
+    rates = Load.unknown(state)
+    if "unread" not in run.allowed:
+        rates = load(state)
+        try:
+            groups = fetch_document_groups(client)
+        except AccessDeniedError:
+            groups = None
+    return tuple(check_retention(known, rates, going, groups, retention.ms, surely=True))
 
 
 # -- moves that are added on the way ---------------------------------------------------------------
@@ -189,7 +188,12 @@ def estimate_of_start(
     plan = Plan(run.cluster_id, tuple(m.move for m in queued))
     produced = {m.move.tp: m.produced_bytes_per_s for m in queued}
     rows = {row: rate for tp, rate in produced.items() if (row := state.find(tp)) is not None}
-    load = _with_rates(known(state) if has_capacities(state) else Load.unknown(state), rows)
+    load = known(state) if has_capacities(state) else Load.unknown(state)
+    rates = load.in_bytes_per_s.copy()
+    for row, rate in rows.items():
+        if np.isnan(rates[row]):  # of what nothing is known, what the run was told of it holds
+            rates[row] = rate
+    load = replace(load, in_bytes_per_s=rates)
     per_side_rates = {
         BrokerSide(*key): rate for key, rate in run.rate_control.per_side_rates.items()
     }
@@ -197,12 +201,3 @@ def estimate_of_start(
     return format_estimate(
         estimate_task(task, run.rate_bytes_per_s, learned(), per_side_rates=per_side_rates)
     )
-
-
-def _with_rates(load: Load, rates: Mapping[int, float]) -> Load:
-    """Return a load in which rows of which nothing is known have what the run was told of them."""
-    found = load.in_bytes_per_s.copy()
-    for row, rate in rates.items():
-        if np.isnan(found[row]):
-            found[row] = rate
-    return replace(load, in_bytes_per_s=found)

@@ -13,6 +13,7 @@ from core.cluster.configs import (
     ConfigSource,
     ConfigValue,
     Resource,
+    ResourceKind,
     is_remote,
 )
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
@@ -21,7 +22,7 @@ from core.run.backoff import RETRY_SECONDS, Backoff, with_denials_as_faults
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.retention import RETENTION, Retention, RetentionIntent
-from core.run.journal.run_state import RunState
+from core.run.journal.throttle_values import own_value
 
 CLEANUP = "cleanup.policy"
 NEEDED = (RETENTION, CLEANUP, *REMOTE_STORAGE)
@@ -38,6 +39,7 @@ class LoweredRetention:
 
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
+        self._state = recorder.state
         self.backoff = Backoff[Resource](clock)
         self._intended: set[str] = set()
         asked = self._state.retention
@@ -49,19 +51,18 @@ class LoweredRetention:
         self._waited = False
 
     @property
-    def _state(self) -> RunState:
-        return self._recorder.state
+    def _retention(self) -> Retention:
+        assert self._state.retention is not None, "it is asked for"
+        return self._state.retention
 
     def lower(self) -> None:
         """Journal the topics' retention as it is, then lower it where that makes it less."""
-        retention = self._state.retention
-        assert retention is not None
+        retention = self._retention
         if not retention.intended:
             self._intend(retention.ms)
             return
         self._intend_changed(retention)
-        retention = self._state.retention
-        assert retention is not None
+        retention = self._retention  # as it is intended now
         changes = [
             ConfigChange(Resource.topic(topic), RETENTION, ConfigOp.SET, str(retention.ms))
             for topic in retention.topics
@@ -73,8 +74,7 @@ class LoweredRetention:
         passing = [topic for topic, fault in faults.items() if is_transient(fault)]
         self._unanswered = doubtful.union(passing)
         if passing:
-            said = f"the retention of {passing[0]} is not lowered yet ({faults[passing[0]]})"
-            self._wait(f"{said}: it is asked again")
+            self._wait_to_retry(passing[0], "lowered", faults)
             return
         # What is refused now may have been done before: such a topic's is looked at in the end.
         refused = {topic: str(fault) for topic, fault in faults.items() if topic not in doubtful}
@@ -84,7 +84,7 @@ class LoweredRetention:
             refused=refused,
         )
 
-    def _intend(self, wanted_ms: int) -> None:
+    def _intend(self, retention_ms: int) -> None:
         queued = [self._state.moves[i].move for i in self._state.queued]
         tps = [move.tp for move in queued if move.receiving]
         resources = [Resource.topic(topic) for topic in sorted({tp.topic for tp in tps})]
@@ -93,17 +93,15 @@ class LoweredRetention:
             r.name: a for r, a in answers.items() if isinstance(a, Fault) and not is_missing(a)
         }
         if passing := [topic for topic, fault in faults.items() if is_transient(fault)]:
-            said = f"the retention of {passing[0]} is not known yet ({faults[passing[0]]})"
-            self._wait(f"{said}: it is asked again")
+            self._wait_to_retry(passing[0], "known", faults)
             return
-        intents = (_intent(resource, answer, wanted_ms) for resource, answer in answers.items())
-        found = [intent for intent in intents if intent is not None]
-        lowered = {intent.topic for intent in found}
-        kept = [tp for tp in tps if tp.topic in lowered]
-        earliest = self._client.fetch_offsets(kept, OffsetAt.EARLIEST) if kept else {}
+        found = [i for r, answer in answers.items() if (i := _intent(r, answer, retention_ms))]
+        topics = {intent.topic for intent in found}
+        lowered = [tp for tp in tps if tp.topic in topics]
+        earliest = self._client.fetch_offsets(lowered, OffsetAt.EARLIEST) if lowered else {}
         refused = {topic: str(fault) for topic, fault in faults.items()}
         refused |= {r.name: KEPT_REMOTELY for r, answer in answers.items() if _is_remote(answer)}
-        self._note_intended(wanted_ms, found, earliest, refused)
+        self._note_intended(retention_ms, found, earliest, refused)
 
     def _intend_changed(self, retention: Retention) -> None:
         """Journal anew what somebody has changed since it was intended: theirs is put back."""
@@ -111,8 +109,10 @@ class LoweredRetention:
         answers = self._client.describe_configs(asked, NEEDED) if asked else {}
         intents = dict(retention.topics)
         for resource, answer in answers.items():
-            known = intents[resource.name]
-            if isinstance(answer, Fault) or _own(answer) in (known.own_value, str(retention.ms)):
+            if isinstance(answer, Fault):
+                continue
+            own = own_value(answer.get(RETENTION), ResourceKind.TOPIC)
+            if own in (intents[resource.name].own_value, str(retention.ms)):
                 continue
             anew = _intent(resource, answer, retention.ms)
             if anew is None:
@@ -150,21 +150,21 @@ class LoweredRetention:
         if now >= self._due:
             self._due = now + OFFSETS_SECONDS
             still = retention.earliest.keys() - self._moved()
-            self._waited = not (still and self._are_there(still))
+            # What was deleted is not waited for.
+            state = self._client.describe_cluster() if still else None
+            self._waited = state is None or all(state.find(tp) is None for tp in still)
         return self._waited
 
     def note_shorter(self) -> None:
-        retention = self._state.retention
-        assert retention is not None
-        moved, of = len(self._moved()), len(retention.earliest)
+        retention = self._retention
         sizes = self._leader_sizes(retention.earliest)
         known = {i: m for i in sizes if (m := self._state.moves[i]).size_bytes is not None}
         before = sum((m.size_bytes or 0) * len(m.move.receiving) for m in known.values())
         after = sum(sizes[i] * len(m.move.receiving) for i, m in known.items())
         self._recorder.write(
             Kind.RETENTION_AWAITED,
-            moved=moved,
-            of=of,
+            moved=len(self._moved()),
+            of=len(retention.earliest),
             sizes=[[index, size] for index, size in sizes.items()],
             before_bytes=before,
             after_bytes=after,
@@ -188,20 +188,13 @@ class LoweredRetention:
 
     def _moved(self) -> set[TopicPartition]:
         """Return the partitions whose log begins later than before; one not told of has not."""
-        retention = self._state.retention
-        before = {} if retention is None else retention.earliest
+        before = self._retention.earliest
         now = self._client.fetch_offsets(list(before), OffsetAt.EARLIEST) if before else {}
         return {tp for tp, offset in before.items() if now.get(tp, offset) > offset}
 
-    def _are_there(self, partitions: Collection[TopicPartition]) -> bool:
-        """Return whether any of these exists yet: what was deleted is not waited for."""
-        state = self._client.describe_cluster()
-        return any(state.find(tp) is not None for tp in partitions)
-
     def restore(self, topics: tuple[str, ...]) -> None:
         """Put retention back as it was found, unless somebody has changed it meanwhile."""
-        retention = self._state.retention
-        assert retention is not None
+        retention = self._retention
         if not self._intended.issuperset(topics):  # else it was refused, and is tried again
             self._recorder.write(Kind.RETENTION_RESTORING, topics=list(topics))
             self._intended |= set(topics)
@@ -219,7 +212,8 @@ class LoweredRetention:
                     faults[topic] = answer
                 continue
             # As found is written again: a broker that is behind may not show ours yet.
-            if _own(answer) not in (str(retention.ms), intent.own_value):
+            own = own_value(answer.get(RETENTION), ResourceKind.TOPIC)
+            if own not in (str(retention.ms), intent.own_value):
                 how[topic] = "changed"
                 continue
             op = ConfigOp.SET if intent.own else ConfigOp.DELETE
@@ -230,21 +224,16 @@ class LoweredRetention:
         done = {topic: word for topic, word in how.items() if topic not in faults}
         if done:
             self._recorder.write(Kind.RETENTION_RESTORED, topics=done)
-        said = {
+        refused = {
             Resource.topic(topic): f"the retention of {topic} cannot be put back: {fault}"
             for topic, fault in faults.items()
         }
-        self.backoff.tried([Resource.topic(topic) for topic in topics], said)
+        self.backoff.tried([Resource.topic(topic) for topic in topics], refused)
 
-    def _wait(self, why: str) -> None:
-        self._recorder.note_waiting(why)
+    def _wait_to_retry(self, topic: str, what: str, faults: Mapping[str, Fault]) -> None:
+        why = f"the retention of {topic} is not {what} yet ({faults[topic]})"
+        self._recorder.note_waiting(f"{why}: it is asked again")
         self._clock.sleep(RETRY_SECONDS)
-
-
-def _own(answer: Mapping[str, ConfigValue]) -> str | None:
-    """Return the retention that is set on the topic itself, None when unset."""
-    now = answer.get(RETENTION)
-    return now.value if now is not None and now.source is ConfigSource.TOPIC else None
 
 
 def _is_remote(answer: Mapping[str, ConfigValue] | Fault) -> bool:
@@ -254,9 +243,9 @@ def _is_remote(answer: Mapping[str, ConfigValue] | Fault) -> bool:
 
 
 def _intent(
-    resource: Resource, answer: Mapping[str, ConfigValue] | Fault, wanted_ms: int
+    resource: Resource, answer: Mapping[str, ConfigValue] | Fault, retention_ms: int
 ) -> RetentionIntent | None:
-    """Return how a topic's retention is found where `wanted_ms` is less; None where it is not.
+    """Return how a topic's retention is found where `retention_ms` is less; None where it is not.
 
     Nor where a topic is only compacted: then nothing is deleted by its age (UnifiedLog); nor where
     it is kept in remote storage, which expires records by retention.ms, too (RemoteLogManager).
@@ -268,6 +257,6 @@ def _intent(
         return None
     value = answer.get(RETENTION, ConfigValue(None, ConfigSource.UNKNOWN))
     now_ms = int(value.value or UNLIMITED_MS)
-    if now_ms != UNLIMITED_MS and now_ms <= wanted_ms:
+    if now_ms != UNLIMITED_MS and now_ms <= retention_ms:
         return None
     return RetentionIntent(resource.name, value.value, value.source)

@@ -127,14 +127,12 @@ def _outcome(run: RunState) -> tuple[Outcome, str]:
         if failed:
             return Outcome.INCOMPLETE, f"{failed[0].move.tp}: {failed[0].why}"
         return Outcome.CANCELLED, "".join(_odd(counted)[:1])
-    if not failed and not run.stopped:
-        cancelled = [m for m in counted if m.phase is Phase.CANCELLED and m.why != GONE]
-        said = _odd(counted)
-        if cancelled and not done:
-            return Outcome.CANCELLED, "".join(said[:1])
-        if cancelled:
-            asked = f"{cancelled[0].move.tp} was cancelled, as asked"
-            return Outcome.INCOMPLETE, said[0] if said else asked
+    cancelled = [m for m in counted if m.phase is Phase.CANCELLED and m.why != GONE]
+    if cancelled and not failed and not run.stopped:
+        if not done:
+            return Outcome.CANCELLED, "".join(_odd(counted)[:1])
+        words = f"{cancelled[0].move.tp} was cancelled, as asked"
+        return Outcome.INCOMPLETE, next(iter(_odd(counted)), words)
     blamed = failed or [m for m in done if m.why]
     why = run.stopped or (f"{blamed[0].move.tp}: {blamed[0].why}" if blamed else "")
     return Outcome.INCOMPLETE if done else Outcome.FAILED, why

@@ -62,13 +62,16 @@ class Sampler:
         if now < self._due:
             return None
         self.nearest = None
-        if not copying:
-            self._ask_failed(observed)
+        if not copying:  # a disk that was mended lets batches begin again
+            self._ask(self.disks.keys() & observed.alive)
+            self._due = now + max(STEADY_SECONDS, DUTY * (self._clock.monotonic() - now))
             return None
         self._first = self._first or now
         if any(index not in self._last_bytes for index in copying):
             self._newest = self._leaders_due = now
-        destinations = {b for i in copying for b in run.moves[i].move.receiving}
+        moves = [run.moves[i].move for i in copying]
+        destinations = {b for move in moves for b in move.receiving}
+        involved = {b for move in moves for b in (*move.before, *move.after)}
         if now >= self._leaders_due:
             self._ask_leaders(run, observed, copying)
         sizes = self._ask((destinations | self.disks.keys()) & observed.alive)
@@ -84,14 +87,8 @@ class Sampler:
         return {
             "moves": [self._entry(run, observed, i, moment) for i in copying],
             "held": held,
-            "down": sorted(self._involved(run, copying) - observed.alive),
-        } | ({"disks": {str(b): said for b, said in self.disks.items()}} if self.disks else {})
-
-    def _ask_failed(self, observed: Observation) -> None:
-        """Nothing flies to them, but a disk that was mended lets batches begin again."""
-        now = self._clock.monotonic()
-        self._ask(self.disks.keys() & observed.alive)
-        self._due = now + max(STEADY_SECONDS, DUTY * (self._clock.monotonic() - now))
+            "down": sorted(involved - observed.alive),
+        } | ({"disks": {str(b): why for b, why in self.disks.items()}} if self.disks else {})
 
     def _ask_leaders(self, run: RunState, observed: Observation, copying: list[int]) -> None:
         tps = {run.moves[i].move.tp for i in copying}
@@ -107,20 +104,16 @@ class Sampler:
 
     def _ask(self, brokers: Iterable[int]) -> dict[_Held, int]:
         """Return bytes of logs by broker, partition and log dir; None is any, but for copies."""
-        wanted = sorted(brokers)
-        if not wanted:
-            return {}
-        answers = [
-            answer for answer in self._client.describe_log_dirs(wanted) if answer.error is None
-        ]
-        for answer in answers:
+        ids = sorted(brokers)
+        found: dict[_Held, int] = {}
+        for answer in self._client.describe_log_dirs(ids) if ids else ():
+            if answer.error is not None:
+                continue
             self.disks.pop(answer.broker, None)
             failed = next((one for one in answer.log_dirs if one.error), None)
             if failed is not None:
-                said = f"log dir {failed.path} of broker {answer.broker} fails ({failed.error})"
-                self.disks[answer.broker] = said
-        found: dict[_Held, int] = {}
-        for answer in answers:
+                why = f"log dir {failed.path} of broker {answer.broker} fails ({failed.error})"
+                self.disks[answer.broker] = why
             for log in answer.replicas:
                 tp = TopicPartition(log.topic, log.partition)
                 found[answer.broker, tp, log.log_dir] = log.size_bytes
@@ -128,12 +121,7 @@ class Sampler:
                     found[answer.broker, tp, None] = log.size_bytes
         return found
 
-    def _hold(
-        self,
-        run: RunState,
-        copying: list[int],
-        sizes: dict[_Held, int],
-    ) -> list[int]:
+    def _hold(self, run: RunState, copying: list[int], sizes: dict[_Held, int]) -> list[int]:
         """Take sizes in; return the moves of which a size is missing that was known before."""
         held = []
         last, self._arrived = self._arrived, {}
@@ -172,7 +160,3 @@ class Sampler:
         size = self._leader_sizes.get(m.move.tp)
         leader = m.leader if row is None else row.leader
         return [index, size, leader, arrived, round(since, 3)]
-
-    @staticmethod
-    def _involved(run: RunState, copying: list[int]) -> set[int]:
-        return {b for i in copying for b in (*run.moves[i].move.before, *run.moves[i].move.after)}

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.cluster.metadata import PartitionRow, TopicPartition
+from core.cluster.metadata import TopicPartition
 from core.plan.batch_schedule import WINDOW_SECONDS, InFlightMove, may_start, select_fitting
 from core.plan.copies import Side
+from core.run import steps
 from core.run.engine import log_dir_moves as log_dirs
 from core.run.engine.cancellation import not_clean
 from core.run.engine.move_outcome import GONE, OFF, never_ends
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
 from core.run.journal.run_state import RunState
-from core.run.steps import (
-    Ending,
-    IntendRates,
-    IntendThrottles,
-    NoteEnded,
-    Observation,
-    Poll,
-    Postpone,
-    SetRates,
-    SetThrottles,
-    Submit,
-)
+from core.run.steps import Observation
 from core.run.throttles import external_removal as guard
 from core.run.throttles.rules import set_missing_rates
 from core.units import UNLIMITED
@@ -34,43 +24,36 @@ MAX_JOURNALLED_TRIES = 8
 """So many tries to submit the same are journalled; later ones as something comes of them."""
 
 
-def retry_submission(run: RunState, observed: Observation) -> Submit | None:
+def retry_submission(run: RunState, observed: Observation) -> steps.Submit | None:
     """A submission without an answer has left no trace: the same is safe again."""
-    again = tuple(i for i in run.in_flight if _never_arrived(run.moves[i], observed))
-    if not again or run.paused or run.stopped or _not_now(run, observed, again):
+    lost = tuple(i for i in run.in_flight if _never_arrived(run.moves[i], observed))
+    if not lost or run.paused or run.stopped or _not_now(run, observed, lost):
         return None
-    return Submit(again)
+    return steps.Submit(lost)
 
 
 def begin_next_batch(
     run: RunState, observed: Observation
-) -> (
-    Poll
-    | NoteEnded
-    | Postpone
-    | IntendThrottles
-    | SetThrottles
-    | IntendRates
-    | SetRates
-    | Submit
-    | None
-):
+) -> steps.Poll | steps.NoteEnded | steps.Postpone | steps.ThrottleSetup | steps.Submit | None:
     """The next batch begins, or it is waited for what is in flight or speaks against it."""
     in_flight = run.in_flight
-    fitting_ = _fitting(run)
-    moves = guard.begins_within(run, observed.now, fitting_)
+    batch = run.next_batch
+    sizes = [_flight(run.moves[i]) for i in batch]
+    flights = [_flight(run.moves[i]) for i in in_flight]
+    fitting = tuple(batch[at] for at in select_fitting(sizes, flights, run.max_extra_bytes))
+    moves = guard.begins_within(run, observed.now, fitting)
     if in_flight and not (moves and _is_next(run, observed, moves)):
-        return Poll(_waiting_reason(run, observed, in_flight))
-    if not fitting_:
+        return steps.Poll(_waiting_reason(run, observed, in_flight))
+    if not fitting:
         return None
     if run.paused:
-        return Poll("paused, as asked")
+        return steps.Poll("paused, as asked")
     if not moves:
-        return Poll(guard.reason(run, observed.editor))
+        return steps.Poll(guard.reason(run, observed.editor))
     reason = _not_now(run, observed, moves)
     if reason:
-        return Poll(reason)
-    return _sort_out(run, observed, moves) or _throttle(run, observed, moves) or Submit(moves)
+        return steps.Poll(reason)
+    return _sort_out(run, observed, moves) or _throttle(run, observed, moves) or steps.Submit(moves)
 
 
 def _is_next(run: RunState, observed: Observation, moves: tuple[int, ...]) -> bool:
@@ -90,74 +73,55 @@ def _is_next(run: RunState, observed: Observation, moves: tuple[int, ...]) -> bo
     return may_start(batch, in_flight, since, max_extra_bytes=run.max_extra_bytes)
 
 
-def _fitting(run: RunState) -> tuple[int, ...]:
-    """Return what of the next batch may begin beside what is in flight, as far as disk goes."""
-    moves = run.next_batch
-    batch = [_flight(run.moves[i]) for i in moves]
-    in_flight = [_flight(run.moves[i]) for i in run.in_flight]
-    return tuple(moves[at] for at in select_fitting(batch, in_flight, run.max_extra_bytes))
-
-
 def _flight(m: RunMove) -> InFlightMove:
     return InFlightMove(m.batch, m.long, m.move.adding, m.size_bytes or 0)
 
 
 def _sort_out(
     run: RunState, observed: Observation, moves: tuple[int, ...]
-) -> NoteEnded | Postpone | Poll | None:
+) -> steps.NoteEnded | steps.Postpone | steps.Poll | None:
     """Return what is to be done about moves of a batch that cannot be submitted now, or None."""
-    spoiled = tuple(_spoiled(run, observed, moves))
+    spoiled: list[steps.Ending] = []
+    doubtful = ""
+    for index in moves:
+        m = run.moves[index]
+        tp, row = m.move.tp, observed.rows.get(m.move.tp)
+        at_rest = row is not None and tp not in observed.reassignments
+        if row is None and tp in observed.gone:
+            spoiled.append(steps.Ending(index, Phase.CANCELLED, GONE))
+        elif row is None and tp not in observed.hidden:
+            doubtful = doubtful or _not_described(observed, tp)
+        elif row is not None and at_rest and row.replicas not in (m.move.before, m.move.after):
+            if observed.is_settled(tp):
+                spoiled.append(steps.Ending(index, Phase.FAILED, OFF, row.leader))
+            doubtful = doubtful or f"{tp} {OFF}: looked at again"
     if spoiled:
-        return NoteEnded(spoiled)
-    doubtful = _doubtful(run, observed, moves)
+        return steps.NoteEnded(tuple(spoiled))
     if doubtful:
-        return Poll(doubtful)
+        return steps.Poll(doubtful)
     held = dict(_held_up(run, observed, moves))
     if not held:
         return None
     why = next(iter(held.values()))
     # Behind whatever nothing holds up, now: also what was put off before.
     all_held = dict(_held_up(run, observed, tuple(run.queued)))
-    return Postpone(tuple(held), why) if len(all_held) < len(run.queued) else Poll(why)
+    return steps.Postpone(tuple(held), why) if len(all_held) < len(run.queued) else steps.Poll(why)
 
 
 def _throttle(
     run: RunState, observed: Observation, moves: tuple[int, ...]
-) -> IntendThrottles | SetThrottles | IntendRates | SetRates | None:
+) -> steps.ThrottleSetup | None:
     batch = run.moves[moves[0]].batch
     throttle = run.throttles.batches.get(batch)
     if throttle is not None and not throttle.set:
-        return SetThrottles(batch)
+        return steps.SetThrottles(batch)
     begin = (i for i in moves if run.moves[i].move.receiving)
     bare = tuple(i for i in begin if not run.moves[i].limited)
     if bare and run.rate_bytes_per_s != UNLIMITED:
-        return IntendThrottles(batch, bare)
+        return steps.IntendThrottles(batch, bare)
     if throttle is None:
         return None
     return set_missing_rates(run, observed, batch, (run.moves[i].move for i in moves))
-
-
-def _spoiled(run: RunState, observed: Observation, moves: tuple[int, ...]) -> Iterator[Ending]:
-    """Yield queued moves that must not be submitted any more."""
-    for index in moves:
-        m = run.moves[index]
-        row = observed.rows.get(m.move.tp)
-        if row is None and m.move.tp in observed.gone:
-            yield Ending(index, Phase.CANCELLED, GONE)
-        elif row is not None and _is_off(m, row, observed) and observed.is_settled(m.move.tp):
-            yield Ending(index, Phase.FAILED, OFF, row.leader)
-
-
-def _doubtful(run: RunState, observed: Observation, moves: tuple[int, ...]) -> str:
-    """Return which queued move looks wrong, though that is not sure yet, or ""."""
-    for index in moves:
-        m = run.moves[index]
-        tp, row = m.move.tp, observed.rows.get(m.move.tp)
-        if row is None and tp not in observed.hidden:
-            return _not_described(observed, tp)
-        if _is_off(m, row, observed):
-            return f"{tp} {OFF}: looked at again"
-    return ""
 
 
 def _held_up(
@@ -172,21 +136,14 @@ def _held_up(
             yield index, observed.hidden[tp]
 
 
-def _is_off(m: RunMove, row: PartitionRow | None, observed: Observation) -> bool:
-    """Return whether a partition at rest has replicas that the plan does not know."""
-    if row is None or m.move.tp in observed.reassignments:
-        return False
-    return row.replicas not in (m.move.before, m.move.after)
-
-
 def _not_described(observed: Observation, tp: TopicPartition) -> str:
-    again = f"{tp} is not in the cluster's description: looked for again"
-    return observed.hidden.get(tp, again)
+    return observed.hidden.get(tp, f"{tp} is not in the cluster's description: looked for again")
 
 
 def _never_arrived(m: RunMove, observed: Observation) -> bool:
     """Return whether a submission without an answer has left no trace: the same is safe again."""
     row, tp = observed.rows.get(m.move.tp), m.move.tp
+    patience = min(LONGEST_SECONDS, 2.0 ** max(0, m.tries - 1))
     rested = observed.since_submission_seconds >= LONGEST_SECONDS
     return (
         m.phase is Phase.SUBMITTING
@@ -195,14 +152,9 @@ def _never_arrived(m: RunMove, observed: Observation) -> bool:
         and tp not in observed.reassignments
         and row is not None
         and row.replicas == m.move.before
-        and observed.steady_seconds.get(tp, 0.0) >= _patience_seconds(m.tries)
+        and observed.steady_seconds.get(tp, 0.0) >= patience
         and (m.tries < MAX_JOURNALLED_TRIES or rested)
     )
-
-
-def _patience_seconds(tries: int) -> float:
-    """Return how long to wait before another try: twice as long each time, up to a limit."""
-    return min(LONGEST_SECONDS, 2.0 ** max(0, tries - 1))
 
 
 def _waiting_reason(run: RunState, observed: Observation, in_flight: list[int]) -> str:
@@ -246,12 +198,12 @@ def _waiting_reason(run: RunState, observed: Observation, in_flight: list[int]) 
     for index in in_flight:
         if run.moves[index].batch in observed.backing_off:
             return observed.backing_off[run.moves[index].batch]
-    left = (
+    for left in (
         *(observed.moves_left, observed.left_alone),
         *(observed.retention_left, observed.dirs_left_alone),
-    )
-    for why in (why for of in left for why in of.values()):
-        return why
+    ):
+        if left:
+            return next(iter(left.values()))
     if not run.paused:
         return ""
     how = "is held" if run.rate_control.floored else "goes on"
@@ -263,7 +215,6 @@ def _waiting_reason(run: RunState, observed: Observation, in_flight: list[int]) 
 
 
 def _not_now(run: RunState, observed: Observation, moves: tuple[int, ...]) -> str:
-    """Return why no new batch should start now, or ""."""
     for index in moves:
         full = [b for b in run.moves[index].move.receiving if b in observed.disks]
         if full:
@@ -275,10 +226,10 @@ def _not_now(run: RunState, observed: Observation, moves: tuple[int, ...]) -> st
     for tp, row in observed.rows.items():
         in_flight = observed.reassignments.get(tp)
         coming = in_flight.adding if in_flight else ()
-        least = run.min_in_sync(tp.topic, len(row.replicas) - len(coming))
+        needed = run.min_in_sync(tp.topic, len(row.replicas) - len(coming))
         late = [b for b in row.replicas if b not in row.isr and b not in coming]
         # A broker that is down has other reasons than our copies; moving off it is the remedy.
-        if len(row.isr) < min(least, len(row.replicas)) and not observed.alive.isdisjoint(late):
-            told = "" if tp.topic in run.min_insync else ", min.insync.replicas is not known"
-            return f"{tp} has fewer than {least} replicas in sync{told}: no further batch starts"
+        if len(row.isr) < min(needed, len(row.replicas)) and not observed.alive.isdisjoint(late):
+            known = "" if tp.topic in run.min_insync else ", min.insync.replicas is not known"
+            return f"{tp} has fewer than {needed} replicas in sync{known}: no further batch starts"
     return ""

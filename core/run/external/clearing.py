@@ -22,7 +22,6 @@ from core.cluster.configs import (
 )
 from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
-from core.plan.copies import Side
 from core.run.external.throttles import Throttle, fetch_throttles
 from core.run.journal.throttle_values import (
     ALL,
@@ -47,7 +46,7 @@ class Clearing:
     cleared: tuple[Throttle, ...] = ()
     kept: tuple[tuple[Throttle, str], ...] = ()
     changes: tuple[ConfigChange, ...] = ()
-    unread: Mapping[Resource, Fault] = field(default_factory=dict)
+    faults: Mapping[Resource, Fault] = field(default_factory=dict)
 
 
 def plan_clearing(
@@ -60,18 +59,21 @@ def plan_clearing(
 
     Nothing is changed.
     """
-    found, unread = fetch_throttles(client, state, runs)
-    wanted = [t for t in found if not named or t.resource in named]
-    reasons = [_kept(t, runs, named=bool(named)) for t in wanted]
-    cleared = tuple(t for t, reason in zip(wanted, reasons, strict=True) if not reason)
+    found, faults = fetch_throttles(client, state, runs)
+    reasons = {
+        t: _reason_to_keep(t, runs, named=bool(named))
+        for t in found
+        if not named or t.resource in named
+    }
+    cleared = tuple(t for t, reason in reasons.items() if not reason)
     resources = list(dict.fromkeys(t.resource for t in cleared))
     names = [*LISTS, *RATES]
     configs = client.describe_configs(resources, names) if resources else {}
     return Clearing(
         cleared,
-        tuple((t, reason) for t, reason in zip(wanted, reasons, strict=True) if reason),
+        tuple((t, reason) for t, reason in reasons.items() if reason),
         tuple(_changes(cleared, configs, runs)),
-        unread,
+        faults,
     )
 
 
@@ -82,51 +84,56 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
     what somebody has appended meanwhile stays.
     """
     pairs = _pairs(clearing.cleared)
-    unset = [c for c in clearing.changes if c.op is ConfigOp.DELETE and ALL not in _of(pairs, c)]
-    unset = [c for c in unset if c.resource.kind is ResourceKind.TOPIC]
-    emptied = [replace(c, op=ConfigOp.SUBTRACT, value=joined(_of(pairs, c))) for c in unset]
-    first = [c for c in clearing.changes if c not in unset] + [c for c in emptied if c.value]
-    failed = _altered(client, first)
-    asked = {_key(change): change for change in unset if change.resource not in failed}
-    held, silent_broker = fetch_lists(client, clock, asked)
-    failed |= {resource: str(fault) for resource, fault in silent_broker.items()}
-    empty = [change for key, change in asked.items() if held.get(key) == frozenset()]
-    failed |= _altered(client, empty)
+    deletes = {
+        key: c
+        for c in clearing.changes
+        if c.op is ConfigOp.DELETE and c.resource.kind is ResourceKind.TOPIC
+        for key in [(c.resource.name, _SIDES[c.name])]
+        if ALL not in pairs[key]
+    }
+    first = [c for c in clearing.changes if c not in deletes.values()]
+    first += [
+        replace(c, op=ConfigOp.SUBTRACT, value=joined(pairs[key]))
+        for key, c in deletes.items()
+        if pairs[key]
+    ]
+    failed = _alter(client, first)
+    deletes = {key: c for key, c in deletes.items() if c.resource not in failed}
+    held, faults = fetch_lists(client, clock, deletes)
+    failed |= {resource: str(fault) for resource, fault in faults.items()}
+    empty = [change for key, change in deletes.items() if held.get(key) == frozenset()]
+    failed |= _alter(client, empty)
     left = (change for change in (*first, *empty) if change.resource not in failed)
     unseen = await_shown(client, clock, left)
     return failed | {change.resource: "it is set still" for change in unseen}
 
 
-def _altered(client: ClusterClient, changes: Sequence[ConfigChange]) -> dict[Resource, str]:
+def _alter(client: ClusterClient, changes: Sequence[ConfigChange]) -> dict[Resource, str]:
     answers = client.alter_configs(changes) if changes else {}
     return {r: str(fault) for r, fault in answers.items() if fault is not None}
 
 
-def _key(change: ConfigChange) -> ListKey:
-    return change.resource.name, _side(change.name)
+_SIDES = {side.list_config: side for side in LISTED}
 
 
-def _side(list_config: str) -> Side:
-    return next(side for side in LISTED if side.list_config == list_config)
-
-
-def _pairs(cleared: Iterable[Throttle]) -> dict[tuple[Resource, str], set[str]]:
+def _pairs(cleared: Iterable[Throttle]) -> Mapping[ListKey, set[str]]:
     """Return what is to go of each topic's list."""
-    gone: defaultdict[tuple[Resource, str], set[str]] = defaultdict(set)
+    gone: defaultdict[ListKey, set[str]] = defaultdict(set)
     for t in cleared:
         if t.resource.kind is ResourceKind.TOPIC:
-            gone[t.resource, t.config] |= entries(t.value)
+            gone[t.resource.name, _SIDES[t.config]] |= entries(t.value)
     return gone
 
 
-def _of(pairs: Mapping[tuple[Resource, str], set[str]], change: ConfigChange) -> set[str]:
-    return pairs.get((change.resource, change.name), set())
-
-
-def _kept(found: Throttle, runs: Iterable[KnownRun], *, named: bool) -> str:
-    """Return why a throttle stays, or ""."""
+def _reason_to_keep(found: Throttle, runs: Iterable[KnownRun], *, named: bool) -> str:
     for run in runs:
-        if run.living and _works_with(run, found):
+        moves = [m.move for m in run.state.moves] if run.living else []
+        if found.resource.kind is ResourceKind.TOPIC:
+            is_used = any(move.tp.topic == found.resource.name for move in moves)
+        else:
+            broker = int(found.resource.name)
+            is_used = any(broker in (*move.before, *move.after) for move in moves)
+        if is_used:
             return f"run {run.state.run_id} is in progress and works with it"
     if found.source in (ConfigSource.STATIC, ConfigSource.DEFAULT):
         return "it is in the broker's own configuration file"
@@ -145,28 +152,21 @@ def _kept(found: Throttle, runs: Iterable[KnownRun], *, named: bool) -> str:
     return ""
 
 
-def _works_with(run: KnownRun, found: Throttle) -> bool:
-    moves = [m.move for m in run.state.moves]
-    if found.resource.kind is ResourceKind.TOPIC:
-        return any(move.tp.topic == found.resource.name for move in moves)
-    return any(int(found.resource.name) in (*move.before, *move.after) for move in moves)
-
-
 def _changes(
-    cleared: Iterable[Throttle], configs: Configs, runs: Collection[KnownRun]
+    cleared: Collection[Throttle], configs: Configs, runs: Collection[KnownRun]
 ) -> Iterable[ConfigChange]:
-    cleared = tuple(cleared)
     for t in cleared:
         if t.resource.kind is not ResourceKind.TOPIC:
             yield _rate_change(t, configs, runs)
-    for (resource, name), pairs in _pairs(cleared).items():
+    for (topic, side), pairs in _pairs(cleared).items():
+        resource = Resource.topic(topic)
         answer = configs.get(resource, {})
         if isinstance(answer, Fault):
             continue
-        if entries(own_list(answer, _side(name))) <= pairs:
-            yield ConfigChange(resource, name, ConfigOp.DELETE)
+        if entries(own_list(answer, side)) <= pairs:
+            yield ConfigChange(resource, side.list_config, ConfigOp.DELETE)
         else:
-            yield ConfigChange(resource, name, ConfigOp.SUBTRACT, joined(pairs))
+            yield ConfigChange(resource, side.list_config, ConfigOp.SUBTRACT, joined(pairs))
 
 
 def _rate_change(t: Throttle, configs: Configs, runs: Collection[KnownRun]) -> ConfigChange:

@@ -6,6 +6,7 @@ A new run would take it for what was there before, keep it or put it back: it wo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,6 @@ from core.run.journal.throttle_values import (
     RateIntent,
     as_rate,
     entries,
-    is_ours,
     own_list,
     own_rate,
     own_value,
@@ -34,7 +34,7 @@ from core.run.journal.throttle_values import (
 from core.run.reporting.progress import leftovers
 from core.run.reporting.runs import KnownRun, left_behind, refuse_unreadable, with_throttles
 from core.run.reporting.views import Leftovers, LoweredRetention
-from core.units import format_duration
+from core.units import format_duration, name_list
 
 REMEDY = (
     "Bring the run back with `runs attach`, which deletes it; where the run is unknown and nobody "
@@ -58,7 +58,7 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
 
     What cannot be asked, as brokers that are down, is taken for standing unless `surely`.
     """
-    flying = {*client.fetch_reassignments(), *_copied(client, left)}
+    in_flight = {*client.fetch_reassignments(), *_copied(client, left)}
     topics = sorted({t for t, _, _ in left.lists} | {r.topic for r in left.retention})
     alive = {broker.id for broker in client.describe_cluster().brokers if broker.alive}
     brokers = sorted(alive & {rate.broker for rate in left.rates})
@@ -77,7 +77,7 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
         answer = found.get(Resource.broker(rate.broker))
         if answer is None or isinstance(answer, Fault):
             return None if surely else rate
-        if not is_ours(rate, answer):
+        if not rate.is_ours(answer):
             return None
         held = as_rate(own_rate(answer, rate.side))
         return replace(rate, rate_bytes_per_s=held, perhaps=())
@@ -91,7 +91,7 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
 
     lists = [(topic, side, pairs(topic, side, ours)) for topic, side, ours in left.lists]
     return Leftovers(
-        moves=tuple(tp for tp in left.moves if tp in flying),
+        moves=tuple(tp for tp in left.moves if tp in in_flight),
         lists=tuple(entry for entry in lists if entry[2]),
         rates=tuple(rate for rate in map(kept_rate, left.rates) if rate is not None),
         retention=tuple(filter(lowered, left.retention)),
@@ -100,17 +100,12 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
 
 def _copied(client: ClusterClient, left: Leftovers) -> set[TopicPartition]:
     """Return the partitions of which a replica is on its way to another log dir, or may be."""
-    answers = (
-        client.describe_log_dirs(sorted({broker for _, broker in left.copies}))
-        if left.copies
-        else ()
-    )
-    silent = {answer.broker for answer in answers if answer.error is not None}
-    found = {tp for tp, broker in left.copies if broker in silent}
-    for answer in answers:
+    brokers = sorted({broker for _, broker in left.copies})
+    found = set()
+    for answer in client.describe_log_dirs(brokers) if brokers else ():
         here = {tp for tp, broker in left.copies if broker == answer.broker}
         copies = {TopicPartition(r.topic, r.partition) for r in answer.replicas if r.future}
-        found |= here & copies
+        found |= here if answer.error is not None else here & copies
     return found
 
 
@@ -135,19 +130,24 @@ def refuse_conflicts(cluster_id: str, address: Address) -> None:
     ended = [run.state for run in with_throttles(cluster_id) if run.state.ended is not None]
     if not ended:
         return
-    connection = connect(address)
-    try:
+    with closing(connect(address).client) as client:
         for state in ended:
             left = replace(leftovers(state), moves=(), copies=())  # others' moves are looked for
-            refuse_leftovers(state.run_id, fetch_leftovers(connection.client, left, surely=True))
-    finally:
-        connection.client.close()
+            refuse_leftovers(state.run_id, fetch_leftovers(client, left, surely=True))
 
 
 def refuse_leftovers(run: str, left: Leftovers) -> None:
     """Raise RefusedError when a run that has ended left throttles, or a retention lowered."""
-    if left.lists or left.rates:
-        _refuse_throttles(run, left)
+    places = [f"broker {broker}" for broker in sorted({rate.broker for rate in left.rates})]
+    places += [f"topic {topic}" for topic in sorted({topic for topic, _, _ in left.lists})]
+    if places:
+        between_dirs = sorted({r.broker for r in left.rates if r.side is Side.LOG_DIRS})
+        by_name = "".join(f" broker:{broker}" for broker in between_dirs)
+        raise RefusedError(
+            f"Run {run} has left throttles in this cluster ({name_list(places)}): "
+            f"clear them first, by trimtab throttles clear{by_name}.",
+            detail="They would be taken for what was there before.",
+        )
     if left.retention:
         first, more = left.retention[0], len(left.retention) - 1
         others = f" and {more} more topic{'s' * (more > 1)}" if more else ""
@@ -159,19 +159,6 @@ def refuse_leftovers(run: str, left: Leftovers) -> None:
             next="; ".join(one.puts_back for one in left.retention[:_SHOWN])
             + (f"; the others: trimtab runs show {run}" if more >= _SHOWN else ""),
         )
-
-
-def _refuse_throttles(run: str, left: Leftovers) -> None:
-    places = [f"broker {broker}" for broker in sorted({rate.broker for rate in left.rates})]
-    places += [f"topic {topic}" for topic in sorted({topic for topic, _, _ in left.lists})]
-    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
-    between_dirs = sorted({r.broker for r in left.rates if r.side is Side.LOG_DIRS})
-    by_name = "".join(f" broker:{broker}" for broker in between_dirs)
-    raise RefusedError(
-        f"Run {run} has left throttles in this cluster ({', '.join(places[:_SHOWN])}{more}): "
-        f"clear them first, by trimtab throttles clear{by_name}.",
-        detail="They would be taken for what was there before.",
-    )
 
 
 ALLOW = "moving"

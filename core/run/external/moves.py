@@ -85,7 +85,6 @@ def foreign_moves(state: ClusterState, ours: Collection[TopicPartition]) -> tupl
 
 
 def _between_dirs(state: ClusterState, ours: Collection[TopicPartition]) -> Iterator[ForeignMove]:
-    """Yield the replicas on their way to another log dir of their broker."""
     for copy in sorted(state.future_replicas, key=lambda copy: (copy.tp, copy.broker)):
         index = state.find(copy.tp)
         if index is None or copy.tp in ours:
@@ -116,8 +115,7 @@ class ForeignWatch:
         """Take a picture in."""
         self._last = at = state.fetched_at
         moves = foreign_moves(state, ours)
-        flying = {move.key for move in moves}
-        for gone in self._since.keys() - flying:
+        for gone in self._since.keys() - {move.key for move in moves}:
             del self._since[gone]
             self._last_bytes.pop(gone, None)
         for move in moves:

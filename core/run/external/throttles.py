@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, NamedTuple
 
 from core.cluster.client import ClusterClient
@@ -18,18 +17,13 @@ from core.run.journal.throttle_values import (
     LISTED,
     LISTS,
     RATES,
+    as_rate,
     entries,
-    is_ours,
     joined,
     own_list,
 )
 from core.run.reporting.runs import KnownRun
-from core.units import NO_LIMIT, format_rate
-
-
-class Whose(Enum):
-    OURS = "ours"
-    FOREIGN = "foreign"
+from core.units import counted, format_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +34,8 @@ class Throttle:
     config: str
     value: str
     source: ConfigSource
-    whose: Whose
     run: str | None
+    """The run of ours that set it."""
     needed: bool
     """Whether a move in flight runs under it; what is not known counts as one."""
     why: str
@@ -53,7 +47,7 @@ class Throttle:
             "config": self.config,
             "value": self.value,
             "source": self.source.value,
-            "whose": self.whose.value,
+            "whose": "foreign" if self.run is None else "ours",
             "run": self.run,
             "needed": self.needed,
             "why": self.why,
@@ -64,7 +58,7 @@ class Throttles(NamedTuple):
     """Every throttle that is set, brokers first, and what could not be asked for its own."""
 
     found: tuple[Throttle, ...]
-    unread: Mapping[Resource, Fault]
+    faults: Mapping[Resource, Fault]
 
 
 Answers = Mapping[Resource, Mapping[str, ConfigValue] | Fault]
@@ -91,14 +85,14 @@ def fetch_rate_configs(client: ClusterClient, state: ClusterState) -> Answers:
 
 def fetch_list_configs(client: ClusterClient, topics: Iterable[str]) -> Answers:
     """Return what the lists of these topics hold."""
-    asked = [Resource.topic(topic) for topic in topics]
-    return client.describe_configs(asked, LISTS) if asked else {}
+    resources = [Resource.topic(topic) for topic in topics]
+    return client.describe_configs(resources, LISTS) if resources else {}
 
 
 def any_rate(rates: Answers) -> bool:
     """Return whether any broker is throttled by a rate."""
-    told = (answer for answer in rates.values() if not isinstance(answer, Fault))
-    return any(_limits(answer.get(name)) for answer in told for name in RATES)
+    answers = (answer for answer in rates.values() if not isinstance(answer, Fault))
+    return any(_limit(answer, name) is not None for answer in answers for name in RATES)
 
 
 def explain_throttles(
@@ -110,16 +104,16 @@ def explain_throttles(
     """Return the throttles in what brokers say, as far as moves in flight are known."""
     runs = tuple(runs)
     found: list[Throttle] = []
-    unread: dict[Resource, Fault] = {}
+    faults: dict[Resource, Fault] = {}
     for resource, answer in sorted(answers.items(), key=lambda one: _order(one[0])):
         if isinstance(answer, Fault):
             if not is_missing(answer):  # deleted meanwhile
-                unread[resource] = answer
+                faults[resource] = answer
         elif resource.kind is ResourceKind.BROKER:
             found += _rates(resource, answer, in_flight, copies.get(int(resource.name)), runs)
         else:
             found += _lists(resource, answer, in_flight, runs)
-    return Throttles(tuple(found), unread)
+    return Throttles(tuple(found), faults)
 
 
 def _order(resource: Resource) -> tuple[bool, int, str]:
@@ -136,7 +130,7 @@ def _dir_copies(client: ClusterClient, rates: Answers) -> dict[int, int]:
     limited = [
         int(resource.name)
         for resource, answer in rates.items()
-        if not isinstance(answer, Fault) and _limits(answer.get(LOG_DIRS_RATE))
+        if not isinstance(answer, Fault) and _limit(answer, LOG_DIRS_RATE) is not None
     ]
     answers = client.describe_log_dirs(limited) if limited else ()
     return {
@@ -146,8 +140,9 @@ def _dir_copies(client: ClusterClient, rates: Answers) -> dict[int, int]:
     }
 
 
-def _limits(value: ConfigValue | None) -> bool:
-    return value is not None and bool(value.value) and int(value.value or 0) < NO_LIMIT
+def _limit(answer: Mapping[str, ConfigValue], rate_config: str) -> int | None:
+    value = answer.get(rate_config)
+    return None if value is None else as_rate(value.value)
 
 
 def _rates(
@@ -160,44 +155,36 @@ def _rates(
     broker = int(resource.name)
     moving = sum(broker in r.replicas for r in in_flight.values())
     for name in RATES:
-        value = answer.get(name)
-        if value is None or not value.value or not _limits(value):
+        limit = _limit(answer, name)
+        if limit is None:
             continue
         ours = next(
             (
                 run
                 for run in runs
                 for rate in run.state.throttles.rates.values()
-                if rate.broker == broker and rate.side.rate_config == name and is_ours(rate, answer)
+                if rate.broker == broker and rate.side.rate_config == name and rate.is_ours(answer)
             ),
             None,
         )
-        if name == LOG_DIRS_RATE:
-            needed, does = copies != 0, _copies(copies)
+        if name != LOG_DIRS_RATE:
+            needed = moving > 0
+            does = f"the broker takes part in {counted(moving, 'move')} in flight"
+        elif copies is not None:
+            needed = copies > 0
+            does = f"the broker copies {counted(copies, 'replica')} between its log dirs"
         else:
-            needed, does = moving > 0, _does("takes part in {} move{} in flight", moving)
-        why = ours.says if ours else f"not ours; {does}"
+            needed, does = True, "whether the broker copies between its log dirs is not known"
+        why = ours.says if ours else f"not ours; {does if needed else 'the broker moves nothing'}"
         yield Throttle(
             resource,
             name,
-            value.value,
-            value.source,
-            Whose.OURS if ours else Whose.FOREIGN,
+            answer[name].value or "",
+            answer[name].source,
             ours.state.run_id if ours else None,
             needed,
-            f"{format_rate(int(value.value))}: {why}",
+            f"{format_rate(limit)}: {why}",
         )
-
-
-def _copies(count: int | None) -> str:
-    if count is None:
-        return "whether the broker copies between its log dirs is not known"
-    return _does("copies {} replica{} between its log dirs", count)
-
-
-def _does(words: str, count: int) -> str:
-    does = words.format(count, "" if count == 1 else "s") if count else "moves nothing"
-    return f"the broker {does}"
 
 
 def _lists(
@@ -208,41 +195,42 @@ def _lists(
 ) -> Iterator[Throttle]:
     for side in LISTED:
         value = own_list(answer, side)
-        if value is None:
-            continue
-
-        def throttle(
-            text: str, run: KnownRun | None, needed: bool, why: str, side: Side = side
-        ) -> Throttle:
-            whose = Whose.OURS if run else Whose.FOREIGN
-            name = run.state.run_id if run else None
-            return Throttle(
-                resource, side.list_config, text, ConfigSource.TOPIC, whose, name, needed, why
-            )
-
-        there = entries(value)
-        if not there:
-            yield throttle("", None, False, "set to nothing: it throttles no replica")
-            continue
-        if ALL in there:
-            moving = any(tp.topic == resource.name for tp in in_flight)
-            yield throttle(ALL, None, moving, "not ours; every replica of the topic")
-            continue
-        for run in runs:
-            intent = run.state.throttles.lists.get((resource.name, side))
-            mine = there & set(intent.pairs) if intent else frozenset[str]()
-            if mine:
-                there -= mine
-                needed = any(_in_flight(resource.name, pair, in_flight) for pair in mine)
-                yield throttle(joined(mine), run, needed, run.says)
-        used = {pair for pair in there if _in_flight(resource.name, pair, in_flight)}
-        if used:
-            yield throttle(joined(used), None, True, "not ours; for moves in flight")
-        if there - used:
-            yield throttle(joined(there - used), None, False, "not ours; matches no move in flight")
+        if value is not None:
+            for text, run, needed, why in _parts(
+                resource.name, side, entries(value), in_flight, runs
+            ):
+                name, run_id = side.list_config, run.state.run_id if run else None
+                yield Throttle(resource, name, text, ConfigSource.TOPIC, run_id, needed, why)
 
 
-def _in_flight(topic: str, pair: str, in_flight: Mapping[TopicPartition, Reassignment]) -> bool:
+def _parts(
+    topic: str,
+    side: Side,
+    there: frozenset[str],
+    in_flight: Mapping[TopicPartition, Reassignment],
+    runs: tuple[KnownRun, ...],
+) -> Iterator[tuple[str, KnownRun | None, bool, str]]:
+    """Yield entries of a list that belong together, whose they are, if needed, and why."""
+    if not there:
+        yield "", None, False, "set to nothing: it throttles no replica"
+    if ALL in there:
+        moving = any(tp.topic == topic for tp in in_flight)
+        yield ALL, None, moving, "not ours; every replica of the topic"
+        return
+    moved = {pair for pair in there if _is_in_flight(topic, pair, in_flight)}
+    for run in runs:
+        intent = run.state.throttles.lists.get((topic, side))
+        mine = there & set(intent.pairs) if intent else frozenset[str]()
+        if mine:
+            there -= mine
+            yield joined(mine), run, not mine.isdisjoint(moved), run.says
+    if there & moved:
+        yield joined(there & moved), None, True, "not ours; for moves in flight"
+    if there - moved:
+        yield joined(there - moved), None, False, "not ours; matches no move in flight"
+
+
+def _is_in_flight(topic: str, pair: str, in_flight: Mapping[TopicPartition, Reassignment]) -> bool:
     partition, broker = (int(part) for part in pair.split(":"))
     reassignment = in_flight.get(TopicPartition(topic, partition))
     return reassignment is not None and broker in reassignment.replicas

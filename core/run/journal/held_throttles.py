@@ -124,9 +124,9 @@ class HeldThrottles:
         self.batches[p["batch"]].late += late
         self._due(late)
 
-    def change_rates(self, wanted: Iterable[tuple[Key, int]]) -> None:
+    def change_rates(self, rates: Iterable[tuple[Key, int]]) -> None:
         """Take in that rates of ours are about to be changed; either value may be in force."""
-        for key, rate in wanted:
+        for key, rate in rates:
             known = self.rates[key]
             held = known.rate_bytes_per_s
             perhaps = {*known.perhaps, *(() if held is None else (held,))} - {rate}

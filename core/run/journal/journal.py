@@ -66,7 +66,7 @@ class Journal:
         except FileExistsError:
             raise
         except OSError as error:
-            raise _unfit(path, error.strerror or str(error)) from error
+            raise unfit(path, error.strerror or str(error)) from error
         with ExitStack() as undo:
             undo.callback(remove_journal, path)
             try:
@@ -75,7 +75,7 @@ class Journal:
                 database.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
                 files.sync(path.parent)
             except (sqlite3.Error, OSError) as error:
-                raise _unfit(path, str(error)) from error
+                raise unfit(path, str(error)) from error
             undo.pop_all()
         return cls(path, database)
 
@@ -136,19 +136,26 @@ class Journal:
     def sample(self, at: datetime, payload: Mapping[str, Any]) -> None:
         """Add a sample and forget the oldest beyond KEPT_SAMPLES.
 
-        Nothing is decided by samples, so that they wait for no disk: brokers on the same one would
-        wait with them. The next record takes them along.
+        Nothing is decided by samples, so that they wait for no fsync: brokers on the same disk
+        would wait with them. The next record takes them along: in WAL mode what is written later is
+        never there without what came before.
         """
-        with self._writable(), _unsynced(self._database):
-            self._database.execute("BEGIN IMMEDIATE")
-            cursor = self._database.execute(
-                "INSERT INTO samples (at, payload) VALUES (?, ?)",
-                (format_time(at), _to_json(payload)),
-            )
-            self._database.execute(
-                "DELETE FROM samples WHERE seq <= ?", ((cursor.lastrowid or 0) - KEPT_SAMPLES,)
-            )
-            self._database.execute("COMMIT")
+        row = format_time(at), _to_json(payload)
+        database = self._database
+        with self._writable():
+            database.execute("PRAGMA synchronous = NORMAL")
+            try:
+                database.execute("BEGIN IMMEDIATE")
+                cursor = database.execute("INSERT INTO samples (at, payload) VALUES (?, ?)", row)
+                oldest = (cursor.lastrowid or 0) - KEPT_SAMPLES
+                database.execute("DELETE FROM samples WHERE seq <= ?", (oldest,))
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:  # within one the setting does not change
+                    database.rollback()
+                raise
+            finally:
+                database.execute("PRAGMA synchronous = FULL")
 
     def _insert(self, table: str, at: datetime, kind: str, payload: Mapping[str, Any]) -> int:
         with self._writable():
@@ -175,20 +182,14 @@ class Journal:
 
     def records(self, after: int = 0) -> tuple[Record, ...]:
         """Return the records after number `after`, oldest first."""
-        with _readable(self.path):
-            return tuple(
-                Record(seq, parse_time(at), self._kind(kind), json.loads(payload))
-                for seq, at, kind, payload in self._database.execute(
-                    "SELECT seq, at, kind, payload FROM records WHERE seq > ? ORDER BY seq",
-                    (after,),
-                )
-            )
+        rows = self._rows("records", after)
+        return tuple(Record(seq, at, self._kind(kind), payload) for seq, at, kind, payload in rows)
 
     def has(self, kind: Kind) -> bool:
         """Return whether there is a record of this kind; reads no payload."""
         with _readable(self.path):
-            words = "SELECT 1 FROM records WHERE kind = ? LIMIT 1"
-            return self._database.execute(words, (kind.value,)).fetchone() is not None
+            query = "SELECT 1 FROM records WHERE kind = ? LIMIT 1"
+            return self._database.execute(query, (kind.value,)).fetchone() is not None
 
     def _kind(self, name: str) -> Kind:
         try:
@@ -213,14 +214,20 @@ class Journal:
             )
 
     def requests(self, after: int = 0) -> tuple[Request, ...]:
+        """Return the requests after number `after`; anybody may write one: none is refused."""
+        none = {"refused": "it is no request at all"}
+        return tuple(
+            Request(seq, at, kind, payload if isinstance(payload, dict) else none)
+            for seq, at, kind, payload in self._rows("requests", after)
+        )
+
+    def _rows(self, table: str, after: int) -> list[tuple[int, datetime, str, Any]]:
+        query = f"SELECT seq, at, kind, payload FROM {table} WHERE seq > ? ORDER BY seq"
         with _readable(self.path):
-            return tuple(
-                Request(seq, parse_time(at), kind, _asked(payload))
-                for seq, at, kind, payload in self._database.execute(
-                    "SELECT seq, at, kind, payload FROM requests WHERE seq > ? ORDER BY seq",
-                    (after,),
-                )
-            )
+            return [
+                (seq, parse_time(at), kind, json.loads(payload))
+                for seq, at, kind, payload in self._database.execute(query, (after,))
+            ]
 
 
 def journal_path(cluster_id: str, run: str) -> Path:
@@ -229,14 +236,14 @@ def journal_path(cluster_id: str, run: str) -> Path:
 
 def remove_journal(path: Path) -> None:
     """Remove a journal that nothing has been done by, with what SQLite keeps beside it."""
-    for beside in ("", "-wal", "-shm"):
-        path.with_name(path.name + beside).unlink(missing_ok=True)
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def refuse_network(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
     """Raise JournalError when `folder` is on a network file system (known on Linux only)."""
-    kind = network_file_system(folder, mounts)
-    if kind is not None:
+    kind = _file_system(folder, mounts)
+    if kind in _NETWORK:
         raise JournalError(
             f"{folder} is on a network file system ({kind}).",
             detail="A run's journal needs locks and fsync that hold.",
@@ -254,23 +261,6 @@ def _connect(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
-
-
-@contextmanager
-def _unsynced(database: sqlite3.Connection) -> Iterator[None]:
-    """Write without fsync: only a crash of the whole machine takes the newest of it away.
-
-    In WAL mode what is written later is never there without what came before.
-    """
-    database.execute("PRAGMA synchronous = NORMAL")
-    try:
-        yield
-    except BaseException:
-        if database.in_transaction:  # within one the setting does not change
-            database.rollback()
-        raise
-    finally:
-        database.execute("PRAGMA synchronous = FULL")
 
 
 @contextmanager
@@ -300,18 +290,13 @@ def _damaged(path: Path, why: str) -> JournalError:
     )
 
 
-def _unfit(path: Path, why: str) -> JournalError:
+def unfit(path: Path, why: str) -> JournalError:
+    """Return the error of a place at which no journal can be made."""
     return JournalError(
         f"A run's journal cannot be made at {path}: {why}.",
         detail="No run starts without its journal.",
         next="Free or mount that disk writable, or set TRIMTAB_HOME to another place.",
     )
-
-
-def _asked(text: str) -> Mapping[str, Any]:
-    """Return a request's payload; anybody may write one, and what is none is refused."""
-    asked = json.loads(text)
-    return asked if isinstance(asked, dict) else {"refused": "it is no request at all"}
 
 
 def _to_json(payload: Mapping[str, Any]) -> str:
@@ -324,12 +309,6 @@ _NETWORK: Final = frozenset(
         *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "beegfs", "gpfs", "9p"),
     )
 )
-
-
-def network_file_system(folder: Path, mounts: Path) -> str | None:
-    """Return the kind of network file system that `folder` is on; None for none (or not Linux)."""
-    kind = _file_system(folder, mounts)
-    return kind if kind in _NETWORK else None
 
 
 def _file_system(folder: Path, mounts: Path) -> str | None:

@@ -136,13 +136,9 @@ class RunMove:
 
     def requeue(self, batch: int) -> None:
         """Forget what became of it: it begins anew in another batch."""
-        self.batch, self.phase, self.request, self.why = (
-            batch,
-            Phase.QUEUED,
-            MoveRequest.CONTINUE,
-            "",
-        )
+        self.batch, self.phase, self.request = batch, Phase.QUEUED, MoveRequest.CONTINUE
+        self.why = self.put_off = self.refused = ""
         self.submitted_at = self.ended_at = self.retarget = None
-        self.tries, self.put_off, self.refused = 0, "", ""
+        self.tries = 0
         self.limited = self.cancel_intended = self.cancel_sent = False
         self.dirs_refused = {}

@@ -108,9 +108,9 @@ def strain(seen: SideObservation, since: datetime) -> Strain:
     own = [window for window in seen.windows if window.begun_at >= since][-WINDOWS:]
     if not own or calm_so_far is None:
         return Strain.WATCHED
-    least = min(_ratio(window.p99_ms, before.p99_ms) for window in own)
+    lowest = min(_ratio(window.p99_ms, before.p99_ms) for window in own)
     usual = median(_ratio(window.p50_ms, before.p50_ms) for window in own)
-    late = (least > LATE and usual > USUALLY_LATE) or least > MUCH_TOO_LATE
+    late = (lowest > LATE and usual > USUALLY_LATE) or lowest > MUCH_TOO_LATE
     if late and len(own) == WINDOWS:
         return Strain.LATE
     newest = _ratio(own[-1].p99_ms, before.p99_ms)

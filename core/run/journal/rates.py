@@ -33,9 +33,9 @@ class RateBounds:
     def of(cls, min_bytes_per_s: int, max_bytes_per_s: int) -> RateBounds:
         """Return the bounds that somebody asks for; raises UsageError where they are none."""
         if not 1 <= min_bytes_per_s <= max_bytes_per_s:
-            least, most = format_rate(min_bytes_per_s), format_rate(max_bytes_per_s)
+            low, high = format_rate(min_bytes_per_s), format_rate(max_bytes_per_s)
             raise UsageError(
-                f"{least} to {most} are no bounds of a rate.",
+                f"{low} to {high} are no bounds of a rate.",
                 next="Say the lower one first, like auto:5MB/s-50MB/s.",
             )
         return cls(min_bytes_per_s, max_bytes_per_s)
@@ -82,8 +82,8 @@ class SideRate:
     """What the cluster refused instead: not tried again, nor beyond, until another is asked for."""
 
     def capped_at(self, rate: int) -> int:
-        most = self.max_bytes_per_s
-        return rate if most is None else min(rate, most)
+        high = self.max_bytes_per_s
+        return rate if high is None else min(rate, high)
 
     def is_refused(self, rate: int) -> bool:
         """Return whether `rate` is, or lies beyond, what the cluster has refused."""
@@ -114,10 +114,6 @@ class RateControl:
     def first_bytes_per_s(self) -> int:
         """Return the rate that a side begins with: a pause meanwhile, or bounds, and it is low."""
         return self.bounds.min_bytes_per_s if self.bounds else self.rate_bytes_per_s
-
-    def rate_of(self, key: Key) -> int:
-        """Return the rate of one side, where none is adapted."""
-        return self.per_side_rates.get(key, self.rate_bytes_per_s)
 
     def asked(self, kind: str, payload: Mapping[str, Any]) -> RateControl:
         """Take a request in; kinds that do not concern rates change nothing."""

@@ -103,7 +103,11 @@ def fold_record(run: RunState, record: Record) -> None:
             run.process, run.crashed = Process(p["pid"], p["pid_started"]), ""
             run.unsaved_passwords = tuple(p.get("unsaved_passwords", ()))
         case Kind.PREFLIGHT:
-            _preflight(run, p)
+            run.preflight = True
+            run.min_insync = dict(p["min_insync"])
+            run.estimate = p.get("estimate") or run.estimate
+            for m, size, leader in zip(run.moves, p["sizes"], p["leaders"], strict=True):
+                m.size_bytes, m.leader = size, leader
         case Kind.MEASURED:
             run.measured = BaselineMeasurement.from_json(p)
         case Kind.THROTTLE_INTENT:
@@ -123,16 +127,14 @@ def fold_record(run: RunState, record: Record) -> None:
             run.throttles.intend_rates(p)
             _keep(run, record)
         case Kind.RATES_CHANGING:
-            wanted = [(_key(rate), rate["rate_bytes_per_s"]) for rate in p["rates"]]
-            if not p.get("held") and any(key in run.held_back for key, _ in wanted):
-                run.unheld_at = record.at
-            for key, _ in wanted:
+            to_set = {_key(rate): rate["rate_bytes_per_s"] for rate in p["rates"]}
+            for key in to_set:
                 if p.get("held"):
                     run.held_back.setdefault(key, run.rate_in_force(key))
-                else:
-                    run.held_back.pop(key, None)
-            run.throttles.change_rates(wanted)
-            run.rate_control = run.rate_control.changed(wanted, record.at)
+                elif run.held_back.pop(key, None) is not None:
+                    run.unheld_at = record.at
+            run.throttles.change_rates(to_set.items())
+            run.rate_control = run.rate_control.changed(to_set.items(), record.at)
         case Kind.RATE_SET | Kind.RATES_CHANGED:
             keys = [(broker, Side(side)) for broker, side in p["rates"]]
             run.throttles.rates_are_set(keys)
@@ -146,8 +148,7 @@ def fold_record(run: RunState, record: Record) -> None:
             # A rate that is another one now was changed by somebody, not taken away.
             taken = (*p["lists"], *(rate for rate in p["rates"] if rate["mend"]))
             if run.removals:
-                times = (entry.get("times", 1) for entry in taken)
-                run.removals = max((run.removals, *times))
+                run.removals = max(run.removals, *(entry.get("times", 1) for entry in taken), 0)
             run.editor = p.get("editor", run.editor)
             _held_back_no_more(run, others)
             held = {key: run.throttles.rates[key] for key in others if key in run.throttles.rates}
@@ -198,7 +199,12 @@ def fold_record(run: RunState, record: Record) -> None:
             floored = run.rate_control.floored
             if not p.get("refused"):
                 requests.take(run, p["kind"], p)
-                _hold_back_anew(run, p["kind"])
+                if run.rate_control.floored:  # it holds all
+                    run.held_back.clear()
+                elif p["kind"] == "throttle":  # another rate is waited for
+                    sides = tuple(run.held_back)
+                    run.held_back.clear()
+                    run.held_back.update({key: run.rate_in_force(key) for key in sides})
             if floored and not run.rate_control.floored:
                 run.unheld_at = record.at
         case Kind.CANCELLING:
@@ -244,16 +250,7 @@ def _removed(run: RunState, at: datetime) -> None:
     run.guarded_since = run.guarded_since or at
 
 
-def _preflight(run: RunState, p: Mapping[str, Any]) -> None:
-    run.preflight = True
-    run.min_insync = dict(p["min_insync"])
-    run.estimate = p.get("estimate") or run.estimate
-    for m, size, leader in zip(run.moves, p["sizes"], p["leaders"], strict=True):
-        m.size_bytes, m.leader = size, leader
-
-
 def _in_force(run: RunState, keys: Iterable[Key], at: datetime) -> None:
-    """Take in that rates of ours have come into force."""
     held = ((key, run.throttles.rates.get(key)) for key in keys)
     rates = [(k, r.limit_bytes_per_s) for k, r in held if r and r.limit_bytes_per_s is not None]
     run.rate_control = run.rate_control.changed(rates, at)
@@ -267,16 +264,6 @@ def _refused(run: RunState, rows: Iterable[Sequence[Any]], at: datetime) -> None
     limits = {key: run.throttles.rates[key].limit_bytes_per_s for key in refused}
     kept = [(key, refused[key], limit) for key, limit in limits.items() if limit is not None]
     run.rate_control = run.rate_control.refused(kept, at)
-
-
-def _hold_back_anew(run: RunState, kind: str) -> None:
-    """Take in what was asked for: the floor holds all, another rate is waited for."""
-    if run.rate_control.floored:
-        run.held_back.clear()
-    elif kind == "throttle":
-        sides = tuple(run.held_back)
-        run.held_back.clear()
-        run.held_back.update({key: run.rate_in_force(key) for key in sides})
 
 
 def _held_back_no_more(run: RunState, keys: Iterable[Key]) -> None:

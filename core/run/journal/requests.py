@@ -45,9 +45,8 @@ def _senseless(run: RunState, kind: str, p: Mapping[str, Any]) -> str:
     """Return why a request cannot be taken in at all, in one sentence, or ""."""
     if kind not in KINDS:
         return f"this trimtab does not know what it is to {kind}"
-    unread = unreadable(kind, p)
-    if unread:
-        return unread
+    if wrong := unreadable(kind, p):
+        return wrong
     if kind == "pause" and p.get("floor") and run.rate_bytes_per_s == UNLIMITED:
         return "an unlimited run has no throttle to lower: give it one first"
     for index in [p["move"]] if kind == "retarget" else p.get("moves") or ():
@@ -65,7 +64,8 @@ def unreadable(kind: str, p: Mapping[str, Any]) -> str:
                 return f"{wrong}: it needs a move's number and brokers' ids"
             if min(p["after"]) < 0 or len(set(p["after"])) < len(p["after"]):
                 return "a broker's id is never negative, and each broker is named once"
-            if not (isinstance(ids := p.get("allow", []), list) and all(map(_is_text, ids))):
+            ids = p.get("allow", [])
+            if not (isinstance(ids, list) and all(isinstance(one, str) for one in ids)):
                 return f"{wrong}: what it allows are no ids of checks"
         case "skip" | "retry" if not _are_whole(p.get("moves")):
             return f"{wrong}: it needs the numbers of moves"
@@ -76,11 +76,11 @@ def unreadable(kind: str, p: Mapping[str, Any]) -> str:
                 bounds = RateBounds.from_json(p["auto"]) if p.get("auto") else None
             except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
                 return f"{wrong}: its bounds are none"
-            least = bounds.min_bytes_per_s if bounds else p.get("rate_bytes_per_s")
-            if not _is_whole(least):
+            rate = bounds.min_bytes_per_s if bounds else p.get("rate_bytes_per_s")
+            if not _is_whole(rate):
                 return f"{wrong}: it needs a rate in bytes/s"
-            if least < 1 or (bounds and bounds.max_bytes_per_s < least):
-                return f"{least} bytes/s is no rate to go on at"
+            if rate < 1 or (bounds and bounds.max_bytes_per_s < rate):
+                return f"{rate} bytes/s is no rate to go on at"
         case _:
             pass
     return ""
@@ -88,10 +88,6 @@ def unreadable(kind: str, p: Mapping[str, Any]) -> str:
 
 def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_text(value: object) -> TypeGuard[str]:
-    return isinstance(value, str)
 
 
 def _are_whole(values: object) -> bool:
@@ -110,8 +106,7 @@ def take(run: RunState, kind: str, p: Mapping[str, Any]) -> None:
             run.leave_copies |= run.preflight and once_more
             run.leave_requested |= run.preflight and not open_
             run.cancel_requested, run.rollback_requested = True, False
-            _lift(run)
-            _take_back(run)
+            _cancel_all(run)
         case "cancel":
             for m in _named(run, p["moves"]):
                 _cancel(m)
@@ -140,8 +135,7 @@ def take(run: RunState, kind: str, p: Mapping[str, Any]) -> None:
         case "rollback" if not run.rolling_back:
             run.rollback_requested, run.cancel_requested = True, False
             run.leave_requested = run.leave_copies = False
-            _lift(run)
-            _take_back(run)
+            _cancel_all(run)
         case _:
             pass
 
@@ -151,13 +145,10 @@ def _named(run: RunState, indices: list[int]) -> Iterator[RunMove]:
     return (m for m in (run.moves[i] for i in indices) if not m.replaced)
 
 
-def _lift(run: RunState) -> None:
-    """End a pause: what cannot be taken back cleanly has to go on, and not at the floor."""
+def _cancel_all(run: RunState) -> None:
+    """Cancel every move and end a pause: what cannot be taken back goes on, not at the floor."""
     run.paused, run.removals = False, 0
     run.rate_control = run.rate_control.asked("resume", {})
-
-
-def _take_back(run: RunState) -> None:
     for m in run.moves:
         _cancel(m)
 

@@ -120,7 +120,8 @@ class RunState:
 
         Batches that were asked for, for what each may copy at once, stay apart.
         """
-        origins = {i: self._origin(self.moves[i].batch) for i in indices}
+        batches = {i: self.moves[i].batch for i in indices}
+        origins = {i: self.late.get(b, b) if self.explicit else 0 for i, b in batches.items()}
         last = self.batches - 1
         taken = len(self.batch(last))
         for index, origin in sorted(origins.items(), key=lambda item: item[1]):
@@ -130,9 +131,6 @@ class RunState:
                 self.late[last] = origin
             self.moves[index].requeue(last)
             taken += 1
-
-    def _origin(self, batch: int) -> int:
-        return self.late.get(batch, batch) if self.explicit else 0
 
     @property
     def begun(self) -> bool:
@@ -185,7 +183,7 @@ class RunState:
         It is not the one that it has for a while: waiting on the floor as more came than its rate
         brings, or on its way up from there.
         """
-        held, asked = self.rate_control.rates.get(key), self.requested_rate(key)
+        held, limit = self.rate_control.rates.get(key), self.requested_rate(key)
         if held is None:
             now = self.rate_control.first_bytes_per_s
         elif self.rate_control.floored or held.theirs or held.refused_bytes_per_s is not None:
@@ -193,16 +191,13 @@ class RunState:
         elif key in self.held_back:
             now = self.held_back[key]
         elif self.rate_control.bounds is not None:
-            least = self.rate_control.bounds.min_bytes_per_s
-            now = (
-                UNLIMITED
-                if held.rate_bytes_per_s == UNLIMITED
-                else max(held.rate_bytes_per_s, least)
-            )
+            now = held.rate_bytes_per_s
+            if now != UNLIMITED:
+                now = max(now, self.rate_control.bounds.min_bytes_per_s)
         else:
-            most = self.max_rate_of(key) if key in self.throttles.rates else None
-            now = asked if most is None else most
-        return asked if now == UNLIMITED else now if asked == UNLIMITED else min(now, asked)
+            max_rate = self.max_rate_of(key) if key in self.throttles.rates else None
+            now = limit if max_rate is None else max_rate
+        return limit if now == UNLIMITED else now if limit == UNLIMITED else min(now, limit)
 
     def max_rate_of(self, key: Key) -> int | None:
         """Return somebody else's rate, which ours never exceeds; None for none, or overridden."""

@@ -33,18 +33,18 @@ def entries(value: str | None) -> frozenset[str]:
     return frozenset(part for entry in (value or "").split(",") if (part := entry.strip()))
 
 
-def missing(wanted: Set[str], existing: str | None) -> tuple[str, ...]:
+def missing(required: Set[str], existing: str | None) -> tuple[str, ...]:
     """Return the entries to append so that all `wanted` count, in order; none beside a `*`.
 
     What is there already is somebody else's, and not to be subtracted later.
     """
     there = entries(existing)
-    return () if ALL in there else tuple(sorted(wanted - there, key=_by_number))
+    return () if ALL in there else tuple(sorted(required - there, key=_by_number))
 
 
-def joined(wanted: Iterable[str]) -> str:
+def joined(required: Iterable[str]) -> str:
     """Return entries as a config value, by partition and broker."""
-    return ",".join(sorted(wanted, key=_by_number))
+    return ",".join(sorted(required, key=_by_number))
 
 
 def _by_number(entry: str) -> tuple[int, ...]:
@@ -58,10 +58,16 @@ Key = tuple[int, Side]
 """A broker and side."""
 ListKey = tuple[str, Side]
 """A topic and side."""
+ListPairs = tuple[str, Side, tuple[str, ...]]
+"""A topic and side, and pairs of ours there."""
 LISTS = (LEADER_LIST, FOLLOWER_LIST)
 LISTED = (Side.LEADER, Side.FOLLOWER)
 """The sides that limit what topic lists name."""
 RATES = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)
+
+
+def by_broker(key: Key) -> tuple[int, str]:
+    return key[0], key[1].value
 
 
 def arriving_sides(move: Move) -> tuple[Key, ...]:
@@ -145,6 +151,27 @@ class RateIntent:
         """Return whether it is somebody else's rate that limits: kept, or what ours is again."""
         return self.rate_bytes_per_s in (None, self.found_bytes_per_s)
 
+    def is_as_found(self, answer: Mapping[str, ConfigValue]) -> bool:
+        """Return whether the rate is set now as it was before us."""
+        return own_rate(answer, self.side) == (self.prior if self.dynamic else None)
+
+    def is_ours(self, answer: Mapping[str, ConfigValue]) -> bool:
+        """Return whether the rate that is set now is one that we set."""
+        values = {str(rate) for rate in (self.rate_bytes_per_s, *self.perhaps)}
+        return own_rate(answer, self.side) in values
+
+    def is_as_held(self, answer: Mapping[str, ConfigValue]) -> bool:
+        """Return whether the rate is one that we set, or kept as it was found."""
+        kept = self.rate_bytes_per_s is None
+        return self.is_as_found(answer) if kept else self.is_ours(answer)
+
+    def current(self, answer: Mapping[str, ConfigValue]) -> RateIntent:
+        """Return what holds of it: ours that somebody changed, and that has been put back, or it.
+
+        Another run, or an operator, who lowered a rate for a while puts back what was found: ours.
+        """
+        return self.ours if self.ours is not None and self.ours.is_ours(answer) else self
+
     def to_json(self) -> dict[str, Any]:
         return {
             "broker": self.broker,
@@ -182,32 +209,6 @@ def is_as_left(left: str | None, shown: str | None, there: frozenset[str]) -> bo
     return shown is not None and not there and not entries(left)
 
 
-def is_as_found(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
-    """Return whether a rate is set now as it was before us."""
-    return own_rate(answer, intent.side) == (intent.prior if intent.dynamic else None)
-
-
-def is_ours(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
-    """Return whether a rate that is set now is one that we set."""
-    ours = {str(rate) for rate in (intent.rate_bytes_per_s, *intent.perhaps)}
-    return own_rate(answer, intent.side) in ours
-
-
-def as_it_stands(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> RateIntent:
-    """Return what holds of a rate: ours that somebody changed, and that has been put back, or it.
-
-    Another run, or an operator, who lowered a rate for a while puts back what was found: ours.
-    """
-    ours = intent.ours
-    return ours if ours is not None and is_ours(ours, answer) else intent
-
-
-def stands(intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
-    """Return whether a rate is as we hold it: one that we set, or kept as it was found."""
-    kept = intent.rate_bytes_per_s is None
-    return is_as_found(intent, answer) if kept else is_ours(intent, answer)
-
-
 def own_list(answer: Mapping[str, ConfigValue], side: Side) -> str | None:
     """Return the list that is set on the topic itself: "" when set to nothing, None when unset."""
     return own_value(answer.get(side.list_config), ResourceKind.TOPIC)
@@ -219,8 +220,8 @@ def own_rate(answer: Mapping[str, ConfigValue], side: Side) -> str | None:
 
 
 def own_value(value: ConfigValue | None, kind: ResourceKind) -> str | None:
-    wanted = ConfigSource.TOPIC if kind is ResourceKind.TOPIC else ConfigSource.BROKER
-    if value is None or value.source is not wanted:
+    required = ConfigSource.TOPIC if kind is ResourceKind.TOPIC else ConfigSource.BROKER
+    if value is None or value.source is not required:
         return None
     return value.value or ""
 

@@ -43,8 +43,8 @@ class NoticeTracker:
         if ended != self._ended:
             self._ended = ended
             return _end(run) if ended else None
-        again = self._stalled_at is None or run.last_seen_at - self._stalled_at >= CALM
-        news = bool(why) and not self._stalled and again
+        is_new = self._stalled_at is None or run.last_seen_at - self._stalled_at >= CALM
+        news = bool(why) and not self._stalled and is_new
         self._stalled = bool(why)
         if why:
             self._stalled_at = run.last_seen_at

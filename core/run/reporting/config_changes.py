@@ -6,7 +6,7 @@ Pure: a fold over the journal's records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from core.cluster.configs import ConfigSource
@@ -53,16 +53,7 @@ class ChangedConfig:
     """`set` as before, `unset` again, `kept`, `changed` by others, `gone`, or `held` still."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "resource": self.resource,
-            "name": self.name,
-            "config": self.config,
-            "before": self.before,
-            "source": self.source.value,
-            "during": list(self.during),
-            "theirs": self.theirs,
-            "after": self.after,
-        }
+        return asdict(self) | {"source": self.source.value}
 
     @property
     def where(self) -> str:
@@ -90,8 +81,8 @@ class ChangedConfig:
         if len(self.during) <= SHOWN_PAIRS:
             return ", then ".join(self._words(value) for value in self.during)
         rates = sorted(map(int, self.during))
-        least, most = format_rate(rates[0]), format_rate(rates[-1])
-        return f"{len(rates):,} rates from {least} to {most}"
+        low, high = format_rate(rates[0]), format_rate(rates[-1])
+        return f"{len(rates):,} rates from {low} to {high}"
 
     @property
     def after_words(self) -> str:
@@ -132,8 +123,9 @@ def _take(found: dict[tuple[str, str, str], ChangedConfig], record: Record) -> N
         case Kind.THROTTLE_INTENT | Kind.RATE_INTENT:
             for rate in p["rates"]:
                 _rate(found, rate, ConfigSource[rate["source"]])
-            if record.kind is Kind.RATE_INTENT:
-                _note_theirs(found, p["rates"])
+                if record.kind is Kind.RATE_INTENT:  # somebody may have changed it since the first
+                    one = found[_rate_key(rate)]
+                    one.theirs += rate["prior"] != one.before
             for entry in p.get("lists", ()):
                 one = _list(found, entry)
                 one.during += [pair for pair in entry["pairs"] if pair not in one.during]
@@ -146,10 +138,9 @@ def _take(found: dict[tuple[str, str, str], ChangedConfig], record: Record) -> N
                 one.during = [rate for rate in one.during if rate != str(refused)]
         case Kind.DISTURBED:
             for rate in p["rates"]:
-                key = "broker", str(rate["broker"]), Side(rate["side"]).rate_config
-                again = rate.get("again", False)
-                found[key].theirs += not again
-                found[key].after = "held" if again else "changed"
+                one, again = found[_rate_key(rate)], rate.get("again", False)
+                one.theirs += not again
+                one.after = "held" if again else "changed"
             for entry in p["lists"]:
                 one = _list(found, entry)
                 one.theirs += 1
@@ -159,9 +150,8 @@ def _take(found: dict[tuple[str, str, str], ChangedConfig], record: Record) -> N
                     one.after = "changed"
         case Kind.RATE_RESTORED:
             for rate in p["rates"]:
-                key = "broker", str(rate["broker"]), Side(rate["side"]).rate_config
-                if key in found:
-                    found[key].after = rate["how"]
+                if one_rate := found.get(_rate_key(rate)):
+                    one_rate.after = rate["how"]
         case Kind.PAIRS_REMOVED:
             for topic, side, _ in p["lists"]:
                 one = found["topic", topic, Side(side).list_config]
@@ -184,19 +174,14 @@ def _take(found: dict[tuple[str, str, str], ChangedConfig], record: Record) -> N
             pass
 
 
-def _note_theirs(
-    found: Mapping[tuple[str, str, str], ChangedConfig], rates: Iterable[Mapping[str, Any]]
-) -> None:
-    """Note rates that are intended anew because somebody has changed them since the first time."""
-    for rate in rates:
-        one = found["broker", str(rate["broker"]), Side(rate["side"]).rate_config]
-        one.theirs += rate["prior"] != one.before
+def _rate_key(rate: Mapping[str, Any]) -> tuple[str, str, str]:
+    return "broker", str(rate["broker"]), Side(rate["side"]).rate_config
 
 
 def _rate(
     found: dict[tuple[str, str, str], ChangedConfig], rate: Mapping[str, Any], source: ConfigSource
 ) -> None:
-    key = "broker", str(rate["broker"]), Side(rate["side"]).rate_config
+    key = _rate_key(rate)
     one = found.setdefault(key, ChangedConfig(*key, rate.get("prior"), source))
     if rate["rate_bytes_per_s"] is None:
         one.after = "kept"

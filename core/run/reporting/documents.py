@@ -9,7 +9,7 @@ from typing import Any
 from core.run.journal.records import Kind, Record
 from core.run.journal.run_state import RunState
 from core.run.reporting.config_changes import changes
-from core.run.reporting.runs import RunReading, read_journal
+from core.run.reporting.runs import RunReading, read_journal, summary_to_json
 from core.run.reporting.views import Leftovers, RunStatus, RunSummary, RunView
 from core.units import format_time
 
@@ -35,21 +35,9 @@ def left(leftovers: Leftovers) -> dict[str, Any]:
 
 def summary_document(run: RunSummary) -> dict[str, Any]:
     """Return one entry of `runs ls --json`."""
-    return {
-        "run": run.run,
-        "cluster_id": run.cluster_id,
-        "state": run.state.value,
-        "started_at": format_time(run.started_at),
-        "ended_at": format_time(run.ended_at) if run.ended_at else None,
-        "moves": run.moves,
-        "done": run.done,
-        "total_bytes": run.total_bytes,
-        "moved_bytes": run.moved_bytes,
-        "seconds": rounded(run.seconds),
-        "estimated_seconds": run.estimated_seconds,
-        "rate_bytes_per_s": run.rate_bytes_per_s,
-        "who": run.who,
-    }
+    document = summary_to_json(run) | {"seconds": rounded(run.seconds)}
+    del document["moved_away"]
+    return document
 
 
 def run_document(look: RunReading) -> dict[str, Any]:
@@ -161,7 +149,9 @@ def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ..
         seen = records[-1].seq
         if view.moved_bytes != moved and view.total_bytes:
             moved = view.moved_bytes
-            events.insert(_before_the_end(events), progress(view))
+            after = ("moved", "restored", "ended")  # what came of it
+            at = next((i for i, e in enumerate(events) if e["event"] in after), len(events))
+            events.insert(at, progress(view))
         if view.state.ended:
             events.append(end(view))
         yield view, tuple(events)
@@ -179,12 +169,6 @@ def pause(followed_seconds: float, read_seconds: float, left_seconds: float | No
     near = STEADY_SECONDS if left_seconds is None else left_seconds / NEAR_PART
     steady = max(FIRST_SECONDS, min(STEADY_SECONDS, followed_seconds / 50, near))
     return max(steady, min(DUTY * read_seconds, LONGEST_SECONDS))
-
-
-def _before_the_end(events: list[Event]) -> int:
-    """Return where progress belongs among new events: before what came of it."""
-    after = ("moved", "restored", "ended")
-    return next((i for i, event in enumerate(events) if event["event"] in after), len(events))
 
 
 def of_record(record: Record, run: RunState) -> Iterator[Event]:

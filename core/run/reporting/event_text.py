@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from core.cluster.balancers import editor_in_words, editor_remedy
@@ -12,34 +11,34 @@ from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record, Request
 from core.run.journal.requests import unreadable
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import RateIntent
 from core.run.reporting.views import Level, RunEvent, RunRequest
-from core.units import counted, format_bytes, format_duration, format_rate
-
-NAMED = 3
+from core.units import counted, format_bytes, format_duration, format_rate, name_list
 
 
 def run_requests(
     records: Iterable[Record], pending: Iterable[Request], run: RunState
 ) -> tuple[RunRequest, ...]:
     """Return what was asked, oldest first; `pending` are those that no record tells of yet."""
-    taken = [
-        _request(record.at, record.payload["kind"], record.payload, run, taken=True)
-        for record in records
-        if record.kind is Kind.REQUEST
-    ]
-    return (*taken, *(_request(r.at, r.kind, r.payload, run, taken=False) for r in pending))
+    taken = (r for r in records if r.kind is Kind.REQUEST)
+    rows = [(r.at, str(r.payload["kind"]), r.payload, True) for r in taken]
+    rows += [(r.at, r.kind, r.payload, False) for r in pending]
+    return tuple(
+        RunRequest(
+            at,
+            kind,
+            request_words(kind, p, run),
+            f"{p.get('who', '?')} on {p.get('host', '?')}",
+            is_taken,
+            p.get("refused") or "",
+        )
+        for at, kind, p, is_taken in rows
+    )
 
 
 def ends_a_pause(payload: Mapping[str, Any]) -> bool:
     """Return whether a paused run that is asked for this is paused no longer."""
-    match payload["kind"]:
-        case "resume" | "rollback":
-            return True
-        case "cancel":
-            return payload.get("moves") is None
-        case _:
-            return False
+    kind = payload["kind"]
+    return kind in ("resume", "rollback") or (kind == "cancel" and payload.get("moves") is None)
 
 
 def request_words(kind: str, payload: Mapping[str, Any], run: RunState) -> str:
@@ -61,26 +60,13 @@ def request_words(kind: str, payload: Mapping[str, Any], run: RunState) -> str:
         case "throttle":
             bounds = payload.get("auto")
             if bounds:
-                least, most = bounds["least_bytes_per_s"], bounds["most_bytes_per_s"]
-                return f"throttle auto, {format_rate(least)} – {format_rate(most)}"
+                low, high = bounds["least_bytes_per_s"], bounds["most_bytes_per_s"]
+                return f"throttle auto, {format_rate(low)} – {format_rate(high)}"
             return f"throttle {format_rate(payload.get('rate_bytes_per_s'))}"
         case "rollback":
             return "roll back"
         case _:
             return kind
-
-
-def _request(
-    at: datetime, kind: str, payload: Mapping[str, Any], run: RunState, *, taken: bool
-) -> RunRequest:
-    return RunRequest(
-        at,
-        kind,
-        request_words(kind, payload, run),
-        f"{payload.get('who', '?')} on {payload.get('host', '?')}",
-        taken,
-        payload.get("refused") or "",
-    )
 
 
 PAUSED = "paused, as asked"
@@ -133,8 +119,8 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
         case Kind.MEASURED if p["trouble"]:
             yield p["trouble"], Level.LOOK
         case Kind.MEASURED:
-            most = max((p99 for _, _, p99 in p["before"]), default=0.0)
-            yield f"producers wait up to {most:.0f} ms (p99) before the run", Level.INFO
+            high = max((p99 for _, _, p99 in p["before"]), default=0.0)
+            yield f"producers wait up to {high:.0f} ms (p99) before the run", Level.INFO
             if p["before"]:
                 topic = f"{TOPIC_PREFIX}{run.run_id}"
                 yield f"measured by a topic of its own, deleted at the end: {topic}", Level.INFO
@@ -155,7 +141,7 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
             yield f"{batch} submitted: {counted(len(p['moves']), 'partition')}", Level.INFO
         case Kind.DIRS_MOVED if p["replicas"]:
             copies = [f"{run.moves[i].move.tp} on broker {b} to {d}" for i, b, d in p["replicas"]]
-            yield f"copies between log dirs begin: {_named(copies)}", Level.INFO
+            yield f"copies between log dirs begin: {name_list(copies)}", Level.INFO
         case Kind.MOVED:
             yield from _moved(p, run)
         case Kind.RATE_RESTORED:
@@ -168,37 +154,41 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
         case Kind.RATES_CHANGING:
             yield f"throttles: {p['why']}", Level.INFO
         case Kind.RATES_CHANGED if p.get("refused"):
-            yield _not_changed(p), Level.LOOK
+            kept = [
+                f"b{broker} {side} {'what was there' if now is None else format_rate(now)}, "
+                f"not {format_rate(refused)}"
+                for broker, side, refused, now in p["refused"]
+            ]
+            yield f"throttles kept: {', '.join(kept)}: {p['why']}", Level.LOOK
         case Kind.PAIRS_TAKING:
             yield p["why"], Level.LOOK
         case Kind.DISTURBED:
             yield from _disturbed(p)
         case Kind.PAIRS_PUT:
-            topics = _named([topic for topic, _, _ in p["lists"]])
+            topics = name_list([topic for topic, _, _ in p["lists"]])
             yield f"throttle list of {topics} is whole again", Level.INFO
         case Kind.MOVES_ADDED:
             yield from _added(p, run)
         case Kind.RETENTION_LOWERED if run.retention is not None:
             if p["topics"]:
                 lowered = format_duration(run.retention.ms / 1000)
-                yield f"retention of {_named(p['topics'])} lowered to {lowered}", Level.LOOK
+                yield f"retention of {name_list(p['topics'])} lowered to {lowered}", Level.LOOK
             yield from _refused(p)
         case Kind.RETENTION_LOWERING:
             yield from _refused(p)
         case Kind.RETENTION_AWAITED if p["of"]:
-            before, after = (p.get(f"{when}_bytes", 0) for when in ("before", "after"))
-            saved = f": {format_bytes(after)} to copy, not {format_bytes(before)}" * (
-                after < before
-            )
+            before, after = p.get("before_bytes", 0), p.get("after_bytes", 0)
+            saved = f": {format_bytes(after)} to copy, not {format_bytes(before)}"
+            saved = saved if after < before else ""
             yield f"logs of {p['moved']} of {p['of']} partitions are shorter{saved}", Level.INFO
         case Kind.RETENTION_RESTORED:
             changed = [topic for topic, how in p["topics"].items() if how == "changed"]
             as_before = ("set", "unset", "found")
             restored_topics = [topic for topic, how in p["topics"].items() if how in as_before]
             if restored_topics:
-                yield f"retention of {_named(restored_topics)} as before", Level.INFO
+                yield f"retention of {name_list(restored_topics)} as before", Level.INFO
             if changed:
-                yield f"retention of {_named(changed)}: changed by others, left so", Level.LOOK
+                yield f"retention of {name_list(changed)}: changed by others, left so", Level.LOOK
         case Kind.ELECTED if p["moves"]:
             yield f"preferred leaders elected: {_named_moves(p['moves'], run)}", Level.INFO
         case Kind.CANCEL_SENT if p["moves"]:
@@ -243,24 +233,15 @@ def _throttled(run: RunState, batch: int) -> str:
     rates = run.throttles.batches[batch].rates
     if not rates:
         return "throttles as set before"
-    found = [_found(r) for r in rates if r.prior is not None]
+    found = [
+        f"b{r.broker} {r.side.value} {format_rate(r.found_bytes_per_s)}"
+        + (" (kept)" if r.rate_bytes_per_s is None else "")
+        for r in rates
+        if r.prior is not None
+    ]
     before = f"{', '.join(found)}, others unset" if found else "all unset"
     brokers = _brokers(r.broker for r in rates)
     return f"throttles set and read back on {brokers}; before: {before}"
-
-
-def _found(rate: RateIntent) -> str:
-    kept = " (kept)" if rate.rate_bytes_per_s is None else ""
-    return f"b{rate.broker} {rate.side.value} {format_rate(rate.found_bytes_per_s)}{kept}"
-
-
-def _not_changed(p: Mapping[str, Any]) -> str:
-    kept = [
-        f"b{broker} {side} "
-        f"{'what was there' if now is None else format_rate(now)}, not {format_rate(refused)}"
-        for broker, side, refused, now in p["refused"]
-    ]
-    return f"throttles kept: {', '.join(kept)}: {p['why']}"
 
 
 def restored(rates: Iterable[Mapping[str, Any]]) -> str:
@@ -286,17 +267,19 @@ def _ended(record: Record, run: RunState, copied_bytes: int) -> tuple[str, Level
     took = format_duration((record.at - run.created_at).total_seconds())
     newest = run.newest.values()
     done = sum(m.phase is Phase.DONE for m in newest)
-    said = f"{done} of {counted(len(newest), 'partition')}, {format_bytes(copied_bytes)} in {took}"
+    result = (
+        f"{done} of {counted(len(newest), 'partition')}, {format_bytes(copied_bytes)} in {took}"
+    )
     why = f"; {p['why']}" if p["why"] else ""
     match Outcome(p["outcome"]):
         case Outcome.DONE:
-            return f"done: {said}; throttles as found{why}", Level.GOOD
+            return f"done: {result}; throttles as found{why}", Level.GOOD
         case Outcome.CANCELLED if run.rolling_back:
-            return f"rolled back: {said}; throttles as found", Level.LOOK
+            return f"rolled back: {result}; throttles as found", Level.LOOK
         case Outcome.CANCELLED:
-            return f"cancelled: {said} had been done; throttles as found{why}", Level.LOOK
+            return f"cancelled: {result} had been done; throttles as found{why}", Level.LOOK
         case Outcome.INCOMPLETE:
-            return f"incomplete: {said}{why}", Level.ACT
+            return f"incomplete: {result}{why}", Level.ACT
         case Outcome.FAILED:
             return f"failed: {p['why']}", Level.ACT
 
@@ -315,11 +298,11 @@ def _refused(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
 def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
     freed = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("freed")]
     if freed:
-        what = _named(freed)
+        what = name_list(freed)
         yield f"somebody else's limit is gone, this run's own holds instead: {what}", Level.LOOK
-    again = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("again")]
-    if again:
-        yield f"somebody else has put this run's throttles back: {_named(again)}", Level.LOOK
+    returned = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("again")]
+    if returned:
+        yield f"somebody else has put this run's throttles back: {name_list(returned)}", Level.LOOK
     editor = p.get("editor", "")
     who = editor_in_words(editor).rstrip(",").replace("somebody", "somebody else", 1)
     what_helps = f" ({editor_remedy(editor)})" if editor else ""
@@ -329,16 +312,14 @@ def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
         rates = [f"b{r['broker']} {r['side']} rate" for r in lost]
         lists = [f"{e['side']} list of {e['topic']}" for e in p["lists"] if e["mend"] is mend]
         if rates or lists:
-            what = _named([*rates, *lists])
-            said = f"{who} changed throttles of this run, {then}: {what}{what_helps}"
-            yield said, Level.LOOK
+            what = name_list([*rates, *lists])
+            yield f"{who} changed throttles of this run, {then}: {what}{what_helps}", Level.LOOK
 
 
 def _added(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
     if p["rollback"]:
-        count = len(p["moves"])
-        back = f"{counted(count, 'partition')} that had moved"
-        yield f"rolling back: {back} go back" if count else "rolling back", Level.LOOK
+        back = f": {counted(len(p['moves']), 'partition')} that had moved go back"
+        yield f"rolling back{back if p['moves'] else ''}", Level.LOOK
     else:
         for entry in p["moves"]:
             after = ",".join(map(str, entry["after"]))
@@ -350,9 +331,5 @@ def _added(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
 def _named_moves(indices: Iterable[Any], run: RunState) -> str:
     """Return the partitions of moves, the first few by name; anybody may ask for one of none."""
     known = range(len(run.moves))
-    return _named([str(run.moves[i].move.tp) if i in known else f"move {i}" for i in indices])
-
-
-def _named(names: Sequence[str]) -> str:
-    rest = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    names = [str(run.moves[i].move.tp) if i in known else f"move {i}" for i in indices]
+    return name_list(names) if names else ""

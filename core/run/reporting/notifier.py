@@ -18,9 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -45,15 +43,6 @@ LAST_SECONDS = COMMAND_SECONDS + WEBHOOK_SECONDS + 5.0
 MAX_ERROR_CHARACTERS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """What became of one notice, by one way; `why` is "" when all went well."""
-
-    event: str
-    by: str
-    why: str
-
-
 class Notifier:
     """Watches one run and sends notices; `look` is called often, `end` once."""
 
@@ -64,7 +53,8 @@ class Notifier:
         self._turns: frozenset[int] = frozenset()
         self._turns_at: datetime | None = None
         self._notices: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
-        self._sent: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
+        self._sent: queue.SimpleQueue[Mapping[str, str]] = queue.SimpleQueue()
+        """What became of each notice, by each way, as journals keep it; `why` is "" when sent."""
         self._thread: threading.Thread | None = None
 
     def look(self, recorder: RunRecorder) -> None:
@@ -95,27 +85,27 @@ class Notifier:
     def _stalls(self, recorder: RunRecorder, now: datetime) -> str:
         """Return for what a run has waited too long, or ""."""
         run = recorder.state
-        meant = run.paused or run.is_scheduled(now)
+        is_meant = run.paused or run.is_scheduled(now)
         retention = run.retention
         awaits = retention is not None and retention.lowered and not retention.awaited
-        if not run.waiting or meant or awaits:
+        if not run.waiting or is_meant or awaits:
             self._waits_since = None
         elif self._waits_since is None:
             self._waits_since = now
-        if meant:
+        if is_meant:
             return ""
         if self._waits_since and (now - self._waits_since).total_seconds() >= STALLED_SECONDS:
             return run.waiting
-        turns = partial(self._waiting_their_turn, recorder, now)
+
+        def turns() -> frozenset[int]:
+            """Return who waits its turn, as of a quota window ago at most: it takes all samples."""
+            if self._turns_at is None or (now - self._turns_at).total_seconds() >= RATE_SECONDS:
+                self._turns = waiting_their_turn(run, recorder.journal.samples())
+                self._turns_at = now
+            return self._turns
+
         nothing = idle(run, recorder.newest_sample, now, turns)
         return nothing and (run.waiting or nothing)
-
-    def _waiting_their_turn(self, recorder: RunRecorder, now: datetime) -> frozenset[int]:
-        """Return who waits its turn, as of a quota window ago at most: it takes all samples."""
-        if self._turns_at is None or (now - self._turns_at).total_seconds() >= RATE_SECONDS:
-            self._turns = waiting_their_turn(recorder.state, recorder.journal.samples())
-            self._turns_at = now
-        return self._turns
 
     def send(self, document: Mapping[str, Any]) -> None:
         """Send a notice in the background; `look` and `end` journal what became of it."""
@@ -126,18 +116,18 @@ class Notifier:
 
     def _sending(self) -> None:
         while (document := self._notices.get()) is not None:
+            event = document["event"]
             if self._by.command:
                 why = run_command(self._by.command, document)
-                self._sent.put(Delivery(document["event"], "command", why))
+                self._sent.put({"event": event, "by": "command", "why": why})
             if self._by.webhook:
                 why = post(self._by.webhook, document)
-                self._sent.put(Delivery(document["event"], "webhook", why))
+                self._sent.put({"event": event, "by": "webhook", "why": why})
 
     def _write_down(self, write: Callable[..., object]) -> None:
         with suppress(queue.Empty):
             while True:
-                sent = self._sent.get_nowait()
-                write(Kind.NOTIFIED, event=sent.event, by=sent.by, why=sent.why)
+                write(Kind.NOTIFIED, **self._sent.get_nowait())
 
 
 def idle(
@@ -215,8 +205,8 @@ def run_command(argv: tuple[str, ...], document: Mapping[str, Any]) -> str:
             return f"{argv[0]}: not done in {COMMAND_SECONDS:.0f} s"
     if process.returncode == 0:
         return ""
-    said = printable(" ".join(errors.decode("utf-8", "replace").split()))[:MAX_ERROR_CHARACTERS]
-    return f"{argv[0]}: exit code {process.returncode}" + (said and f": {said}")
+    text = printable(" ".join(errors.decode("utf-8", "replace").split()))[:MAX_ERROR_CHARACTERS]
+    return f"{argv[0]}: exit code {process.returncode}" + (text and f": {text}")
 
 
 def post(url: str, document: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ Times are the journal's own, so a run on a simulated clock reads like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -21,8 +21,8 @@ from core.run.reporting.rates import (
     RecentRate,
     SamplePoint,
     at_work,
-    average_of,
     brokers_now,
+    failing_brokers,
     left_range,
     left_seconds,
     min_seconds,
@@ -65,17 +65,16 @@ def run_view(
     run = run or fold(records)
     tracked = tracks(samples)
     working = at_work(records, samples)
-    recent_rate = recent(working, _counted(run, tracked))
+    counts = {i: track for i, track in tracked.items() if _counts(run, run.moves[i])}
+    recent_rate = recent(working, counts)
     never = never_sides(run, tracked)
-    down = frozenset(samples[-1].payload["down"] if samples else ())
-    failing = samples[-1].payload.get("disks", {}) if samples else {}
-    disks = {int(broker): said for broker, said in failing.items()}
+    failing = failing_brokers(samples)
     last_seen_at = max(filter(None, (run.last_at, samples[-1].at if samples else None)))
     state = _state(records, samples, run, living)
     turns = QuotaTurns(run, {} if state.ended else tracked)
     model = None if state.ended else time_left(run, tracked, working, last_seen_at)
     moves = tuple(
-        _move(run, i, m, tracked.get(i), (down, disks), recent_rate, never, turns, model)
+        _move(run, i, m, tracked.get(i), failing, recent_rate, never, turns, model)
         for i, m in enumerate(run.moves)
     )
     if state.ended:  # whatever its last samples saw, nobody sees it now
@@ -94,7 +93,12 @@ def run_view(
     average = moved / elapsed if elapsed > 0 and moved else None
     rates = [m.bytes_per_s for m in in_flight if m.bytes_per_s is not None]
     now = sum(rates) if rates else None
-    estimated = run.estimate.get("seconds") if run.estimate else None
+    estimate = run.estimate or {}
+    estimated = estimate.get("seconds")
+    estimated_rate = estimate.get("rate_bytes_per_s", run.rate_bytes_per_s)
+    is_as_estimated = estimated_rate == run.rate_bytes_per_s and all(
+        m.instead_of is None for m in run.moves
+    )
     left, between = None, None
     if not state.ended:
         if model is not None:
@@ -104,14 +108,19 @@ def run_view(
             left = max(model.seconds, besides)
             between = _around(left, None)
         else:
-            least = min_seconds(run, moves)
-            left, between = _left(recent_rate, elapsed, due, moved, estimated, least)
+            floor = min_seconds(run, moves)
+            left, between = _left(recent_rate, elapsed, due, moved, estimated, floor)
             if between is not None:
                 left, between = _no_less(left, between, slowest_seconds(moves, recent_rate.of))
-            if moved < FAIR_SHARE * (moved + due):
-                as_estimated = _as_estimated(run) * due / (moved + due)
-                left, between = _no_less(left, between, as_estimated)
+            is_early = moved < FAIR_SHARE * (moved + due) and "rate_bytes_per_s" in estimate
+            if is_early and is_as_estimated and run.rate_control.bounds is None:
+                left, between = _no_less(left, between, (estimated or 0.0) * due / (moved + due))
     moves = tuple(_within(m, left, between) for m in moves)
+    behind = leftovers(run) if state.ended else None
+    begun_at = None
+    if first is not None and (run.start_at or run.retention or run.measured):  # it had to wait
+        # An estimate reckons with some seconds from there to the first submission.
+        begun_at = max(run.created_at, first - timedelta(seconds=START_SECONDS))
     return RunView(
         run=run.run_id,
         cluster_id=run.cluster_id,
@@ -129,13 +138,14 @@ def run_view(
         average_bytes_per_s=average,
         left_seconds=left,
         left_range=between,
-        estimated_seconds=estimated if _is_as_estimated(run) else None,
-        begun_at=_begun_at(run, first),
+        estimated_seconds=estimated if is_as_estimated else None,
+        begun_at=begun_at,
         moves=moves,
-        brokers=() if state.ended else brokers_now(run, tracked, down),
+        brokers=() if state.ended else brokers_now(run, tracked, failing[0]),
         events=story(records, run, copied),
         batches=run.batches,
-        leftovers=_left_behind(run, state),
+        # That of a run which died, or gave up on a cluster that says no.
+        leftovers=behind if behind or state is RunStatus.DIED else None,
         who=f"{run.who} on {run.host}",
         requests=run_requests(records, pending, run),
         starts_at=run.start_at,
@@ -158,11 +168,11 @@ def _within(
         return m
     if left is None:
         return replace(m, left_seconds=None, left_range=None)
-    of, least = m.left_range, min(m.left_seconds, left)
+    of, floor = m.left_range, min(m.left_seconds, left)
     if of is not None:
-        most = max(left, between[1] if between else left)
-        of = min(of[0], least), max(least, min(of[1], most))
-    return replace(m, left_seconds=least, left_range=of)
+        ceiling = max(left, between[1] if between else left)
+        of = min(of[0], floor), max(floor, min(of[1], ceiling))
+    return replace(m, left_seconds=floor, left_range=of)
 
 
 def _counts(run: RunState, m: RunMove) -> bool:
@@ -175,20 +185,13 @@ def _counts(run: RunState, m: RunMove) -> bool:
     return not m.replaced and (run.cancel_requested or m.phase not in _TAKEN_OUT)
 
 
-def _counted(
-    run: RunState, tracked: Mapping[int, Sequence[SamplePoint]]
-) -> dict[int, Sequence[SamplePoint]]:
-    """Return the samples of those moves whose bytes count."""
-    return {i: track for i, track in tracked.items() if _counts(run, run.moves[i])}
-
-
 def _left(
     recent_rate: RecentRate,
     elapsed: float,
     due: int,
     moved: int,
     estimated: float | None,
-    least: float,
+    floor: float,
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return the time left and its range: at the recent pace, or at the average.
 
@@ -197,45 +200,20 @@ def _left(
     average = left_seconds(elapsed, moved + due, moved)
     if estimated is not None and (recent_rate.bytes_per_s is None or average is None):
         left = estimated * due / (moved + due) if moved else max(0.0, estimated - elapsed)
-        return max(left, least), None
+        return max(left, floor), None
     if average is None:
         return None, None
     left = due / recent_rate.bytes_per_s if recent_rate.bytes_per_s else average
-    return max(left, least), left_range(due, recent_rate.bytes_per_s, moved / elapsed, least)
+    return max(left, floor), left_range(due, recent_rate.bytes_per_s, moved / elapsed, floor)
 
 
 def _no_less(
-    left: float | None, between: tuple[float, float] | None, least: float
+    left: float | None, between: tuple[float, float] | None, floor: float
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return a time left and its range that are no less than something else says."""
-    if left is None or least <= left:
+    if left is None or floor <= left:
         return left, between
-    return least, between and (between[0], max(between[1], 1.1 * least))
-
-
-def _as_estimated(run: RunState) -> float:
-    """Return the seconds estimated for the whole run; 0 once they were for something else."""
-    estimate = run.estimate or {}
-    same = "rate_bytes_per_s" in estimate and _is_as_estimated(run)
-    return estimate.get("seconds") or 0.0 if same and run.rate_control.bounds is None else 0.0
-
-
-def _is_as_estimated(run: RunState) -> bool:
-    """Return whether it does what was estimated: those moves, at that rate."""
-    asked = (run.estimate or {}).get("rate_bytes_per_s", run.rate_bytes_per_s)
-    added = any(m.instead_of is not None for m in run.moves)
-    return asked == run.rate_bytes_per_s and not added
-
-
-def _begun_at(run: RunState, first: datetime | None) -> datetime | None:
-    """Return when it set about its moves, `first` of which were then submitted, if it had to wait.
-
-    An estimate reckons with some seconds from there to the first submission.
-    """
-    waited = run.start_at or run.retention or run.measured
-    if first is None or not waited:
-        return None
-    return max(run.created_at, first - timedelta(seconds=START_SECONDS))
+    return floor, between and (between[0], max(between[1], 1.1 * floor))
 
 
 def leftovers(run: RunState) -> Leftovers:
@@ -249,21 +227,13 @@ def leftovers(run: RunState) -> Leftovers:
         ),
         lists=tuple((i.topic, i.side.value, i.pairs) for i in run.throttles.lists.values()),
         rates=tuple(r for r in run.throttles.rates.values() if r.rate_bytes_per_s is not None),
-        retention=tuple(_lowered(run)),
+        retention=tuple(
+            LoweredRetention(topic, run.retention.ms, intent.own_value)
+            for topic, intent in run.retention.topics.items()
+        )
+        if run.retention is not None
+        else (),
     )
-
-
-def _lowered(run: RunState) -> Iterator[LoweredRetention]:
-    """Yield the topics whose retention is lowered, or may be: whatever is not put back yet."""
-    if run.retention is not None:
-        for topic, intent in run.retention.topics.items():
-            yield LoweredRetention(topic, run.retention.ms, intent.own_value)
-
-
-def _left_behind(run: RunState, state: RunStatus) -> Leftovers | None:
-    """Return what a run left that died, or that gave up on a cluster which says no."""
-    left = leftovers(run) if state.ended else None
-    return left if left or state is RunStatus.DIED else None
 
 
 def _state(
@@ -310,9 +280,9 @@ def _why(run: RunState, state: RunStatus, last_seen_at: datetime) -> str:
         return run.ended_why
     if state.ended:
         return ""
-    at_it = run.in_flight or run.queued
-    taken = at_it and guard.interferes(run, last_seen_at)
-    return run.waiting or (guard.reason(run, run.editor) if taken else "")
+    if run.waiting or not (run.in_flight or run.queued):
+        return run.waiting
+    return guard.reason(run, run.editor) if guard.interferes(run, last_seen_at) else ""
 
 
 def _move(
@@ -320,7 +290,7 @@ def _move(
     index: int,
     m: RunMove,
     track: list[SamplePoint] | None,
-    ailing: tuple[frozenset[int], Mapping[int, str]],
+    failing: tuple[frozenset[int], Mapping[int, str]],
     recent_rate: RecentRate,
     never: Mapping[Key, str],
     turns: QuotaTurns,
@@ -335,7 +305,9 @@ def _move(
     rate: float | None = None
     left: float | None = None
     between: tuple[float, float] | None = None
-    average = average_of(m, track)
+    average: float | None = None
+    if newest and m.submitted_at is not None and newest.at > m.submitted_at:
+        average = newest.bytes / (newest.at - m.submitted_at).total_seconds()
     why = m.why
     match m.phase:
         case Phase.QUEUED:
@@ -345,19 +317,13 @@ def _move(
         case Phase.DONE:
             state = MoveStatus.DONE
             moved = total = arrived if total is None else total
-        case Phase.FAILED:
-            state = MoveStatus.FAILED
-        case Phase.CANCELLED:
-            state = MoveStatus.CANCELLED
-        case Phase.SKIPPED:
-            state = MoveStatus.SKIPPED
+        case Phase.FAILED | Phase.CANCELLED | Phase.SKIPPED:
+            state = MoveStatus(m.phase.value)
         case Phase.SUBMITTING | Phase.SUBMITTED:
             rate = rate_now(m, track)
             held = is_held(run, m)
             turn = "" if held else turns.waited_for(index)
-            reason = stuck(
-                m, track, *ailing, never, held=held, turn=bool(turn), unheld_at=run.unheld_at
-            )
+            reason = stuck(run, m, track, failing, never, held=held, turn=bool(turn))
             state = MoveStatus.STUCK if reason else MoveStatus.MOVING
             floor = "as asked" if run.rate_control.floored else "ahead of its rate"
             why = reason or (f"held, {floor}" if held else turn or slowed(run, m))

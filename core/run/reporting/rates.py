@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
@@ -42,6 +42,13 @@ class SamplePoint:
     @property
     def bytes(self) -> int:
         return sum(size or 0 for size in self.arrived)
+
+
+def failing_brokers(samples: Sequence[Sample]) -> tuple[frozenset[int], dict[int, str]]:
+    """Return which brokers were down last, and what was wrong with the disks of which."""
+    last = samples[-1].payload if samples else {}
+    disks = {int(broker): why for broker, why in last.get("disks", {}).items()}
+    return frozenset(last.get("down", ())), disks
 
 
 def tracks(samples: Iterable[Sample]) -> dict[int, list[SamplePoint]]:
@@ -137,7 +144,6 @@ def left_seconds(elapsed: float, total_bytes: float, moved_bytes: float) -> floa
 
 
 def _arriving(m: MoveProgress) -> list[Key]:
-    """Return the sides on which a move's copies arrive."""
     adding = [(b, Side.FOLLOWER) for b in m.after if b not in m.before]
     return [*adding, *((b, Side.LOG_DIRS) for b, _ in m.dir_moves)]
 
@@ -157,12 +163,8 @@ def min_seconds(
             for key in sides:
                 if key[1] in on:
                     due[key] += (m.total_bytes - m.moved_bytes) / len(sides)
-    least = 0.0
-    for (broker, side), left_bytes in due.items():
-        limit = heading_for(run, (broker, side))
-        if limit:
-            least = max(least, left_bytes / limit)
-    return least
+    limits = {key: heading_for(run, key) for key in due}
+    return max((due[key] / limit for key, limit in limits.items() if limit), default=0.0)
 
 
 def slowest_seconds(
@@ -195,19 +197,11 @@ def heading_for(run: RunState, key: Key) -> int | None:
     held = run.throttles.rates.get(key)
     if held is None or held.rate_bytes_per_s is None:
         return held.limit_bytes_per_s if held else None
-    rate_control, most = run.rate_control, run.max_rate_of(key)
-    asked = rate_control.per_side_rates.get(key, rate_control.first_bytes_per_s)
-    if key in rate_control.rates and rate_control.rates[key].is_refused(asked):
+    rate_control, max_rate = run.rate_control, run.max_rate_of(key)
+    requested = rate_control.per_side_rates.get(key, rate_control.first_bytes_per_s)
+    if key in rate_control.rates and rate_control.rates[key].is_refused(requested):
         return held.rate_bytes_per_s
-    return max(held.rate_bytes_per_s, asked if most is None else min(asked, most))
-
-
-def average_of(m: RunMove, track: list[SamplePoint] | None) -> float | None:
-    """Return bytes/s since the submission."""
-    if not track or m.submitted_at is None:
-        return None
-    seconds = (track[-1].at - m.submitted_at).total_seconds()
-    return track[-1].bytes / seconds if seconds > 0 else None
+    return max(held.rate_bytes_per_s, requested if max_rate is None else min(requested, max_rate))
 
 
 def left_range(
@@ -241,10 +235,8 @@ def brokers_now(
             continue
         rate = rate_now(m, track)
         start, newest = _window(track)
-        came = [
-            (end or 0) - (begin or 0)
-            for begin, end in zip(start.arrived, newest.arrived, strict=True)
-        ]
+        ends = zip(start.arrived, newest.arrived, strict=True)
+        came = [(now or 0) - (before or 0) for before, now in ends]
         whole = sum(came)
         sent = 0.0
         for key, part in zip(arriving_sides(m.move), came, strict=True):
@@ -253,10 +245,19 @@ def brokers_now(
             sent += share if key[1] is Side.FOLLOWER else 0.0
         if m.move.moves_data and newest.leader is not None and newest.leader >= 0:
             flow((newest.leader, Side.LEADER), None if rate is None else rate * sent)
-    rows = [
-        replace(_broker(run, *key, rate, down), average_bytes_per_s=averages.get(key))
-        for key, rate in flows.items()
-    ]
+    rows = []
+    for (broker, side), rate in flows.items():
+        intent = run.throttles.rates.get((broker, side))
+        limit = intent.limit_bytes_per_s if intent else None
+        why = ""
+        if broker in down:
+            why = "down"
+        elif limit is not None and intent is not None and intent.is_theirs:
+            why = f"foreign quota {format_rate(limit)}, kept"
+        elif limit is not None and limit > FLOOR_BYTES_PER_S and (rate or 0.0) >= 0.95 * limit:
+            why = "at its limit"
+        average = averages.get((broker, side))
+        rows.append(BrokerProgress(broker, _SIDE_WORDS[side], rate, limit, why, average))
     return tuple(sorted(rows, key=lambda row: (-(row.bytes_per_s or 0.0), row.broker, row.side)))
 
 
@@ -289,21 +290,6 @@ def _averages(run: RunState, tracks: Mapping[int, list[SamplePoint]]) -> dict[Ke
         for key, since in begun.items()
         if (seconds := (newest - since).total_seconds()) > 0
     }
-
-
-def _broker(
-    run: RunState, broker: int, side: Side, rate: float | None, down: frozenset[int]
-) -> BrokerProgress:
-    intent = run.throttles.rates.get((broker, side))
-    limit = intent.limit_bytes_per_s if intent else None
-    why = ""
-    if broker in down:
-        why = "down"
-    elif limit is not None and intent is not None and intent.is_theirs:
-        why = f"foreign quota {format_rate(limit)}, kept"
-    elif limit is not None and limit > FLOOR_BYTES_PER_S and (rate or 0.0) >= 0.95 * limit:
-        why = "at its limit"
-    return BrokerProgress(broker, _SIDE_WORDS[side], rate, limit, why)
 
 
 MIN_SECONDS = 5.0
@@ -344,7 +330,7 @@ def at_work(records: Iterable[Record], samples: Sequence[Sample]) -> dict[dateti
         later.at: (later.at - earlier.at).total_seconds()
         for earlier, later in pairwise(samples)
         if not (earlier.payload["down"] or later.payload["down"])
-        and not _between(gaps, earlier.at, later.at)
+        and not any(begin <= later.at and over > earlier.at for begin, over in gaps)
     }
 
 
@@ -366,7 +352,3 @@ def _gaps(records: Iterable[Record]) -> list[tuple[datetime, datetime]]:
     if paused is not None:
         gaps.append((paused, datetime.max.replace(tzinfo=paused.tzinfo)))
     return gaps
-
-
-def _between(gaps: Iterable[tuple[datetime, datetime]], start: datetime, end: datetime) -> bool:
-    return any(begin <= end and over > start for begin, over in gaps)

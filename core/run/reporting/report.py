@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from core.run.journal.records import Record
 from core.run.reporting.config_changes import changes
@@ -10,7 +10,7 @@ from core.run.reporting.runs import RunReading
 from core.run.reporting.views import Leftovers, MoveProgress, MoveStatus, RunStatus, RunView
 from core.text.tables import markdown_cell, markdown_table
 from core.text.terminal import printable
-from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time
+from core.units import UNLIMITED, format_bytes, format_duration, format_rate, format_time, id_list
 
 _SHOWN = 40
 _MARKS = {
@@ -48,8 +48,8 @@ def options_lines(created: Record) -> list[str]:
     if rate != UNLIMITED:
         limit = f"throttle {format_rate(rate)} a broker and side"
     if bounds := options.get("auto"):
-        least, most = format_rate(bounds["least_bytes_per_s"]), bounds["most_bytes_per_s"]
-        limit = f"throttle adapted between {least} and {format_rate(most)} a broker and side"
+        low, high = format_rate(bounds["least_bytes_per_s"]), bounds["most_bytes_per_s"]
+        limit = f"throttle adapted between {low} and {format_rate(high)} a broker and side"
     seconds = (p["estimate"] or {}).get("seconds")
     estimated = format_duration(seconds) if seconds else "not known"
     if per_side_rates := options.get("apart"):
@@ -66,8 +66,8 @@ def options_lines(created: Record) -> list[str]:
     if options.get("elect"):
         lines.append("with preferred leaders elected at the end")
     if options.get("most_extra_bytes"):
-        most = format_bytes(options["most_extra_bytes"])
-        lines.append(f"no broker to receive more than {most} at a time")
+        high = format_bytes(options["most_extra_bytes"])
+        lines.append(f"no broker to receive more than {high} at a time")
     if options.get("if_throttles_removed"):
         lines.append("to pause when somebody takes its throttles away again and again")
     if options["override_rates"]:
@@ -89,8 +89,8 @@ def report(look: RunReading) -> str:
     width = max((len(str(m.tp)) for m in view.moves[:_SHOWN]), default=0)
     for m in view.moves[:_SHOWN]:
         size, says = _size_and_state(m)
-        way = f"{_ids(m.before)} → {m.target_words}"
-        lines.append(f"  {_MARKS[m.state]} {m.tp!s:<{width}}  {way}  {size}  {says}")
+        replicas = f"{id_list(m.before)} → {m.target_words}"
+        lines.append(f"  {_MARKS[m.state]} {m.tp!s:<{width}}  {replicas}  {size}  {says}")
     if len(view.moves) > _SHOWN:
         lines.append(f"    and {len(view.moves) - _SHOWN} more (--json has all of them)")
     configs = changes(look.records, look.state)
@@ -148,11 +148,17 @@ def markdown(look: RunReading) -> str:
     """Return the report of a run, ended or not."""
     view, left = look.view, look.view.leftovers
     why = f": {markdown_cell(view.why)}" if view.why else ""
+    rows = [
+        (change.where, change.before_words, change.during_words, change.after_words)
+        for change in changes(look.records, look.state)
+    ]
+    configs = markdown_table(("what", "before", "during", "after"), rows)
+    behind = [f"- {markdown_cell(words)}" for words in left_words(left)] if left else []
     parts = [
         f"# Run {view.run} on {markdown_cell(view.cluster_name)}: {view.state.value}{why}",
         "",
         "## Asked",
-        *_asked(look),
+        *_request_lines(look),
         "",
         "## Done",
         *_done(view),
@@ -160,16 +166,16 @@ def markdown(look: RunReading) -> str:
         *markdown_table(("partition", "before", "after", "bytes", "batch", "state"), _moves(view)),
         "",
         "## Changed and restored",
-        *_changed(look),
+        *(configs if rows else ["Nothing: no throttle was set."]),
         "",
-        *(["## Left in the cluster", *_left(left), ""] if left is not None else []),
+        *(["## Left in the cluster", *(behind or ["Nothing."]), ""] if left is not None else []),
         "## What happened",
         *markdown_table(("at", "what"), ((format_time(e.at), e.text) for e in view.events)),
     ]
     return "\n".join(parts) + "\n"
 
 
-def _asked(look: RunReading) -> Iterator[str]:
+def _request_lines(look: RunReading) -> Iterator[str]:
     view = look.view
     yield from (f"- {markdown_cell(line)}" for line in options_lines(look.records[0]))
     data = sum(bool(m.total_bytes) for m in view.moves)
@@ -201,30 +207,11 @@ def _done(view: RunView) -> Iterator[str]:
 def _moves(view: RunView) -> Iterator[Sequence[str]]:
     for m in view.moves[:MAX_ROWS]:
         size, says = _size_and_state(m)
-        yield str(m.tp), _ids(m.before), m.target_words, size, str(m.batch), says
+        yield str(m.tp), id_list(m.before), m.target_words, size, str(m.batch), says
     if len(view.moves) > MAX_ROWS:
         yield f"and {len(view.moves) - MAX_ROWS} more", "", "", "", "", ""
-
-
-def _changed(look: RunReading) -> Iterable[str]:
-    """Yield every config that was changed: before, during and after."""
-    rows = [
-        (change.where, change.before_words, change.during_words, change.after_words)
-        for change in changes(look.records, look.state)
-    ]
-    if not rows:
-        return ["Nothing: no throttle was set."]
-    return markdown_table(("what", "before", "during", "after"), rows)
-
-
-def _left(left: Leftovers) -> list[str]:
-    return [f"- {markdown_cell(words)}" for words in left_words(left)] or ["Nothing."]
 
 
 def _size_and_state(m: MoveProgress) -> tuple[str, str]:
     size = f"{format_bytes(m.moved_bytes)} / {format_bytes(m.total_bytes)}"
     return size, f"{m.state.value}{': ' if m.why else ''}{m.why}"
-
-
-def _ids(replicas: Iterable[int]) -> str:
-    return ",".join(map(str, replicas))

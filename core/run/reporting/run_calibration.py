@@ -7,6 +7,7 @@ copied whatever they had planned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from core.plan.copies import Side
@@ -92,35 +93,22 @@ def _lesson(estimate: Mapping[str, Any], took: float, rate: int) -> Lesson | Non
         return Lesson(None, took, busiest)
     calibrated = estimate.get("calibration")
     own = "uncalibrated_" if calibrated else ""
-    said = calibrated or estimate
-    seconds, between = said[f"{own}seconds"], said[f"{own}range_seconds"]
+    source = calibrated or estimate
+    seconds, between = source[f"{own}seconds"], source[f"{own}range_seconds"]
     if seconds is None or estimate["limit"] is None or seconds - AROUND_SECONDS < MIN_SECONDS:
         return None
-    least, most = (float(end) - around for end, around in zip(between, AROUND_RANGE, strict=True))
+    low, high = (float(end) - around for end, around in zip(between, AROUND_RANGE, strict=True))
     side = Side(estimate["limit"]["side"])
-    return Lesson(side, took, busiest, float(seconds) - AROUND_SECONDS, (least, most))
+    return Lesson(side, took, busiest, float(seconds) - AROUND_SECONDS, (low, high))
 
 
 def to_json(lesson: Lesson) -> dict[str, Any]:
     """Return a lesson as it is remembered of a run that has ended."""
-    return {
-        "side": None if lesson.side is None else lesson.side.value,
-        "took_seconds": lesson.took_seconds,
-        "busiest_bytes": lesson.busiest_bytes,
-        "estimated_seconds": lesson.estimated_seconds,
-        "range_seconds": lesson.range_seconds and list(lesson.range_seconds),
-    }
+    return asdict(lesson) | {"side": lesson.side and lesson.side.value}
 
 
 def from_json(document: Mapping[str, Any]) -> Lesson:
     """Return a lesson from its document; raises KeyError, TypeError or ValueError."""
-    between = document["range_seconds"]
-    least_most = None if between is None else (float(between[0]), float(between[1]))
-    side = None if document["side"] is None else Side(document["side"])
-    return Lesson(
-        side,
-        float(document["took_seconds"]),
-        int(document["busiest_bytes"]),
-        document["estimated_seconds"],
-        least_most,
-    )
+    side, ends = document["side"], document["range_seconds"]
+    parsed = {"side": side and Side(side), "range_seconds": ends and tuple(map(float, ends))}
+    return Lesson(**{**document, **parsed})

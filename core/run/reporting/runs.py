@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class SummaryCache:
         """Remember an ended run as it was at `stamp`."""
         entry = {
             "stamp": stamp,
-            "summary": _to_json(known.summary),
+            "summary": summary_to_json(known.summary),
             "left": known.left,
             "lesson": known.lesson and lessons.to_json(known.lesson),
         }
@@ -107,9 +107,8 @@ def _read(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _to_json(summary: RunSummary) -> dict[str, Any]:
-    document = {field.name: getattr(summary, field.name) for field in fields(summary)}
-    return document | {
+def summary_to_json(summary: RunSummary) -> dict[str, Any]:
+    return asdict(summary) | {
         "state": summary.state.value,
         "started_at": format_time(summary.started_at),
         "ended_at": format_time(summary.ended_at) if summary.ended_at else None,
@@ -167,7 +166,12 @@ def read_journal(cluster_id: str, run: str) -> RunReading:
     path = journal_path(cluster_id, run)
     with Journal.open(path) as journal, _whole(path):
         state = fold(records := journal.records())
-        living = state.ended is not None or _is_living(path, state)
+        if state.ended is not None:
+            living = True
+        elif state.process is not None:
+            living = state.process.alive
+        else:
+            living = time.time() - path.stat().st_mtime < STARTING_SECONDS
         if not living:
             # It may have ended well since it was read; what a dead process wrote is final.
             state = fold(records := journal.records())
@@ -187,26 +191,22 @@ def _whole(path: Path) -> Iterator[None]:
         raise JournalError(f"The journal {path} is damaged ({why}).") from error
 
 
-def _is_living(path: Path, run: RunState) -> bool:
-    if run.process is not None:
-        return run.process.alive
-    return time.time() - path.stat().st_mtime < STARTING_SECONDS
-
-
 def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:
     """Return the runs of a cluster that this machine knows, newest first.
 
     Journals that cannot be read are left out: `unreadable` names them.
     """
-    found = [known.summary for known in _all(cluster_id) if isinstance(known, RememberedRun)]
-    return tuple(sorted(found, key=lambda run: run.started_at, reverse=True))
+    return tuple(known.summary for known in _readable(cluster_id))
 
 
 def calibration(cluster_id: str) -> Calibration:
     """Return what the runs of a cluster that this machine knows teach about estimates."""
+    return build_calibration(known.lesson for known in _readable(cluster_id) if known.lesson)
+
+
+def _readable(cluster_id: str) -> list[RememberedRun]:
     found = [known for known in _all(cluster_id) if isinstance(known, RememberedRun)]
-    found.sort(key=lambda known: known.summary.started_at, reverse=True)
-    return build_calibration(known.lesson for known in found if known.lesson is not None)
+    return sorted(found, key=lambda known: known.summary.started_at, reverse=True)
 
 
 def unreadable(cluster_id: str) -> tuple[str, ...]:
@@ -230,22 +230,17 @@ def _all(cluster_id: str) -> list[RememberedRun | JournalError]:
     for path in _journals(cluster_id):
         known = summaries.find(path)
         try:
-            found.append(known or _learnt(summaries, path, cluster_id))
+            found.append(known or _read_run(summaries, path, cluster_id))
         except JournalError as error:
-            if not _is_unborn(path):
-                found.append(error)
+            with suppress(JournalError), Journal.open(path) as journal:
+                if not journal.records():
+                    continue  # its process died before it wrote what was asked: it did nothing
+            found.append(error)
     summaries.save()
     return found
 
 
-def _is_unborn(path: Path) -> bool:
-    """Return whether its process died before it wrote what was asked: then it did nothing."""
-    with suppress(JournalError), Journal.open(path) as journal:
-        return not journal.records()
-    return False
-
-
-def _learnt(summaries: SummaryCache, path: Path, cluster_id: str) -> RememberedRun:
+def _read_run(summaries: SummaryCache, path: Path, cluster_id: str) -> RememberedRun:
     stamp = summaries.stamp(path)
     look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
     with _whole(path):

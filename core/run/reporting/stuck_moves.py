@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from core.plan.copies import PARTITION_FETCH_BYTES, Side
 from core.run.journal.move_state import RunMove
@@ -15,12 +15,13 @@ from core.run.reporting.rates import (
     RATE_SECONDS,
     Passed,
     SamplePoint,
+    failing_brokers,
     heading_for,
     passed,
     size_changes,
     tracks,
 )
-from core.run.throttles.inflow import FLOOR_BYTES_PER_S, growing_sides, never
+from core.run.throttles.inflow import FLOOR_BYTES_PER_S, Growing, growing_sides, never
 from core.units import format_rate
 
 STUCK_SECONDS = 30.0
@@ -45,38 +46,27 @@ class QuotaTurns:
     def __init__(self, run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]) -> None:
         self._state, self._tracks = run, tracks
         self._passed: dict[Key, list[Passed]] = {}
-        self._busy: frozenset[Key] = frozenset()
-        newest = max((track[-1].at for track in tracks.values()), default=None)
-        if newest is not None:
-            self._look(newest)
-
-    def _look(self, newest: datetime) -> None:
+        self._busy: set[Key] = set()
+        if not tracks:
+            return
+        newest = max(track[-1].at for track in tracks.values())
+        first = min(track[0].at for track in tracks.values())
         since = newest - timedelta(seconds=BUSY_SECONDS)
-        first = min(track[0].at for track in self._tracks.values())
         seconds = (newest - max(first, since)).total_seconds()
         if seconds < RATE_SECONDS:
             return
         self._passed = passed(self._state, self._tracks, first)
-        sizes = {i: size_changes(self._tracks.get(i, ())) for i in self._state.in_flight}
         in_sync = {
             key: sum(one.in_bytes_per_s * one.in_sync_followers for one in growing)
-            for key, growing in growing_sides(self._state, sizes, self._leaders()).items()
+            for key, growing in _growing_sides(self._state, self._tracks).items()
             if key[1] is Side.LEADER
         }
-        limits = {key: self._state.throttles.rates.get(key) for key in self._passed}
-        self._busy = frozenset(
-            key
-            for key, rows in self._passed.items()
-            for held in [limits[key]]
-            for limit in [held.limit_bytes_per_s if held is not None else None]
-            if limit is not None
-            and sum(row.bytes for row in rows if row.at > since) / seconds + in_sync.get(key, 0.0)
-            >= BUSY_SHARE * limit
-        )
-
-    def _leaders(self) -> dict[int, int]:
-        tracks = {i: self._tracks.get(i) for i in self._state.in_flight}
-        return {i: t[-1].leader for i, t in tracks.items() if t and t[-1].leader is not None}
+        for key, rows in self._passed.items():
+            held = self._state.throttles.rates.get(key)
+            limit = held.limit_bytes_per_s if held is not None else None
+            rate = sum(row.bytes for row in rows if row.at > since) / seconds
+            if limit is not None and rate + in_sync.get(key, 0.0) >= BUSY_SHARE * limit:
+                self._busy.add(key)
 
     def waited_for(self, index: int) -> str:
         """Return what a move waits for that has had no byte for a window; "" for no turn."""
@@ -84,23 +74,22 @@ class QuotaTurns:
         if not track or track[-1].at.timestamp() - track[-1].since < RATE_SECONDS:
             return ""
         sides = _sides(self._state.moves[index], track[-1])
-        full = next((key for key in reversed(sides) if self._is_full(key, index)), None)
-        if full is None or self._is_passed_over(index):
+        since = track[-1].since
+        full = [
+            key  # at its limit with what others copy
+            for key in sides
+            if key in self._busy
+            and any(row.move != index and row.at.timestamp() > since for row in self._passed[key])
+        ]
+        if not full or self._is_passed_over(index):
             return ""
-        return f"waits its turn: b{full[0]} is at its limit"
-
-    def _is_full(self, key: Key, index: int) -> bool:
-        """Return whether a side is at its limit with what others copy."""
-        if key not in self._busy:
-            return False
-        since = self._tracks[index][-1].since
-        return any(row.move != index and row.at.timestamp() > since for row in self._passed[key])
+        return f"waits its turn: b{full[-1][0]} is at its limit"
 
     def _is_passed_over(self, index: int) -> bool:
         """Return whether its fetchers have served all others they have so often without it."""
         m, newest = self._state.moves[index], self._tracks[index][-1]
         for broker in m.move.adding:
-            beside = {
+            others = {
                 i
                 for i, track in self._tracks.items()
                 if i != index
@@ -108,12 +97,9 @@ class QuotaTurns:
                 and track[-1].leader == newest.leader
             }
             rows = self._passed.get((broker, Side.FOLLOWER), ())
-            came = sum(
-                row.bytes
-                for row in rows
-                if row.move in beside and row.at.timestamp() > newest.since
-            )
-            if came > PASSED_OVER * (len(beside) + 1) * PARTITION_FETCH_BYTES:
+            rows = [row for row in rows if row.at.timestamp() > newest.since]
+            came = sum(row.bytes for row in rows if row.move in others)
+            if came > PASSED_OVER * (len(others) + 1) * PARTITION_FETCH_BYTES:
                 return True
         return False
 
@@ -127,23 +113,23 @@ def _sides(m: RunMove, newest: SamplePoint) -> list[Key]:
 
 
 def stuck(
+    run: RunState,
     m: RunMove,
     track: list[SamplePoint] | None,
-    down: frozenset[int],
-    disks: Mapping[int, str],
+    failing: tuple[frozenset[int], Mapping[int, str]],
     never: Mapping[Key, str],
     *,
     held: bool = False,
     turn: bool = False,
-    unheld_at: datetime | None = None,
 ) -> str:
     """Return why a move in flight gets nowhere by itself, in words; "" while it does or may still.
 
-    `disks` says which brokers' log dirs fail: the replicas there have vanished from their answers.
-    `never` are the sides whose quota is below what comes in (core.run.throttles.inflow). What is
-    `held` is meant to get no byte, and what was held until `unheld_at` is judged from then on;
-    what waits for its `turn` gets its bytes when it comes.
+    `failing` are the brokers that are down, and those whose log dirs fail: the replicas there have
+    vanished from their answers. `never` are the sides whose quota is below what comes in
+    (core.run.throttles.inflow). What is `held` is meant to get no byte, and what was held is judged
+    from the time on at which it no longer was; what waits for its `turn` gets its bytes in time.
     """
+    (down, disks), unheld_at = failing, run.unheld_at
     gone = [b for b in m.move.receiving if b in down]
     if gone:
         return f"b{gone[0]} is down"
@@ -154,9 +140,9 @@ def stuck(
     idle = newest.at.timestamp() - since
     copies = len(m.move.receiving)
     whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * copies
-    failing = next((disks[b] for b in m.move.receiving if b in disks), "")
-    if failing and not whole and (newest.held or idle >= STUCK_SECONDS):
-        return failing
+    disk = next((disks[b] for b in m.move.receiving if b in disks), "")
+    if disk and not whole and (newest.held or idle >= STUCK_SECONDS):
+        return disk
     if held:
         return ""
     hopeless = next((never[side] for side in _sides(m, newest) if side in never), "")
@@ -182,15 +168,13 @@ def waiting_their_turn(run: RunState, samples: Sequence[Sample]) -> frozenset[in
     """Return the moves in flight that get no byte only because others use up a limit."""
     tracked = tracks(samples)
     turns, never = QuotaTurns(run, tracked), never_sides(run, tracked)
-    newest = samples[-1].payload if samples else {}
-    down = frozenset(newest.get("down", ()))
-    disks = {int(broker): said for broker, said in newest.get("disks", {}).items()}
-
-    def is_stuck(index: int) -> bool:
-        m, track = run.moves[index], tracked.get(index)
-        return bool(stuck(m, track, down, disks, never, turn=True, unheld_at=run.unheld_at))
-
-    return frozenset(i for i in run.in_flight if turns.waited_for(i) and not is_stuck(i))
+    failing = failing_brokers(samples)
+    return frozenset(
+        i
+        for i in run.in_flight
+        if turns.waited_for(i)
+        and not stuck(run, run.moves[i], tracked.get(i), failing, never, turn=True)
+    )
 
 
 def slowed(run: RunState, m: RunMove) -> str:
@@ -209,31 +193,37 @@ def is_held(run: RunState, m: RunMove) -> bool:
     sides = arriving_sides(m.move)
     if sides and all(side in run.held_back for side in sides):
         return True
-    held = [run.throttles.rates.get(side) for side in sides]
-    return (
-        run.rate_control.floored
-        and bool(held)
-        and all(rate is not None and rate.limit_bytes_per_s == FLOOR_BYTES_PER_S for rate in held)
-    )
+    rates = [run.throttles.rates.get(side) for side in sides]
+    limits = {rate and rate.limit_bytes_per_s for rate in rates}
+    return run.rate_control.floored and limits == {FLOOR_BYTES_PER_S}
 
 
 def never_sides(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]) -> dict[Key, str]:
     """Return the brokers and sides whose copies never end at the rates in force, and why."""
-    seen = {i: track for i in run.in_flight if (track := tracks.get(i))}
-    sizes = {index: size_changes(track) for index, track in seen.items()}
-    leaders = {i: track[-1].leader for i, track in seen.items() if track[-1].leader is not None}
     left: defaultdict[Key, float] = defaultdict(float)
-    for index, track in seen.items():
+    for index in run.in_flight:
+        if not (track := tracks.get(index)):
+            continue
         newest, adding = track[-1], run.moves[index].move.adding
         for broker, arrived in zip(adding, newest.arrived, strict=False):  # then log dirs
             due = max(0, (newest.size_bytes or 0) - (arrived or 0))
             left[broker, Side.FOLLOWER] += due
-            left[leaders.get(index, -1), Side.LEADER] += due
+            if newest.leader is not None:
+                left[newest.leader, Side.LEADER] += due
     found = {}
-    for key, growing in growing_sides(run, sizes, leaders).items():
+    for key, growing in _growing_sides(run, tracks).items():
         held = run.throttles.rates.get(key)
         rate = held.limit_bytes_per_s if held is not None else None
         if rate is not None and rate > FLOOR_BYTES_PER_S:
-            asked = heading_for(run, key) or rate  # one that rises yet is not judged as it is
-            found[key] = never(*key, max(rate, asked), growing, left[key])
+            requested = heading_for(run, key) or rate  # one that rises yet is not judged as it is
+            found[key] = never(*key, max(rate, requested), growing, left[key])
     return {key: why for key, why in found.items() if why}
+
+
+def _growing_sides(
+    run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]
+) -> dict[Key, list[Growing]]:
+    seen = {i: track for i in run.in_flight if (track := tracks.get(i))}
+    sizes = {index: size_changes(track) for index, track in seen.items()}
+    leaders = {i: track[-1].leader for i, track in seen.items() if track[-1].leader is not None}
+    return growing_sides(run, sizes, leaders)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -23,7 +23,6 @@ from core.plan.estimate.fluid_model import Conditions, share_fairly
 from core.plan.estimate.uncertainty import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
 from core.run.journal.move_state import MoveRequest, RunMove
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import Key
 from core.run.reporting.rates import SamplePoint, heading_for, passed, size_changes
 from core.run.throttles.inflow import growth_bytes_per_s
 
@@ -50,15 +49,6 @@ class TimeLeft:
     of: Mapping[int, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """What is still to be copied, the move of each copy, and which copies are in flight."""
-
-    copies: list[Copy]
-    indices: list[int]
-    in_flight: frozenset[int]
-
-
 def time_left(
     run: RunState,
     tracks: Mapping[int, Sequence[SamplePoint]],
@@ -70,17 +60,20 @@ def time_left(
     `at_work` are the seconds before each sample in which the run was at work as it is now.
     """
     due = _due(run, tracks, now)
-    limits = None if due is None else _limits(run, due.copies)
-    if due is None or limits is None:
+    if due is None:
         return None
-    idle = _idle_seconds(run, due.copies)
+    indices, copies = [index for index, _ in due], [copy for _, copy in due]
+    limits = _limits(run, {side for copy in copies for side in copy.flow.sides})
+    if limits is None:
+        return None
     speed = _speed(run, tracks, at_work)
-    moves = [run.moves[i] for i in due.indices]
+    moves = [run.moves[i] for i in indices]
+    in_flight = frozenset(at for at, m in enumerate(moves) if m.phase.in_flight)
     submitted = [m.submitted_at for m in run.moves if m.submitted_at is not None]
     since = (max(submitted, default=now) - now).total_seconds()
     found = simulate_copies(
-        due.copies,
-        idle,
+        copies,
+        _idle_seconds(run, copies),
         Conditions(
             math.inf,
             math.inf,
@@ -93,28 +86,27 @@ def time_left(
             frozenset(at for at, m in enumerate(moves) if m.long),
             run.max_extra_bytes,
         ),
-        RunningCopies(due.in_flight, min(0.0, since), _counted(run, tracks, now)),
+        RunningCopies(in_flight, min(0.0, since), _counted(run, tracks, now)),
         events=EVENTS,
         steps=STEPS,
     )
     if not all(map(math.isfinite, found.ends)):
         return None
     of: defaultdict[int, float] = defaultdict(float)
-    for at in due.in_flight:
-        of[due.indices[at]] = max(of[due.indices[at]], found.ends[at])
+    for at in in_flight:
+        of[indices[at]] = max(of[indices[at]], found.ends[at])
     return TimeLeft(max(found.ends) + END_SECONDS, dict(of))
 
 
-def _due(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], now: datetime) -> _Due | None:
-    """Return what is still to be copied; None for nothing, or where a size is not known."""
-    copies: list[Copy] = []
-    indices: list[int] = []
-    in_flight: list[int] = []
+def _due(
+    run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], now: datetime
+) -> list[tuple[int, Copy]] | None:
+    """Return what is still to be copied, by move; None for nothing, or where no size is known."""
+    copies: list[tuple[int, Copy]] = []
     for index, m in enumerate(run.moves):
         if m.phase.ended or m.replaced or m.request is not MoveRequest.CONTINUE:
             continue
-        adding = m.move.adding
-        if not adding:
+        if not m.move.adding:
             continue
         track = tracks.get(index, ()) if m.phase.in_flight else ()
         grows, size = _size(m, track, now)
@@ -125,13 +117,10 @@ def _due(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], now: dateti
             leader = m.move.before[0]
         came = dict(zip(m.move.receiving, track[-1].arrived, strict=True)) if track else {}
         followers = sum(one != leader for one in m.move.before)
-        for broker in adding:
-            if m.phase.in_flight:
-                in_flight.append(len(copies))
-            indices.append(index)
+        for broker in m.move.adding:
             left = max(0.0, size - (came.get(broker) or 0))
-            copies.append(Copy(m.move.tp, leader, broker, left, grows, followers))
-    return _Due(copies, indices, frozenset(in_flight)) if copies else None
+            copies.append((index, Copy(m.move.tp, leader, broker, left, grows, followers)))
+    return copies or None
 
 
 def _size(m: RunMove, track: Sequence[SamplePoint], now: datetime) -> tuple[float, float | None]:
@@ -145,24 +134,21 @@ def _size(m: RunMove, track: Sequence[SamplePoint], now: datetime) -> tuple[floa
     return grows, size + grows * min(LEADER_SECONDS, max(0.0, (now - at).total_seconds()))
 
 
-def _limits(run: RunState, copies: Sequence[Copy]) -> dict[BrokerSide, float] | None:
-    """Return the limit of each side that copies; None where one has none."""
+def _limits(run: RunState, sides: Iterable[BrokerSide]) -> dict[BrokerSide, float] | None:
+    """Return the limits of sides once they are as asked, also of those that have no move yet.
+
+    None where one has none.
+    """
     found: dict[BrokerSide, float] = {}
-    for side in {side for copy in copies for side in copy.flow.sides}:
-        limit = _limit(run, side)
+    control = run.rate_control
+    for side in sides:
+        limit: int | None = control.per_side_rates.get(side, control.first_bytes_per_s)
+        if side in run.throttles.rates or not run.throttles.rates:
+            limit = heading_for(run, side)
         if limit is None:
             return None
         found[side] = limit
     return found
-
-
-def _limit(run: RunState, key: Key) -> float | None:
-    """Return the limit of a side once it is as asked, also of one that has no move yet."""
-    if key in run.throttles.rates:
-        return heading_for(run, key)
-    if not run.throttles.rates:
-        return None
-    return float(run.rate_control.per_side_rates.get(key, run.rate_control.first_bytes_per_s))
 
 
 def _idle_seconds(run: RunState, copies: Sequence[Copy]) -> dict[Flow, float]:
@@ -201,17 +187,15 @@ def _speed(
     windows have been seen it is about 1.
     """
     flows = _last_bytes(run, tracks, at_work)
-    sides = {side for of in flows.values() for flow in of for side in _sides(flow)}
-    limits = {side: _limit(run, side) for side in sides}
-    if not flows or any(limit is None for limit in limits.values()):
+    limits = _limits(run, {side for of in flows.values() for flow in of for side in flow.sides})
+    if not limits:
         return 1.0
-    given = {side: float(limit or 0.0) for side, limit in limits.items()}
     rates: dict[frozenset[tuple[Flow, int]], dict[Flow, float]] = {}
     came = expected = seconds = 0.0
     for at, of in flows.items():
         key = frozenset((flow, round(seen.in_sync_bytes_per_s)) for flow, seen in of.items())
         if key not in rates:
-            rates[key] = _fair(of, given)
+            rates[key] = _fair(of, limits)
         came += sum(seen.came for seen in of.values())
         expected += sum(min(rates[key][flow] * at_work[at], seen.due) for flow, seen in of.items())
         seconds += at_work[at]
@@ -253,11 +237,6 @@ def _last_bytes(
                     seen.in_sync_bytes_per_s += in_sync
                     seen.came += max(0, (now or 0) - (was or 0))
     return dict(found)
-
-
-def _sides(flow: Flow) -> tuple[BrokerSide, BrokerSide]:
-    leader = BrokerSide(flow.leader, Side.LEADER)
-    return leader, BrokerSide(flow.destination, Side.FOLLOWER)
 
 
 def _fair(flows: Mapping[Flow, _Seen], limits: Mapping[BrokerSide, float]) -> dict[Flow, float]:

@@ -100,6 +100,7 @@ class MoveProgress:
     held: bool = False
     """Whether a destination cannot be asked: its bytes are those last known."""
     dir_moves: tuple[tuple[int, str], ...] = ()
+    role: Role = Role.PLAN
 
     def as_move(self) -> Move:
         """Return what it is to do, as a plan has it."""
@@ -112,8 +113,6 @@ class MoveProgress:
         """Return the replicas as they are to be, like `1:/disk-2,3`."""
         named = dict(self.dir_moves)
         return ",".join(f"{b}:{named[b]}" if b in named else str(b) for b in self.after)
-
-    role: Role = Role.PLAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +247,8 @@ class RunView:
     @property
     def paused_itself(self) -> bool:
         """Return whether it is paused though nobody asked for that since: `why` says what for."""
-        asked = [r.kind for r in self.requests if r.kind in PAUSING and not r.refused]
-        return self.state is RunStatus.PAUSED and asked[-1:] != ["pause"]
+        kinds = [r.kind for r in self.requests if r.kind in PAUSING and not r.refused]
+        return self.state is RunStatus.PAUSED and kinds[-1:] != ["pause"]
 
     @property
     def newest(self) -> Mapping[TopicPartition, MoveProgress]:

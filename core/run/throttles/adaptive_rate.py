@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -19,7 +19,7 @@ from core.plan.estimate.rate_table import default_rate, rate_table
 from core.plan.plan import Plan
 from core.run.journal.produce_latency import SideObservation, Strain, strain
 from core.run.journal.rates import RateBounds, RateControl, SideRate
-from core.run.journal.throttle_values import Key
+from core.run.journal.throttle_values import Key, by_broker
 from core.run.throttles.inflow import CREDIT_SECONDS, FLOOR_BYTES_PER_S
 from core.units import UNLIMITED, format_rate
 
@@ -47,25 +47,20 @@ def usual_bounds(
         by_partition[copy.tp].append(copy)
     alone = [PlanCopies(tuple(copies), {}).side_loads for copies in by_partition.values()]
     inflow = max((side.background for sides in alone for side in sides.values()), default=0.0)
-    least, most = MIN_BYTES_PER_S, MAX_BYTES_PER_S
+    low, high = MIN_BYTES_PER_S, MAX_BYTES_PER_S
     if chosen_bytes_per_s != UNLIMITED:
-        least, most = min(least, chosen_bytes_per_s), max(most, chosen_bytes_per_s)
-    least = max(least, round(inflow * MIN_RATE_INFLOW_FACTOR))
-    return with_spare(RateBounds(least, max(least, most)), state, load)
+        low, high = min(low, chosen_bytes_per_s), max(high, chosen_bytes_per_s)
+    low = max(low, round(inflow * MIN_RATE_INFLOW_FACTOR))
+    return RateBounds(low, max(low, high), spare_rates(state, load))
 
 
 def expected_rate(
     bounds: RateBounds, state: ClusterState, load: Load, plan: Plan, known: Calibration
 ) -> int:
     """Return the rate to reckon an adaptive run with: the recommended one, within its bounds."""
-    wanted = default_rate(rate_table(state, load, plan, calibration=known))
-    least, most = bounds.min_bytes_per_s, bounds.max_bytes_per_s
-    return min(max(wanted or most, least), most)
-
-
-def with_spare(bounds: RateBounds, state: ClusterState, load: Load) -> RateBounds:
-    """Return bounds that know what capacity leaves each broker, as far as that is known."""
-    return replace(bounds, spare_bytes_per_s=spare_rates(state, load))
+    target = default_rate(rate_table(state, load, plan, calibration=known))
+    low, high = bounds.min_bytes_per_s, bounds.max_bytes_per_s
+    return min(max(target or high, low), high)
 
 
 def spare_rates(state: ClusterState, load: Load) -> dict[Key, float]:
@@ -145,72 +140,52 @@ def next_rates(
     """Return the next change of rates, or None: what is to be lowered before what may be raised."""
     rates = {key: held.rate_bytes_per_s for key, held in rate_control.rates.items()}
     slowest = holding_up(rates, {key: one.left_bytes for key, one in seen.items()})
-    wishes = [
-        (key, held, rate, why)
-        for key, held in sorted(
-            rate_control.rates.items(), key=lambda item: (item[0][0], item[0][1].value)
-        )
-        for rate, why in [
-            _desired_rate(
-                rate_control,
-                key,
-                held,
-                seen.get(key, SideObservation()),
-                now,
-                holds_up=key in slowest,
+    lower: dict[Key, int] = {}
+    higher: dict[Key, int] = {}
+    reasons: dict[Key, str] = {}
+    for key in sorted(rates, key=by_broker):
+        held = rate_control.rates[key]
+        if held.theirs:
+            continue
+        if rate_control.floored:
+            if key[1] is Side.LEADER:
+                continue
+            # What it has stays, which a cancel would throw away.
+            rate = held.capped_at(FLOOR_BYTES_PER_S)
+            reasons[key] = "paused: copies in flight wait on the floor"
+        elif rate_control.bounds is not None:
+            known = seen.get(key, SideObservation())
+            rate, reasons[key] = _adapt(
+                rate_control.bounds, key, held, known, now, holds_up=key in slowest
             )
-        ]
-        if not held.is_refused(rate)
-    ]
-    lower = {key: rate for key, held, rate, _ in wishes if rate < held.rate_bytes_per_s}
-    if lower:
-        return RateChange(lower, next(why for key, _, _, why in wishes if key in lower))
-    higher = {
-        key: rate
-        for key, held, rate, _ in wishes
-        if rate > held.rate_bytes_per_s and _passed(held.changed_at, now, RAMP_SECONDS)
-    }
-    if not higher:
-        return None
-    return RateChange(higher, next(why for key, _, _, why in wishes if key in higher))
+        else:
+            target = rate_control.per_side_rates.get(key, rate_control.rate_bytes_per_s)
+            target = held.capped_at(target)
+            reasons[key] = f"on the way to {format_rate(target)}, little by little"
+            if target < rates[key]:
+                reasons[key] = f"slowed down to {format_rate(target)}, as asked"
+            rate = _raise(rates[key], target)
+        if held.is_refused(rate):
+            continue
+        if rate < rates[key]:
+            lower[key] = rate
+        elif rate > rates[key] and _passed(held.changed_at, now, RAMP_SECONDS):
+            higher[key] = rate
+    change = lower or higher
+    return RateChange(change, reasons[next(iter(change))]) if change else None
 
 
-def _raised(rate: int, wanted: int) -> int:
+def _raise(rate: int, target: int) -> int:
     """Return the next step on the way up: at most a tenth of what is wanted, ever less.
 
     While a rate r rises, r + 11.5 s x its rise passes: that is kept below what is wanted and a
     fifth, so that 3 s never bring 4 s' worth. From the floor it takes about 20 s.
     """
-    step = (RAMP_FACTOR * wanted - rate) / CREDIT_SECONDS
-    return min(wanted, rate + max(1, round(min(step, wanted / 10))))
+    step = (RAMP_FACTOR * target - rate) / CREDIT_SECONDS
+    return min(target, rate + max(1, round(min(step, target / 10))))
 
 
-def _desired_rate(
-    rate_control: RateControl,
-    key: Key,
-    held: SideRate,
-    seen: SideObservation,
-    now: datetime,
-    *,
-    holds_up: bool,
-) -> tuple[int, str]:
-    """Return the rate that one side should have next, and why."""
-    if held.theirs:
-        return held.rate_bytes_per_s, ""
-    if rate_control.floored:
-        if key[1] is not Side.LEADER:  # what it has stays, which a cancel would throw away
-            return held.capped_at(FLOOR_BYTES_PER_S), "paused: copies in flight wait on the floor"
-        return held.rate_bytes_per_s, ""
-    if rate_control.bounds is None:
-        wanted = held.capped_at(rate_control.rate_of(key))
-        if wanted < held.rate_bytes_per_s:
-            return wanted, f"slowed down to {format_rate(wanted)}, as asked"
-        why = f"on the way to {format_rate(wanted)}, little by little"
-        return _raised(held.rate_bytes_per_s, wanted), why
-    return _adapted(rate_control.bounds, key, held, seen, now, holds_up=holds_up)
-
-
-def _adapted(
+def _adapt(
     bounds: RateBounds,
     key: Key,
     held: SideRate,
@@ -225,38 +200,36 @@ def _adapted(
     """
     rate = held.rate_bytes_per_s
     ends_at = round(seen.inflow_bytes_per_s * INFLOW_FACTOR)
-    least = held.capped_at(min(bounds.max_bytes_per_s, max(bounds.min_bytes_per_s, ends_at)))
-    most = max(held.capped_at(_ceiling(bounds, key, seen)), least)
-    if rate > most:
-        return most, _above(bounds, key, most)
-    if rate < least:
-        return _raised(rate, least), f"{_name(key)} gets {format_rate(least)} at least"
+    low = held.capped_at(min(bounds.max_bytes_per_s, max(bounds.min_bytes_per_s, ends_at)))
+    high = max(held.capped_at(_ceiling(bounds, key, seen)), low)
+    if rate > high:
+        return high, _above(bounds, key, high)
+    if rate < low:
+        return _raise(rate, low), f"{_name(key)} gets {format_rate(low)} at least"
     found, trouble = strain(seen, held.changed_at), held.troubled_at
     careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
     watched = _passed(held.changed_at, now, CAREFUL_SECONDS)
     used = seen.flow_bytes_per_s + seen.inflow_bytes_per_s
-    needs = holds_up and rate < most and used >= USED_SHARE * rate
+    needs = holds_up and rate < high and used >= USED_SHARE * rate
     match found:
         case Strain.OUT_OF_STEP if trouble is None or _passed(trouble, now, CAREFUL_SECONDS):
             why = f"{_name(key)} slows down: {seen.out_of_step}"
-            return max(least, round(rate * ISR_STEP)), why
+            return max(low, round(rate * ISR_STEP)), why
         case Strain.LATE:
             ratio = f"{seen.latency_ratio or 0:.1f}"
             why = f"{_name(key)} slows down: producers wait {ratio} times as long as before"
-            return max(least, round(rate * LATE_STEP)), why
+            return max(low, round(rate * LATE_STEP)), why
         case Strain.CALM | Strain.UNKNOWN if needs:
             if not watched and (careful or found is Strain.UNKNOWN):
                 return rate, ""
             step = CAREFUL_STEP if careful else CALM_STEP
-            return min(most, max(rate + 1, round(rate * (1 + step)))), _why_more(bounds, key, found)
+            why = "producers wait no longer than before"
+            if found is Strain.UNKNOWN:
+                why = f"it has {format_rate(bounds.spare_bytes_per_s.get(key, 0.0))} to spare"
+            raised = min(high, max(rate + 1, round(rate * (1 + step))))
+            return raised, f"{_name(key)} may {_DOES[key[1]]} more: {why}"
         case _:
             return rate, ""
-
-
-def _why_more(bounds: RateBounds, key: Key, found: Strain) -> str:
-    calm = "producers wait no longer than before"
-    spare = f"it has {format_rate(bounds.spare_bytes_per_s.get(key, 0.0))} to spare"
-    return f"{_name(key)} may {_DOES[key[1]]} more: {calm if found is Strain.CALM else spare}"
 
 
 def _ceiling(bounds: RateBounds, key: Key, seen: SideObservation) -> int:
@@ -264,17 +237,16 @@ def _ceiling(bounds: RateBounds, key: Key, seen: SideObservation) -> int:
     blind, spare = seen.before is None, bounds.spare_bytes_per_s.get(key)
     if spare is None:
         return bounds.min_bytes_per_s if blind else bounds.max_bytes_per_s
-    most = min(bounds.max_bytes_per_s, round(spare * (BLIND_SHARE if blind else SPARE_SHARE)))
-    return max(bounds.min_bytes_per_s, most)
+    high = min(bounds.max_bytes_per_s, round(spare * (BLIND_SHARE if blind else SPARE_SHARE)))
+    return max(bounds.min_bytes_per_s, high)
 
 
-def _above(bounds: RateBounds, key: Key, most: int) -> str:
-    """Return why a side gets no more than this."""
-    if most == bounds.max_bytes_per_s:
-        return f"{_name(key)} gets {format_rate(most)} at most"
+def _above(bounds: RateBounds, key: Key, high: int) -> str:
+    if high == bounds.max_bytes_per_s:
+        return f"{_name(key)} gets {format_rate(high)} at most"
     spare = bounds.spare_bytes_per_s.get(key)
     if spare is None:
-        return f"nothing tells how {_name(key)} fares: it keeps to {format_rate(most)}"
+        return f"nothing tells how {_name(key)} fares: it keeps to {format_rate(high)}"
     return f"{_name(key)} has {format_rate(spare)} to spare"
 
 

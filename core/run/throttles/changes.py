@@ -21,12 +21,10 @@ from core.run.journal.throttle_values import (
     ListIntent,
     ListKey,
     RateIntent,
-    as_it_stands,
     as_rate,
+    by_broker,
     entries,
-    is_as_found,
     is_as_left,
-    is_ours,
     joined,
     list_now,
     missing,
@@ -73,9 +71,9 @@ def intend_lists(
     `left` is how batches before this one left the lists that they gave back.
     A topic that is gone, or that has `*`, is left out.
     """
-    wanted = batch_lists(moves)
+    required = batch_lists(moves)
     intents = []
-    for key in sorted(wanted, key=lambda key: (key[1] is Side.FOLLOWER, key[0])):
+    for key in sorted(required, key=lambda key: (key[1] is Side.FOLLOWER, key[0])):
         topic, side = key
         answer, there = found.get(Resource.topic(topic)), held.get(key)
         if answer is None or isinstance(answer, Fault) or there is None:
@@ -86,7 +84,7 @@ def intend_lists(
         known = ours.get(key)
         mine = known.pairs if known else ()
         foreign = ALL if ALL in there else joined(there - set(mine))
-        pairs = missing(wanted[key], foreign)
+        pairs = missing(required[key], foreign)
         if pairs:
             intents.append(ListIntent(topic, side, prior, pairs))
     return tuple(intents)
@@ -111,11 +109,11 @@ def intend_rates(
     already.
     Brokers that `found` does not hold (they are down) are left out.
     """
-    most = rate_bytes_per_s if max_bytes_per_s is None else max_bytes_per_s
+    max_rate = rate_bytes_per_s if max_bytes_per_s is None else max_bytes_per_s
     per_side_rates = per_side_rates or {}
     involved = {side for move in moves for side in sides(move)}
     intents = []
-    for broker, side in sorted(involved, key=lambda pair: (pair[0], pair[1].value)):
+    for broker, side in sorted(involved, key=by_broker):
         answer = found.get(Resource.broker(broker))
         if (broker, side) in ours or answer is None or isinstance(answer, Fault):
             continue
@@ -123,7 +121,7 @@ def intend_rates(
         prior = value.value or None
         number = as_rate(prior)
         rate = per_side_rates.get((broker, side), rate_bytes_per_s)
-        limit = per_side_rates.get((broker, side), most)
+        limit = per_side_rates.get((broker, side), max_rate)
         kept = number is not None and number <= limit and not override
         intents.append(RateIntent(broker, side, prior, value.source, None if kept else rate))
     return tuple(intents)
@@ -139,14 +137,9 @@ def list_changes(intents: Iterable[ListIntent]) -> list[ConfigChange]:
 
 def rate_changes(intents: Iterable[RateIntent]) -> list[ConfigChange]:
     return [
-        ConfigChange(
-            Resource.broker(i.broker),
-            i.side.rate_config,
-            ConfigOp.SET,
-            str(i.rate_bytes_per_s),
-        )
+        ConfigChange(Resource.broker(i.broker), i.side.rate_config, ConfigOp.SET, str(rate))
         for i in intents
-        if i.rate_bytes_per_s is not None
+        if (rate := i.rate_bytes_per_s) is not None
     ]
 
 
@@ -233,10 +226,10 @@ def restore_changes(
     answer = found.get(Resource.broker(intent.broker))
     if answer is None or isinstance(answer, Fault):
         return []
-    intent = as_it_stands(intent, answer)
+    intent = intent.current(answer)
     if intent.rate_bytes_per_s is None:
         return []
-    if not is_ours(intent, answer) and not (unverified and is_as_found(intent, answer)):
+    if not intent.is_ours(answer) and not (unverified and intent.is_as_found(answer)):
         return []
     resource, name = Resource.broker(intent.broker), intent.side.rate_config
     if intent.dynamic:

@@ -13,7 +13,7 @@ from core.cluster.balancers import editor_in_words, editor_remedy
 from core.plan.copies import Side
 from core.run.journal.rates import copied_sides
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import Key
+from core.run.journal.throttle_values import Key, by_broker
 from core.run.steps import ChangeRates, Observation
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import UNLIMITED
@@ -85,7 +85,8 @@ def hold_back(run: RunState, observed: Observation) -> ChangeRates | None:
     """
     if run.guarded_since is None or run.rate_control.floored or run.throttles.away:
         return None  # what was taken away is put back first
-    ahead, allowed = _ahead_bytes(run, observed), _allowed_seconds(run, observed.now)
+    ahead, guarded = _ahead_bytes(run, observed), observed.now - run.guarded_since
+    allowed = max(AHEAD_SECONDS, AHEAD_SHARE * guarded.total_seconds())
     moves = [run.moves[index] for index in run.in_flight]
     receiving = {key for m in moves for key, _ in copied_sides(m) if key[1] is not Side.LEADER}
     over: set[Key] = set()
@@ -97,13 +98,13 @@ def hold_back(run: RunState, observed: Observation) -> ChangeRates | None:
             over.update(there)
         if all(key in ahead and ahead[key] <= 0 for key in keys):
             even.update(key for key in there if key in run.held_back)
-    back = tuple((key, FLOOR_BYTES_PER_S) for key in sorted(over, key=_order) if _may(run, key))
-    if back:
-        return ChangeRates(back, WAITED_OUT, held=True)
+    back = (key for key in sorted(over, key=by_broker) if _can_hold_back(run, key))
+    if floors := tuple((key, FLOOR_BYTES_PER_S) for key in back):
+        return ChangeRates(floors, WAITED_OUT, held=True)
     even = {key for key in even - over if key[0] in observed.alive}
     if not even:
         return None
-    return ChangeRates(tuple((k, run.held_back[k]) for k in sorted(even, key=_order)), GOES_ON)
+    return ChangeRates(tuple((k, run.held_back[k]) for k in sorted(even, key=by_broker)), GOES_ON)
 
 
 def _ahead_bytes(run: RunState, observed: Observation) -> dict[Key, float]:
@@ -124,21 +125,11 @@ def _ahead_bytes(run: RunState, observed: Observation) -> dict[Key, float]:
     }
 
 
-def _allowed_seconds(run: RunState, now: datetime) -> float:
-    assert run.guarded_since is not None
-    return max(AHEAD_SECONDS, AHEAD_SHARE * (now - run.guarded_since).total_seconds())
-
-
-def _may(run: RunState, key: Key) -> bool:
-    """Return whether a side of ours can be held back."""
+def _can_hold_back(run: RunState, key: Key) -> bool:
     rate = run.rate_control.rates.get(key)
     if rate is None or rate.theirs or key in run.held_back or key in run.throttles.rates_due:
         return False
     return not rate.is_refused(FLOOR_BYTES_PER_S)
-
-
-def _order(key: Key) -> tuple[int, str]:
-    return key[0], key[1].value
 
 
 def _is_due(run: RunState, key: Key, begun_bytes: int, now: datetime) -> bool:

@@ -14,7 +14,7 @@ from core.cluster.configs import ConfigChange, ConfigOp, Resource
 from core.cluster.kafka_errors import Fault, is_missing
 from core.plan.copies import Side
 from core.run.backoff import Backoff, with_denials_as_faults
-from core.run.journal.held_throttles import HeldThrottles, PairState
+from core.run.journal.held_throttles import PairState
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import (
@@ -23,21 +23,16 @@ from core.run.journal.throttle_values import (
     Configs,
     Key,
     ListKey,
+    ListPairs,
     RateIntent,
-    as_it_stands,
-    is_as_found,
-    is_ours,
+    by_broker,
     joined,
 )
 from core.run.throttles.changes import delete_changes, restore_changes, subtract_changes
 from core.run.throttles.verified_writes import await_shown, faults_of, fetch_lists
 
-ListEntry = tuple[str, Side, tuple[str, ...]]
-"""A topic and side, and pairs of ours there."""
-Lists = tuple[ListEntry, ...]
 
-
-def lists_to_json(lists: Iterable[ListEntry]) -> list[list[Any]]:
+def lists_to_json(lists: Iterable[ListPairs]) -> list[list[Any]]:
     """Return pairs of topics' lists as journals keep them."""
     return [[topic, side.value, list(pairs)] for topic, side, pairs in lists]
 
@@ -49,14 +44,11 @@ class ThrottleRestorer:
         self._client, self._clock, self._recorder = client, clock, recorder
         self._back = with_denials_as_faults(client)
         """Asked for what is put back: where one topic is denied, the others are put back."""
+        self._throttles = recorder.state.throttles
         self.backoff = Backoff[Resource](clock)
-        self._last_bytes: set[Key] = set()
+        self._foreign: set[Key] = set()
 
-    @property
-    def _throttles(self) -> HeldThrottles:
-        return self._recorder.state.throttles
-
-    def remove_pairs(self, lists: Lists) -> None:
+    def remove_pairs(self, lists: tuple[ListPairs, ...]) -> None:
         """Take pairs out of their lists, and unset those that were unset before.
 
         Nothing is decided by what was read before the intent: others edit lists meanwhile.
@@ -74,7 +66,9 @@ class ThrottleRestorer:
             self._recorder.record_outcome(Kind.PAIRS_REMOVED, lists=done, unset=gone, **more)
         self._leave_alone([Resource.topic(topic) for topic, _, _ in lists], failed)
 
-    def _subtract(self, lists: Lists) -> tuple[dict[Resource, str], list[list[str]]]:
+    def _subtract(
+        self, lists: tuple[ListPairs, ...]
+    ) -> tuple[dict[Resource, str], list[list[str]]]:
         """Take pairs out of lists that hold them; return in words where that failed.
 
         And out of which lists somebody else had taken pairs of ours that were seen there before.
@@ -91,12 +85,12 @@ class ThrottleRestorer:
                 continue
             changes += subtract_changes(intent, pairs, there, unverified=unverified)
             ours = {p for p in pairs if (topic, side, p) not in self._throttles.away}
-            again = Resource.topic(topic) in self.backoff
-            if not (unverified or again or ALL in there or ours <= there):
+            is_retry = Resource.topic(topic) in self.backoff
+            if not (unverified or is_retry or ALL in there or ours <= there):
                 missing.append([topic, side.value])
         return _in_words(failed) | self.apply_restoring(changes), missing
 
-    def _unset(self, lists: Collection[ListEntry]) -> tuple[list[ListKey], dict[Resource, str]]:
+    def _unset(self, lists: Collection[ListPairs]) -> tuple[list[ListKey], dict[Resource, str]]:
         """Delete lists that hold nothing any more; return which, and what failed.
 
         What they hold is asked right before, and of the controller: see `delete_changes`.
@@ -112,37 +106,31 @@ class ThrottleRestorer:
         return unset, left
 
     def _not_described(self, topic: str, side: Side, pairs: Collection[str]) -> bool:
-        """Return whether pairs may be in their list although they do not show."""
-        putting = any(
-            self._throttles.away.get((topic, side, pair)) in (PairState.PUTTING, PairState.TAKING)
-            for pair in pairs
-        )
-        return putting or (topic, side) in self._throttles.lists_due
+        states = {self._throttles.away.get((topic, side, pair)) for pair in pairs}
+        is_open = not states.isdisjoint((PairState.PUTTING, PairState.TAKING))
+        return is_open or (topic, side) in self._throttles.lists_due
 
-    def suspend_pairs(self, lists: Lists, why: str) -> None:
+    def suspend_pairs(self, lists: tuple[ListPairs, ...], why: str) -> None:
         """Take pairs out of lists for a while; they stay ours."""
         payload = lists_to_json(lists)
         self._recorder.intend_once(Kind.PAIRS_TAKING, lists=payload, why=why)
         changes = [
-            ConfigChange(
-                Resource.topic(topic), side.list_config, ConfigOp.SUBTRACT, joined(set(pairs))
-            )
-            for topic, side, pairs in lists
+            ConfigChange(Resource.topic(t), s.list_config, ConfigOp.SUBTRACT, joined(set(pairs)))
+            for t, s, pairs in lists
         ]
         failed = self.apply_restoring(changes)
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
             self._recorder.record_outcome(Kind.PAIRS_TAKEN, lists=done)
-        said = {r: f"{why}, but cannot be taken out: {fault}" for r, fault in failed.items()}
-        self.backoff.tried([change.resource for change in changes], said)
+        refused = {r: f"{why}, but cannot be taken out: {fault}" for r, fault in failed.items()}
+        self.backoff.tried([change.resource for change in changes], refused)
 
     def restore_rates(self, rates: tuple[Key, ...]) -> None:
         """Put rates back, each read right before: one that somebody has changed stays theirs."""
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
         intents = [self._throttles.rates[key] for key in rates]
-        self._recorder.intend_once(
-            Kind.RATE_RESTORING, rates=[[b, side.value] for b, side in rates]
-        )
+        keys = [[broker, side.value] for broker, side in rates]
+        self._recorder.intend_once(Kind.RATE_RESTORING, rates=keys)
         found = dict(self._back.describe_configs(brokers, RATES))
         once_more = self._once_more(intents, found)
         intents = [i for i in intents if i.key not in once_more]
@@ -155,9 +143,10 @@ class ThrottleRestorer:
                 "broker": i.broker,
                 "side": i.side.value,
                 "how": _how_restored(i, changes[i], found),
-                "prior": _stands(i, found).prior if _stands(i, found).dynamic else None,
+                "prior": now.prior if now.dynamic else None,
             }
             for i in intents
+            for now in [_current(i, found)]
             if Resource.broker(i.broker) not in failed
         ]
         if done:
@@ -170,13 +159,13 @@ class ThrottleRestorer:
 
         Another run on the same brokers that ends when ours does puts back what it found: our rate.
         """
-        others = {i.key for i in intents if _is_foreign(i, found)}
-        new = others - self._last_bytes
-        self._last_bytes |= others
+        foreign = {i.key for i in intents if _is_foreign(i, found)}
+        new = sorted(foreign - self._foreign, key=by_broker)
+        self._foreign |= foreign
         return {
             (broker, side): f"the {side.value} throttle rate of broker {broker}, changed by "
             "somebody else, is looked at once more: they may put it back"
-            for broker, side in sorted(new, key=lambda key: (key[0], key[1].value))
+            for broker, side in new
         }
 
     def apply_restoring(
@@ -195,20 +184,20 @@ class ThrottleRestorer:
 
     def _leave_alone(self, tried: Collection[Resource], failed: Mapping[Resource, str]) -> None:
         """Let all else go on before what could not be put back is asked again."""
-        said = {
+        refused = {
             Resource(kind, name): f"the throttle of {kind.value} {name} cannot be put back: {why}"
             for (kind, name), why in failed.items()
         }
-        self.backoff.tried(tried, said)
+        self.backoff.tried(tried, refused)
 
 
 def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:
     return {resource: str(fault) for resource, fault in faults.items()}
 
 
-def _stands(intent: RateIntent, found: Configs) -> RateIntent:
+def _current(intent: RateIntent, found: Configs) -> RateIntent:
     answer = found.get(Resource.broker(intent.broker), {})
-    return intent if isinstance(answer, Fault) else as_it_stands(intent, answer)
+    return intent if isinstance(answer, Fault) else intent.current(answer)
 
 
 def _is_foreign(intent: RateIntent, found: Configs) -> bool:
@@ -217,8 +206,8 @@ def _is_foreign(intent: RateIntent, found: Configs) -> bool:
     if isinstance(answer, Fault):
         return False
     if intent.rate_bytes_per_s is None:  # noted as theirs; kept from the beginning is not
-        return intent.ours is not None and _stands(intent, found) is intent
-    return not (is_ours(intent, answer) or is_as_found(intent, answer))
+        return intent.ours is not None and _current(intent, found) is intent
+    return not (intent.is_ours(answer) or intent.is_as_found(answer))
 
 
 def _how_restored(intent: RateIntent, changes: Collection[ConfigChange], found: Configs) -> str:
@@ -226,10 +215,10 @@ def _how_restored(intent: RateIntent, changes: Collection[ConfigChange], found: 
 
     A rate that was as found already may have been put back by a process that died.
     """
-    intent = _stands(intent, found)
+    intent = _current(intent, found)
     if intent.rate_bytes_per_s is None:
         return "kept"
     answer = found.get(Resource.broker(intent.broker), {})
-    if not changes and (isinstance(answer, Fault) or not is_as_found(intent, answer)):
+    if not changes and (isinstance(answer, Fault) or not intent.is_as_found(answer)):
         return "changed"
     return "set" if intent.dynamic else "unset"

@@ -8,43 +8,29 @@ from dataclasses import replace
 
 from core.cluster.configs import ConfigSource, ConfigValue, Resource
 from core.cluster.kafka_errors import Fault
-from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.copies import Side
 from core.plan.plan import Move
+from core.run import steps
 from core.run.journal.held_throttles import Pair, PairState
 from core.run.journal.move_state import MoveRequest, Phase, RunMove
 from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import (
     Key,
+    ListIntent,
     ListKey,
+    ListPairs,
     RateIntent,
-    as_it_stands,
-    is_as_found,
     missing,
     own_list,
     own_rate,
 )
-from core.run.steps import (
-    ChangeRates,
-    IntendRates,
-    IntendThrottles,
-    LostPairs,
-    LostRate,
-    NoteDrift,
-    Observation,
-    ReinstatePairs,
-    RemovePairs,
-    RestoreRates,
-    SetRates,
-    SetThrottles,
-    SuspendPairs,
-)
+from core.run.steps import Observation
 from core.run.throttles import external_removal as guard
 from core.run.throttles.adaptive_rate import next_rates
 from core.run.throttles.changes import batch_lists, copying_sides, sides
 
 
-def note_drift(run: RunState, observed: Observation) -> NoteDrift | None:
+def note_drift(run: RunState, observed: Observation) -> steps.NoteDrift | None:
     """Somebody else changed or deleted throttles of ours.
 
     A rate that is another one now is theirs, until it is ours again or another one is asked for.
@@ -55,16 +41,16 @@ def note_drift(run: RunState, observed: Observation) -> NoteDrift | None:
     """
     rates = tuple(_lost_rates(run, observed))
     lists = tuple(_lost_pairs(run, observed))
-    return NoteDrift(rates, lists, observed.editor) if rates or lists else None
+    return steps.NoteDrift(rates, lists, observed.editor) if rates or lists else None
 
 
-def _lost_rates(run: RunState, observed: Observation) -> Iterator[LostRate]:
+def _lost_rates(run: RunState, observed: Observation) -> Iterator[steps.LostRate]:
     for (broker, side), intent in run.throttles.rates.items():
         answer = observed.throttles.get(Resource.broker(broker))
         if answer is None or isinstance(answer, Fault) or (broker, side) in run.throttles.rates_due:
             continue
         if intent.rate_bytes_per_s is None:
-            again = as_it_stands(intent, answer) is not intent
+            again = intent.current(answer) is not intent
             lost = again or is_freed(run, intent, answer)
         else:
             lost = own_rate(answer, side) != str(intent.rate_bytes_per_s)
@@ -75,35 +61,36 @@ def _lost_rates(run: RunState, observed: Observation) -> Iterator[LostRate]:
 def is_freed(run: RunState, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a lower rate that was kept limits no longer as it did when it was found."""
     kept = intent.found_bytes_per_s
-    most = run.requested_rate(intent.key)
-    if kept is None or kept > most:
+    requested = run.requested_rate(intent.key)
+    if kept is None or kept > requested:
         return False
     found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
     now = replace(intent, prior=found.value or None).found_bytes_per_s
-    return now is None or now > most
+    return now is None or now > requested
 
 
-def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> LostRate:
+def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> steps.LostRate:
     """Return what holds now instead of a rate of ours, or of one that was kept, and whose it is."""
     broker, side = key
     intent = run.throttles.rates[key]
-    kept, again = intent.rate_bytes_per_s is None, as_it_stands(intent, answer) is not intent
+    kept, again = intent.rate_bytes_per_s is None, intent.current(answer) is not intent
     found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
-    cleared = own_rate(answer, side) is None or is_as_found(intent, answer)
-    mend = not kept and cleared
+    mend = not kept and (own_rate(answer, side) is None or intent.is_as_found(answer))
     value = found.value or None
-    return LostRate(broker, side, value, found.source, mend, freed=kept and not again, again=again)
+    return steps.LostRate(
+        broker, side, value, found.source, mend, freed=kept and not again, again=again
+    )
 
 
-def _lost_pairs(run: RunState, observed: Observation) -> Iterator[LostPairs]:
-    for key, wanted in required_lists(run).items():
+def _lost_pairs(run: RunState, observed: Observation) -> Iterator[ListIntent]:
+    for key, required in required_lists(run).items():
         answer = observed.throttles.get(Resource.topic(key[0]))
         if answer is None or isinstance(answer, Fault) or key in run.throttles.lists_due:
             continue
         value = own_list(answer, key[1])
-        gone = tuple(p for p in missing(wanted, value) if (*key, p) not in run.throttles.away)
+        gone = tuple(p for p in missing(required, value) if (*key, p) not in run.throttles.away)
         if gone:
-            yield LostPairs(*key, value, gone)
+            yield ListIntent(*key, value, gone)
 
 
 def required_lists(run: RunState) -> dict[ListKey, frozenset[str]]:
@@ -119,25 +106,24 @@ def moves_under_way(run: RunState) -> Iterator[RunMove]:
             yield m
 
 
-def set_missing_throttles(
-    run: RunState, observed: Observation
-) -> IntendThrottles | SetThrottles | SetRates | IntendRates | None:
+def set_missing_throttles(run: RunState, observed: Observation) -> steps.ThrottleSetup | None:
     """Moves in flight lack a limit: brokers were down, or the run had none until now.
 
     What is refused rests for a while, so that it holds nothing else up.
     """
-    flying = [i for i in run.in_flight if run.moves[i].batch not in observed.backing_off]
-    for index in flying:
-        m = run.moves[index]
+    in_flight = [run.moves[i] for i in run.in_flight]
+    in_flight = [m for m in in_flight if m.batch not in observed.backing_off]
+    for m in in_flight:
         if not (run.limit_late and m.move.receiving and m.request is MoveRequest.CONTINUE):
             continue
         throttle = run.throttles.batches.get(m.batch)
         if throttle is not None and not throttle.set:
-            return SetThrottles(m.batch)
+            return steps.SetThrottles(m.batch)
         if not m.limited:
-            return IntendThrottles(m.batch, tuple(_unlimited(run, m.batch)))
-    for index in flying:
-        m = run.moves[index]
+            batch = ((i, run.moves[i]) for i in run.batch(m.batch))
+            bare = (i for i, m in batch if m.phase.in_flight and m.move.receiving and not m.limited)
+            return steps.IntendThrottles(m.batch, tuple(bare))
+    for m in in_flight:
         step = set_missing_rates(run, observed, m.batch, (m.move,)) if m.limited else None
         if step is not None:
             return step
@@ -146,24 +132,17 @@ def set_missing_throttles(
 
 def set_missing_rates(
     run: RunState, observed: Observation, batch: int, moves: Iterable[Move]
-) -> SetRates | IntendRates | None:
+) -> steps.SetRates | steps.IntendRates | None:
     """Return what sets the rates that moves lack: brokers are back, or a kept rate was freed."""
     needed = dict.fromkeys(key for move in moves for key in sides(move) if key[0] in observed.alive)
     due = tuple(key for key in needed if key in run.throttles.rates_due)
     if due:
-        return SetRates(batch, due)
+        return steps.SetRates(batch, due)
     brokers = dict.fromkeys(key[0] for key in needed if key not in run.throttles.rates)
-    return IntendRates(batch, tuple(brokers)) if brokers else None
+    return steps.IntendRates(batch, tuple(brokers)) if brokers else None
 
 
-def _unlimited(run: RunState, batch: int) -> Iterator[int]:
-    for index in run.batch(batch):
-        m = run.moves[index]
-        if m.phase.in_flight and m.move.receiving and not m.limited:
-            yield index
-
-
-def change_rates(run: RunState, observed: Observation) -> ChangeRates | None:
+def change_rates(run: RunState, observed: Observation) -> steps.ChangeRates | None:
     """Rates are not what is wanted now: another was asked for, a pause, an adaptive one.
 
     One that is not in force yet is not raised further; nothing waits for it that is to be lower.
@@ -189,7 +168,7 @@ def change_rates(run: RunState, observed: Observation) -> ChangeRates | None:
         for key, rate in change.rates.items()
         if key not in run.throttles.rates_due or rate < held[key].rate_bytes_per_s
     )
-    return ChangeRates(rates, change.why) if rates else None
+    return steps.ChangeRates(rates, change.why) if rates else None
 
 
 def _current_per_side_rates(run: RunState, observed: Observation) -> Mapping[Key, int]:
@@ -208,27 +187,29 @@ def _current_per_side_rates(run: RunState, observed: Observation) -> Mapping[Key
     return {key: rate for key, rate in run.rate_control.per_side_rates.items() if key not in more}
 
 
-def adjust_pairs(run: RunState, observed: Observation) -> SuspendPairs | ReinstatePairs | None:
+def adjust_pairs(
+    run: RunState, observed: Observation
+) -> steps.SuspendPairs | steps.ReinstatePairs | None:
     """A follower that fell out of step may not come back while its leader's own pair is listed.
 
     The pair goes out of the leader list until the ISR is whole; the follower side still limits
     the copy. Pairs that somebody deleted are put back. What is refused rests for a while.
     """
-    wanted = dict(_pairs_to_suspend(run, observed))
+    to_suspend = dict(_pairs_to_suspend(run, observed))
     taking = [
         pair
-        for pair in wanted
+        for pair in to_suspend
         if run.throttles.away.get(pair, PairState.TAKING) is PairState.TAKING
         and not _rests(observed, pair)
     ]
     if taking:
-        return SuspendPairs(_by_list(taking), wanted[taking[0]])
+        return steps.SuspendPairs(_by_list(taking), to_suspend[taking[0]])
     back = [
         pair
         for pair in run.throttles.away
-        if pair not in wanted and _goes_on(run, pair) and not _rests(observed, pair)
+        if pair not in to_suspend and _goes_on(run, pair) and not _rests(observed, pair)
     ]
-    return ReinstatePairs(_by_list(back)) if back else None
+    return steps.ReinstatePairs(_by_list(back)) if back else None
 
 
 def _rests(observed: Observation, pair: Pair) -> bool:
@@ -236,21 +217,19 @@ def _rests(observed: Observation, pair: Pair) -> bool:
 
 
 def _pairs_to_suspend(run: RunState, observed: Observation) -> Iterator[tuple[Pair, str]]:
-    for tp in _partitions_in_flight(run):
+    for index in run.in_flight:
+        tp = run.moves[index].move.tp
         row, listed = observed.rows.get(tp), observed.reassignments.get(tp)
         if row is None or listed is None:
             continue
         pair = f"{tp.partition}:{row.leader}"
         intent = run.throttles.lists.get((tp.topic, Side.LEADER))
-        sick = [b for b in _out_of_step(row, listed) if b in observed.alive]
+        # Neither new nor in sync: the leader's limit would hold them back as copies.
+        late = (b for b in row.replicas if b not in listed.adding and b not in row.isr)
+        sick = [b for b in late if b in observed.alive]
         if sick and intent is not None and pair in intent.pairs:
             why = f"broker {sick[0]} is out of {tp}'s ISR: its leader's limit is off meanwhile"
             yield (tp.topic, Side.LEADER, pair), why
-
-
-def _out_of_step(row: PartitionRow, listed: Reassignment) -> Iterator[int]:
-    """Yield the replicas that are not new and not in sync: they would be held back as copies."""
-    return (b for b in row.replicas if b not in listed.adding and b not in row.isr)
 
 
 def _goes_on(run: RunState, pair: Pair) -> bool:
@@ -262,22 +241,20 @@ def _goes_on(run: RunState, pair: Pair) -> bool:
     )
 
 
-def _partitions_in_flight(run: RunState) -> Iterator[TopicPartition]:
-    return (run.moves[index].move.tp for index in run.in_flight)
-
-
-def _by_list(pairs: Iterable[Pair]) -> tuple[tuple[str, Side, tuple[str, ...]], ...]:
-    found: defaultdict[tuple[str, Side], list[str]] = defaultdict(list)
+def _by_list(pairs: Iterable[Pair]) -> tuple[ListPairs, ...]:
+    found: defaultdict[ListKey, list[str]] = defaultdict(list)
     for topic, side, pair in pairs:
         found[topic, side].append(pair)
     return tuple((topic, side, tuple(of)) for (topic, side), of in found.items())
 
 
-def release_throttles(run: RunState, observed: Observation) -> RemovePairs | RestoreRates | None:
+def release_throttles(
+    run: RunState, observed: Observation
+) -> steps.RemovePairs | steps.RestoreRates | None:
     """Throttles stand that no move needs any more."""
     pairs = tuple(_idle_pairs(run, observed))
     if pairs:
-        return RemovePairs(pairs)
+        return steps.RemovePairs(pairs)
     rates = tuple(
         key
         for key, holder in _idle_rates(run, observed).items()
@@ -285,12 +262,10 @@ def release_throttles(run: RunState, observed: Observation) -> RemovePairs | Res
         and (key[0] in observed.alive or run.throttles.rates[key].rate_bytes_per_s is None)
         and Resource.broker(key[0]) not in observed.left_alone
     )
-    return RestoreRates(rates) if rates else None
+    return steps.RestoreRates(rates) if rates else None
 
 
-def _idle_pairs(
-    run: RunState, observed: Observation
-) -> Iterator[tuple[str, Side, tuple[str, ...]]]:
+def _idle_pairs(run: RunState, observed: Observation) -> Iterator[ListPairs]:
     """Yield the pairs of partitions that are neither in flight nor about to be.
 
     One that somebody else moves on may need the same pairs: they stay until it is there.

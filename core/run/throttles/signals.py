@@ -110,7 +110,10 @@ class Signals:
         growing = growing_sides(run, self._sizes, self._leaders)
         fallen = self._fallen(state)
         if self._left is None:  # with each sample anew: a long plan has many moves
-            self._left = self._remaining(run)
+            arrived = self._samples[-1][1] if self._samples else {}
+            sizes = {index: seen[-1][1] for index, seen in self._sizes.items() if seen}
+            leaders = {index: leader for index, leader in self._leaders.items() if leader >= 0}
+            self._left = remaining_bytes(run, arrived, sizes, leaders)
         windows = self._probe.windows() if self._probe else {}
         places = self._probe.replicas_by_broker if self._probe else {}
         found = {}
@@ -125,12 +128,6 @@ class Signals:
                 left_bytes=self._left.get(key, 0),
             )
         return found
-
-    def _remaining(self, run: RunState) -> dict[Key, int | None]:
-        arrived = self._samples[-1][1] if self._samples else {}
-        sizes = {index: seen[-1][1] for index, seen in self._sizes.items() if seen}
-        leaders = {index: leader for index, leader in self._leaders.items() if leader >= 0}
-        return remaining_bytes(run, arrived, sizes, leaders)
 
     def _fallen(self, state: ClusterState) -> dict[Key, str]:
         """Return who is out of step for long enough: a replica that has just arrived seems so."""
@@ -221,17 +218,12 @@ class SignalMonitor:
             return observed
         found = self._opened(run, state)
         before = run.measured.before if run.measured else {}
-        return replace(
-            observed,
-            measured=self._measured(found) if run.measured is None else None,
-            seen=found.sides(run, state, before, run.rate_control.rates),
-        )
-
-    def _measured(self, found: Signals) -> BaselineMeasurement | None:
-        late = self._clock.monotonic() - self._since >= MEASURE_SECONDS
-        if not found.ready and not late:
-            return None
-        return BaselineMeasurement(found.before(), found.trouble)
+        measured: BaselineMeasurement | None = None
+        is_late = self._clock.monotonic() - self._since >= MEASURE_SECONDS
+        if run.measured is None and (found.ready or is_late):
+            measured = BaselineMeasurement(found.before(), found.trouble)
+        sides = found.sides(run, state, before, run.rate_control.rates)
+        return replace(observed, measured=measured, seen=sides)
 
     def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
         if self._signals is not None:

@@ -22,10 +22,8 @@ from core.cluster.kafka_errors import (
 )
 from core.plan.plan import Move
 from core.run.backoff import Backoff
-from core.run.journal.held_throttles import HeldThrottles
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import (
     ALL,
     LISTS,
@@ -37,14 +35,11 @@ from core.run.journal.throttle_values import (
     RateIntent,
     as_rate,
     entries,
-    is_as_found,
-    is_ours,
     list_now,
     own_list,
     own_rate,
-    stands,
 )
-from core.run.steps import LostPairs, LostRate
+from core.run.steps import LostRate
 from core.run.throttles.changes import (
     READ_BACK_SECONDS,
     intend_rates,
@@ -66,8 +61,8 @@ def fetch_lists(
     """Return what lists hold now, and why some cannot be asked; those that are gone neither."""
     answers = fetch_list_answers(client, clock, keys)
     faults = {Resource.topic(t): a for (t, _), a in answers.items() if isinstance(a, Fault)}
-    told = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
-    return told, {r: fault for r, fault in faults.items() if not is_missing(fault)}
+    held = {key: a for key, a in answers.items() if not isinstance(a, Fault)}
+    return held, {r: fault for r, fault in faults.items() if not is_missing(fault)}
 
 
 def fetch_list_answers(
@@ -79,24 +74,18 @@ def fetch_list_answers(
     """
     named = {(Resource.topic(topic), side.list_config): (topic, side) for topic, side in keys}
     answers = client.fetch_list_entries(list(named)) if named else {}
-    found = {named[asked]: answer for asked, answer in answers.items()}
-    silent_broker = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
-    return found | _shown_twice(client, clock, silent_broker)
+    found = {named[of]: answer for of, answer in answers.items()}
+    left = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
+    if left:
+        first = _describe_lists(client, left)
+        clock.sleep(LAG_SECONDS)
+        unsettled = Fault("REQUEST_TIMED_OUT", "brokers do not show the same list yet")
+        for key, now in _describe_lists(client, left).items():
+            found[key] = now if now == first[key] else unsettled
+    return found
 
 
-def _shown_twice(
-    client: ClusterClient, clock: Clock, keys: Collection[ListKey]
-) -> dict[ListKey, frozenset[str] | Fault]:
-    if not keys:
-        return {}
-    first = _shown(client, keys)
-    clock.sleep(LAG_SECONDS)
-    then = _shown(client, keys)
-    unsettled = Fault("REQUEST_TIMED_OUT", "brokers do not show the same list yet")
-    return {key: now if now == first[key] else unsettled for key, now in then.items()}
-
-
-def _shown(
+def _describe_lists(
     client: ClusterClient, keys: Collection[ListKey]
 ) -> dict[ListKey, frozenset[str] | Fault]:
     found = client.describe_configs(
@@ -138,34 +127,16 @@ class VerifiedThrottles:
 
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
+        self._state = recorder.state
+        self._throttles = recorder.state.throttles
         self.backoff = Backoff[int](clock)
-        self.not_shown: set[int] = set()
         self._unwritten: Counter[Key | ListKey] = Counter()
         """How often what somebody deletes has been put back since that was last journalled."""
-
-    @property
-    def _state(self) -> RunState:
-        return self._recorder.state
-
-    @property
-    def _throttles(self) -> HeldThrottles:
-        return self._recorder.state.throttles
 
     def back_off(self, batch: int, why: str) -> None:
         """Say what moves in flight lack, and let all else go on before it is asked again."""
         self._recorder.note_waiting(why)
         self.backoff.refused(batch, why, RETURNED_SECONDS, MAX_REST_SECONDS)
-
-    def is_worth_retry(self, batch: int, refusal: Refusal) -> bool:
-        """Return whether a batch's limits are to be set again: once more where they were taken.
-
-        A cluster that takes them and never shows them would be asked for ever.
-        """
-        if not refusal.not_shown:
-            return refusal.passing
-        again = batch not in self.not_shown
-        self.not_shown.add(batch)
-        return again
 
     def wait_to_retry(self, why: str, seconds: float = RETURNED_SECONDS) -> None:
         """Say why nothing goes on, and wait a little."""
@@ -173,7 +144,7 @@ class VerifiedThrottles:
         self._clock.sleep(seconds)
 
     def note_lost(
-        self, rates: tuple[LostRate, ...], lists: tuple[LostPairs, ...], editor: str = ""
+        self, rates: tuple[LostRate, ...], lists: tuple[ListIntent, ...], editor: str = ""
     ) -> bool:
         """Journal what somebody else did to our throttles; return whether it was anything.
 
@@ -184,7 +155,10 @@ class VerifiedThrottles:
             return False
         keys: list[Key | ListKey] = [lost.key for lost in rates]
         keys += [lost.key for lost in lists]
-        times = {key: self._times(key) for key in keys}
+        times = {}
+        for key in keys:
+            written = self._throttles.mends.get(key, 0)  # since the run was last resumed
+            times[key] = written + 1 + (self._unwritten[key] if written else 0)
         if all(n & (n - 1) for n in times.values()) and self._mend_as_before(rates, lists):
             self._unwritten.update(times.keys())
             return True
@@ -193,17 +167,13 @@ class VerifiedThrottles:
         self._recorder.record_outcome(
             Kind.DISTURBED,
             rates=[lost.to_json() | {"times": times[lost.key]} for lost in rates],
-            lists=[lost.to_json() | {"times": times[lost.key]} for lost in lists],
+            # Earlier versions did not mend all lists.
+            lists=[i.to_json() | {"mend": True, "times": times[i.key]} for i in lists],
             **({"editor": editor} if editor else {}),
         )
         return True
 
-    def _times(self, key: Key | ListKey) -> int:
-        """Return how often somebody has deleted this, since the run was last resumed."""
-        written = self._throttles.mends.get(key, 0)
-        return written + 1 + (self._unwritten[key] if written else 0)
-
-    def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[LostPairs]) -> bool:
+    def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[ListIntent]) -> bool:
         """Put back what was deleted, if the journal tells all of it already; return whether so."""
         for lost in rates:
             known = self._throttles.rates[lost.key]
@@ -213,11 +183,10 @@ class VerifiedThrottles:
             ours = self._throttles.lists.get(gone.key)
             if ours is None or ours.prior != gone.prior or not set(gone.pairs) <= set(ours.pairs):
                 return False
-        pairs = [ListIntent(gone.topic, gone.side, gone.prior, gone.pairs) for gone in lists]
         whole = [self._throttles.rates[lost.key] for lost in rates]
-        return self.apply_and_verify(pairs, whole) is None
+        return self.apply_and_verify(lists, whole) is None
 
-    def _lost_for_sure(self, lists: Collection[LostPairs]) -> tuple[LostPairs, ...]:
+    def _lost_for_sure(self, lists: Collection[ListIntent]) -> tuple[ListIntent, ...]:
         """Return which pairs the controller does not hold either; a broker may be behind."""
         held, failed = self.fetch_lists(lost.key for lost in lists)
         sure = []
@@ -227,8 +196,7 @@ class VerifiedThrottles:
                 continue
             gone = tuple(pair for pair in lost.pairs if pair not in there)
             if gone:
-                prior = list_now(lost.prior, there)
-                sure.append(replace(lost, pairs=gone, prior=prior))
+                sure.append(replace(lost, pairs=gone, prior=list_now(lost.prior, there)))
         return tuple(sure)
 
     def reread_rates(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:
@@ -242,7 +210,7 @@ class VerifiedThrottles:
             if rate.rate_bytes_per_s is None:
                 stale = is_freed(self._state, rate, answer)
             else:
-                stale = not (is_ours(rate, answer) or is_as_found(rate, answer))
+                stale = not (rate.is_ours(answer) or rate.is_as_found(answer))
             if stale:
                 changed.add(rate.key)
         answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
@@ -252,13 +220,12 @@ class VerifiedThrottles:
             payload = [rate.to_json() for rate in anew]
             self._recorder.write(Kind.RATE_INTENT, batch=batch, rates=payload)
 
-    def unchanged_rates(self, held: Mapping[Key, RateIntent]) -> list[Key]:
-        """Return which rates nobody has changed up to now; journal the others as lost."""
-        found = self.fetch_configs(brokers=(broker for broker, _ in held))
+    def unchanged_rates(self, held: Mapping[Key, RateIntent], found: Configs) -> list[Key]:
+        """Return which rates `found` shows as they were held; journal the others as lost."""
         lost: dict[Key, LostRate] = {}
         for key, intent in held.items():
             answer = found[Resource.broker(key[0])]
-            if not isinstance(answer, Fault) and not stands(intent, answer):
+            if not isinstance(answer, Fault) and not intent.is_as_held(answer):
                 lost[key] = lost_rate(self._state, key, answer)
         if lost:
             self.note_lost(tuple(lost.values()), ())
@@ -280,7 +247,7 @@ class VerifiedThrottles:
             now = as_rate(own_rate(answer, key[1]))
             if now in intent.perhaps:
                 kept[key] = now
-            elif key in self._state.rate_control.rates and is_as_found(intent, answer):
+            elif key in self._state.rate_control.rates and intent.is_as_found(answer):
                 kept[key] = None
         if kept:
             refused = [
@@ -337,12 +304,12 @@ class VerifiedThrottles:
         self, topics: Iterable[str] = (), brokers: Iterable[int] = ()
     ) -> dict[Resource, Any]:
         """Return the lists of topics and the rates of brokers as they are shown now."""
-        asked = (
+        queries = (
             ([Resource.topic(topic) for topic in sorted(set(topics))], LISTS),
             ([Resource.broker(broker) for broker in sorted(set(brokers))], RATES),
         )
         found: dict[Resource, Any] = {}
-        for resources, names in asked:
+        for resources, names in queries:
             if resources:
                 found |= self._client.describe_configs(resources, names)
         return found

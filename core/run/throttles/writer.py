@@ -8,22 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from core.clock import Clock
 from core.cluster.configs import ConfigChange, Resource, ResourceKind
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.errors import AccessDeniedError
-from core.plan.copies import Side
-from core.run.journal.held_throttles import BatchThrottles, HeldThrottles
+from core.plan.plan import Move
+from core.run.journal.held_throttles import BatchThrottles
 from core.run.journal.journal_writer import RunRecorder
+from core.run.journal.move_state import RunMove
 from core.run.journal.records import Kind
-from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import ALL, LISTED, Key, ListIntent, entries, own_list, stands
+from core.run.journal.throttle_values import (
+    ALL,
+    LISTED,
+    Key,
+    ListIntent,
+    ListPairs,
+    entries,
+    own_list,
+)
 from core.run.steps import IntendThrottles, Observation, SetThrottles
 from core.run.throttles.changes import intend_lists, limited, restore_changes, subtract_changes
-from core.run.throttles.restorer import Lists, ThrottleRestorer, lists_to_json
-from core.run.throttles.rules import lost_rate, note_drift, required_lists
+from core.run.throttles.restorer import ThrottleRestorer, lists_to_json
+from core.run.throttles.rules import note_drift, required_lists
 from core.run.throttles.verified_writes import (
     LAG_SECONDS,
     RETURNED_SECONDS,
@@ -46,14 +53,10 @@ class ThrottleWriter:
     ) -> None:
         self._clock, self._recorder = clock, recorder
         self._verified, self._restorer = verified, restorer
-
-    @property
-    def _state(self) -> RunState:
-        return self._recorder.state
-
-    @property
-    def _throttles(self) -> HeldThrottles:
-        return self._recorder.state.throttles
+        self._not_shown: set[int] = set()
+        """Batches whose limits were taken, and did not show."""
+        self._state = recorder.state
+        self._throttles = recorder.state.throttles
 
     def set_up(self, step: IntendThrottles | SetThrottles, observed: Observation) -> None:
         """Intend a batch's throttles, or set them; a cluster that says no fails one not begun."""
@@ -79,20 +82,17 @@ class ThrottleWriter:
         found = self._verified.fetch_configs(*limited(moves, observed.alive))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
         copying = sorted({move.tp.topic for move in beginning if move.moves_data})
-        held, silent_broker = self._verified.fetch_lists(
+        held, list_faults = self._verified.fetch_lists(
             (topic, side) for topic in copying for side in LISTED
         )
-        faults |= silent_broker
-        if (
-            faults
-            and not self._are_in_flight(indices)
-            and not all(is_transient(f) for f in faults.values())
-        ):
+        faults |= list_faults
+        if faults:
             why = first_fault("reading", faults)
-            self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
-            return
-        if faults:  # one that died is not shown so yet
-            self._later(batch, indices, first_fault("reading", faults))
+            # One that died is not shown so yet: what may pass is waited for.
+            if self._are_in_flight(indices) or all(map(is_transient, faults.values())):
+                self._later(batch, indices, why)
+            else:
+                self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
             return
         ours, left = self._throttles.lists, self._throttles.lists_left
         lists = intend_lists(beginning, found, ours, held, left)
@@ -108,21 +108,22 @@ class ThrottleWriter:
 
     def _set_throttles(self, batch: int, observed: Observation) -> None:
         moves = [m.move for m in self._left_of(batch)]
-        wanted = self._throttles.still_needed(batch).rates
-        self._verified.reread_rates(batch, moves, [r for r in wanted if r.broker in observed.alive])
+        rates = self._throttles.still_needed(batch).rates
+        alive = [r for r in rates if r.broker in observed.alive]
+        self._verified.reread_rates(batch, moves, alive)
         intent = self._throttles.still_needed(batch)
-        down = [r for r in intent.rates if r.broker not in observed.alive]
-        refusal = self._verified.apply_and_verify(
-            intent.lists, [r for r in intent.rates if r not in down]
-        )
+        alive = [r for r in intent.rates if r.broker in observed.alive]
+        refusal = self._verified.apply_and_verify(intent.lists, alive)
         if refusal is None:
-            late = [[r.broker, r.side.value] for r in down]
+            late = [[r.broker, r.side.value] for r in intent.rates if r not in alive]
             self._recorder.write(Kind.THROTTLE_SET, batch=batch, **{"late": late} if late else {})
             self._verified.backoff.taken(batch)
-            self._verified.not_shown.discard(batch)
+            self._not_shown.discard(batch)
         elif self._are_in_flight(intent.moves):
             self._verified.back_off(batch, refusal.why)
-        elif self._verified.is_worth_retry(batch, refusal):
+        elif refusal.passing or (refusal.not_shown and batch not in self._not_shown):
+            if refusal.not_shown:  # a cluster that never shows them would be asked for ever
+                self._not_shown.add(batch)
             seconds = UNANSWERED_SECONDS if refusal.unanswered else RETURNED_SECONDS
             self._verified.wait_to_retry(refusal.why, seconds)
         else:
@@ -148,25 +149,22 @@ class ThrottleWriter:
 
     def intend_rates(self, batch: int, brokers: tuple[int, ...]) -> None:
         """Journal the rates of brokers that are back; one that does not answer is waited for."""
-        moves = [self._state.moves[i].move for i in self._state.in_flight]
-        moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
+        moves = self._in_flight_or_left_of(batch)
         found = self._verified.fetch_configs(brokers=brokers)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         answered = {r: a for r, a in found.items() if r not in faults}
         rates = self._verified.desired_rates(moves, answered, self._throttles.rates)
         if rates:
-            self._recorder.write(
-                Kind.RATE_INTENT, batch=batch, rates=[rate.to_json() for rate in rates]
-            )
+            payload = [rate.to_json() for rate in rates]
+            self._recorder.write(Kind.RATE_INTENT, batch=batch, rates=payload)
         if faults:
             self._later(batch, self._state.batch(batch), first_fault("reading", faults))
 
     def set_rates(self, batch: int, keys: tuple[Key, ...]) -> None:
         """Set rates that were journalled for brokers that are back; where refused, wait."""
-        moves = [self._state.moves[i].move for i in self._state.in_flight]
-        moves += [m.move for m in self._left_of(batch) if not m.phase.in_flight]
-        self._verified.reread_rates(batch, moves, [self._throttles.rates_due[key] for key in keys])
         due = self._throttles.rates_due
+        moves = self._in_flight_or_left_of(batch)
+        self._verified.reread_rates(batch, moves, [due[key] for key in keys])
         keys = tuple(key for key in keys if key in due)
         refusal = self._verified.apply_and_verify((), [due[key] for key in keys])
         if refusal is not None and self._verified.keep_refused(keys, refusal) != set(keys):
@@ -184,7 +182,7 @@ class ThrottleWriter:
             self._verified.wait_to_retry(why)
 
     def change_rates(
-        self, wanted: tuple[tuple[Key, int], ...], why: str, *, held_back: bool = False
+        self, targets: tuple[tuple[Key, int], ...], why: str, *, held_back: bool = False
     ) -> None:
         """Change rates of ours, or set lower ones than those that were kept.
 
@@ -192,29 +190,22 @@ class ThrottleWriter:
         up, and what was there before it stays. Each is read first: one that
         somebody else has changed meanwhile is theirs.
         """
-        ours = self._throttles.rates
-        found = self._verified.fetch_configs(brokers=(broker for (broker, _), _ in wanted))
+        found = self._verified.fetch_configs(brokers=(broker for (broker, _), _ in targets))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
-        wanted = tuple(w for w in wanted if Resource.broker(w[0][0]) not in faults)
-        lost = {
-            key: lost_rate(self._state, key, found[Resource.broker(key[0])])
-            for key, _ in wanted
-            if not stands(ours[key], found[Resource.broker(key[0])])
-        }
-        if lost:
-            self._verified.note_lost(tuple(lost.values()), ())
-        rates: list[Any] = [
-            {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
-            for (broker, side), rate in wanted
-            if (broker, side) not in lost
-        ]
         refused = first_fault("reading", faults) if faults else ""
-        if rates:
-            keys = [(rate["broker"], Side(rate["side"])) for rate in rates]
-            held = {key: ours[key] for key in keys}
+        keys = [key for key, _ in targets if Resource.broker(key[0]) not in faults]
+        held = {key: self._throttles.rates[key] for key in keys}
+        keys = self._verified.unchanged_rates(held, found)
+        if keys:
+            rates = [
+                {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
+                for (broker, side), rate in targets
+                if (broker, side) in keys
+            ]
             back = {"held": True} if held_back else {}
             self._recorder.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
-            keys = self._verified.unchanged_rates(held)
+            found = self._verified.fetch_configs(brokers=(broker for broker, _ in keys))
+            keys = self._verified.unchanged_rates({key: held[key] for key in keys}, found)
             unset = self._verified.apply_and_verify(
                 (), [self._throttles.rates[key] for key in keys]
             )
@@ -237,18 +228,23 @@ class ThrottleWriter:
         if note_drift(self._state, replace(observed, throttles=found)) is None:
             return True
         self._clock.sleep(LAG_SECONDS)
-        again = self._verified.fetch_configs(topics, brokers)
-        alike = {resource: a for resource, a in again.items() if found.get(resource) == a}
+        later = self._verified.fetch_configs(topics, brokers)
+        alike = {resource: a for resource, a in later.items() if found.get(resource) == a}
         lost = note_drift(self._state, replace(observed, throttles=alike))
         return lost is None or not self._verified.note_lost(lost.rates, lost.lists, lost.editor)
 
-    def reinstate_pairs(self, lists: Lists) -> None:
+    def reinstate_pairs(self, lists: tuple[ListPairs, ...]) -> None:
         """Put pairs of ours back into their lists, and read them back.
 
         A list that somebody has set to `*` meanwhile holds them already, and takes no more.
         """
         found = self._verified.fetch_configs(topic for topic, _, _ in lists)
-        whole = [entry for entry in lists if _holds_all(found[Resource.topic(entry[0])], entry[1])]
+        whole = [
+            (topic, side, pairs)
+            for topic, side, pairs in lists
+            if not isinstance(answer := found[Resource.topic(topic)], Fault)
+            and ALL in entries(own_list(answer, side))
+        ]
         if whole:
             self._recorder.record_outcome(Kind.PAIRS_PUT, lists=lists_to_json(whole))
         lists = tuple(entry for entry in lists if entry not in whole)
@@ -256,8 +252,8 @@ class ThrottleWriter:
             return
         payload = lists_to_json(lists)
         self._recorder.intend_once(Kind.PAIRS_PUTTING, lists=payload)
-        wanted = [ListIntent(topic, side, None, pairs) for topic, side, pairs in lists]
-        refusal = self._verified.apply_and_verify(wanted, ())
+        targets = [ListIntent(topic, side, None, pairs) for topic, side, pairs in lists]
+        refusal = self._verified.apply_and_verify(targets, ())
         topics = [Resource.topic(topic) for topic, _, _ in lists]
         if refusal is None:
             self._recorder.record_outcome(Kind.PAIRS_PUT, lists=payload)
@@ -280,11 +276,10 @@ class ThrottleWriter:
         with suppress(AccessDeniedError):
             self._verified.alter(changes)
 
-    def _left_of(self, batch: int) -> list[Any]:
+    def _left_of(self, batch: int) -> list[RunMove]:
         moves = (self._state.moves[i] for i in self._state.batch(batch))
         return [m for m in moves if not m.phase.ended]
 
-
-def _holds_all(answer: Any, side: Side) -> bool:
-    """Return whether a topic's list is `*`; one that was not read is not."""
-    return not isinstance(answer, Fault) and ALL in entries(own_list(answer, side))
+    def _in_flight_or_left_of(self, batch: int) -> list[Move]:
+        moves = [self._state.moves[i].move for i in self._state.in_flight]
+        return moves + [m.move for m in self._left_of(batch) if not m.phase.in_flight]

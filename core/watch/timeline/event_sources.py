@@ -24,7 +24,6 @@ from core.load.view.totals import broker_totals
 from core.load.view.verdicts import SKEW
 from core.run.external.throttles import (
     Answers,
-    Whose,
     any_rate,
     explain_throttles,
     fetch_list_configs,
@@ -328,19 +327,19 @@ class ThrottleEvents:
         self, state: ClusterState, answers: Answers
     ) -> tuple[dict[_Config, str], set[_Config]]:
         """Return others' throttles in words, and of which known ones nothing can be said now."""
-        found, unread = explain_throttles(answers, {}, {}, with_throttles(self._cluster_id))
+        found, faults = explain_throttles(answers, {}, {}, with_throttles(self._cluster_id))
         values: defaultdict[_Config, set[str]] = defaultdict(set)
         ours = set()
         for one in found:
             key = (one.resource, one.config)
-            if one.whose is Whose.OURS:
+            if one.run is not None:
                 ours.add(key)
             else:
                 values[key] |= entries(one.value) or {""}
         silent = {
             key
             for key in self._known
-            if key[0] in unread or (key[0] not in answers and _exists(state, key[0]))
+            if key[0] in faults or (key[0] not in answers and _exists(state, key[0]))
         }
         return {key: _format_value(key[1], of) for key, of in values.items()}, ours | silent
 

@@ -18,7 +18,6 @@ from run_help import (
     set_config,
     spend,
     submitted,
-    throttles,
 )
 
 from core.cli.runs.launch import LaunchOptions
@@ -264,7 +263,6 @@ def listed(run: Run) -> set[int]:
 def test_only_what_is_submitted_is_listed(start: Start) -> None:
     """From its first byte on, though its process dies at any time."""
     run = begun_bounded(start, tuple(range(COUNT)))
-    before = throttles(run.client)
     while run.state.ended is None:
         step = run.runner.advance()
         flying = {tp.partition for tp in run.client.fetch_reassignments()}
@@ -273,8 +271,7 @@ def test_only_what_is_submitted_is_listed(start: Start) -> None:
         assert flying <= listed(run)
         assert len(listed(run)) <= 4, "those that end, and those that are about to begin"
         run.again()
-    assert run.state.ended is Outcome.DONE
-    assert throttles(run.client) == before
+    run.restores(Outcome.DONE)
 
 
 def test_a_follower_of_a_partition_that_waits_comes_back_at_wire_speed(start: Start) -> None:

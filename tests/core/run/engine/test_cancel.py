@@ -32,7 +32,6 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
 ) -> None:
     client = cluster({"t": [(3, 2, 1), (1, 2, 3)], "u": [(1, 2, 3)]}, size_bytes=8 * MB)
     set_config(client, Resource.topic("t"), LEADER_LIST, "9:1")
-    before = throttles(client)
     wanted = {("t", 0): (4, 2, 1), ("t", 1): (5, 3, 2), ("u", 0): (3, 1, 2)}
     run = start(client, wanted, batch_size=2)
     for _ in range(after):
@@ -46,7 +45,7 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
         expected = m.move.after if m.phase is Phase.DONE else m.move.before
         assert run.replicas()[str(m.move.tp)] == expected
     assert not client.fetch_reassignments()
-    assert throttles(client) == before
+    assert throttles(client) == run.found
     everything = all(m.phase is Phase.DONE for m in moves)
     assert outcome is (Outcome.DONE if everything else Outcome.CANCELLED)
     assert sum(m.phase is Phase.DONE for m in moves) >= done_before
@@ -223,18 +222,14 @@ def not_taken(real: Any, wanted: Any, fault: str) -> Any:
 
 
 def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> None:
-    client = three()
-    before = throttles(client)
-    run = of_three_moves(start, client)
+    run = of_three_moves(start, three())
     name = "INVALID_REPLICA_ASSIGNMENT"
     run.faulty.replaced["alter_reassignments"] = lambda real, wanted: not_taken(real, wanted, name)
     ask(run, "cancel", moves=[0])
-    assert run.to_the_end(600) is Outcome.INCOMPLETE
-    phases = run.phases
-    assert phases == [Phase.FAILED, Phase.DONE, Phase.DONE]
+    run.restores(Outcome.INCOMPLETE, 600)
+    assert run.phases == [Phase.FAILED, Phase.DONE, Phase.DONE]
     why = "t-0: cancelled, but its order as before was refused: INVALID_REPLICA_ASSIGNMENT"
     assert run.state.ended_why == why
-    assert throttles(run.client) == before
 
 
 @pytest.mark.parametrize("call", ["alter_reassignments", "cancel_reassignments"])

@@ -33,7 +33,7 @@ from core.cluster.configs import (
 from core.cluster.kafka_errors import AllDeniedError, Fault
 from core.cluster.metadata import TopicPartition
 from core.run.engine.executor import Executor
-from core.run.external.throttles import Whose, fetch_throttles
+from core.run.external.throttles import fetch_throttles
 from core.run.journal.move_state import Outcome
 from core.run.reporting.config_changes import changes
 from core.run.reporting.report import report
@@ -428,6 +428,6 @@ def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
     assert "It left in the cluster:" in report(run.look(living=False))
     state = run.client.describe_cluster()
     (known,) = with_throttles(state.cluster_id)
-    ours = [t for t in fetch_throttles(run.client, state, [known]).found if t.whose is Whose.OURS]
+    ours = [t for t in fetch_throttles(run.client, state, [known]).found if t.run is not None]
     assert {t.run for t in ours} == {known.state.run_id}
     assert "which gave up" in ours[0].why

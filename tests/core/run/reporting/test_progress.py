@@ -318,7 +318,7 @@ def test_what_was_asked_is_told_with_what_became_of_it() -> None:
         ("pause", {}, "pause"),
         ("pause", {"floor": True}, "pause, and hold what is in flight"),
         ("cancel", {"moves": None}, "cancel the run"),
-        ("cancel", {"moves": [0, 1]}, "cancel t-0, t-1"),
+        ("cancel", {"moves": [0, 1]}, "cancel t-0 and t-1"),
         ("skip", {"moves": [1]}, "skip t-1"),
         ("retry", {"moves": [7]}, "retry move 7"),
         ("retarget", {"move": 0, "after": [3, 1]}, "retarget t-0 to 3,1"),

@@ -87,7 +87,6 @@ def test_a_rate_that_somebody_puts_back_is_ours_again(
     start: Start, theirs: str, again: bool
 ) -> None:
     run = a_long_run(start)
-    before = throttles(cluster({"t": [(1, 2)] * 3}))
     set_config(run.client, B3, FOLLOWER_RATE, theirs)
     run.until(disturbed)
     set_config(run.client, B3, FOLLOWER_RATE, "5000000")
@@ -97,8 +96,7 @@ def test_a_rate_that_somebody_puts_back_is_ours_again(
     ask(run, "throttle", rate_bytes_per_s=4 * MB)
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == "4000000"
-    assert run.to_the_end() is Outcome.DONE
-    assert throttles(run.client) == before
+    run.restores(Outcome.DONE)
     found = {c.where: c.after for c in changes(run.journal.records(), run.state)}
     assert found["follower rate of broker 3"] == "unset"
 
@@ -114,7 +112,6 @@ def test_two_runs_on_the_same_brokers_leave_nothing(
 ) -> None:
     """The second one belongs to another user: it knows nothing of the first."""
     client = cluster({"t": [(1, 2)] * 5}, size_bytes=50 * MB)
-    before = throttles(client)
     one = start(client, {("t", p): (3, 2) for p in (0, 1)}, rate=5 * MB)
     one.until(submitted)
     spend(one, 4)
@@ -127,7 +124,7 @@ def test_two_runs_on_the_same_brokers_leave_nothing(
         for run in going:
             run.runner.advance()
     assert {run.state.ended for run in runs} == {Outcome.DONE}
-    assert throttles(client) == before
+    assert throttles(client) == one.found
 
 
 @pytest.mark.parametrize("later_seconds", [4.35, 4.4])
@@ -136,7 +133,6 @@ def test_a_rate_of_a_run_that_began_after_our_last_look_is_waited_for(
 ) -> None:
     """Nothing of it is in our journal when our last move ends: it is seen as rates go back."""
     client = cluster({"t": [(1, 2)], "v": [(1, 2)]}, size_bytes=20 * MB)
-    before = throttles(client)
     ours = start(client, {("t", 0): (4, 2)}, rate=5 * MB)
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "another"))
     theirs = start(client, {("v", 0): (4, 2)}, rate=2 * MB)
@@ -148,7 +144,7 @@ def test_a_rate_of_a_run_that_began_after_our_last_look_is_waited_for(
         for run in both:
             if run.state.ended is None:
                 run.runner.advance()
-    assert throttles(client) == before
+    assert throttles(client) == ours.found
 
 
 def test_a_lower_rate_that_somebody_sets_and_deletes_again_leaves_ours(start: Start) -> None:
@@ -180,9 +176,8 @@ def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: 
     run.again()
     ask(run, "resume")
     began = client.elapsed_seconds
-    assert run.to_the_end() is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert client.elapsed_seconds - began > 30, "200 MB at 5 MB/s"
-    assert throttles(client) == run.found
 
 
 def test_every_throttle_that_somebody_deletes_is_put_back(start: Start) -> None:

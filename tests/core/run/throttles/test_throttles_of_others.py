@@ -133,8 +133,7 @@ def test_throttles_that_brokers_do_not_show_yet_are_undone_all_the_same(
     run = start(client, TARGETS)
     run.until(lambda step: isinstance(step, Preflight))
     run.faulty.replaced["describe_configs"] = late
-    assert run.to_the_end() is Outcome.FAILED
-    assert throttles(client) == before
+    run.restores(Outcome.FAILED)
 
 
 B1, B2, B3 = (Resource.broker(broker) for broker in (1, 2, 3))
@@ -161,7 +160,6 @@ def test_a_slower_rate_takes_the_place_of_a_kept_one_which_comes_back_exactly(
     start: Start, on: Resource, asked: str, then: str
 ) -> None:
     run = a_run(start, on)
-    before = throttles(cluster_as_found(on))
     slow = {"slower": 500_000, "held": 1}[asked]
     if asked == "slower":
         ask(run, "throttle", rate_bytes_per_s=slow)
@@ -184,14 +182,8 @@ def test_a_slower_rate_takes_the_place_of_a_kept_one_which_comes_back_exactly(
         seen = next(b for b in run.view().brokers if (b.broker, b.side) == (3, "receives"))
         assert seen.why == "foreign quota 4.0 MB/s, kept"
         assert run.to_the_end() is Outcome.DONE
-    assert throttles(run.client) == before
+    assert throttles(run.client) == run.found
     assert run.view().leftovers is None
-
-
-def cluster_as_found(on: Resource) -> Any:
-    client = cluster({"t": [(1, 2)]})
-    set_config(client, on, FOLLOWER_RATE, str(THEIRS))
-    return client
 
 
 def test_a_kept_rate_comes_back_little_by_little_and_in_the_words_of_its_own(start: Start) -> None:
@@ -243,7 +235,6 @@ def test_a_process_that_dies_while_it_lowers_a_kept_rate_goes_on_and_puts_it_bac
     start: Start, dies: str, on: Resource
 ) -> None:
     run = a_run(start, on)
-    before = throttles(cluster_as_found(on))
 
     def die(real: Any, changes: Any) -> Any:
         if dies == "after it was set":
@@ -260,8 +251,7 @@ def test_a_process_that_dies_while_it_lowers_a_kept_rate_goes_on_and_puts_it_bac
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == str(MB)
     run.cancel()
-    assert run.to_the_end() is Outcome.CANCELLED
-    assert throttles(run.client) == before
+    run.restores(Outcome.CANCELLED)
 
 
 def test_of_a_broker_that_was_down_a_kept_rate_is_lowered_too(start: Start) -> None:

@@ -101,11 +101,9 @@ def test_the_rate_is_kept_whoever_takes_throttles_away(
     start: Start, every: float, removes: Removes
 ) -> None:
     run = begun(start)
-    before = throttles(run.client)
     took = play(run, every, removes)
-    assert run.state.ended is Outcome.DONE
+    run.restores(Outcome.DONE)
     assert took == pytest.approx(SECONDS, rel=0.2)
-    assert throttles(run.client) == before
     assert len(run.journal.records()) < MOST_RECORDS + MOST_RECORDS_PER_MOVE * PARTITIONS
 
 
@@ -217,7 +215,6 @@ def test_who_is_likely_and_what_helps_is_said(start: Start, topic: str) -> None:
 
 def test_it_pauses_where_that_was_chosen_and_is_resumed(start: Start) -> None:
     run = begun(start, pause_if_removed=True)
-    before = throttles(run.client)
     play(run, 20, lists, until=120)
     assert run.view().state is RunStatus.PAUSED
     assert run.view().paused_itself
@@ -229,13 +226,11 @@ def test_it_pauses_where_that_was_chosen_and_is_resumed(start: Start) -> None:
     play(run, 3600, lists, until=2)
     assert run.view().state is RunStatus.RUNNING
     play(run, 3600, lists)
-    assert run.state.ended is Outcome.DONE
-    assert throttles(run.client) == before
+    run.restores(Outcome.DONE)
 
 
 def test_one_that_paused_by_itself_can_be_rolled_back(start: Start) -> None:
     run = begun(start, pause_if_removed=True)
-    before = throttles(run.client)
     play(run, 20, lists, until=120)
     assert run.view().why.startswith("somebody takes this run's throttles away: paused")
     assert any(m.phase is Phase.DONE for m in run.state.moves)
@@ -243,7 +238,7 @@ def test_one_that_paused_by_itself_can_be_rolled_back(start: Start) -> None:
     play(run, 3600, lists)
     assert run.view().state is RunStatus.ROLLED_BACK
     assert set(run.replicas().values()) == {(1, 2)}
-    assert throttles(run.client) == before
+    assert throttles(run.client) == run.found
 
 
 def test_lists_are_put_back_as_somebody_left_them(start: Start) -> None:

@@ -1,7 +1,4 @@
-"""docs/run-states.md, made from the table of rules that decides what a run does.
-
-`python -P -m core.run.engine.rules_document` prints it (`make docs`); a test compares the two.
-"""
+"""docs/run-states.md, made from the table of rules that decides what a run does."""
 
 from __future__ import annotations
 
@@ -28,7 +25,9 @@ same step again.
 
 def rows() -> list[tuple[str, str, tuple[str, ...]]]:
     """Return each rule's name, when it holds, and the steps that it may choose, in order."""
-    return [(_name(rule), _when(rule), _steps(rule)) for rule in RULES]
+    return [
+        (rule.__name__.replace("_", " "), _first_paragraph(rule), _steps(rule)) for rule in RULES
+    ]
 
 
 def document() -> str:
@@ -46,19 +45,11 @@ def document() -> str:
     lines += ["```", "", "## Steps", "", "| step | what it does |", "|---|---|"]
     used = [step for _, _, chosen in rows() for step in chosen]
     for step in dict.fromkeys(used):
-        lines.append(f"| `{step}` | {_describe(getattr(steps, step))} |")
+        lines.append(f"| `{step}` | {_first_paragraph(getattr(steps, step))} |")
     phases = ", ".join(f"`{phase.value}`" for phase in Phase)
     kinds = ", ".join(f"`{kind.value}`" for kind in Kind)
     lines += ["", f"A move is one of {phases}.", "", f"Kinds of records: {kinds}."]
     return "\n".join(lines) + "\n"
-
-
-def _name(rule: Rule) -> str:
-    return rule.__name__.replace("_", " ")
-
-
-def _when(rule: Rule) -> str:
-    return _first_paragraph(rule.__doc__)
 
 
 def _steps(rule: Rule) -> tuple[str, ...]:
@@ -69,13 +60,8 @@ def _steps(rule: Rule) -> tuple[str, ...]:
     return tuple(part.__name__ for part in flat)
 
 
-def _describe(step: type) -> str:
-    return _first_paragraph(step.__doc__)
-
-
-def _first_paragraph(text: str | None) -> str:
-    paragraph = inspect.cleandoc(text or "").split("\n\n")[0]
-    return " ".join(paragraph.split())
+def _first_paragraph(of: object) -> str:
+    return " ".join((inspect.getdoc(of) or "").split("\n\n")[0].split())
 
 
 if __name__ == "__main__":

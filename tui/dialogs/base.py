@@ -22,7 +22,7 @@ from textual.widgets import Button, Input, Label, Static
 from core.errors import TrimtabError
 from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
 from tui.drawing.page import text_of_lines
-from tui.drawing.spans import Lines
+from tui.drawing.spans import Lines, fit
 
 if TYPE_CHECKING:
     from tui.screen.services import Dashboard
@@ -330,7 +330,7 @@ class TableDialog(Dialog[Answer]):
     _drawn: Lines = ()
 
     def draw(self) -> None:
-        lines = self.table(self.width)
+        lines = tuple(fit(line, self.width) for line in self.table(self.width))
         if lines != self._drawn:
             self._drawn = lines
             self.put("#table", lines)

@@ -18,7 +18,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     highlight_line,
     left,
     wrap_text,
@@ -188,21 +187,21 @@ class DrillDialog(TableDialog[Drill | None]):
 
     def table(self, width: int) -> Lines:
         if self._looking and not self._offers:
-            return (fit((dim("looking what can be done"),), width),)
+            return ((dim("looking what can be done"),),)
         lines = [self._line(i, width) for i in range(len(self._offers))]
         drill = self.chosen
         sentence = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
         if problem := self._read_only or self._problem:
             words = [*wrap_text(problem, width, 2), ""][:2]
-            return (*lines, (), *(fit((Span(part, Tone.LOOK),), width) for part in words))
+            return (*lines, (), *((Span(part, Tone.LOOK),) for part in words))
         meaning = [*wrap_text(sentence, width, 2), ""][:2]
-        return (*lines, (), *(fit((dim(part),), width) for part in meaning))
+        return (*lines, (), *((dim(part),) for part in meaning))
 
     def _line(self, i: int, width: int) -> Line:
         offer, at = self._offers[i], i == self._at
         name = WORDS[offer.kind][0]
         if not offer.drills:
-            return fit((dim(f"  {left(name, NAME_WIDTH)}✗ {offer.why_not}"),), width)
+            return (dim(f"  {left(name, NAME_WIDTH)}✗ {offer.why_not}"),)
         on = offer.drills[self._targets[i]].on
         several = len(offer.drills) > 1
         mark = Span("▸ " if at else "  ", Tone.YOURS, bold=True)
@@ -214,7 +213,7 @@ class DrillDialog(TableDialog[Drill | None]):
             Span(on, Tone.BRIGHT if at else Tone.PLAIN),
             Span(" ▸" if several else "", Tone.YOURS if at else Tone.DIM),
         )
-        return highlight_line(line, width) if at else fit(line, width)
+        return highlight_line(line, width) if at else line
 
     # -- choosing --------------------------------------------------------------------------------
 

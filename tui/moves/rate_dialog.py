@@ -22,7 +22,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     highlight_line,
     plain,
     right,
@@ -164,14 +163,14 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         )
         if self._failed:
             words = wrap_text(self._failed, width, 3)
-            return (fit(now, width), (), *((Span(part, Tone.ACT),) for part in words))
+            return (now, (), *((Span(part, Tone.ACT),) for part in words))
         if self._assessment is None:
-            return (fit(now, width), (), fit((dim("estimating what is left at each rate"),), width))
+            return (now, (), (dim("estimating what is left at each rate"),))
         found = self._assessment
         at = -1 if self._adapt else self._at
         rows = min(ROWS, max(self.size.height - 12, 3))
         table = throttle_lines(found.table, at, width, rows, focused=True)
-        return (fit(now, width), (), *table, self._adaptive(width), (), *self._meaning(width))
+        return (now, (), *table, self._adaptive(width), (), *self._meaning(width))
 
     def _adaptive(self, width: int) -> Line:
         """Return the row of the adaptive rate, under all others."""
@@ -185,7 +184,7 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
             Span("a", Tone.YOURS, bold=True),
             dim(" adapts it"),
         )
-        return highlight_line(line, width) if self._adapt else fit(line, width)
+        return highlight_line(line, width) if self._adapt else line
 
     def _meaning(self, width: int) -> Lines:
         """Say what the rate under the cursor would do."""
@@ -210,7 +209,7 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         if (crowd := estimate.near_capacity) is not None:
             words = f"▲ b{crowd.broker} comes to {crowd.fraction:.0%} of its capacity"
             lines.append((Span(words, Tone.LOOK),))
-        return tuple(fit(line, width) for line in lines)
+        return tuple(lines)
 
     # -- keys ------------------------------------------------------------------------------------
 

@@ -23,7 +23,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     highlight_line,
     left,
     window,
@@ -257,23 +256,23 @@ class RetargetDialog(RunTableDialog[int, Targets]):
             lines.append(self._line(self._choices[i], i == self._at and self._legal > 0, width))
         if not self._legal:
             what = "it" if len(moves) == 1 else "all of them: mark fewer"
-            lines += [(), fit((Span(f"No other broker may take {what}.", Tone.LOOK),), width)]
+            lines += [(), (Span(f"No other broker may take {what}.", Tone.LOOK),)]
         for part in wrap_text(self._problem, width) if self._problem else ():
             lines.append((Span(part, Tone.LOOK),))
         taken = "It is" if len(moves) == 1 else "They are"
         words = f"{taken} taken back, then moved there: {lost} that were copied are dropped."
-        return (*lines, (), *(fit((dim(part),), width) for part in wrap_text(words, width)))
+        return (*lines, (), *((dim(part),) for part in wrap_text(words, width)))
 
     def _line(self, choice: Choice, chosen: bool, width: int) -> Line:
         name = left(f"b{choice.broker}", 7)
         rack = dim(left(f"rack {choice.rack}" if choice.rack else "", 14))
         if choice.refused:
-            return fit((dim(f"  {name}"), rack, dim(f"✗ {choice.refused}")), width)
+            return (dim(f"  {name}"), rack, dim(f"✗ {choice.refused}"))
         fine = Span("? not all is known", Tone.DIM) if choice.unknown else Span("√", Tone.FINE)
         doubt = Span(f"▲ {choice.doubt}", Tone.LOOK) if choice.doubt else fine
         mark = Span("▸ " if chosen else "  ", Tone.YOURS, bold=True)
         line: Line = (mark, bright(name) if chosen else Span(name), rack, doubt)
-        return highlight_line(line, width) if chosen else fit(line, width)
+        return highlight_line(line, width) if chosen else line
 
     def step(self, rows: int) -> None:
         self._gone = ""

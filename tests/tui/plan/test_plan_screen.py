@@ -165,7 +165,7 @@ def test_what_is_left_out_of_notes_shows(
     lines = check_lines(notes, findings, width, height)
     drawn = [text_of(line).rstrip() for line in lines]
     assert len(lines) <= height
-    assert {width_of(line) for line in lines} == {width}
+    assert max(width_of(line) for line in lines) <= width
     whole = " ".join("".join(drawn).split())
     if not all("".join(note.split()) in "".join(whole.split()) for note in notes):
         assert any(line.endswith("…") or "…" in line or "more note" in line for line in drawn)

@@ -19,7 +19,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     left,
     partition_name,
     plain,
@@ -57,7 +56,7 @@ def foreign_page(moves: Sequence[ForeignMove], width: int, height: int) -> Lines
     lines: list[Line] = [
         join_facts(facts, width),
         (plain(" "), *line_bar(share, 1.0, width - 2)),
-        fit((dim(f"   {NOTE}"),), width),
+        (dim(f"   {NOTE}"),),
         BLANK,
         _header(width),
     ]
@@ -69,7 +68,7 @@ def foreign_lines(moves: Collection[ForeignMove], width: int, height: int) -> Li
     lines: list[Line] = []
     for move in moves:
         if len(lines) == height - 1 and len(moves) > height:
-            lines.append(fit((dim(f"  and {len(moves) - len(lines)} more"),), width))
+            lines.append((dim(f"  and {len(moves) - len(lines)} more"),))
             break
         lines.append(_line(move, width))
     return tuple(lines)
@@ -86,7 +85,7 @@ def _header(width: int) -> Line:
     name, change, track = _widths(width)
     columns = left("partition", name) + left("move", change) + left("progress", track)
     words = f"{left('bytes', 15)}{right('now', 9)}{right('left', 9)}"
-    return fit((dim(f"  {columns}  {words}"),), width)
+    return (dim(f"  {columns}  {words}"),)
 
 
 def _line(move: ForeignMove, width: int) -> Line:
@@ -103,17 +102,14 @@ def _line(move: ForeignMove, width: int) -> Line:
     on = (move.broker,) if move.broker is not None else ()
     changes = change_words(move.before, move.after, on)
     to = f"  to {move.log_dir}" if on and not idle else ""
-    return fit(
-        (
-            plain("  "),
-            plain(left(partition_name(move.tp, name - 1), name)),
-            plain(left(changes, change - 1) + " "),
-            *bar(share, track, Tone.LOOK if idle else Tone.DIM),
-            plain("  "),
-            plain(left(amount, 15)),
-            Span(right(rate, 9), Tone.LOOK if idle else Tone.PLAIN),
-            bright(right(time_left, 9)),
-            Span(f"  {warning}", Tone.LOOK, bold=True) if warning else dim(to),
-        ),
-        width,
+    return (
+        plain("  "),
+        plain(left(partition_name(move.tp, name - 1), name)),
+        plain(left(changes, change - 1) + " "),
+        *bar(share, track, Tone.LOOK if idle else Tone.DIM),
+        plain("  "),
+        plain(left(amount, 15)),
+        Span(right(rate, 9), Tone.LOOK if idle else Tone.PLAIN),
+        bright(right(time_left, 9)),
+        Span(f"  {warning}", Tone.LOOK, bold=True) if warning else dim(to),
     )

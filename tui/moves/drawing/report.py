@@ -13,7 +13,6 @@ from tui.drawing.spans import (
     bright,
     columns,
     dim,
-    fit,
     left,
     plain,
     rule,
@@ -44,13 +43,13 @@ def all_report_lines(text: str, width: int) -> Lines:
             lines += _table(table, width)
             table = []
         if line.startswith("# "):
-            lines.append(fit((plain(" "), bright(line[2:])), width))
+            lines.append((plain(" "), bright(line[2:])))
         elif line.startswith("## "):
             lines.append(rule(line[3:], width))
         elif line.startswith("- "):
-            lines.append(fit((plain(f"  {line[2:]}"),), width))
+            lines.append((plain(f"  {line[2:]}"),))
         else:
-            lines.append(fit((plain(f"  {line}"),), width) if line else BLANK)
+            lines.append((plain(f"  {line}"),) if line else BLANK)
     while lines and not lines[-1]:
         lines.pop()
     return tuple(lines)
@@ -66,10 +65,10 @@ def _table(rows: Sequence[Sequence[str]], width: int) -> Lines:
     room = max(width - 2 - GAP * count - 12, LEAST * count)
     while sum(sizes) > room and max(sizes) > LEAST:
         sizes[sizes.index(max(sizes))] -= 1
-    return tuple(_row(row, sizes, width, head=y == 0) for y, row in enumerate(rows))
+    return tuple(_row(row, sizes, head=y == 0) for y, row in enumerate(rows))
 
 
-def _row(cells: Sequence[str], sizes: Sequence[int], width: int, *, head: bool) -> Line:
+def _row(cells: Sequence[str], sizes: Sequence[int], *, head: bool) -> Line:
     *first, last = cells
     spans = [plain("  ")]
     for cell, size in zip(first, sizes, strict=False):
@@ -77,4 +76,4 @@ def _row(cells: Sequence[str], sizes: Sequence[int], width: int, *, head: bool) 
         spans.append(dim(text) if head else plain(text))
     tone = _TONES.get(last.split(":")[0], Tone.PLAIN)
     spans.append(dim(last) if head else Span(last, tone))
-    return fit(tuple(spans), width)
+    return tuple(spans)

@@ -82,4 +82,4 @@ def _in_room(blocks: Sequence[list[Line]], width: int, height: int, what: str) -
             more = f" and {counted(len(blocks) - 1, f'more {what}')}"
             lines[height - 1 :] = [(*fit(lines[height - 1], width - len(more)), dim(more))]
             break
-    return tuple(fit(line, width) for line in lines[:height])
+    return tuple(lines[:height])

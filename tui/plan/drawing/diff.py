@@ -98,14 +98,11 @@ def consequence_of(move: Move) -> str:
 
 def diff_header(width: int) -> Line:
     name, change, replicas = _columns(width)
-    return fit(
-        (
-            dim("  " + left("partition", name + 1)),
-            dim(left("move", change + 1)),
-            dim(left("replicas", replicas)),
-            dim(right("to copy", 9)),
-        ),
-        width,
+    return (
+        dim("  " + left("partition", name + 1)),
+        dim(left("move", change + 1)),
+        dim(left("replicas", replicas)),
+        dim(right("to copy", 9)),
     )
 
 
@@ -129,7 +126,7 @@ def diff_lines(
     for i in window(len(rows), height, rows.index(cursor) if cursor in rows else 0):
         row = rows[i]
         if isinstance(row, str):
-            shown.append(fit(_topic_line(state, plan, row), width))
+            shown.append(_topic_line(state, plan, row))
             continue
         selected = row == cursor and focused
         line = _move_line(

@@ -16,7 +16,6 @@ from tui.drawing.spans import (
     Span,
     Tone,
     dim,
-    fit,
     plain,
     right,
     row_line,
@@ -49,14 +48,11 @@ def throttle_lines(
 ) -> Lines:
     """Return header and rates, as many as fit `height`, the chosen one among them."""
     wide = width >= RANGE_FROM
-    header = fit(
-        (
-            dim("  " + right("a side", 10)),
-            dim(right("time", 11)),
-            dim(right("range", 22) if wide else ""),
-            dim("  slowest"),
-        ),
-        width,
+    header = (
+        dim("  " + right("a side", 10)),
+        dim(right("time", 11)),
+        dim(right("range", 22) if wide else ""),
+        dim("  slowest"),
     )
     rows = []
     for i in window(len(table), height - 1, chosen):

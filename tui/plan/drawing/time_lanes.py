@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from core.plan.copies import Side
 from core.plan.estimate.plan_over_time import DiskLane, PlanTimeline, SideLane
 from core.units import format_bytes, format_duration, format_rate
-from tui.drawing.spans import Line, Lines, Span, Tone, dim, fit, left, plain, right, rule
+from tui.drawing.spans import Line, Lines, Span, Tone, dim, left, plain, right, rule
 
 SHADES = " ░▒▓█"
 """Quarters of the highest rate of all; on disks of the most that any holds more."""
@@ -24,12 +24,9 @@ DISKS_SHARE = 3
 def lane_lines(found: PlanTimeline, width: int, height: int) -> Lines:
     """Return a header and as many lanes as fit `height`, how many more there are among it."""
     head = rule("over time", width, note=f"{format_duration(found.ends)} in all")
-    names = fit(
-        (
-            dim(" " + left("broker", 15) + right("at most", 9) + right("besides", 9)),
-            dim(right("of can", 7) + " " * max(width - FIXED, 0) + right("until", 11)),
-        ),
-        width,
+    names = (
+        dim(" " + left("broker", 15) + right("at most", 9) + right("besides", 9)),
+        dim(right("of can", 7) + " " * max(width - FIXED, 0) + right("until", 11)),
     )
     room = max(height - 2, 1)
     every = len(found.lanes) + len(found.disks)
@@ -38,7 +35,7 @@ def lane_lines(found: PlanTimeline, width: int, height: int) -> Lines:
     shown = tuple(_lane_line(lane, found, width) for lane in found.lanes[: rows - disks])
     shown += tuple(_disk_line(disk, found, width) for disk in found.disks[:disks])
     more = every - len(shown)
-    rest: Lines = (fit((dim(f"  {more} more"),), width),) if more else ()
+    rest: Lines = ((dim(f"  {more} more"),),) if more else ()
     return (head, names, *shown, *rest)[:height]
 
 
@@ -51,7 +48,6 @@ def _lane_line(lane: SideLane, whole: PlanTimeline, width: int) -> Line:
         lane.is_near(lane.max_bytes_per_s),
         _drawn(lane.columns(room, whole.ends) if room else [], whole.max_bytes_per_s),
         lane.ends,
-        width,
     )
 
 
@@ -64,7 +60,6 @@ def _disk_line(disk: DiskLane, whole: PlanTimeline, width: int) -> Line:
         disk.is_near(disk.max_bytes),
         _drawn(disk.columns(room, whole.ends) if room else [], whole.max_disk_bytes),
         disk.ends,
-        width,
     )
 
 
@@ -75,22 +70,18 @@ def _line(
     near: bool,
     drawn: Line,
     ends_seconds: float,
-    width: int,
 ) -> Line:
     tone = Tone.LOOK if near else Tone.PLAIN
     broker, does = names
     most, besides = amounts
-    return fit(
-        (
-            plain(" " + left(broker, 6) + left(does, 9)),
-            Span(right(most, 9), tone),
-            dim(right(besides, 9)),
-            Span(right("" if fraction is None else f"{fraction:.0%}", 7), tone),
-            plain("  "),
-            *drawn,
-            plain(right(format_duration(ends_seconds), 9)),
-        ),
-        width,
+    return (
+        plain(" " + left(broker, 6) + left(does, 9)),
+        Span(right(most, 9), tone),
+        dim(right(besides, 9)),
+        Span(right("" if fraction is None else f"{fraction:.0%}", 7), tone),
+        plain("  "),
+        *drawn,
+        plain(right(format_duration(ends_seconds), 9)),
     )
 
 

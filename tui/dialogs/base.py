@@ -276,24 +276,15 @@ class ChoiceDialog(Dialog[Answer]):
         ("right", "app.focus_next"),
     ]
 
-    def __init__(
-        self,
-        title: str,
-        words: Sequence[str],
-        *answers: tuple[str, str, Answer],
-        ask: Ask | None = None,
-    ) -> None:
-        """Ask with these words, or with what `ask` returns as things change.
-
-        `answers` are a button's id and words, and what it returns.
-        """
+    def __init__(self, title: str, ask: Ask, *answers: tuple[str, str, Answer]) -> None:
+        """`answers` are a button's id and words, and what it returns."""
         super().__init__()
-        self._title_text, self._words, self._answers = title, words, answers
-        self._ask = ask
+        self._title_text, self._ask, self._answers = title, ask, answers
 
     def compose(self) -> ComposeResult:
-        buttons = [button(id, words) for id, words, _ in self._answers]
-        return body(self._title_text, (Words.of(self._words),), *buttons)
+        words = Words.of(self._ask(self.dashboard.session).words)
+        buttons = [button(id, text) for id, text, _ in self._answers]
+        return body(self._title_text, (words,), *buttons)
 
     def on_mount(self) -> None:
         self.query_one(f"#{self._answers[0][0]}").focus()
@@ -301,8 +292,7 @@ class ChoiceDialog(Dialog[Answer]):
 
     def follow(self, session: Session) -> None:
         """Ask what is to be asked now."""
-        if self._ask is not None:
-            self.renew(self._ask(session))
+        self.renew(self._ask(session))
 
     def action_leave(self) -> None:
         self.dismiss(self._answers[0][2])
@@ -315,10 +305,8 @@ class ChoiceDialog(Dialog[Answer]):
 class ConfirmDialog(ChoiceDialog[bool]):
     """Asks for a yes."""
 
-    def __init__(
-        self, title: str, words: Sequence[str], *, no: str, yes: str, ask: Ask | None = None
-    ) -> None:
-        super().__init__(title, words, ("no", no, False), ("yes", yes, True), ask=ask)
+    def __init__(self, title: str, ask: Ask, *, no: str, yes: str) -> None:
+        super().__init__(title, ask, ("no", no, False), ("yes", yes, True))
 
 
 class TableDialog(Dialog[Answer]):

@@ -29,11 +29,10 @@ class LeaveDialog(ChoiceDialog[Answer]):
         """Why it could not be kept."""
         super().__init__(
             "Leave with a plan that is not applied?",
-            self._question(session).words,
+            self._question,
             ("stay", "Stay", "stay"),
             ("keep", "Leave, keep it", "keep"),
             ("drop", "Leave, throw it away", "drop"),
-            ask=self._question,
         )
 
     def _question(self, session: Session) -> Question:

@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
     from core.passwords import MissingPassword
     from core.run.reporting.alerts import Notice, NoticeTracker
-    from core.run.reporting.views import RunView
     from tui.shutdown import Shutdown
 
 
@@ -280,7 +279,9 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
             case RunChanged(run):
                 first, self.session.runs_known = self.session.run is None, True
                 if self.session.take_run(run) and run is not None:
-                    self.report_error(_refused(run))
+                    why = f"Run {run.run} changed nothing: {run.why or run.state.value}"
+                    remedy = "The plan is as it was: 2 shows what speaks against it now."
+                    self.report_error(TrimtabError(why, next=remedy))
                 if run is not None:
                     self._call_out(self._notices.seen(run))
                 self._update_external_moves()
@@ -374,14 +375,6 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         if self.ending is not None:
             self.ending.begin(failed=True)
         self._close_messages_no_wait()
-
-
-def _refused(run: RunView) -> TrimtabError:
-    """Return what to say of a run that was started and has changed nothing."""
-    return TrimtabError(
-        f"Run {run.run} changed nothing: {run.why or run.state.value}",
-        next="The plan is as it was: 2 shows what speaks against it now.",
-    )
 
 
 def _import_screens() -> None:

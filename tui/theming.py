@@ -67,10 +67,6 @@ class Palette:
     def __hash__(self) -> int:
         return hash((self.name, self.plain))
 
-    def as_plain(self) -> Palette:
-        """Return this palette without colours, for NO_COLOR."""
-        return Palette(**{**self.__dict__, "plain": True})
-
     def theme(self) -> Theme:
         """Return the Textual theme that dialogs and inputs use."""
         c = self.colors

@@ -75,8 +75,10 @@ def chart_lines(
                 draw(at.tolist(), values.tolist(), marker=marker, color=i + 1)
         plotext.xlim(0, until - since)
         plotext.ylim(0, ticks[-1])
-        plotext.yticks(ticks, [_label(tick, unit) for tick in ticks])
-        plotext.xticks([at - since for at in times], [f"{_utc(at):%H:%M}" for at in times])
+        labels = ["0" if tick == 0 else format_bytes(tick, unit=unit) for tick in ticks]
+        plotext.yticks(ticks, labels)
+        clock = [f"{datetime.fromtimestamp(at, UTC):%H:%M}" for at in times]
+        plotext.xticks([at - since for at in times], clock)
         plotext.xaxes(True, False)
         plotext.yaxes(True, False)
         plotext.grid(True, False)
@@ -88,8 +90,7 @@ def chart_lines(
 
 
 def nice_step(top: float, max_lines: int = 5) -> float:
-    """Return the least distance of ticks, 1, 2 or 5 times a power of ten, of which `most` reach
-    `top`."""
+    """Return the distance of at most `max_lines` ticks: 1, 2 or 5 times a power of ten."""
     if top <= 0:
         return 1.0
     power = float(10 ** (math.floor(math.log10(top)) - 1))
@@ -109,14 +110,6 @@ def _time_ticks(since: float, until: float, max_lines: int) -> list[float]:
     step = next((s for s in steps if (until - since) / s <= max_lines), 43200)
     first = math.ceil(since / step) * step
     return [float(at) for at in range(first, int(until) + 1, step)]
-
-
-def _label(value: float, unit: str) -> str:
-    return "0" if value == 0 else format_bytes(value, unit=unit)
-
-
-def _utc(at: float) -> datetime:
-    return datetime.fromtimestamp(at, UTC)
 
 
 def _spans(line: str, tones: Sequence[Tone]) -> Iterator[Span]:

@@ -135,7 +135,8 @@ def watch_groups(
                         send(GroupsChanged(groups))
                     known = known if groups is None else groups
             except AccessDeniedError as error:
-                raise _not_shown(error) from error
+                why = f"Consumer groups and their lag are not shown: {error.title}"
+                raise AccessDeniedError(why, next=error.next) from error
         stopped.wait(GROUPS_POLL_SECONDS)
 
 
@@ -190,9 +191,3 @@ def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag)
         send(DrillGroundFound(ground))
         stopped.wait()
         ground.close()
-
-
-def _not_shown(error: AccessDeniedError) -> AccessDeniedError:
-    return AccessDeniedError(
-        f"Consumer groups and their lag are not shown: {error.title}", next=error.next
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -29,7 +30,8 @@ class GlobalActions(AppBase):
 
     @property
     def palette(self) -> Palette:
-        return self._palette.as_plain() if self._plain else self._palette
+        """Return the theme's palette; without colours for NO_COLOR."""
+        return replace(self._palette, plain=True) if self._plain else self._palette
 
     def action_pause(self) -> None:
         self.session.paused = not self.session.paused

@@ -160,7 +160,7 @@ class DragController:
         """Have what is carried lead where it is dropped, or not."""
         if self.drag is None:
             return
-        if self.drag.leads_already:
+        if all(self.drag.leads.values()):
             self._screen.say("It leads already, and will where it is dropped.")
             return
         self.drag = replace(self.drag, to_lead=not self.drag.to_lead)
@@ -221,16 +221,13 @@ class DragController:
             if is_second_click:
                 screen.action_enter()
             return False
-        tp = screen.model.tp if screen.model else None
-        if column is None or tp is None:
+        tp, session = screen.model.tp if screen.model else None, screen.session
+        if column is None or tp is None or session.state is None:
             return False
-        return self._press_replica(tp, int(model.state.broker_ids[column]))
-
-    def _press_replica(self, tp: TopicPartition, broker: int) -> bool:
-        session, view = self._screen.session, self._screen.view
-        if session.state is None or broker not in session.plan.target(session.state, tp):
+        broker = int(model.state.broker_ids[column])
+        if broker not in session.plan.target(session.state, tp):
             return False
-        marked = view.marked if tp in view.marked else frozenset()
+        marked = screen.view.marked if tp in screen.view.marked else frozenset()
         return self.pick_up({tp} | marked, tp, broker, by_mouse=True)
 
     def hover(self, x: int) -> None:

@@ -28,11 +28,11 @@ def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -
     at = then.at.astimezone(UTC)
     ago = max((state.fetched_at - then.at).total_seconds(), 0)
     x = row.put(0, f" AS IT WAS {at:%H:%M:%S}Z ", palette.style("on_strong", "look", bold=True))
-    parts = [
-        f"{at:%-d %b}, {format_duration(ago)} ago",
-        "edits off",
-        *_known(then),
-    ]
+    parts = [f"{at:%-d %b}, {format_duration(ago)} ago", "edits off"]
+    if then.load is None or then.load.as_of is None:
+        parts.append("load and sizes unknown")
+    else:  # by the end of its window; sizes were never kept
+        parts += [f"load until {then.load.as_of.astimezone(UTC):%H:%M}Z", "sizes unknown"]
     for part in parts:
         text = f"{' ' if part is parts[0] else f' {glyphs.dot} '}{part}"
         if x + len(text) <= width:
@@ -45,13 +45,6 @@ def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -
         words = last_event.replace("→", glyphs.arrow)
         row.put(x + 3, words, palette.style("bright", "raised", bold=True))
     return row
-
-
-def _known(then: PastMoment) -> tuple[str, ...]:
-    """Say which load is shown, by the end of its window; sizes were never kept."""
-    if then.load is None or then.load.as_of is None:
-        return ("load and sizes unknown",)
-    return f"load until {then.load.as_of.astimezone(UTC):%H:%M}Z", "sizes unknown"
 
 
 class PastBanner(Canvas):

@@ -50,14 +50,6 @@ class PlannerDone:
     estimate: Estimate | None = None
     error: TrimtabError | None = None
 
-    @property
-    def rate_bytes_per_s(self) -> int | None:
-        """Return the throttle that keeps the deadline, None where none is needed or known."""
-        estimate = self.estimate
-        if estimate is None or estimate.never is not None:
-            return None
-        return estimate.recommended_bytes_per_s
-
 
 class PlannerWorker:
     """Has plans made for the Plan screen, one at a time."""
@@ -146,7 +138,10 @@ class PlannerWorker:
         plan = rebase(session.state, found.plan).plan
         left = len(found.plan) - len(plan)
         if not len(plan):
-            screen.say(_nothing(done.suggested), "fine" if done.suggested.reached else "look")
+            goal, reached = done.suggested.request.goal, done.suggested.reached
+            words = [explain_no_plan(found, goal, "", reached=reached)]
+            words += () if reached else found.notes[:1]
+            screen.say(" ".join(words), "fine" if reached else "look")
             return
         self.suggested = done.suggested
         if done.suggested.request.goal.kept:  # as it is now: it can have been edited meanwhile
@@ -156,8 +151,10 @@ class PlannerWorker:
                 cluster_id=plan.cluster_id,
             )
         session.edit(plan)
-        if done.rate_bytes_per_s is not None:
-            session.choose_rate(done.rate_bytes_per_s)
+        estimate = done.estimate
+        in_time = None if estimate is None or estimate.never else estimate.recommended_bytes_per_s
+        if in_time is not None:
+            session.choose_rate(in_time)
         screen.dashboard.draw()
         self._say(done, left)
         self._on_planned()
@@ -191,14 +188,3 @@ def run_planner(
         whole = Plan.of([*request.goal.kept, *found.plan], cluster_id=found.plan.cluster_id)
         estimate = estimate_plan_time(state, load, whole, request.within_seconds, known)
     return PlannerDone(making, SuggestedPlan(request, found), estimate)
-
-
-def _nothing(suggested: SuggestedPlan) -> str:
-    """Say why a plan is empty."""
-    notes = () if suggested.reached else suggested.found.notes[:1]
-    return " ".join(
-        (
-            explain_no_plan(suggested.found, suggested.request.goal, "", reached=suggested.reached),
-            *notes,
-        )
-    )

@@ -114,12 +114,13 @@ class SuggestRequest:
     def meaning(self) -> str:
         """Return in short sentences what is asked for."""
         goal, dirs = self.goal, self.goal.only_dirs
+        pairs = (f"What {old} holds goes to {new}" for old, new in goal.replace)
         only = f", of {_format_ids(goal.brokers)} only" if dirs and goal.brokers else ""
         sentences = [
             ("Leaders are chosen anew; nothing is copied.", goal.leaders_only),
             (f"Partitions get {goal.replicas} replicas.", goal.replicas is not None),
             ("Racks are repaired.", goal.racks_only),
-            (f"{_format_pairs(goal)}.", goal.replace),
+            (f"{', '.join(pairs)}.", goal.replace),
             (f"{_brokers(goal.drain)} emptied.", goal.drain),
             (f"{_format_ids(goal.fill)} get their share of the others.", goal.fill),
             (f"The topics end on {_format_ids(goal.brokers)} only.", goal.brokers and not dirs),
@@ -142,10 +143,6 @@ def _brokers(ids: tuple[int, ...]) -> str:
     return f"{'Broker' if len(ids) == 1 else 'Brokers'} {_format_ids(ids)} " + (
         "is" if len(ids) == 1 else "are"
     )
-
-
-def _format_pairs(goal: PlanRequest) -> str:
-    return ", ".join(f"What {old} holds goes to {new}" for old, new in goal.replace)
 
 
 def read(
@@ -190,8 +187,11 @@ def read(
         ),
     )
     seconds = take("within", lambda: _time(form.within), None)
-    if not wrong and not take("keep", lambda: _touches(goal, state), True):
-        wrong["keep"] = "It keeps every topic as it is."
+    if not wrong:
+        try:
+            frozen_partitions(state, goal)
+        except UsageError:
+            wrong["keep"] = "It keeps every topic as it is."
     for refusal in find_conflicts(state, goal, NAMES):
         (first, *others) = refusal.fields
         own = next((one.name for one in FIELDS if one.own and one.field is first), None)
@@ -217,26 +217,13 @@ def _pairs(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _topics(text: str, state: ClusterState) -> str | None:
-    pattern = _pattern(text)
-    if pattern and not any(re.fullmatch(pattern, topic.name) for topic in state.topics):
-        raise ValueError("No topic has such a name.")
-    return pattern
-
-
-def _pattern(text: str) -> str | None:
     try:
-        re.compile(text.strip())
+        pattern = re.compile(text.strip())
     except re.error as error:
         raise ValueError(f"No regular expression: {error.msg}.") from error
-    return text.strip() or None
-
-
-def _touches(goal: PlanRequest, state: ClusterState) -> bool:
-    try:
-        frozen_partitions(state, goal)
-    except UsageError:
-        return False
-    return True
+    if pattern.pattern and not any(pattern.fullmatch(topic.name) for topic in state.topics):
+        raise ValueError("No topic has such a name.")
+    return pattern.pattern or None
 
 
 def _band(text: str) -> float:

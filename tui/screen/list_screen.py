@@ -6,7 +6,6 @@ from abc import abstractmethod
 
 from textual import events
 
-from tui.actions.action import Action
 from tui.actions.table import actions_of, keys_of
 from tui.screen.base import DashboardScreen
 from tui.screen.text_filter import pasted, type_filter
@@ -79,7 +78,8 @@ class Filtering(DashboardScreen):
         """
         super().on_key(event)
         if not self.typing:
-            if event.key in keys_of(_filter_of(self.PLACE), self.dashboard.user_keys):
+            opens = next(action for action in actions_of(self.PLACE) if action.id == "filter")
+            if event.key in keys_of(opens, self.dashboard.user_keys):
                 event.stop()
                 event.prevent_default()
                 self.action_filter()
@@ -96,7 +96,3 @@ class Filtering(DashboardScreen):
         if self.typing:
             self.filter_by(self.words + pasted(event.text))
             event.stop()
-
-
-def _filter_of(place: str) -> Action:
-    return next(action for action in actions_of(place) if action.id == "filter")

@@ -47,7 +47,7 @@ STANDING = AutopilotStatus(
         lambda: ConfirmDialog("Sure?", ask, no="No", yes="Yes"),
         lambda: ConfirmByNameDialog("Sure?", ask, name="prod-eu", yes="Yes"),
         lambda: ChoiceDialog("Sure?", ask, ("no", "No", 0), ("yes", "Yes", 1), ("all", "All", 2)),
-        lambda: AutopilotDialog("prod-eu", STANDING, writable=True, reason=""),
+        lambda: AutopilotDialog(Session("prod-eu", writable=True, autopilot=STANDING)),
     ],
     ids=["confirm", "typed", "choice", "autopilot"],
 )

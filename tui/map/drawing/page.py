@@ -102,7 +102,9 @@ def draw_map(scene: Scene) -> tuple[list[Row], Places]:
         row.chars[: layout.main] = part.chars
         row.styles[: layout.main] = part.styles
     if layout.side:
-        _draw_side(scene, rows)
+        for row in rows[1:-1]:
+            row.put(layout.main, brush.glyphs.upright, brush.style("faint"))
+        draw_side(rows[1:-1], layout.main + 2, scene)
     return rows, Places(placed, layout.rows_at, layout.rows)
 
 
@@ -252,10 +254,3 @@ def _draw_legend(scene: Scene, row: Row) -> None:
         if x + len(word) + 2 > row.width:
             return
         x = row.put(x, f"{mark} {word}", dim) + 3
-
-
-def _draw_side(scene: Scene, rows: Sequence[Row]) -> None:
-    at = scene.layout.main
-    for row in rows[1:-1]:
-        row.put(at, scene.brush.glyphs.upright, scene.brush.style("faint"))
-    draw_side(rows[1:-1], at + 2, scene)

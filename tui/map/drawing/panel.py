@@ -18,7 +18,7 @@ from tui.map.drawing.inspector import (
 )
 from tui.map.drawing.preview import Preview, change_words, changes, plan_words, touched
 from tui.map.drawing.scene import Scene
-from tui.map.drawing.sentences import write_line
+from tui.map.drawing.topic_rows import Brush
 from tui.map.drawing.totals import draw_rule
 from tui.map.view import Model
 
@@ -37,6 +37,11 @@ def draw_panel(scene: Scene, rows: Sequence[Row], y: int) -> int:
     for n, sentence in enumerate(lines[: layout.panel], 1):
         write_line(rows[y + n], 2, sentence, brush)
     return y + 1 + layout.panel
+
+
+def write_line(row: Row, x: int, line: Line, brush: Brush) -> None:
+    for span in line:
+        x = row.put(x, span.text, brush.style(span.tone.value, bold=span.bold))
 
 
 def _panel_lines(scene: Scene, *, short: bool) -> tuple[str, list[Line]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
@@ -33,18 +32,69 @@ from tui.map.drawing.preview import (
     touched,
 )
 from tui.map.drawing.scene import WIDE_SIDE, Scene
-from tui.map.drawing.sentences import Panel, broken
 from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
-
-if TYPE_CHECKING:
-    from core.plan.copies import BrokerSide
 
 PLAN_LINES = 6
 CELL_LINES = 12
 MOVED_NAME = 13
 GROUP_LINES = 3
 GROUP_NAME = 13
+
+
+def broken(line: Line, width: int) -> list[Line]:
+    """Return a line as lines of at most `width`, broken between its words."""
+    lines: list[list[Span]] = [[]]
+    used = 0
+    for span in line:
+        text = span.text if used else span.text.lstrip(" ·")
+        if used and used + len(text.rstrip()) > width:
+            lines.append([])
+            text, used = span.text.lstrip(" ·"), 0
+        if text:
+            lines[-1].append(Span(text, span.tone, span.bold))
+            used += len(text)
+    return [tuple(part) for part in lines if part]
+
+
+class Panel:
+    """Writes lines one under the other beside the map."""
+
+    def __init__(self, rows: Sequence[Row], start: int, brush: Brush) -> None:
+        self.rows, self.start, self.brush = rows, start, brush
+        self.y = 0
+
+    def write(self, line: Line, *, on: str = "background", marked: bool = False) -> None:
+        if self.y >= len(self.rows):
+            return
+        row = self.rows[self.y]
+        if marked:
+            row.fill(self.start - 1, row.width, self.brush.style(on=on))
+            row.put(self.start, self.brush.glyphs.cursor, self.brush.style("yours", on, bold=True))
+        x = self.start
+        for span in line:
+            text = span.text
+            if marked and x == self.start:
+                # The mark stands in the margin that the amount is padded with.
+                x, text = x + 1, text[1:]
+            style = self.brush.style(span.tone.value, on, bold=span.bold)
+            if x + len(text) > row.width:
+                text = text[: max(0, row.width - x - 1)] + self.brush.glyphs.ellipsis
+            x = row.put(x, text, style)
+        self.y += 1
+
+    def title(self, text: str, more: str = "") -> None:
+        if self.y >= len(self.rows):
+            return
+        row = self.rows[self.y]
+        row.fill(self.start, row.width - 1, self.brush.style("faint"), self.brush.glyphs.rule)
+        x = row.put(self.start, f"{text} ", self.brush.style("dim"))
+        if more:
+            row.put(x, f" {more} ", self.brush.style("bright", bold=True))
+        self.y += 1
+
+    def gap(self) -> None:
+        self.y += 1
 
 
 def drag_words(model: Model, drag: Drag, brush: Brush) -> list[Line]:
@@ -80,6 +130,8 @@ def cannot_drop(drag: Drag, *, severity: Severity) -> list[tuple[str, str]]:
 
 def rate_lines(preview: Preview) -> list[tuple[Line, bool]]:
     """Return the throttle table: rate, time, the slowest broker and side; True for the chosen."""
+    from tui.plan.drawing.throttle_table import SIDES
+
     if preview.rates is None:
         return [((dim("working it out"),), False)]
     if not preview.rates:
@@ -89,7 +141,7 @@ def rate_lines(preview: Preview) -> list[tuple[Line, bool]]:
     for rate in preview.rates:
         chosen = rate.rate_bytes_per_s == preview.rate_bytes_per_s
         amount = f"{format_rate(rate.rate_bytes_per_s):>9}"
-        limit = "" if rate.limit is None else f"b{rate.limit.broker} {_side(rate.limit)}"
+        limit = "" if rate.limit is None else f"b{rate.limit.broker} {SIDES[rate.limit.side]}"
         if rate.never is not None:
             why = "" if rate.limit is None else f"  b{rate.limit.broker} inflow"
             never = Span(f"{'never':>10}", Tone.ACT, True)
@@ -105,12 +157,6 @@ def rate_lines(preview: Preview) -> list[tuple[Line, bool]]:
     if preview.of_before:
         return [(tuple(dim(span.text) for span in line), False) for line, _ in lines]
     return lines
-
-
-def _side(limit: BrokerSide) -> str:
-    from tui.plan.drawing.throttle_table import SIDES
-
-    return SIDES[limit.side]
 
 
 def draw_side(rows: Sequence[Row], start: int, scene: Scene) -> None:

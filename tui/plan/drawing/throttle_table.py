@@ -85,13 +85,14 @@ def reason_lines(estimate: Estimate, width: int, height: int, *, table_width: in
 def _rate_line(estimate: Estimate, chosen: bool, focused: bool, wide: bool) -> Line:
     mark = Span("▸ " if chosen else "  ", Tone.YOURS if focused else Tone.DIM, bold=True)
     rate = right(format_rate(estimate.rate_bytes_per_s), 10)
-    if estimate.never is not None:
+    if estimate.never is not None:  # in a word: the sentence stands below the table
+        cause = "inflow" if "ordinary replication" in estimate.never else ""
         return (
             mark,
             Span(rate, Tone.ACT if chosen else Tone.PLAIN, bold=chosen),
             Span(right("never", 11), Tone.ACT, bold=True),
             plain(" " * 22 if wide else ""),
-            Span(f"  {_slowest(estimate)} ✗ {_cause(estimate.never)}", Tone.ACT),
+            Span(f"  {_slowest(estimate)} ✗ {cause}", Tone.ACT),
         )
     crowd = estimate.near_capacity
     tone = Tone.LOOK if crowd else Tone.PLAIN
@@ -110,11 +111,6 @@ def _slowest(estimate: Estimate) -> str:
         return "-"
     broker, side = estimate.limit
     return f"b{broker} {SIDES[side]}"
-
-
-def _cause(never: str) -> str:
-    """Return a word for why a rate never ends; the sentence stands below the table."""
-    return "inflow" if "ordinary replication" in never else ""
 
 
 def _range(estimate: Estimate) -> str:

@@ -27,7 +27,8 @@ from core.run.external.moves import ForeignWatch
 from core.settings import NotifyBy
 from core.text.terminal import notice_sequence
 from tui import terminal
-from tui.actions.table import GLOBAL, MAP, SCREENS, bindings_of
+from tui.actions.action import GLOBAL, MAP, SCREENS
+from tui.actions.table import bindings_of
 from tui.drawing.compositor import AsciiOnly
 from tui.driver import TerminalDriver
 from tui.feed.events import (

@@ -11,7 +11,7 @@ from click import Abort
 
 from core.errors import UsageError
 from tui import terminal
-from tui.actions.table import ACTIONS
+from tui.actions.catalogue import ACTIONS
 from tui.app import TrimtabApp
 from tui.feed.feed import Feed
 from tui.session import MARKED, Session

@@ -22,7 +22,7 @@ from core.errors import TrimtabError
 from core.passwords import MissingPassword
 from core.run.reporting.views import RunStatus
 from core.text.terminal import in_ascii
-from tui.actions.table import MOVES, SCREENS
+from tui.actions.action import MOVES, SCREENS
 from tui.dialogs.base import AskDialog, ProblemDialog
 from tui.dialogs.password import PasswordDialog
 from tui.drawing.compositor import AsciiOnly

@@ -75,6 +75,13 @@ class Span:
     hit: object = None
 
 
+@dataclass(frozen=True, slots=True)
+class RowHit:
+    """A click on a row of a list, by its index."""
+
+    index: int
+
+
 Line: TypeAlias = tuple[Span, ...]
 Lines: TypeAlias = tuple[Line, ...]
 

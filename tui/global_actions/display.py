@@ -10,7 +10,8 @@ from pathlib import Path
 from textual.drivers.linux_driver import LinuxDriver
 
 from tui import terminal
-from tui.actions.table import GLOBAL, SCREENS, Action, actions_of
+from tui.actions.action import GLOBAL, SCREENS, Action
+from tui.actions.table import actions_of
 from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
 from tui.screen.command_palette import CommandScreen

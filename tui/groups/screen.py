@@ -5,24 +5,24 @@ While it is open the groups are looked at, as often as the cluster likes it; els
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from textual.widget import Widget
+from collections.abc import Mapping
 
 from core.cluster.metadata import TopicPartition
 from core.text.terminal import printable
 from core.watch.groups.lag import GroupView, build_saved_views
-from tui.actions.table import GROUPS, bindings_of
+from tui.actions.action import GROUPS
+from tui.actions.table import bindings_of
 from tui.drawing.page import Page
+from tui.drawing.spans import Lines
 from tui.groups.detail import PartitionHit
 from tui.groups.page import GroupHit, groups_lines
 from tui.groups.poller import GroupsPoller
 from tui.groups.view import GroupsView, Order, at_partition, chosen_of, listed, partitions_of
-from tui.screen.list_screen import CursorKeys, Filtering
+from tui.screen.list_screen import CursorKeys, Filtering, PageScreen
 from tui.session import Highlight, Session, age_words
 
 
-class GroupsScreen(CursorKeys, Filtering):
+class GroupsScreen(CursorKeys, Filtering, PageScreen):
     """All groups, and what the chosen one reads; or only that."""
 
     PLACE = GROUPS
@@ -40,9 +40,6 @@ class GroupsScreen(CursorKeys, Filtering):
         """The chosen group as it was seen last, should it vanish."""
         self._tp: TopicPartition | None = None
         self._inside = False
-
-    def compose_body(self) -> Iterable[Widget]:
-        yield Page(id="groups-page")
 
     def on_screen_resume(self) -> None:
         self._poller.start()  # Textual calls the handler that draws, too
@@ -109,12 +106,10 @@ class GroupsScreen(CursorKeys, Filtering):
             "group.id or without commits, is no group.",
         )
 
-    def show_body(self, session: Session) -> None:
+    def lines(self, session: Session, width: int, height: int) -> Lines:
         if self._poller.followed is None and self._poller.error is None:
             self._poller.look()
-        page = self.query_one("#groups-page", Page)
-        lines = groups_lines(self._view(session), page.size.width, page.size.height)
-        page.show(lines, self.palette, self.glyphs)
+        return groups_lines(self._view(session), width, height)
 
     def footer_words(self) -> Mapping[str, str]:
         order = self._partition_order if self._inside else self._order
@@ -165,9 +160,9 @@ class GroupsScreen(CursorKeys, Filtering):
 
     def action_sort(self) -> None:
         if self._inside:
-            self._partition_order = _other(self._partition_order)
+            self._partition_order = self._partition_order.next
         else:
-            self._order = _other(self._order)
+            self._order = self._order.next
         self.show(self.session)
 
     @property
@@ -192,15 +187,8 @@ class GroupsScreen(CursorKeys, Filtering):
                 self._inside, self._tp = True, tp
         self.show(self.session)
 
-    def on_page_turned(self, message: Page.Turned) -> None:
-        self.step(message.steps)
-
     def copy_text(self) -> str | None:
         """Return the partition under the cursor, or the id of the chosen group, on one line."""
         if self._inside and self._tp is not None:
             return str(self._tp)
         return None if self._chosen_id is None else printable(self._chosen_id)
-
-
-def _other(order: Order) -> Order:
-    return Order.NAME if order is Order.LAG else Order.LAG

@@ -23,6 +23,10 @@ class Order(Enum):
     LAG = "lag"
     NAME = "name"
 
+    @property
+    def next(self) -> Order:
+        return Order.NAME if self is Order.LAG else Order.LAG
+
 
 def listed(
     groups: Iterable[GroupView], words: str, order: Order, kept_id: str | None = None

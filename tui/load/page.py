@@ -19,6 +19,7 @@ from tui.drawing.spans import (
     BLANK,
     Line,
     Lines,
+    RowHit,
     Span,
     Tone,
     bright,
@@ -80,13 +81,6 @@ class Choice:
     size_bytes: float
     notes: tuple[str, ...] = ()
     """What else is known, most important first; what does not fit whole is left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceHit:
-    """A click on a row of the list."""
-
-    index: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -226,7 +220,7 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
             plain(right(known_words(choice.size_bytes, format_bytes), 9)),
             dim("".join(f"  {left(n, w)}" for n, w in zip(choice.notes, notes, strict=False))),
         )
-        lines.append(row_line(line, width, ChoiceHit(i), chosen=chosen))
+        lines.append(row_line(line, width, RowHit(i), chosen=chosen))
     return tuple(lines)
 
 

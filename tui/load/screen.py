@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
-from textual.widget import Widget
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.load.load import Load
 from core.load.snapshot.format import LoadSnapshot
-from tui.actions.table import LOAD, bindings_of
+from tui.actions.action import LOAD
+from tui.actions.table import bindings_of
 from tui.drawing.page import Page
-from tui.load.page import Choice, ChoiceHit, LoadView, Metric, choice_named, load_lines
+from tui.drawing.spans import Lines, RowHit
+from tui.load.page import Choice, LoadView, Metric, choice_named, load_lines
 from tui.load.statistics import Numbers, broker_numbers, partition_numbers
-from tui.screen.base import DashboardScreen
+from tui.screen.list_screen import CursorKeys, PageScreen
 from tui.session import Session, age_words
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ HOURS = (1, 6, 24)
 HOTTEST = 50
 
 
-class LoadScreen(DashboardScreen):
+class LoadScreen(CursorKeys, PageScreen):
     """A chart of one broker, or of one of its hottest partitions."""
 
     PLACE = LOAD
@@ -44,13 +45,9 @@ class LoadScreen(DashboardScreen):
         self._requested: tuple[object, str] | None = None
         self._history: tuple[tuple[object, str], LoadHistory | None] | None = None
 
-    def compose_body(self) -> Iterable[Widget]:
-        yield Page(id="load-page")
-
     # -- drawing ---------------------------------------------------------------------------------
 
-    def show_body(self, session: Session) -> None:
-        page = self.query_one("#load-page", Page)
+    def lines(self, session: Session, width: int, height: int) -> Lines:
         choices = self._choices(session)
         cursor = choice_named(choices, self._of) if self._of is not None else 0
         history: LoadHistory | None = None
@@ -79,7 +76,7 @@ class LoadScreen(DashboardScreen):
             hours=self._hours,
             plain=self.palette.plain or self.dashboard.ascii_only,
         )
-        page.show(load_lines(view, page.size.width, page.size.height), self.palette, self.glyphs)
+        return load_lines(view, width, height)
 
     def footer_words(self) -> Mapping[str, str]:
         return {
@@ -141,19 +138,16 @@ class LoadScreen(DashboardScreen):
     # -- moving about ----------------------------------------------------------------------------
 
     def action_left(self) -> None:
-        self._step(-1)
+        self.step(-1)
 
     def action_right(self) -> None:
-        self._step(1)
+        self.step(1)
 
-    action_up = action_left
-    action_down = action_right
-
-    def _step(self, steps: int) -> None:
+    def step(self, rows: int) -> None:
         choices = self._choices(self.session)
         if choices:
             at = choice_named(choices, self._of) if self._of is not None else 0
-            self._of = choices[min(max(at + steps, 0), len(choices) - 1)].of
+            self._of = choices[min(max(at + rows, 0), len(choices) - 1)].of
             self.show(self.session)
 
     def action_metric(self) -> None:
@@ -178,14 +172,11 @@ class LoadScreen(DashboardScreen):
             self.show(self.session)
 
     def on_page_hit(self, message: Page.Hit) -> None:
-        if isinstance(message.hit, ChoiceHit):
+        if isinstance(message.hit, RowHit):
             self._of = self._choices(self.session)[message.hit.index].of
             if message.twice:
                 self.action_enter()
             self.show(self.session)
-
-    def on_page_turned(self, message: Page.Turned) -> None:
-        self._step(message.steps)
 
 
 def broker_choices(snapshot: LoadSnapshot, racks: Mapping[int, str | None]) -> tuple[Choice, ...]:

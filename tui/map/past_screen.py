@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from core.load.load import Load
 from core.units import format_duration
-from tui.actions.table import MAP, actions_of, keys_of
+from tui.actions.action import MAP
+from tui.actions.table import actions_of, keys_of
 from tui.drawing.canvas import Canvas, Row
 from tui.session import PlanHistory, Session
 from tui.theming import Glyphs, Palette

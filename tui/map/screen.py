@@ -14,7 +14,8 @@ from textual.widget import Widget
 
 from core.load.view.heat import Metric
 from core.load.view.verdicts import Verdict
-from tui.actions.table import CARRY, MAP, PAST_MAP, actions_of, bindings_of
+from tui.actions.action import CARRY, MAP, PAST_MAP
+from tui.actions.table import actions_of, bindings_of
 from tui.drawing.spans import text_of
 from tui.map.drag import Drag
 from tui.map.drag_controller import DragController, MapCanvas

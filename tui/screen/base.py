@@ -15,7 +15,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from core.errors import TrimtabError
-from tui.actions.table import GLOBAL, Action, actions_of, footer_of
+from tui.actions.action import GLOBAL, Action
+from tui.actions.table import actions_of, footer_of
 from tui.drawing.canvas import Canvas
 from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
 from tui.screen.footer import MOST_LINES, FooterLine, LongMessage

@@ -9,7 +9,8 @@ from textual import events
 from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
-from tui.actions.table import Action, keys_of, written
+from tui.actions.action import Action
+from tui.actions.table import keys_of, written
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.compositor import redraw_modal_above
 from tui.screen.text_filter import pasted

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tui.actions.table import Action, keys_of, written
+from tui.actions.action import Action
+from tui.actions.table import keys_of, written
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.spans import wrap_text
 from tui.theming import Palette

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textual import events
 
 from core.load.load import Source
-from tui.actions.table import SCREENS
+from tui.actions.action import SCREENS
 from tui.drawing.canvas import Canvas, Row
 from tui.session import Session, age_words
 from tui.theming import Glyphs, Palette

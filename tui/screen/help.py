@@ -11,17 +11,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
-from tui.actions.table import (
-    CARRY,
-    GLOBAL,
-    MAP,
-    PAST_MAP,
-    PLACES,
-    Action,
-    actions_of,
-    keys_of,
-    written,
-)
+from tui.actions.action import CARRY, GLOBAL, MAP, PAST_MAP, PLACES, Action
+from tui.actions.table import actions_of, keys_of, written
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.compositor import redraw_modal_above
 from tui.theming import Glyphs, Palette

@@ -1,20 +1,45 @@
-"""Screens that list rows: the keys that move the cursor, and the filter that is typed."""
+"""Screens that are a page of rows: how they are drawn, the cursor's keys, the filter typed."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
 
 from textual import events
+from textual.widget import Widget
 
 from tui.actions.table import actions_of, keys_of
+from tui.drawing.page import Page
+from tui.drawing.spans import Lines
 from tui.screen.base import DashboardScreen
 from tui.screen.text_filter import pasted, type_filter
+from tui.session import Session
 
 EDGE = 10**9
 
 
+class PageScreen(DashboardScreen):
+    """A screen whose body is one page of lines."""
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield Page(id=f"{self.PLACE}-page")
+
+    @abstractmethod
+    def lines(self, session: Session, width: int, height: int) -> Lines:
+        """Return the lines of the page."""
+
+    def show_body(self, session: Session) -> None:
+        page = self.query_one(Page)
+        lines = self.lines(session, page.size.width, page.size.height)
+        page.show(lines, self.palette, self.glyphs)
+
+
 class CursorKeys:
-    """Up, down, pages and ends; a screen says in `step` what a row is."""
+    """Up, down, pages, ends and the wheel; a screen says in `step` what a row is."""
+
+    WHEEL: ClassVar[int] = 1
+    """Rows that a turn of the wheel goes."""
 
     @property
     def page(self) -> int:
@@ -42,6 +67,9 @@ class CursorKeys:
 
     def action_bottom(self) -> None:
         self.step(EDGE)
+
+    def on_page_turned(self, message: Page.Turned) -> None:
+        self.step(message.steps * self.WHEEL)
 
 
 class Filtering(DashboardScreen):

@@ -13,6 +13,7 @@ from tui.drawing.spans import (
     BLANK,
     Line,
     Lines,
+    RowHit,
     Span,
     Tone,
     bright,
@@ -71,13 +72,6 @@ _MARKS = (
     (Kind.CLIENT | Kind.LOAD | Kind.FAULT, "◆", Tone.LOOK),
     (Kind.RUN | Kind.GROUP | Kind.AUTOPILOT, "◆", Tone.YOURS),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RowHit:
-    """A click on a row of the list."""
-
-    index: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from tui.drawing.bars import bar
 from tui.drawing.spans import (
     Line,
     Lines,
+    RowHit,
     Span,
     Tone,
     bright,
@@ -43,13 +43,6 @@ _BARS = {
     MoveStatus.DONE: Tone.FINE,
     MoveStatus.CANCELLED: Tone.DIM,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class MoveHit:
-    """A click on a move of the run, by its index."""
-
-    index: int
 
 
 @memoize_last
@@ -89,7 +82,7 @@ def move_lines(
     for i in window(len(order), height, at):
         move = moves[order[i]]
         line = move_line(move, width, selected=i == at, marked=order[i] in marked)
-        lines.append(row_line(line, width, MoveHit(order[i]), chosen=i == at))
+        lines.append(row_line(line, width, RowHit(order[i]), chosen=i == at))
     return tuple(lines)
 
 

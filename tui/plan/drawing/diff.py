@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from core.cluster.state import ClusterState
 from core.plan.plan import Move, Plan
@@ -11,6 +10,7 @@ from core.units import counted, format_bytes
 from tui.drawing.spans import (
     Line,
     Lines,
+    RowHit,
     Span,
     Tone,
     bright,
@@ -28,13 +28,6 @@ from tui.plan.assessment import bytes_to_copy
 
 _WITH_CONSEQUENCE = 68
 """Columns from which there is room for what a move means beside its bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class MoveHit:
-    """A click on a move, by its index in the plan."""
-
-    index: int
 
 
 def copied_words(total_bytes: int, unknown: int) -> str:
@@ -132,7 +125,7 @@ def diff_lines(
         line = _move_line(
             state, plan.moves[row], width, arrow, selected=selected, named=order is not None
         )
-        shown.append(row_line(line, width, MoveHit(row), chosen=selected))
+        shown.append(row_line(line, width, RowHit(row), chosen=selected))
     return tuple(shown)
 
 

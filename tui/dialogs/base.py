@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar, cast
+from typing import ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
@@ -23,10 +23,8 @@ from core.errors import TrimtabError
 from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
 from tui.drawing.page import text_of_lines
 from tui.drawing.spans import Lines, fit
-
-if TYPE_CHECKING:
-    from tui.screen.services import Dashboard
-    from tui.session import Session
+from tui.screen.services import Dashboard
+from tui.session import Session
 
 Answer = TypeVar("Answer")
 

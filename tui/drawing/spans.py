@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from itertools import zip_longest
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from rich.cells import cell_len
 
-if TYPE_CHECKING:
-    from core.cluster.metadata import TopicPartition
+from core.cluster.metadata import TopicPartition
 
 
 def cells(text: str) -> str:

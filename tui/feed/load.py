@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from core.cluster.connect import Connection
     from core.cluster.state import ClusterState
     from core.daemons.supervisor import Supervisor
-    from core.load.load import Load
     from core.load.snapshot.format import LoadSnapshot
-    from tui.session import Freshness
 
 
 class Picture:

@@ -12,14 +12,10 @@ import pickle
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
 
-from core.cluster.connect import connect
+from core.cluster.connect import Address, connect
+from core.cluster.state import ClusterState
 from core.errors import TrimtabError
-
-if TYPE_CHECKING:
-    from core.cluster.connect import Address
-    from core.cluster.state import ClusterState
 
 
 class Prefetch:

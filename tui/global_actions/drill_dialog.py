@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.widgets import Button, Static
 
 from core.cluster.drills.drill import Drill, DrillKind, Offer
+from core.cluster.state import ClusterState
 from tui.dialogs.base import TableDialog, body, button
 from tui.drawing.spans import (
     Line,
@@ -22,10 +23,7 @@ from tui.drawing.spans import (
     left,
     wrap_text,
 )
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from tui.session import Session
+from tui.session import Session
 
 WORDS: dict[DrillKind, tuple[str, str]] = {
     DrillKind.KILL: (

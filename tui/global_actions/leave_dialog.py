@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from textual.widgets import Button
 
 from core.units import counted
 from tui.dialogs.base import ChoiceDialog, Question
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 Answer = Literal["stay", "keep", "drop"]
 

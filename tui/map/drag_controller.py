@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from textual import events
+from textual.timer import Timer
 
 from core.cluster.metadata import TopicPartition
+from core.load.view.verdicts import Verdict
 from tui.drawing.canvas import Canvas
 from tui.map.drag import Drag, pick_up
+from tui.map.drawing.page import Places
+from tui.map.drawing.scene import Scene
 from tui.map.past_screen import READ_ONLY
+from tui.map.view import MapView, Model
+from tui.screen.services import Dashboard
 from tui.session import Session
-
-if TYPE_CHECKING:
-    from textual.timer import Timer
-
-    from core.load.view.verdicts import Verdict
-    from tui.map.drawing.page import Places
-    from tui.map.drawing.scene import Scene
-    from tui.map.view import MapView, Model
-    from tui.screen.services import Dashboard
 
 TYPING_SECONDS = 1.2
 """Digits typed within this time make one broker id."""

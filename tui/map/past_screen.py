@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC
-from typing import TYPE_CHECKING
 
 from core.load.load import Load
 from core.units import format_duration
 from tui.actions.action import MAP
 from tui.actions.table import actions_of, keys_of
 from tui.drawing.canvas import Canvas, Row
-from tui.session import PlanHistory, Session
+from tui.screen.base import DashboardScreen
+from tui.session import PastMoment, PlanHistory, Session
 from tui.theming import Glyphs, Palette
 from tui.timeline.time_travel import TimeTravel
-
-if TYPE_CHECKING:
-    from tui.screen.base import DashboardScreen
-    from tui.session import PastMoment
 
 
 def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -> Row:

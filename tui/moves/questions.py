@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -29,9 +29,7 @@ from tui.dialogs.base import (
 from tui.dialogs.confirm_name import NamedButtonDialog
 from tui.moves.drawing.status import accepts_requests, is_paused
 from tui.plan.assessment_worker import REASSESS_SECONDS, AssessmentWorker
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from textual import events
 from textual.widgets import Button
@@ -32,9 +31,7 @@ from tui.moves.questions import RunTableDialog
 from tui.plan.assessment import PlanAssessment, assess_plan
 from tui.plan.assessment_diff import Picture, is_similar
 from tui.plan.drawing.throttle_table import bounds_words, throttle_lines
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 ROWS = 9
 EDGE = 10**9

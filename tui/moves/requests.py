@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.run.control import request
 from core.run.journal.rates import RateBounds
@@ -36,11 +37,8 @@ from tui.plan.apply import ApplyDialog
 from tui.plan.apply_options import PlanToApply
 from tui.plan.drawing.throttle_table import bounds_words
 from tui.screen.app_base import guarded
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from tui.screen.base import DashboardScreen
-    from tui.session import Session
+from tui.screen.base import DashboardScreen
+from tui.session import Session
 
 
 class RunRequests:

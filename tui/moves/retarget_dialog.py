@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.widgets import Label
 
@@ -31,9 +31,7 @@ from tui.drawing.spans import (
 from tui.moves.drawing.status import accepts_requests
 from tui.moves.questions import RunTableDialog, moves_words
 from tui.plan.assessment_diff import Picture, is_similar
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 ROWS = 10
 REST_SECONDS = 1.0

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
@@ -43,9 +43,7 @@ from tui.plan.assessment_diff import (
 from tui.plan.assessment_worker import AssessmentWorker
 from tui.plan.drawing.apply_summary import summary_lines
 from tui.screen.app_base import guarded
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 SCROLLBAR = 1
 REST_SECONDS = 1.0

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from textual.timer import Timer
+
+from core.cluster.state import ClusterState
 from core.errors import TrimtabError
+from core.load.load import Load
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.rate_table import estimate_plan_time
@@ -20,13 +23,7 @@ from tui.plan.suggest_dialog import SuggestDialog
 from tui.plan.suggest_form import NAMES, SuggestForm, SuggestRequest
 from tui.plan.suggested_plan import SuggestedPlan
 from tui.screen.app_base import guarded
-
-if TYPE_CHECKING:
-    from textual.timer import Timer
-
-    from core.cluster.state import ClusterState
-    from core.load.load import Load
-    from tui.screen.base import DashboardScreen
+from tui.screen.base import DashboardScreen
 
 
 @dataclass(frozen=True, eq=False, slots=True)

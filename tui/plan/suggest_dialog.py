@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -25,9 +25,7 @@ from tui.plan.suggest_form import (
     SuggestRequest,
     read,
 )
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 TOGGLE_ROWS = (TOGGLES[:4], TOGGLES[4:])
 

@@ -5,8 +5,8 @@ A screen gives its body in `compose_body` and draws it in `show_body`; it never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, TypeVar, cast
 
 from rich.style import Style
 from textual import events
@@ -21,13 +21,9 @@ from tui.drawing.canvas import Canvas
 from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
 from tui.screen.footer import MOST_LINES, FooterLine, LongMessage
 from tui.screen.header import HeaderLine
+from tui.screen.services import Dashboard
+from tui.session import Session
 from tui.theming import Glyphs, Palette
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tui.screen.services import Dashboard
-    from tui.session import Session
 
 Done = TypeVar("Done")
 

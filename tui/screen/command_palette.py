@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -13,10 +13,8 @@ from tui.actions.action import Action
 from tui.actions.table import keys_of, written
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.compositor import redraw_modal_above
+from tui.screen.services import Dashboard
 from tui.screen.text_filter import pasted
-
-if TYPE_CHECKING:
-    from tui.screen.services import Dashboard
 
 WIDTH = 92
 HELP_AT = 17

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -15,10 +15,8 @@ from tui.actions.action import CARRY, GLOBAL, MAP, PAST_MAP, PLACES, Action
 from tui.actions.table import actions_of, keys_of, written
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.compositor import redraw_modal_above
+from tui.screen.services import Dashboard
 from tui.theming import Glyphs, Palette
-
-if TYPE_CHECKING:
-    from tui.screen.services import Dashboard
 
 KEYS_WIDTH = 16
 NAME_WIDTH = 14

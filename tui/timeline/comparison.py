@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from core.errors import TrimtabError
+from tui.screen.base import DashboardScreen
 from tui.timeline.history import Comparison, TimelineFilter
 from tui.timeline.reader import compare
-
-if TYPE_CHECKING:
-    from tui.screen.base import DashboardScreen
 
 NOWHERE = "Put the cursor where it was still fine: [ goes back."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from click import Abort
@@ -89,10 +90,7 @@ def run_dashboard(
 
 def _let_end(workers: ThreadPoolExecutor, ending: Shutdown) -> None:
     """Give what is being done (a run is started, a file written) its time to be done."""
-
-    def wait() -> None:
-        workers.shutdown(cancel_futures=True)
-
-    waiting = threading.Thread(target=wait, name="workers end", daemon=True)
+    end = partial(workers.shutdown, cancel_futures=True)
+    waiting = threading.Thread(target=end, name="workers end", daemon=True)
     waiting.start()
     waiting.join(0.7 * ending.seconds_left())

@@ -288,10 +288,6 @@ class Session:
             self.choose_rate(rates[at])
         self.rate_steps = ()
 
-    def set_pending_run(self, run: str, plan: Plan) -> None:
-        """A run was started with a plan, which stays until that has passed its checks."""
-        self.pending_run = PendingRun(run, plan)
-
     def take_run(self, run: RunView | None) -> bool:
         """Take what the newest run has come to; return whether it refused what it was handed."""
         self.run = run
@@ -301,23 +297,19 @@ class Session:
         ours = run.run == handed.run
         if not ours or run.passed_preflight or run.state.ended:
             self.pending_run = None
-        if ours and run.passed_preflight:
-            self._remove_from_plan(handed.plan)
+        if ours and run.passed_preflight:  # what was planned since stays
+            left = _without(self.plan, handed.plan)
+            if len(left):
+                self.edit(left)
+            else:
+                self.clear_plan()
         return ours and run.state.ended and not run.passed_preflight
-
-    def _remove_from_plan(self, plan: Plan) -> None:
-        """Go on without what a run carries out now; what was planned since stays."""
-        left = _without(self.plan, plan)
-        if not len(left):
-            self.clear_plan()
-        else:
-            self.history = self.history.edited(left)
 
     def clear_plan(self) -> None:
         """Start an empty plan."""
         self.rate_chosen, self.rate_steps = False, ()
         cluster_id = self.state.cluster_id if self.state else None
-        self.history = self.history.edited(replace(Plan(), cluster_id=cluster_id))
+        self.edit(Plan(cluster_id))
 
     @property
     def heard_at(self) -> float:

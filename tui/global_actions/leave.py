@@ -100,11 +100,6 @@ def _with_run(kept: SavedPlan, cluster_id: str, run: str) -> SavedPlan:
     return replace(kept, handed=handed, refused=look.view.state.ended)
 
 
-def save_run_id(cluster_id: str, run: str) -> None:
-    """Write down which run a plan was handed to; raises OSError."""
-    files.write_text(paths.handed_plan_file(cluster_id), run)
-
-
 def read_run_id(cluster_id: str) -> str:
     """Return the run that a plan was handed to when a dashboard was left; "" for none."""
     try:
@@ -293,7 +288,7 @@ class LeaveWithPlan(AppBase):
         if run == kept.run:
             return kept
         if run:
-            save_run_id(cluster_id, run)
+            files.write_text(paths.handed_plan_file(cluster_id), run)
         elif read_run_id(cluster_id) == kept.run:
             paths.handed_plan_file(cluster_id).unlink(missing_ok=True)
         return replace(kept, run=run)

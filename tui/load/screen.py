@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.errors import TrimtabError
 from core.load.load import Load
 from core.load.snapshot.format import LoadSnapshot
 from tui.actions.action import LOAD
@@ -112,17 +112,13 @@ class LoadScreen(CursorKeys, PageScreen):
             until = max(snapshot.published_at, snapshot.window_end) + timedelta(minutes=1)
             cluster_id, place = snapshot.cluster_id, session.snapshots
 
-            def work() -> None:
+            def work() -> LoadHistory:
                 from core.load.load_source import read_history
 
-                try:
-                    found = read_history(cluster_id, place, of=of, until=until)
-                except TrimtabError as error:
-                    self.call_later(self._take_history, key, None, error.title)
-                else:
-                    self.call_later(self._take_history, key, found)
+                return read_history(cluster_id, place, of=of, until=until)
 
-            self.run_worker(work, thread=True, exclusive=True, group="history")
+            take = partial(self._take_history, key)
+            self.run_in_thread("history", work, take, lambda error: take(None, error.title))
         # The windows before this snapshot are shown until the new ones are there.
         return self._history[1] if self._history and self._history[0][0] == of else None
 

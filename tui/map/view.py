@@ -55,25 +55,6 @@ class MapView:
             return Zoom.TOPICS
         return Zoom.PARTITION if self.detail else Zoom.PARTITIONS
 
-    def zoomed_in(self) -> MapView:
-        match self.zoom:
-            case Zoom.TOPICS:
-                return replace(self, topic=self.cursor_topic, filter="")
-            case Zoom.PARTITIONS:
-                return replace(self, detail=True)
-            case Zoom.PARTITION:
-                return self
-
-    def zoomed_out(self) -> MapView:
-        """Return one level back: the filter goes first, then marks, then the zoom."""
-        if self.filter:
-            return replace(self, filter="")
-        if self.detail:
-            return replace(self, detail=False)
-        if self.marked:
-            return replace(self, marked=frozenset())
-        return replace(self, topic=None, cursor_partition=None)
-
     def next_metric(self) -> MapView:
         metrics = list(Metric)
         following = metrics[(metrics.index(self.metric) + 1) % len(metrics)]
@@ -226,12 +207,12 @@ def at_column(view: MapView, model: Model, column: int) -> MapView:
 
 def inward(view: MapView, model: Model) -> MapView:
     """Return the view zoomed in where the cursor is: on the cell's hottest partition."""
-    view = replace(view, broker=model.broker)
-    if view.zoom is Zoom.TOPICS:
-        view = replace(view, cursor_topic=model.topic, cursor_partition=_hottest_here(model))
-    else:
-        view = replace(view, cursor_partition=model.tp.partition if model.tp else None)
-    return view.zoomed_in()
+    topic, partition = model.topic, model.tp.partition if model.tp else None
+    view = replace(view, broker=model.broker, cursor_partition=partition)
+    if view.zoom is not Zoom.TOPICS:
+        return replace(view, detail=True)
+    partition = _hottest_here(model)
+    return replace(view, topic=topic, cursor_topic=topic, cursor_partition=partition, filter="")
 
 
 def _hottest_here(model: Model) -> int | None:
@@ -248,10 +229,18 @@ def _hottest_here(model: Model) -> int | None:
 
 
 def outward(view: MapView) -> MapView:
-    """Return the view zoomed out, or without its filter; the cursor stays on its topic."""
-    if view.topic is not None and not (view.filter or view.detail):
-        view = replace(view, cursor_topic=view.topic)
-    return view.zoomed_out()
+    """Return the view one level back: the filter goes first, then marks, then the zoom.
+
+    The cursor stays on its topic.
+    """
+    if view.filter:
+        return replace(view, filter="")
+    if view.detail:
+        return replace(view, detail=False)
+    view = replace(view, cursor_topic=view.topic or view.cursor_topic)
+    if view.marked:
+        return replace(view, marked=frozenset())
+    return replace(view, topic=None, cursor_partition=None)
 
 
 def with_highlight(view: MapView, highlight: Highlight | None) -> MapView:

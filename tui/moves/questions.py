@@ -15,7 +15,7 @@ from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.run.reporting.views import DUE, IN_FLIGHT, MoveProgress, MoveStatus, RunStatus, RunView
-from core.units import UNLIMITED, format_bytes
+from core.units import UNLIMITED, format_bytes, id_list
 from tui.dialogs.base import (
     Ask,
     ChoiceDialog,
@@ -262,9 +262,8 @@ def cancel_some_question(moves: Sequence[MoveProgress]) -> Question:
     started = [move for move in left if move.state in IN_FLIGHT]
     words = []
     if len(moves) == 1 and started:
-        before = ",".join(map(str, moves[0].before))
         words.append(
-            f"It goes back to {before}, in that order; "
+            f"It goes back to {id_list(moves[0].before)}, in that order; "
             f"{format_bytes(moves[0].moved_bytes)} that were copied are dropped."
         )
     elif started:

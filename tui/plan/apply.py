@@ -43,7 +43,7 @@ from tui.plan.assessment_diff import (
 from tui.plan.assessment_worker import AssessmentWorker
 from tui.plan.drawing.apply_summary import summary_lines
 from tui.screen.app_base import guarded
-from tui.session import Session
+from tui.session import PendingRun, Session
 
 SCROLLBAR = 1
 REST_SECONDS = 1.0
@@ -364,7 +364,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         def work() -> None:
             run = guarded(lambda: launch(address, state, plan, options, estimate, load=load))
             if isinstance(run, str):  # here: whoever leaves meanwhile keeps it as handed
-                session.set_pending_run(run, plan)
+                session.pending_run = PendingRun(run, plan)
             handing.set()
             self.call_later(self._started, run)
 

@@ -6,7 +6,7 @@ Pure. What cannot be read is told by field, one short sentence each.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, TypeVar
@@ -25,7 +25,7 @@ from core.plan.planner.plan_request import (
     parse_broker_ids,
     parse_broker_pairs,
 )
-from core.units import parse_duration, parse_size
+from core.units import id_list, parse_duration, parse_size
 
 _Read = TypeVar("_Read")
 
@@ -114,16 +114,17 @@ class SuggestRequest:
     def meaning(self) -> str:
         """Return in short sentences what is asked for."""
         goal, dirs = self.goal, self.goal.only_dirs
+        broker, is_are = ("Broker", "is") if len(goal.drain) == 1 else ("Brokers", "are")
         pairs = (f"What {old} holds goes to {new}" for old, new in goal.replace)
-        only = f", of {_format_ids(goal.brokers)} only" if dirs and goal.brokers else ""
+        only = f", of {id_list(goal.brokers)} only" if dirs and goal.brokers else ""
         sentences = [
             ("Leaders are chosen anew; nothing is copied.", goal.leaders_only),
             (f"Partitions get {goal.replicas} replicas.", goal.replicas is not None),
             ("Racks are repaired.", goal.racks_only),
             (f"{', '.join(pairs)}.", goal.replace),
-            (f"{_brokers(goal.drain)} emptied.", goal.drain),
-            (f"{_format_ids(goal.fill)} get their share of the others.", goal.fill),
-            (f"The topics end on {_format_ids(goal.brokers)} only.", goal.brokers and not dirs),
+            (f"{broker} {id_list(goal.drain)} {is_are} emptied.", goal.drain),
+            (f"{id_list(goal.fill)} get their share of the others.", goal.fill),
+            (f"The topics end on {id_list(goal.brokers)} only.", goal.brokers and not dirs),
             ("Racks are ignored.", goal.ignore_racks),
             (f"Each broker's log dirs get within the band{only}.", goal.disks),
             ("Nothing moves between brokers.", dirs),
@@ -133,16 +134,6 @@ class SuggestRequest:
         evens = not (goal.forces or goal.leaders_only or goal.fill or of or goal.only_dirs)
         even = "Disk, in, out, replicas and leaders of every broker get within the band."
         return f"{even} {words}".strip() if evens else words
-
-
-def _format_ids(ids: Iterable[int]) -> str:
-    return ",".join(map(str, ids))
-
-
-def _brokers(ids: tuple[int, ...]) -> str:
-    return f"{'Broker' if len(ids) == 1 else 'Brokers'} {_format_ids(ids)} " + (
-        "is" if len(ids) == 1 else "are"
-    )
 
 
 def read(

@@ -15,8 +15,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from core.errors import TrimtabError
-from tui.actions.action import GLOBAL, Action
-from tui.actions.table import actions_of, footer_of
+from tui.actions.action import GLOBAL
+from tui.actions.table import footer_of
 from tui.drawing.canvas import Canvas
 from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
 from tui.screen.footer import MOST_LINES, FooterLine, LongMessage
@@ -123,23 +123,13 @@ class DashboardScreen(Screen[None]):
         return {}
 
     def show_footer(self) -> None:
-        greyed = (
-            frozenset()
-            if self.session.writable
-            else frozenset(
-                action.id
-                for action in (*actions_of(self.place), *actions_of(GLOBAL))
-                if action.needs_write
-            )
-        )
-        drills = self.session.ground is not None
-        actions: tuple[Action, ...] = footer_of((self.place, GLOBAL), drills=drills)
+        session, footer, width = self.session, self.query_one(FooterLine), self.size.width
+        actions = footer_of((self.place, GLOBAL), drills=session.ground is not None)
         words = {action.id: action.name for action in actions} | dict(self.footer_words())
-        if not (self.session.has_new_trouble or self.session.problem):
+        if not (session.has_new_trouble or session.problem):
             words["show_problems"] = ""
         words = {id: self._written(word) for id, word in words.items()}
-        footer, width = self.query_one(FooterLine), self.size.width
-        footer.show(actions, words, greyed, self.dashboard.user_keys, width)
+        footer.show(actions, words, self.dashboard.user_keys, width, writable=session.writable)
         self.query_one(LongMessage).show(footer.message, width, self.palette)
 
     def copy_text(self) -> str | None:

@@ -7,7 +7,7 @@ from datetime import UTC
 
 from core.run.reporting.views import BrokerProgress, MoveStatus, RunStatus, RunView
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
-from core.units import UNLIMITED, format_duration, format_rate
+from core.units import UNLIMITED, format_duration, format_rate, id_list
 from tui.drawing.bars import bar
 from tui.drawing.spans import (
     BLANK,
@@ -131,8 +131,7 @@ def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
     if move.held:
         facts.append((Span("bytes as last known", Tone.LOOK),))
     facts.append((dim(f"batch {move.batch} of {run.batches}"),))
-    before, after = (",".join(map(str, replicas)) for replicas in (move.before, move.after))
-    facts.append((dim(f"{before} → {after}"),))
+    facts.append((dim(f"{id_list(move.before)} → {id_list(move.after)}"),))
     if move.done_at is not None:
         facts.append((dim(f"at {move.done_at.astimezone(UTC):%H:%M:%S}Z"),))
     why, tone = move.why, _WHY.get(move.state, Tone.DIM)

@@ -47,10 +47,7 @@ def make_session(context: Context) -> Session:
 def run_dashboard(
     context: Context, feed: Feed, ending: Shutdown, missing: MissingPassword | None
 ) -> None:
-    """Run the dashboard on this terminal; raises what ended it before it showed anything.
-
-    Where a password is missing, the feed is started once it is known.
-    """
+    """Run the dashboard on this terminal; raises what ended it before it showed anything."""
     from core.settings import load_settings
 
     settings = load_settings()

@@ -323,10 +323,7 @@ class Session:
 
     @property
     def lost_since(self) -> datetime | None:
-        """Return when what is shown was true, if the cluster does not answer; None while it does.
-
-        A dashboard that is paused does not ask.
-        """
+        """Return when what is shown was true, where the cluster does not answer if asked."""
         if self.state is None or self.metadata_age is None:
             return None
         silent = not self.paused and self.metadata_age.silent(self.now, self.heard_at)

@@ -198,10 +198,7 @@ UNICODE = Glyphs()
 
 
 def load_palettes() -> dict[str, Palette]:
-    """Return all themes by name, the product's first; the user's may replace them.
-
-    Raises UsageError naming the file that cannot be read.
-    """
+    """Return all themes by name, the user's over the product's; raises UsageError for a bad one."""
     found: dict[str, Palette] = {}
     places = [entry for entry in files("themes").iterdir() if entry.name.endswith(".toml")]
     for entry in sorted(places, key=lambda entry: entry.name):

@@ -24,10 +24,7 @@ def keys_of(action: Action, keys: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def actions_of(place: str, *, drills: bool = True) -> tuple[Action, ...]:
-    """Return the actions of one place, without those that work everywhere.
-
-    Without `drills` those are left out that break things on purpose.
-    """
+    """Return the actions of one place; without `drills`, none that breaks things on purpose."""
     return tuple(
         action
         for action in ACTIONS

@@ -68,10 +68,7 @@ class Words(VerticalScroll, can_focus=False):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a dialog asks at the moment: its words, and the buttons that may not be pressed.
-
-    `refused` says why not, by a button's id; "" where the words say it.
-    """
+    """What a dialog asks now: its words, and why buttons may not be pressed ("" if they say it)."""
 
     words: Sequence[str]
     refused: Mapping[str, str] = field(default_factory=dict)

@@ -21,10 +21,7 @@ class ClusterNameDialog(Dialog[Answer]):
         return self.query_one("#name", Input).value
 
     def on_key(self, event: events.Key) -> None:
-        """Type what no widget took: also what was sent to a button that has lost the focus since.
-
-        The Input keeps what is typed in it to itself.
-        """
+        """Type what no widget took: also what was sent to a button that has lost focus since."""
         ticking = isinstance(self.focused, Tick) and event.key == "space"
         if not ticking and event.is_printable and event.character:
             self._type(event.character)

@@ -50,10 +50,7 @@ def chart_lines(
     gap_seconds: float,
     plain: bool = False,
 ) -> Lines:
-    """Return a chart of `width` × `height`; `plain` tells series apart without colour.
-
-    Values further apart than `gap_seconds` are not joined.
-    """
+    """Return a chart; `plain` tells series apart without colour, `gap_seconds` are not joined."""
     import plotext
 
     top = max(

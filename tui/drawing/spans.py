@@ -214,8 +214,5 @@ def window(count: int, room: int, cursor: int) -> range:
 
 
 def wrap_text(text: str, width: int, max_lines: int | None = None) -> list[str]:
-    """Return `text` in lines of at most `width` columns, broken between words.
-
-    At most `most` lines: an ellipsis ends the last one where something is left out.
-    """
+    """Return `text` in lines of at most `width` columns; an ellipsis ends what `max_lines` cuts."""
     return textwrap.wrap(text, max(width, 1), max_lines=max_lines, placeholder="…") or [""]

@@ -74,10 +74,7 @@ class Feed:
     # -- called by the dashboard -----------------------------------------------------------------
 
     def start(self, *, fork: bool = True) -> None:
-        """Begin reading the cluster; load and runs are read once the first map is painted.
-
-        Without `fork` it may be called where there are threads already.
-        """
+        """Begin reading; without `fork` it may be called where there are threads already."""
         address = self._target.address
         if fork and address is not None and Prefetch.suits(address):
             self._look = Prefetch(address)

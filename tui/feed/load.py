@@ -63,10 +63,7 @@ SNAPSHOT_INTERVAL_SECONDS = 60.0
 
 
 class FeedLoad:
-    """Lays published load upon a picture; what serves it is begun here, and closed by `close`.
-
-    `connection` is asked for when a load comes: its clock says how old that is.
-    """
+    """Lays published load upon a picture; what serves it is begun here, and closed by `close`."""
 
     def __init__(
         self,

@@ -36,10 +36,7 @@ class Prefetch:
         return not address.is_simulated and sys.platform == "linux"
 
     def result(self) -> ClusterState | None:
-        """Wait for what was seen; None when the process ended without an answer.
-
-        Raises what `connect` and `describe` raise. To be called once.
-        """
+        """Wait for what was seen, once; None where it ended without. Raises as `connect` does."""
         with os.fdopen(self._answer, "rb") as pipe:
             answer = pipe.read()
         with self._lock:

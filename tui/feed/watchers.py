@@ -70,10 +70,7 @@ class Attempts:
 
 
 def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
-    """Follow the newest run of this cluster, whoever started it, until `stopped`.
-
-    What all of them teach about times is told as it changes: with a run that comes, or ends.
-    """
+    """Follow the newest run of this cluster, and what all of them teach, until `stopped`."""
     from core.plan.estimate.calibration import NOTHING_LEARNED
     from core.run.reporting.runs import calibration, list_runs, read_run, runs_named, unreadable
 
@@ -177,10 +174,7 @@ def watch_autopilot(state: Callable[[], ClusterState | None], send: Deliver, sto
 
 
 def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag) -> None:
-    """Tell whether this cluster was made for drills; what is opened for them is closed at the end.
-
-    A cluster that is lost meanwhile is told of by what reads its picture.
-    """
+    """Tell whether this cluster was made for drills; what is opened for them is closed at last."""
     from core.cluster.drills.target import find_drill_target
 
     try:

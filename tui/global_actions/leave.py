@@ -211,20 +211,14 @@ class LeaveWithPlan(AppBase):
         )
 
     def save_plan_on_exit(self) -> None:
-        """Keep the plan, or not, as was said; to be called whichever way the dashboard ends.
-
-        From any thread: a plan is a value. What cannot be written, `unkept_words` tells.
-        """
+        """Keep the plan, or not, as was said, whichever way the dashboard ends. From any thread."""
         try:
             self._settle()
         except OSError as error:
             self._failure = error.strerror or str(error)
 
     def unsaved_plan_message(self) -> str:
-        """Say which plan is lost if the dashboard ends now, and why; "" for none. From any thread.
-
-        One that is thrown away is none.
-        """
+        """Say which plan is lost if the dashboard ends now, and why; else "". From any thread."""
         plan, kept = self.session.plan_to_keep, self._kept
         if not self._has_plan_to_keep or self._answer == "drop":
             return ""

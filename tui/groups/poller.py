@@ -34,10 +34,7 @@ def merge_rebalances(
 
 
 def read_rebalances(cluster_id: str, until: datetime) -> tuple[Rebalance, ...]:
-    """Return the newest that the timeline has, the oldest first; none where nothing was recorded.
-
-    A timeline that cannot be read is the Timeline's to tell of.
-    """
+    """Return the newest that the timeline has, the oldest first; none where it cannot be read."""
     try:
         timeline = Timeline.read(paths.timeline_file(cluster_id))
     except TrimtabError:

@@ -45,10 +45,7 @@ class RatesKey(NamedTuple):
 
 
 class RatesReady(NamedTuple):
-    """A throttle table, worked out in a thread for a key that may be old.
-
-    `held` is what was carried then, upon which plan; None for nothing.
-    """
+    """A throttle table for a key that may be old; `held` is what was carried upon which plan."""
 
     key: RatesKey | None
     held: object
@@ -89,10 +86,7 @@ class PictureFacts:
 
 
 class MapEstimates:
-    """Knows what was worked out for what is on the screen, and has the rest worked out.
-
-    `model` and `drag` say what is on it, and carried over it.
-    """
+    """Has worked out what is missing for the `model` on the screen and the `drag` over it."""
 
     def __init__(
         self,

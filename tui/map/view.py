@@ -123,10 +123,7 @@ def effective_metric(view: MapView, load: Load) -> Metric:
 def build_model(
     state: ClusterState, load: Load, view: MapView, previous: Model | None = None
 ) -> Model:
-    """Return the model of a view, whose topic exists.
-
-    Parts that did not change are taken from `previous`.
-    """
+    """Return the model of a view, whose topic exists; what did not change is from `previous`."""
     view = replace(view, metric=effective_metric(view, load))
     same = previous is not None and previous.state is state and previous.load is load
     if same and previous is not None and previous.view.metric is view.metric:

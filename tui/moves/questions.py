@@ -67,10 +67,7 @@ class ConfirmByNameDialog(NamedButtonDialog[bool]):
 
 
 class RunTableDialog(TableDialog[Answer | None], Generic[Answer, Found]):
-    """Rows to choose from about a run; a thread assesses them as the run and the cluster go on.
-
-    Returns what is chosen, None when it was left.
-    """
+    """Rows about a run, assessed in a thread as it goes on; returns the one chosen, if any."""
 
     BINDINGS = [
         ("escape", "leave", "Back"),

@@ -43,10 +43,7 @@ def remaining_plan(run: RunView) -> Plan:
 
 
 class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBounds]]):
-    """Returns the rate chosen in bytes/s, or bounds to adapt it in.
-
-    `step` is -1 slower, 1 faster.
-    """
+    """Returns the rate chosen in bytes/s, or bounds to adapt it in; `step` 1 is faster."""
 
     KEYS = {"up": -1, "k": -1, "minus": -1, "down": 1, "j": 1, "plus": 1, "g": -EDGE, "G": EDGE}
     UNKNOWN = "What is left"

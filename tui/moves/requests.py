@@ -218,10 +218,7 @@ class RunRequests:
     def _choose(
         self, run: RunView, meant: Sequence[int], states: Collection[MoveStatus], otherwise: str
     ) -> list[int]:
-        """Return those of the moves that are meant which are in one of these states.
-
-        What cannot be asked of some of them is asked of the others; if of none, it is said.
-        """
+        """Return which of the moves that are meant are in these states; if none is, say so."""
         if not meant:
             self._screen.say("Which move? Esc leads back to them.")
             return []

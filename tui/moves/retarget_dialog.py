@@ -39,10 +39,7 @@ REST_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One broker that the move might go to: why it may not, or what is doubtful of it.
-
-    `allow` are the checks that speak against it, which choosing it allows.
-    """
+    """One broker the moves might go to: why not, or the checks that choosing it allows."""
 
     broker: int
     rack: str | None
@@ -190,10 +187,7 @@ class RetargetDialog(RunTableDialog[int, Targets]):
             self._picture = state, load
 
     def _left(self, run: RunView) -> Mapping[int, MoveProgress]:
-        """Return the moves as the newest run has them; those that are done are not meant any more.
-
-        Where none is left, it is over.
-        """
+        """Return the moves that the newest run has not done; where none is left, say so."""
         if run.run != self._run:
             if run.run != self._newest:
                 self._over = f"Run {run.run} has begun meanwhile: this one goes on no more."

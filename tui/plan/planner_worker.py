@@ -37,10 +37,7 @@ class PlannerTask:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlannerDone:
-    """The planner has ended: with a plan and what its deadline needs, or with an error.
-
-    `estimate` is None where there is no deadline, or nothing to copy.
-    """
+    """The planner has ended: with a plan and, for a deadline, an estimate; or with an error."""
 
     making: PlannerTask
     suggested: SuggestedPlan | None = None
@@ -173,10 +170,7 @@ class PlannerWorker:
 def run_planner(
     making: PlannerTask, state: ClusterState, load: Load, known: Calibration
 ) -> PlannerDone:
-    """Return what the planner finds; it looks whether it is to stop now and then.
-
-    `known` is what earlier runs taught about times. Raises UsageError for what contradicts.
-    """
+    """Return what the planner finds before it is stopped; raises UsageError for a contradiction."""
     request = making.request
     limits = replace(request.goal.limits, stop=making.stopped.is_set)
     found = suggest_plan(state, load, replace(request.goal, limits=limits), NAMES)

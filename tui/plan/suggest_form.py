@@ -139,10 +139,7 @@ class SuggestRequest:
 def read(
     form: SuggestForm, state: ClusterState, plan: Plan | None = None
 ) -> tuple[SuggestRequest | None, Mapping[str, str]]:
-    """Return what is asked for beside `plan`, or None and what is wrong with which field.
-
-    What contradicts is told under TOGETHER, once each field can be read.
-    """
+    """Return what is asked for beside `plan`, or None and what is wrong with which field."""
     wrong: dict[str, str] = {}
 
     def take(name: str, get: Callable[[], _Read], otherwise: _Read) -> _Read:

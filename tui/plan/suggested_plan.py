@@ -73,10 +73,7 @@ def evenness_of(
 def helpful_first(
     state: ClusterState, load: Load, plan: Plan, suggested: SuggestedPlan | None
 ) -> tuple[TopicPartition, ...] | None:
-    """Return a suggested plan's partitions, those that help most for their bytes first.
-
-    It is the order that a run takes them in; None for a plan that was made by hand.
-    """
+    """Return a suggested plan's partitions in the order a run takes them; None for another plan."""
     if suggested is None or not suggested.is_part_of(plan):
         return None
     sizes = state.partition_size_bytes

@@ -94,10 +94,7 @@ class DashboardScreen(Screen[None]):
         *,
         exclusive: bool = True,
     ) -> None:
-        """Have a thread do some work; the event loop then calls `then` with its result.
-
-        Where it cannot be done the event loop calls `failed`; without that the dashboard says why.
-        """
+        """Have a thread work, then the event loop take the result, or say why there is none."""
 
         def answer() -> None:
             try:

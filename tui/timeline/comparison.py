@@ -15,10 +15,7 @@ NOWHERE = "Put the cursor where it was still fine: [ goes back."
 
 
 class TimelineComparison:
-    """What is compared; `changed` is called when another is shown, or what happened again.
-
-    `current_filter` says which differences are asked for.
-    """
+    """Two moments compared, by the current filter; `changed` is called with another list."""
 
     def __init__(
         self,

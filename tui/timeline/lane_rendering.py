@@ -92,10 +92,7 @@ def lane_lines(
     *,
     silent: bool,
 ) -> Lines:
-    """Return lanes of `most` brokers, the worst ones, over the time that `horizon` says.
-
-    `moments` are marked in them, and the first one is in sight; in what is `silent` nobody looks.
-    """
+    """Return lanes of the worst `max_lines` brokers over a horizon, `moments` marked in them."""
     since, until = _shown_time(past, horizon, moments[0] if moments else None)
     wide = width >= 110
     label = max(len(str(b)) for b in past.lanes.brokers) + (9 if wide else 3)

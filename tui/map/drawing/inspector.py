@@ -152,10 +152,7 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Line]:
 
 
 def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[Line]:
-    """Return one line a replica: broker, rack, size, lag, log dir. For the last zoom.
-
-    Of a long path the end is shown: that is where log dirs differ.
-    """
+    """Return one line a replica: broker, rack, size, lag, log dir (its end: there they differ)."""
     state = model.state
     at = state.replica_slice(row)
     held = replica_roles(state, row)

@@ -121,10 +121,7 @@ def plan_words(state: ClusterState, plan: Plan) -> str:
 
 
 def move_words(move: Move, arrow: str) -> str:
-    """Return a move in short: `7→12`, several by commas, `7 leads` when only the order changes.
-
-    `7 dir` where a replica changes its log dir only.
-    """
+    """Return a move in short: `7→12`, `7 leads` where only the order changes, `7 dir`."""
     out, into = move.removing, move.adding
     if not move.reassigns:
         return f"{id_list(move.dir_moves)} dir"

@@ -107,10 +107,7 @@ def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool, clients: bool
 
 
 def columns_of(model: Model, layout: Layout, first: int = 0, *, held: bool = False) -> Columns:
-    """Return the map's columns from `first` on, scrolled as little as shows the cursor's broker.
-
-    While they are `held` they stay: the mouse is carrying something over them.
-    """
+    """Return the columns from `first` on, scrolled to the cursor's broker but where `held`."""
     count = len(model.state.brokers)
     if model.partitions is not None:
         columns = partition_columns(layout.main, count)

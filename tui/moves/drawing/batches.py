@@ -162,10 +162,7 @@ def _move_line(move: MoveProgress, width: int) -> Line:
 
 
 def _state(move: MoveProgress, width: int) -> Span:
-    """Return a move's state in words; one that moves says how fast, and how long yet.
-
-    One that gets nothing for the moment says why.
-    """
+    """Return a move's state; one that moves says how fast and how long yet, or why not."""
     if move.state is not MoveStatus.MOVING or is_starved(move):
         return state_of(move, width)
     now = rate_words(move)

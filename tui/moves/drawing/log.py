@@ -36,10 +36,7 @@ TWO_LINES_FROM = 6
 
 
 def event_lines(events: Sequence[RunEvent], width: int, height: int) -> Lines:
-    """Return the story so far, the newest first; with room for it, a long line takes two.
-
-    What is cut ends in an ellipsis: the log has all of it.
-    """
+    """Return the story so far, the newest first; with room for it, a long line takes two."""
     lines: list[Line] = []
     for event in list(reversed(events))[:height]:
         parts = [event.text]

@@ -90,10 +90,7 @@ def run_lines(
     height: int,
     marked: Collection[int] = (),
 ) -> Lines:
-    """Return the whole screen of one run in `height` lines.
-
-    `cursor` is the index of a move, `marked` are those that are meant together.
-    """
+    """Return one run's screen in `height` lines; `cursor` is the index of a move."""
     order = sort_moves(run.moves)
     at = order.index(cursor) if cursor in order else 0
     roomy = height >= 30

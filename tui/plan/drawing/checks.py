@@ -20,10 +20,7 @@ _MOST = 3
 def check_lines(
     notes: Sequence[str], findings: Sequence[Finding], width: int, height: int
 ) -> Lines:
-    """Return notes and then findings in at most `height` lines; findings have one at least.
-
-    That nothing speaks against it is said only where there are no notes either.
-    """
+    """Return notes and then findings in at most `height` lines; findings have one at least."""
     if not notes:
         return finding_lines(findings, width, height)
     shown = note_lines(notes, width, max(height - 1, 1) if findings else height)

@@ -38,10 +38,7 @@ def copied_words(total_bytes: int, unknown: int) -> str:
 
 
 def change_words(before: Sequence[int], after: Sequence[int], dirs: Sequence[int] = ()) -> str:
-    """Return what changes in short: `7→12`, `+4`, `−4`, `order` when only the order does.
-
-    `b3 dir` where replicas stay on their brokers, and on `dirs` change their log dir.
-    """
+    """Return what changes in short: `7→12`, `+4`, `−4`, `order`, or `b3 dir` for log dirs."""
     if dirs and tuple(before) == tuple(after):
         return f"{' '.join(f'b{broker}' for broker in dirs)} dir"
     adding = [b for b in after if b not in before]
@@ -109,10 +106,7 @@ def diff_lines(
     focused: bool,
     order: Sequence[int] | None = None,
 ) -> Lines:
-    """Return the moves, as many as fit `height`, the cursor's among them.
-
-    They stand under their topics, or in `order` with their topics' names.
-    """
+    """Return the moves that fit `height`, the cursor's among them: by topic, or in `order`."""
     rows: list[int | str] = list(order) if order is not None else _by_topic(plan)
     arrow = max((sum(len(str(b)) + 2 for b in move.before) - 1 for move in plan), default=0)
     shown = []

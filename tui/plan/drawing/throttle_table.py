@@ -62,10 +62,7 @@ def throttle_lines(
 
 
 def reason_lines(estimate: Estimate, width: int, height: int, *, table_width: int) -> Lines:
-    """Return in words what the chosen rate means: why never, who gets near its limit, doubts.
-
-    The range is said here when the table has no room for it.
-    """
+    """Return what the chosen rate means; the range too, where the table has no room for it."""
     notes: list[tuple[str, Tone]] = []
     if table_width < RANGE_FROM and (between := _range(estimate)):
         notes.append((f"between {between.replace('–', 'and')}", Tone.DIM))

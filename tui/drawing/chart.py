@@ -102,7 +102,6 @@ def _runs(one: Series, since: float, until: float, gap: float) -> Iterator[Int64
 
 
 def _time_ticks(since: float, until: float, max_lines: int) -> list[float]:
-    """Return round times of day in a span."""
     steps = (300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600)
     step = next((s for s in steps if (until - since) / s <= max_lines), 43200)
     first = math.ceil(since / step) * step

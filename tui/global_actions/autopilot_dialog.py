@@ -70,7 +70,6 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
 
 
 def _how(status: AutopilotStatus | None) -> list[str]:
-    """Return the mode, who set it, and what was decided last."""
     if status is None:
         return ["It is off, and never was on."]
     switch = status.switch

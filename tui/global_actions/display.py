@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 from textual.drivers.linux_driver import LinuxDriver
 
@@ -55,9 +56,8 @@ class GlobalActions(AppBase):
         self.draw()
 
     def action_help(self) -> None:
-        screen = self.screen
-        if isinstance(screen, DashboardScreen):
-            self.push_screen(HelpScreen(screen.PLACE))
+        if isinstance(self.screen, DashboardScreen):
+            self.push_screen(HelpScreen(self.screen.PLACE))
 
     def action_show_problems(self) -> None:
         screen = self.screen
@@ -114,11 +114,8 @@ class GlobalActions(AppBase):
         self._palette = self._palettes[name]
         if not self._plain:
             self.theme = name
-        for screen_name in SCREENS:
-            if self.is_screen_installed(screen_name):
-                screen = self.get_screen(screen_name)
-                if isinstance(screen, DashboardScreen):
-                    screen.repaint(self.palette)
+        for screen in filter(self.is_screen_installed, SCREENS):
+            cast(DashboardScreen, self.get_screen(screen)).repaint(self.palette)
 
     def action_toggle_mouse(self) -> None:
         """Give the mouse back to the terminal (to select text), or take it again."""

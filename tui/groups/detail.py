@@ -151,7 +151,6 @@ def _title(view: GroupsView, of: GroupView, width: int) -> Line:
 
 
 def _problems(view: GroupsView, of: GroupView) -> list[str]:
-    """Return what is wrong with this group, a sentence each."""
     problems = []
     group = of.group
     if view.gone:

@@ -87,7 +87,6 @@ def _title(view: GroupsView, width: int) -> Line:
 
 
 def _list(view: GroupsView, width: int, height: int) -> Lines:
-    """Return head and rows of the list in `height` lines."""
     wide = width >= WIDE
     longest = max((len(g.group.id) for g in view.rows), default=0)
     name = min(max(longest, 12), max(width - (101 if wide else 61), 12), 60)

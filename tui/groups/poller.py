@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 
 from textual.timer import Timer
 
@@ -150,13 +151,9 @@ class GroupsPoller:
             cluster_id = state.cluster_id if state else ""
 
             self._recalls += 1
-            nth = self._recalls
-
-            def recall() -> None:
-                merged = merge_rebalances(cluster_id, at, seen)
-                self._screen.call_later(self._recall, nth, merged)
-
-            self._screen.run_worker(recall, thread=True, group="rebalances")
+            recall = partial(merge_rebalances, cluster_id, at, seen)
+            take = partial(self._recall, self._recalls)
+            self._screen.run_in_thread("rebalances", recall, take, exclusive=False)
             return
         # A coordinator that does not answer hides its groups: none has lost its members by that.
         then = self._watched.then(at, look.groups, complete=look.is_complete)

@@ -167,7 +167,6 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         return (now, (), *table, self._adaptive(width), (), *self._meaning(width))
 
     def _adaptive(self, width: int) -> Line:
-        """Return the row of the adaptive rate, under all others."""
         assert self._bounds is not None
         mark = Span("▸ " if self._adapt else "  ", Tone.YOURS, bold=True)
         word = Span(right("adaptive", 10), Tone.YOURS if self._adapt else Tone.PLAIN, self._adapt)

@@ -198,7 +198,6 @@ class RunRequests:
         return not why
 
     def _say_no_run(self) -> None:
-        """Say that there is no run, or that this is not known yet."""
         session = self._session
         if session.run is None and session.address is not None and not session.runs_known:
             self._screen.say("The runs of this cluster are being looked for.", "look")

@@ -229,7 +229,6 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
         self.show(self.session)
 
     def _read(self, run: str) -> None:
-        """Read one run and its report."""
         state = self.session.state
         if state is None:
             return

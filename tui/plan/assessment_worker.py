@@ -109,8 +109,6 @@ class AssessmentWorker(Generic[Found]):
         return True
 
     def _hand_over(self, take: Callable[[Any], Any], result: Any) -> None:
-        """Have the event loop take a result that a thread came to."""
-
         def taken() -> Any:
             self._ended = self._screen.dashboard.monotonic()
             return take(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from textual.timer import Timer
 
@@ -33,16 +34,6 @@ class PlannerTask:
     request: SuggestRequest
     began: float
     stopped: threading.Event = field(default_factory=threading.Event)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PlannerDone:
-    """The planner has ended: with a plan and, for a deadline, an estimate; or with an error."""
-
-    making: PlannerTask
-    suggested: SuggestedPlan | None = None
-    estimate: Estimate | None = None
-    error: TrimtabError | None = None
 
 
 class PlannerWorker:
@@ -86,15 +77,9 @@ class PlannerWorker:
         self.form, request = answer
         making = self._making = PlannerTask(request, screen.dashboard.monotonic())
         session.making_plan = True
-        state, load, known = session.state, session.load, session.calibration
-
-        def work() -> None:
-            found = guarded(lambda: run_planner(making, state, load, known or NOTHING_LEARNED))
-            if isinstance(found, TrimtabError):
-                found = PlannerDone(making, error=found)
-            screen.call_later(self._take, found)
-
-        screen.run_worker(work, thread=True, group="planning")
+        known = session.calibration or NOTHING_LEARNED
+        work = partial(guarded, partial(run_planner, making, session.state, session.load, known))
+        screen.run_in_thread("planning", work, partial(self._take, making), exclusive=False)
         self._ticks = screen.set_interval(1.0, self._tick)
         screen.show(session)
 
@@ -116,60 +101,58 @@ class PlannerWorker:
             self._ticks.stop()
             self._ticks = None
 
-    def _take(self, done: PlannerDone) -> None:
-        """Edit the plan that was found, as far as it holds for the present picture."""
-        if done.making is not self._making:
+    def _take(
+        self, making: PlannerTask, done: tuple[SuggestedPlan, Estimate | None] | TrimtabError
+    ) -> None:
+        if making is not self._making:
             return
         self._end()
         screen, session = self._screen, self._screen.session
-        if done.error is not None:
-            session.take_trouble(done.error)
+        if isinstance(done, TrimtabError):
+            session.take_trouble(done)
             screen.show(session)
-            screen.say_error(done.error)
-        if done.suggested is None or session.state is None:
+            screen.say_error(done)
             return
-        found = done.suggested.found
+        if session.state is None:
+            return
+        suggested, estimate = done
+        found, goal = suggested.found, suggested.request.goal
         plan = rebase(session.state, found.plan).plan
         left = len(found.plan) - len(plan)
         if not len(plan):
-            goal, reached = done.suggested.request.goal, done.suggested.reached
+            reached = suggested.reached
             words = [explain_no_plan(found, goal, "", reached=reached)]
             words += () if reached else found.notes[:1]
             screen.say(" ".join(words), "fine" if reached else "look")
             return
-        self.suggested = done.suggested
-        if done.suggested.request.goal.kept:  # as it is now: it can have been edited meanwhile
+        self.suggested = suggested
+        if goal.kept:  # as it is now: it can have been edited meanwhile
             planned = session.plan.by_partition
             plan = Plan.of(
                 [*session.plan, *(move for move in plan if move.tp not in planned)],
                 cluster_id=plan.cluster_id,
             )
         session.edit(plan)
-        estimate = done.estimate
         in_time = None if estimate is None or estimate.never else estimate.recommended_bytes_per_s
         if in_time is not None:
             session.choose_rate(in_time)
         screen.dashboard.draw()
-        self._say(done, left)
-        self._on_planned()
-
-    def _say(self, done: PlannerDone, left: int) -> None:
-        screen, estimate = self._screen, done.estimate
         if left:
             screen.say(f"{left} moves were left out: the cluster has changed meanwhile.", "look")
         elif estimate is not None and estimate.never is not None:
-            within = format_duration(done.making.request.within_seconds)
+            within = format_duration(making.request.within_seconds)
             screen.say(f"No throttle ends it within {within}; u takes the plan back.", "look")
         elif estimate is not None and estimate.seconds is None:
             why = estimate.note
             screen.say(f"How long it takes is not known. {why} u takes the plan back.", "look")
         else:
             screen.say("The plan is made; u takes it back.", "fine")
+        self._on_planned()
 
 
 def run_planner(
     making: PlannerTask, state: ClusterState, load: Load, known: Calibration
-) -> PlannerDone:
+) -> tuple[SuggestedPlan, Estimate | None]:
     """Return what the planner finds before it is stopped; raises UsageError for a contradiction."""
     request = making.request
     limits = replace(request.goal.limits, stop=making.stopped.is_set)
@@ -178,4 +161,4 @@ def run_planner(
     if request.within_seconds is not None and not making.stopped.is_set():
         whole = Plan.of([*request.goal.kept, *found.plan], cluster_id=found.plan.cluster_id)
         estimate = estimate_plan_time(state, load, whole, request.within_seconds, known)
-    return PlannerDone(making, SuggestedPlan(request, found), estimate)
+    return SuggestedPlan(request, found), estimate

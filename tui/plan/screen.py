@@ -192,7 +192,6 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
     # -- moving about ----------------------------------------------------------------------------
 
     def _turn_to(self, pane: Pane) -> None:
-        """Show this pane, or the moves again where it is shown."""
         if len(self.session.plan):
             self._pane, self._top = Pane.MOVES if self._pane is pane else pane, 0
             self.show(self.session)

@@ -148,7 +148,6 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
         self.query_one("#make", Button).disabled = self._request is None
 
     def _planned(self) -> str:
-        """Say what becomes of what is planned already."""
         count = len(self._plan)
         if not count:
             return ""

@@ -66,7 +66,6 @@ class AppBase(App[int]):
 
     @property
     def _shown(self) -> DashboardScreen | None:
-        """Return the screen of the dashboard that is open, or lies under a dialog."""
         screens = reversed(self.screen_stack)
         found = (one for one in screens if isinstance(one, DashboardScreen) and one.is_mounted)
         return next(found, None)

@@ -194,7 +194,6 @@ def draw_side(rows: Sequence[Row], start: int, scene: Scene) -> None:
 
 
 def _draw_cell(panel: Panel, model: Model) -> None:
-    """List the hottest partitions of the cell under the cursor."""
     panel.title(cell_title(model))
     for name, what, size in hottest(model, panel.brush.glyphs, CELL_LINES):
         panel.write(

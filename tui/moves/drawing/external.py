@@ -75,7 +75,6 @@ def foreign_lines(moves: Collection[ForeignMove], width: int, height: int) -> Li
 
 
 def _widths(width: int) -> tuple[int, int, int]:
-    """Return the widths of name, change and bar."""
     if width >= 160:
         return 32, 14, 50
     return (20, 10, 25) if width >= 110 else (17, 8, max(width - 66, 6))

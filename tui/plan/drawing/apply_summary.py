@@ -98,7 +98,6 @@ def _time(estimate: Estimate, bounds: RateBounds | None, width: int) -> Iterable
 
 
 def _touched(plan: Plan, width: int) -> Iterable[Line]:
-    """Say which topics, brokers and leaders the plan touches."""
     topics = sorted({move.tp.topic for move in plan})
     shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
     yield _row("topics", (plain(shown),), width)

@@ -98,7 +98,6 @@ def effect_sentence(effect: Effect, parts: Mapping[Metric, Float64]) -> str:
 
 
 def _columns(effect: Effect, parts: Mapping[Metric, Float64]) -> list[Column]:
-    """Return the columns of which anything is known."""
     one, other = effect.before, effect.after
     leaders = one.leaders.astype(np.float64), other.leaders.astype(np.float64)
     rates = (one.out_bytes_per_s, other.out_bytes_per_s)

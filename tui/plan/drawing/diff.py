@@ -182,7 +182,6 @@ def _move_line(
 
 
 def _columns(width: int) -> tuple[int, int, int]:
-    """Return the widths of name, change and replicas."""
     if width >= 100:
         return 16, 14, 44
     return (16, 8, 26) if width >= 64 else (7, 7, 24)

@@ -80,12 +80,9 @@ class PlanView:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what the planner says that no plan can do, while its plan is there."""
-        suggested = self.suggested
-        return (
-            suggested.found.notes
-            if suggested is not None and suggested.is_part_of(self.plan)
-            else ()
-        )
+        if self.suggested is None or not self.suggested.is_part_of(self.plan):
+            return ()
+        return self.suggested.found.notes
 
     @property
     def at_rate(self) -> RateAssessment | None:
@@ -213,9 +210,9 @@ def why_line(view: PlanView) -> Line:
 
 def _verdict(view: PlanView) -> Line:
     """Return in a word whether this plan can be applied as it is."""
-    if view.assessment is None:
+    if view.assessment is None or view.at_rate is None:
         return (dim("   checking"),)
-    found = view.assessment.at(view.rate_bytes_per_s).findings
+    found = view.at_rate.findings
     for severity, mark, tone, word in (
         (Severity.ILLEGAL, "✗", Tone.ACT, "illegal"),
         (Severity.UNSAFE, "▲", Tone.LOOK, "to allow"),
@@ -241,16 +238,16 @@ def _panel(view: PlanView, width: int, height: int) -> Lines:
     lines: list[Line] = [rule("throttle", width)]
     if view.assessment is None:
         return (*lines, view.estimating)
+    at_rate = view.assessment.at(view.rate_bytes_per_s)
     lines += _throttle(view, view.assessment, width, 11)
-    reasons = _reasons(view, view.assessment, width, 4)
+    reasons = _reasons(at_rate, width, 4)
     lines += [BLANK, *reasons] if reasons else []
     if view.even is not None:
         room = max((height - len(lines) - 4) // 2, 4)
         lines += [BLANK, rule("brokers, % of their fair share", width)]
         lines += bar_lines(view.even, 0, width, room)
     lines += [BLANK, rule("brokers, before and after", width)]
-    effect = view.assessment.at(view.rate_bytes_per_s).effect
-    lines += effect_lines(effect, view.assessment.parts, width, height - len(lines))
+    lines += effect_lines(at_rate.effect, view.assessment.parts, width, height - len(lines))
     return tuple(lines)
 
 
@@ -265,9 +262,9 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
         below += [*why, rule(view.checks_title, width), *checks, rule("throttle", width)]
         rows = min(max(height - len(head) - len(below) - 10, 4), 9)
         below += _throttle(view, view.assessment, width, rows)
-        below += _reasons(view, view.assessment, width, 2)
-        effect = view.assessment.at(view.rate_bytes_per_s).effect
-        then = effect_sentence(effect, view.assessment.parts)
+        at_rate = view.assessment.at(view.rate_bytes_per_s)
+        below += _reasons(at_rate, width, 2)
+        then = effect_sentence(at_rate.effect, view.assessment.parts)
         below += [(dim("  then  "), plain(then))]
         below += [impact_line(view.assessment.impact, width)]
     room = max(height - len(head) - len(below), 3)
@@ -294,10 +291,10 @@ def _moves(view: PlanView, width: int, room: int, max_lines: int) -> Lines:
 
 
 def _checks(view: PlanView, width: int, height: int) -> Lines:
-    if view.assessment is None:
+    if view.assessment is None or view.at_rate is None:
         return ((dim("  checking"),),)
-    found = view.assessment.at(view.rate_bytes_per_s).findings
-    return check_lines((*view.notes, *view.assessment.not_compared), found, width, height)
+    notes = (*view.notes, *view.assessment.not_compared)
+    return check_lines(notes, view.at_rate.findings, width, height)
 
 
 def _throttle(view: PlanView, assessment: PlanAssessment, width: int, height: int) -> Lines:
@@ -305,7 +302,6 @@ def _throttle(view: PlanView, assessment: PlanAssessment, width: int, height: in
     return throttle_lines(assessment.table, chosen, width, height, focused=focused)
 
 
-def _reasons(view: PlanView, assessment: PlanAssessment, width: int, height: int) -> Lines:
-    estimate = assessment.at(view.rate_bytes_per_s).estimate
-    lines = reason_lines(estimate, width - 4, height, table_width=width)
+def _reasons(at_rate: RateAssessment, width: int, height: int) -> Lines:
+    lines = reason_lines(at_rate.estimate, width - 4, height, table_width=width)
     return tuple((plain("  "), *line) for line in lines)

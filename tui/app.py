@@ -354,8 +354,6 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
     def action_autopilot(self) -> None:
         self.autopilot_switch.open()
 
-    # -- which screen ----------------------------------------------------------------------------
-
     def action_show_screen(self, name: str) -> None:
         if isinstance(self.screen, DashboardScreen) and name != self.screen.PLACE:
             self.switch_screen(self._make_screen(name))

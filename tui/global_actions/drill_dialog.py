@@ -181,8 +181,6 @@ class DrillDialog(TableDialog[Drill | None]):
         offer = self._offers[self._at] if self._offers else None
         return offer.drills[self._targets[self._at]] if offer and offer.drills else None
 
-    # -- drawing ---------------------------------------------------------------------------------
-
     def table(self, width: int) -> Lines:
         if self._looking and not self._offers:
             return ((dim("looking what can be done"),),)
@@ -212,8 +210,6 @@ class DrillDialog(TableDialog[Drill | None]):
             Span(" ▸" if several else "", Tone.YOURS if at else Tone.DIM),
         )
         return highlight_line(line, width) if at else line
-
-    # -- choosing --------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
         if event.key in self.STEPS:

@@ -169,9 +169,6 @@ def _problems(view: GroupsView, of: GroupView) -> list[str]:
     return problems
 
 
-# -- members ---------------------------------------------------------------------------------------
-
-
 def _members(of: GroupView, members: tuple[Member, ...], width: int, height: int) -> Lines:
     idle = set(of.idle)
     if not members:
@@ -202,9 +199,6 @@ def _members(of: GroupView, members: tuple[Member, ...], width: int, height: int
     return tuple(lines)
 
 
-# -- what happened ---------------------------------------------------------------------------------
-
-
 def _happened(view: GroupsView, width: int, height: int) -> Lines:
     """Return its rebalances, the newest first, as far as there is room."""
     if not view.happened or height < 3:
@@ -219,9 +213,6 @@ def _happened(view: GroupsView, width: int, height: int) -> Lines:
 
 def _time(one: Rebalance) -> Span:
     return dim(f"  {one.at.astimezone(UTC):%H:%M:%S} ")
-
-
-# -- partitions by members -------------------------------------------------------------------------
 
 
 def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int) -> Lines:

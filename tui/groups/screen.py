@@ -50,8 +50,6 @@ class GroupsScreen(CursorKeys, Filtering, PageScreen):
     def refetch(self) -> None:
         self._poller.look()
 
-    # -- drawing ---------------------------------------------------------------------------------
-
     def _view(self, session: Session) -> GroupsView:
         saved = session.connection is None and session.address is None
         groups = build_saved_views(session.groups or ()) if saved else self._poller.views
@@ -120,8 +118,6 @@ class GroupsScreen(CursorKeys, Filtering, PageScreen):
             "sort": f"sort: {order.value}",
             "filter": "" if self._inside else "filter",
         }
-
-    # -- moving about ----------------------------------------------------------------------------
 
     def step(self, rows: int) -> None:
         view = self._view(self.session)

@@ -45,8 +45,6 @@ class LoadScreen(CursorKeys, PageScreen):
         self._requested: tuple[object, str] | None = None
         self._history: tuple[tuple[object, str], LoadHistory | None] | None = None
 
-    # -- drawing ---------------------------------------------------------------------------------
-
     def lines(self, session: Session, width: int, height: int) -> Lines:
         choices = self._choices(session)
         cursor = choice_named(choices, self._of) if self._of is not None else 0
@@ -130,8 +128,6 @@ class LoadScreen(CursorKeys, PageScreen):
         if key == self._requested:
             self._history = (key, history)
             self.show(self.session)
-
-    # -- moving about ----------------------------------------------------------------------------
 
     def action_left(self) -> None:
         self.step(-1)

@@ -170,8 +170,6 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
             words["enter"] = ""
         return words
 
-    # -- what takes long -------------------------------------------------------------------------
-
     @property
     def busy(self) -> bool:
         """Return whether something is still being worked out."""
@@ -264,8 +262,6 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
             return
         self._look(replace(self.view, marked=self.view.marked ^ {tp}))
         self.step(1)
-
-    # -- troubles --------------------------------------------------------------------------------
 
     def action_next_trouble(self) -> None:
         self._go_on(1)
@@ -364,8 +360,6 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
             return None
         lines = cell_lines(model, self.glyphs, short=True)
         return f"{cell_title(model)}: {text_of(lines[0]).strip()}"
-
-    # -- filtering -------------------------------------------------------------------------------
 
     @property
     def words(self) -> str:

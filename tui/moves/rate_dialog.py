@@ -135,8 +135,6 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         ended = f"The run has ended ({self._run.state.value})"
         return f"{ended}: there is nothing to change any more."
 
-    # -- drawing ---------------------------------------------------------------------------------
-
     def _go_to_change(self) -> None:
         """Have enter change it from now on, where there is something to change."""
         button = self.query_one("#yes", Button)
@@ -203,8 +201,6 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
             words = f"▲ b{crowd.broker} comes to {crowd.fraction:.0%} of its capacity"
             lines.append((Span(words, Tone.LOOK),))
         return tuple(lines)
-
-    # -- keys ------------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "a" and self._bounds is not None:

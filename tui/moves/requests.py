@@ -190,8 +190,6 @@ class RunRequests:
         else:
             self._screen.say(order.title if isinstance(order, TrimtabError) else order, "look")
 
-    # -- small helps -----------------------------------------------------------------------------
-
     def _may_write(self) -> bool:
         if why := self._session.read_only_words:
             self._screen.say(why, "look")

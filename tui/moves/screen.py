@@ -211,8 +211,6 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
         else:
             self._read(run)
 
-    # -- reading journals ------------------------------------------------------------------------
-
     def _have_listed(self, session: Session) -> None:
         """Read the list when it is first shown, and when the newest run becomes another."""
         if session.state is None:
@@ -308,8 +306,6 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
         else:
             self._requests.follow_up(view.ended, FollowUp.ROLLBACK)
 
-    # -- the report, out of here -----------------------------------------------------------------
-
     def action_export(self) -> None:
         run = self.shown
         if run is None:
@@ -325,8 +321,6 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
         if self.mode is MovesMode.REPORT:
             return self._report
         return f"trimtab runs {'show' if run.state.ended else 'attach'} {run.run}"
-
-    # -- filtering the log -----------------------------------------------------------------------
 
     @property
     def words(self) -> str:

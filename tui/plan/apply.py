@@ -199,8 +199,6 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         rate = most if self._rate == UNLIMITED else self._rate
         return min(max(rate, bounds.min_bytes_per_s), most)
 
-    # -- the boxes -------------------------------------------------------------------------------
-
     def _ticks_of(self, assessed: AssessedOrder) -> list[Tick]:
         return ticks_of(self._order, assessed, self._rate, self._expected)
 
@@ -268,8 +266,6 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         self.share_height()
         self._enable()
 
-    # -- may it be applied -----------------------------------------------------------------------
-
     @property
     def _may_start(self) -> bool:
         """Return whether nothing stands in the way but the name, as far as it was assessed."""
@@ -308,8 +304,6 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         """Enter after the name goes to the button, or will; applying takes one more key."""
         self._entered = True
         self._enable()
-
-    # -- leaving ---------------------------------------------------------------------------------
 
     def action_leave(self) -> None:
         if not self._starting:

@@ -243,8 +243,6 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
                 self._pane = Pane.THROTTLE
                 self._choose(index)
 
-    # -- a whole plan ----------------------------------------------------------------------------
-
     def action_suggest(self) -> None:
         self.planner.ask()
 
@@ -259,8 +257,6 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
         self._cursor = self._broker = 0
         if self._pane is not Pane.BROKERS:
             self._pane = Pane.MOVES
-
-    # -- editing ---------------------------------------------------------------------------------
 
     def action_drop_move(self) -> None:
         plan = self.session.plan

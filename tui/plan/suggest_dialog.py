@@ -124,8 +124,6 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
             return f"none; old:new like {self._broker}:"
         return field.hint
 
-    # -- what is typed ---------------------------------------------------------------------------
-
     def on_tick_turned(self, message: Tick.Turned) -> None:
         self._enter(message.tick.id, message.tick.ticked)
 
@@ -156,8 +154,6 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
             return f"The plan's {stay} as planned."
         moves = "1 move makes" if count == 1 else f"{count:,} moves make"
         return f"The plan's {moves} room for it; u brings them back."
-
-    # -- leaving ---------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "enter" and isinstance(self.focused, Toggle):

@@ -160,13 +160,9 @@ class DashboardScreen(Screen[None]):
             footer.message = None
             self.show_footer()
 
-    # -- under a dialog --------------------------------------------------------------------------
-
     def _compositor_refresh(self) -> None:
         if not redraw_modal_above(self):
             super()._compositor_refresh()
-
-    # -- events ----------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
         self.clear_message()

@@ -164,9 +164,6 @@ def _moments(view: TimelineView) -> tuple[datetime, ...]:
     return fine
 
 
-# -- what happened --------------------------------------------------------------------------------
-
-
 def clock(at: datetime) -> str:
     here = at.astimezone(UTC)
     return f"{here:%H:%M:%S}.{here.microsecond // 100_000}"

@@ -298,8 +298,6 @@ class TimelineScreen(CursorKeys, Filtering, PageScreen):
                 words = "" if self.timeline_filter.words == f"b{broker}" else f"b{broker}"
                 self._set_filter(replace(self.timeline_filter, words=words))
 
-    # -- filtering -------------------------------------------------------------------------------
-
     @property
     def words(self) -> str:
         return self.timeline_filter.words
@@ -319,8 +317,6 @@ class TimelineScreen(CursorKeys, Filtering, PageScreen):
         self._look()
         self.comparison.refresh()
         self.show(self.session)
-
-    # -- out of here -----------------------------------------------------------------------------
 
     def copy_text(self) -> str | None:
         """Return what is listed as a Markdown table, unfolded as it is here."""

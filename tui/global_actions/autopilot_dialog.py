@@ -9,7 +9,7 @@ from textual.widgets import Button, Input, Label
 
 from core.autopilot.settings import AutopilotSettings, Mode, limits_in_one_line
 from tui.dialogs.base import Question, Words, body, button
-from tui.dialogs.confirm_name import NamedButtonDialog
+from tui.dialogs.inputs import NamedButtonDialog
 
 if TYPE_CHECKING:
     from core.autopilot.daemon import AutopilotStatus

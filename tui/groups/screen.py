@@ -17,7 +17,7 @@ from tui.drawing.spans import Lines
 from tui.groups.detail import PartitionHit
 from tui.groups.page import GroupHit, groups_lines
 from tui.groups.poller import GroupsPoller
-from tui.groups.view import GroupsView, Order, at_partition, chosen_of, listed, partitions_of
+from tui.groups.view import GroupsView, Order, listed
 from tui.screen.list_screen import CursorKeys, Filtering, PageScreen
 from tui.session import Highlight, Session, age_words
 
@@ -59,10 +59,12 @@ class GroupsScreen(CursorKeys, Filtering, PageScreen):
         gone = last is not None and last.group.id == chosen_id and chosen_id not in known
         offered = (*groups, last) if gone and last is not None else groups
         rows = listed(offered, self._words, self._order, chosen_id if gone else None)
-        chosen = chosen_of(rows, chosen_id)
+        chosen = next((g for g in rows if g.group.id == chosen_id), rows[0] if rows else None)
         if chosen is not None:
             self._chosen_id, self._last = chosen.group.id, chosen
-        partitions = partitions_of(chosen, self._partition_order) if chosen else ()
+        partitions = list(chosen.partitions) if chosen else []
+        if self._partition_order is Order.LAG:
+            partitions.sort(key=lambda p: -(-1 if p.lag is None else p.lag))
         age, error, followed = self._poller.age, self._poller.error, self._poller.followed
         newest = followed.newest if followed else None
         return GroupsView(
@@ -72,13 +74,13 @@ class GroupsScreen(CursorKeys, Filtering, PageScreen):
             chosen=chosen,
             gone=gone and chosen is last,
             inside=self._inside and chosen is not None,
-            partitions=partitions,
+            partitions=tuple(partitions),
             happened=tuple(
                 one
                 for one in reversed(self._poller.happened)
                 if chosen is not None and one.group == chosen.group.id
             ),
-            partition=at_partition(partitions, self._tp),
+            partition=next((n for n, p in enumerate(partitions) if p.tp == self._tp), 0),
             age=age_words(age.age(session.now)) if age else "",
             stale=age.stale(session.now) if age else False,
             troubles=(error.title,) if error else newest.troubles if newest else (),

@@ -26,7 +26,7 @@ from tui.dialogs.base import (
     body,
     button,
 )
-from tui.dialogs.confirm_name import NamedButtonDialog
+from tui.dialogs.inputs import NamedButtonDialog
 from tui.moves.drawing.status import accepts_requests, is_paused
 from tui.plan.assessment_worker import REASSESS_SECONDS, AssessmentWorker
 from tui.session import Session

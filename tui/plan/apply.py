@@ -20,8 +20,7 @@ from core.run.options import RunOptions
 from core.run.throttles.adaptive_rate import side_rates
 from core.units import UNLIMITED
 from tui.dialogs.base import Words, body, button
-from tui.dialogs.checkboxes import Tick
-from tui.dialogs.confirm_name import ClusterNameDialog
+from tui.dialogs.inputs import ClusterNameDialog, Tick
 from tui.drawing.spans import Lines
 from tui.plan.apply_options import (
     ApplyOptions,

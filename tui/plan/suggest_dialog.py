@@ -15,7 +15,7 @@ from textual.widgets import Button, Input, Label
 from core.cluster.state import ClusterState
 from core.plan.plan import Plan
 from tui.dialogs.base import Dialog
-from tui.dialogs.checkboxes import Tick
+from tui.dialogs.inputs import Tick
 from tui.plan.suggest_form import (
     CONTRADICTION,
     FIELDS,

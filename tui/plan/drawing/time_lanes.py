@@ -31,7 +31,7 @@ def lane_lines(found: PlanTimeline, width: int, height: int) -> Lines:
     every = len(found.lanes) + len(found.disks)
     rows = room if every <= room else max(room - 1, 1)
     disks = min(len(found.disks), max(rows - len(found.lanes), rows // DISKS_SHARE))
-    lanes = (*found.lanes[: rows - disks], *found.disks[:disks])
+    lanes: tuple[SideLane | DiskLane, ...] = (*found.lanes[: rows - disks], *found.disks[:disks])
     shown = [_line(lane, found, max(width - FIXED, 0)) for lane in lanes]
     more = every - len(shown)
     rest: Lines = ((dim(f"  {more} more"),),) if more else ()

@@ -73,10 +73,8 @@ class FeedMessage(Message):
 
     def can_replace(self, message: Message) -> bool:
         """A newer picture makes one that nobody has looked at yet superfluous."""
-        return (
-            isinstance(message, FeedMessage)
-            and isinstance(self.event, PictureChanged)
-            and isinstance(message.event, PictureChanged)
+        return isinstance(message, FeedMessage) and all(
+            isinstance(one.event, PictureChanged) for one in (self, message)
         )
 
 

@@ -40,10 +40,9 @@ _STEPS = (5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400)
 
 def age_words(seconds: float) -> str:
     """Return an age in steps: `now`, `5 s`, `10 s`, `30 s`, `1 min`, …, `1 d`, `2 d`."""
-    passed = [step for step in _STEPS if step <= seconds]
-    if not passed:
+    step = max((step for step in _STEPS if step <= seconds), default=0)
+    if not step:
         return "now"
-    step = passed[-1]
     if step < 60:
         return f"{step} s"
     if step < 3600:

@@ -225,7 +225,7 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
 
     def put(self, id: str, lines: Lines) -> None:
         """Show lines in a Static of this dialog."""
-        text = text_of_lines(lines, self.dashboard.palette, self.dashboard.glyphs, ground="panel")
+        text = text_of_lines(lines, self.dashboard.palette, self.dashboard.glyphs)
         self.query_one(id, Static).update(text)
 
     def action_page(self, pages: int) -> None:

@@ -26,14 +26,14 @@ def row_of(line: Line, width: int, palette: Palette, *, ascii_only: bool) -> Row
     return row
 
 
-def text_of_lines(lines: Lines, palette: Palette, glyphs: Glyphs, *, ground: str) -> Text:
-    """Return lines as rich text upon another ground, for dialogs."""
+def text_of_lines(lines: Lines, palette: Palette, glyphs: Glyphs) -> Text:
+    """Return lines as rich text upon the ground of dialogs."""
     text = Text(no_wrap=True)
     for y, line in enumerate(lines):
         text.append("\n" if y else "")
         for span in line:
             drawn = _drawn(span, palette, ascii_only=glyphs is ASCII)
-            text.append(drawn, palette.style(span.tone.value, ground, bold=span.bold))
+            text.append(drawn, palette.style(span.tone.value, "panel", bold=span.bold))
     return text
 
 

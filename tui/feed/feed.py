@@ -135,7 +135,7 @@ class Feed:
         args = (work, after)
         threading.Thread(target=self._guard, args=args, name=work.__name__, daemon=True).start()
 
-    def _guard(self, work: Callable[[], None], after: threading.Event | None) -> None:
+    def _guard(self, work: Callable[[], None], after: threading.Event | None = None) -> None:
         try:
             if after is not None:
                 after.wait()

@@ -162,11 +162,9 @@ def _series(view: LoadView) -> list[Series]:
         return []
     found = []
     for rate in _RATES[view.metric]:
-        values = (
-            view.history.size_bytes
-            if view.metric is Metric.SIZE
-            else view.history.rates.get((rate, "avg"))
-        )
+        values = view.history.rates.get((rate, "avg"))
+        if view.metric is Metric.SIZE:
+            values = view.history.size_bytes
         if values is not None:
             name, tone = _NAMES[rate]
             found.append(Series(name, view.history.starts, values, tone))

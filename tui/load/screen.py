@@ -50,6 +50,7 @@ class LoadScreen(CursorKeys, PageScreen):
         cursor = choice_named(choices, self._of) if self._of is not None else 0
         history: LoadHistory | None = None
         numbers: Numbers | None = None
+        of = "" if self._broker is None else f"broker {self._broker}"
         if session.snapshot is not None and choices:
             self._of = choices[cursor].of
             history = self._have_read(session, session.snapshot, self._of)
@@ -60,16 +61,14 @@ class LoadScreen(CursorKeys, PageScreen):
         view = LoadView(
             choices=choices,
             cursor=cursor,
-            heading="brokers"
-            if self._broker is None
-            else f"hottest partitions led by broker {self._broker}",
+            heading=f"hottest partitions led by {of}" if of else "brokers",
             history=history,
             numbers=numbers,
             snapshot=session.snapshot,
             age=self._age(session),
-            nothing="No broker's load is known yet."
-            if self._broker is None
-            else f"Broker {self._broker} leads no partition.",
+            nothing=f"{of.capitalize()} leads no partition."
+            if of
+            else "No broker's load is known yet.",
             metric=self._metric,
             hours=self._hours,
             plain=self.palette.plain or self.dashboard.ascii_only,

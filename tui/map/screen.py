@@ -158,17 +158,15 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
 
     def footer_words(self) -> Mapping[str, str]:
         shown = self.model.view.metric if self.model else Metric.IN
-        words = {
+        enter = {Zoom.TOPICS: "partitions", Zoom.PARTITIONS: "detail", Zoom.PARTITION: ""}
+        return {
             "sort": f"sort: {ORDER_WORDS[self.view.order]}",
             "metric": f"metric: {shown.value}",
             "undo": "undo" if self.session.history.undo else "",
             "apply": "apply…" if self.session.plan.moves else "",
             "take_suggestion": "suggest" if self.estimates.suggestion else "",
-            "enter": "partitions" if self.view.zoom is Zoom.TOPICS else "detail",
+            "enter": enter[self.view.zoom],
         }
-        if self.view.zoom is Zoom.PARTITION:
-            words["enter"] = ""
-        return words
 
     @property
     def busy(self) -> bool:

@@ -136,11 +136,8 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
         same = (known or failed) and before is not None and self._still_holds(before, basis, plan)
         if same and before is not None and before.groups is groups:
             return
-        had, even, order = (
-            self._assessment if same and not failed else None,
-            self._even,
-            self._helpful,
-        )
+        had = self._assessment if same and not failed else None
+        even, order = self._even, self._helpful
         if same and before is not None:
             basis = replace(before, groups=groups)
 

@@ -71,10 +71,8 @@ def header_row(
     found = []
     for text, screen in placed:
         here = screen == active
-        style = (
-            palette.style("bright", "raised", bold=True) if here else palette.style("dim", "panel")
-        )
-        row.put(at, text, style)
+        role, ground = ("bright", "raised") if here else ("dim", "panel")
+        row.put(at, text, palette.style(role, ground, bold=here))
         found.append(Tab(screen, at, at + len(text)))
         at += len(text)
     return row, tuple(found)

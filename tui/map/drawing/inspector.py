@@ -129,9 +129,7 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Line]:
         facts.append(dim(f"{dot}min.insync {topic.min_insync}"))
     lines: list[Line] = [tuple(facts)]
     words: list[Span] = [dim("replicas  ")]
-    for replica, broker in zip(
-        range(at.start, at.stop), state.replica_broker[at].tolist(), strict=True
-    ):
+    for replica, broker in enumerate(state.replica_broker[at].tolist(), at.start):
         role = held[broker]
         tone, mark = {
             ReplicaRole.LEADER: (Tone.YOURS, glyphs.leader),
@@ -157,9 +155,7 @@ def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[
     at = state.replica_slice(row)
     held = replica_roles(state, row)
     lines: list[Line] = []
-    for replica, broker in zip(
-        range(at.start, at.stop), state.replica_broker[at].tolist(), strict=True
-    ):
+    for replica, broker in enumerate(state.replica_broker[at].tolist(), at.start):
         known = state.broker_by_id.get(broker)
         place = int(state.log_dir[replica])
         path = state.log_dir_paths[place] if place >= 0 else "log dir ?"

@@ -85,13 +85,8 @@ def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool, clients: bool
             panel += 3
     legend = roomy
     clients = clients and totals > 0
-    fixed = head + totals + panel + clients
-    if totals:
-        fixed += 2 if roomy else 1
-    if panel:
-        fixed += 2 if roomy else 1
-    if legend:
-        fixed += 3
+    gaps = (2 if roomy else 1) * (bool(totals) + bool(panel))
+    fixed = head + totals + panel + clients + gaps + 3 * legend
     return Layout(
         width=width,
         height=height,

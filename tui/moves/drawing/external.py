@@ -37,13 +37,12 @@ def foreign_page(moves: Sequence[ForeignMove], width: int, height: int) -> Lines
     known = [m for m in moves if m.total_bytes is not None and m.arrived_bytes is not None]
     total = sum(m.total_bytes or 0 for m in known)
     arrived = sum(m.arrived_bytes or 0 for m in known)
-    left_all = [m.left_seconds for m in moves]
     facts: list[Line] = [
         (Span("◆ NOT OURS", Tone.LOOK, bold=True), bright(f"  {len(moves)} in flight"))
     ]
     if known:
         facts.append((plain(amount_words(arrived, total, " of ")),))
-    times = [seconds for seconds in left_all if seconds is not None]
+    times = [m.left_seconds for m in moves if m.left_seconds is not None]
     if times and len(times) == len(moves):
         facts.append((bright(f"{format_duration(max(times))} left"),))
     rates = [m.bytes_per_s for m in moves if m.bytes_per_s is not None]

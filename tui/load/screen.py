@@ -50,7 +50,10 @@ class LoadScreen(CursorKeys, PageScreen):
         cursor = choice_named(choices, self._of) if self._of is not None else 0
         history: LoadHistory | None = None
         numbers: Numbers | None = None
-        of = "" if self._broker is None else f"broker {self._broker}"
+        heading, nothing = "brokers", "No broker's load is known yet."
+        if self._broker is not None:
+            heading = f"hottest partitions led by broker {self._broker}"
+            nothing = f"Broker {self._broker} leads no partition."
         if session.snapshot is not None and choices:
             self._of = choices[cursor].of
             history = self._have_read(session, session.snapshot, self._of)
@@ -61,7 +64,7 @@ class LoadScreen(CursorKeys, PageScreen):
         view = LoadView(
             choices=choices,
             cursor=cursor,
-            heading=f"hottest partitions led by {of}" if of else "brokers",
+            heading=heading,
             history=history,
             numbers=numbers,
             snapshot=session.snapshot,

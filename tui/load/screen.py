@@ -69,9 +69,7 @@ class LoadScreen(CursorKeys, PageScreen):
             numbers=numbers,
             snapshot=session.snapshot,
             age=self._age(session),
-            nothing=f"{of.capitalize()} leads no partition."
-            if of
-            else "No broker's load is known yet.",
+            nothing=nothing,
             metric=self._metric,
             hours=self._hours,
             plain=self.palette.plain or self.dashboard.ascii_only,

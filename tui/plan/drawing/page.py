@@ -119,7 +119,9 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
         panel = 70 if width >= 160 else 52
         main = width - panel - 4
         first, second = _main(view, main, height), _panel(view, panel, height)
-        return side_by_side(first, second, (main, panel), height)
+        # The border is as much shorter as the panel is longer than the moves.
+        rows = max(height - max(len(second) - len(first), 0), len(second))
+        return side_by_side(first, second, (main, panel), rows)
     return _stacked(view, width, height)
 
 

@@ -20,6 +20,7 @@ from tui.actions.table import actions_of, bindings_of
 from tui.dialogs.export import export_timeline
 from tui.drawing.page import Page
 from tui.drawing.spans import Lines, RowHit
+from tui.memoize import memoize_last
 from tui.screen.list_screen import EDGE, CursorKeys, Filtering, PageScreen
 from tui.session import Session
 from tui.timeline.comparison import TimelineComparison
@@ -60,7 +61,7 @@ class TimelineScreen(CursorKeys, Filtering, PageScreen):
         self._unfolded: frozenset[TimelineRowKey] = frozenset()
         self._key: TimelineRowKey | None = None
         """The row under the cursor; None follows the newest."""
-        self._found_at: tuple[tuple[TimelineRow, ...], TimelineRowKey | None, int] = ((), None, 0)
+        self._row_at = memoize_last(row_at)
         """Where the row under the cursor was found last: there may be very many."""
         self._key_before: TimelineRowKey | None = None
         self._was_compared = False
@@ -128,11 +129,7 @@ class TimelineScreen(CursorKeys, Filtering, PageScreen):
 
     @property
     def cursor(self) -> int:
-        rows, key, index = self._found_at
-        if rows is not self._rows or key != self._key:
-            index = row_at(self._rows, self._key)
-            self._found_at = (self._rows, self._key, index)
-        return index
+        return self._row_at(self._rows, self._key)
 
     @property
     def horizon(self) -> float | None:

@@ -290,8 +290,8 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
                 self.session.calibration = calibration
             case GroupsChanged(groups):
                 self.session.groups = groups
-            case AutopilotChanged(standing):
-                self.session.autopilot = standing
+            case AutopilotChanged(status):
+                self.session.autopilot = status
             case ClientsChanged(report):
                 self.session.clients = report
             case Trouble(error):

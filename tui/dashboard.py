@@ -40,7 +40,7 @@ def make_session(context: Context) -> Session:
         read_only_servers=target.read_only_servers,
         address=target.address,
         snapshots=target.snapshots,
-        load_wanted=not context.no_load,
+        load_enabled=not context.no_load,
     )
 
 

@@ -228,7 +228,7 @@ class Session:
     """What went wrong beside that, the newest last; kept so that it can be read again."""
     has_new_trouble: bool = False
     """Whether the newest trouble has not been shown in full yet."""
-    load_wanted: bool = True
+    load_enabled: bool = True
     """False when load is neither collected nor aggregated, as asked."""
     run_starting: threading.Event | None = None
     """Set once it is known whether the run being started with the plan stands."""

@@ -175,10 +175,10 @@ class Feed:
     def _read_cluster(self) -> None:
         """Poll the cluster by the observer's cadence; after a failure try again more slowly."""
         began = self._monotonic()
-        seen = self._first_look()
-        if seen is not None:
+        first = self._first_look()
+        if first is not None:
             now = self._monotonic()
-            self._take(seen, Freshness(began, max(1.0, 10 * (now - began)), now, _patience(None)))
+            self._take(first, Freshness(began, max(1.0, 10 * (now - began)), now, _patience(None)))
             # What follows imports much, and so does the way to the screen.
             self._painted.wait()
             if self._stopped.is_set():
@@ -189,8 +189,8 @@ class Feed:
         connection = self._connection = connect(self._target.address)
         self._send(Connected(connection))
         observer = Observer(connection.client, connection.clock, self._monotonic)
-        if seen is not None:
-            observer.first_state(lambda: seen)
+        if first is not None:
+            observer.first_state(lambda: first)
             self._state_known.set()
         at_once = False
         try:

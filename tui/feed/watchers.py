@@ -79,7 +79,7 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
     newest, known = "", tuple[str, ...]()
     damaged: tuple[str, ...] = ()
     reported: set[str] = set()
-    taught = told_none = False
+    taught = none_sent = False
     attempts = Attempts(send, "The newest run")
     while not stopped.is_set():
         now = state()
@@ -102,9 +102,9 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
                         taught |= view.state.ended and not (last is not None and last.state.ended)
                         last = view
                         send(RunChanged(view))
-                elif not told_none:
+                elif not none_sent:
                     send(RunChanged(None))
-                    told_none = True
+                    none_sent = True
                 if taught:
                     found, taught = calibration(now.cluster_id), False
                     if found != learned:
@@ -165,11 +165,11 @@ def watch_autopilot(state: Callable[[], ClusterState | None], send: Deliver, sto
             if now is not None and (path := switch_file(now.cluster_id)).exists():
                 files = (path, DecisionLog(now.cluster_id).path)
                 stamps = [f.stat().st_mtime_ns if f.exists() else 0 for f in files]
-                seen = (now.cluster_id, stamps, is_running(now.cluster_id))
-                if seen != last:
+                current = (now.cluster_id, stamps, is_running(now.cluster_id))
+                if current != last:
                     if (switch := read(now.cluster_id)) is not None:
                         send(AutopilotChanged(read_status(switch)))
-                    last = seen
+                    last = current
         stopped.wait(AUTOPILOT_POLL_SECONDS)
 
 

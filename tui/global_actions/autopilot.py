@@ -47,7 +47,7 @@ class AutopilotSwitch:
 def _setting(session: Session, mode: Mode) -> Callable[[], str]:
     """Return what sets the switch of this session's cluster, and says what holds then."""
     address, state, name = session.address, session.state, session.cluster_name
-    snapshots, starts_load = session.snapshots, session.load_wanted
+    snapshots, starts_load = session.snapshots, session.load_enabled
     before: AutopilotStatus | None = session.autopilot
     assert address is not None
     assert state is not None

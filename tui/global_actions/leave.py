@@ -143,8 +143,8 @@ class LeaveWithPlan(AppBase):
     async def action_quit(self) -> None:
         driver = self._driver
         blind = isinstance(driver, TerminalDriver) and driver.skip_frame()
-        asked = self._answer == "keep" or (self._dialog is not None and self.screen is self._dialog)
-        if asked or blind or not self._has_plan_to_keep:
+        confirmed = self._answer == "keep" or self.screen is self._dialog
+        if confirmed or blind or not self._has_plan_to_keep:
             self.exit()
             return
 

@@ -163,9 +163,11 @@ def _problems(view: GroupsView, of: GroupView) -> list[str]:
         problems.append(f"It may not be looked at: {group.fault}")
     if group.committed_fault is not None:
         problems.append(f"What it has committed is not known: {group.committed_fault}")
-    unread = sum(p.member is None for p in of.partitions)
-    if unread and group.members:
-        problems.append(f"{unread:,} of {len(of.partitions):,} partitions are read by nobody now.")
+    unassigned = sum(p.member is None for p in of.partitions)
+    if unassigned and group.members:
+        problems.append(
+            f"{unassigned:,} of {len(of.partitions):,} partitions are read by nobody now."
+        )
     return problems
 
 

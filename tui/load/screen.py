@@ -196,8 +196,8 @@ def broker_choices(snapshot: LoadSnapshot, racks: Mapping[int, str | None]) -> t
 
 def hottest_partitions(state: ClusterState, load: Load, broker: int) -> tuple[Choice, ...]:
     """Return the partitions that a broker leads, by what goes in and out, the most first."""
-    led = np.flatnonzero(state.leader == broker)
-    total = np.nan_to_num(load.in_bytes_per_s[led]) + np.nan_to_num(load.out_bytes_per_s[led])
+    rows = np.flatnonzero(state.leader == broker)
+    total = np.nan_to_num(load.in_bytes_per_s[rows]) + np.nan_to_num(load.out_bytes_per_s[rows])
     return tuple(
         Choice(
             of=state.tp(row),
@@ -207,5 +207,5 @@ def hottest_partitions(state: ClusterState, load: Load, broker: int) -> tuple[Ch
             size_bytes=float(size) if (size := state.partition_size_bytes[row]) >= 0 else np.nan,
             notes=("replicas " + " ".join(str(b) for b in state.replicas(row)),),
         )
-        for row in led[np.argsort(-total, kind="stable")][:HOTTEST].tolist()
+        for row in rows[np.argsort(-total, kind="stable")][:HOTTEST].tolist()
     )

@@ -69,7 +69,7 @@ class DragController:
         self._digit_at = 0.0
         self._edge = 0
         """-1 or 1 while the mouse that carries is held to the left or right of the cells."""
-        self._resting: Timer | None = None
+        self._edge_timer: Timer | None = None
 
     def check(self, session: Session) -> None:
         """Hold what is carried against the session: open the hands when it can be no longer."""
@@ -105,12 +105,12 @@ class DragController:
         state, load = session.state, session.load
         assert state is not None
         assert load is not None
-        others = sorted(
+        more = sorted(
             tp
             for tp in set(partitions) - {first}
             if tp.topic == first.topic and state.find(tp) is not None
         )
-        drag = pick_up(state, load, session.plan, [first, *others], broker, by_mouse=by_mouse)
+        drag = pick_up(state, load, session.plan, [first, *more], broker, by_mouse=by_mouse)
         if drag is None:
             screen.say(f"Broker {broker} holds no replica of p{first.partition}.")
             return False
@@ -238,13 +238,13 @@ class DragController:
             self.drag_to(int(scene.model.state.broker_ids[column]))
             return
         self._edge = -1 if x < scene.columns.cells_at else 1
-        if self._resting is None:
+        if self._edge_timer is None:
             self._past_edge()
 
     def _past_edge(self) -> None:
         """Carry to the next broker out of sight, and on while the mouse stays beside the cells."""
         screen, scene = self._screen, self._screen.scene
-        self._resting = None
+        self._edge_timer = None
         if self.drag is None or not self.drag.by_mouse or scene is None or not self._edge:
             return
         columns = scene.columns
@@ -252,7 +252,7 @@ class DragController:
         if 0 <= column < columns.brokers:
             screen.first += self._edge
             self.drag_to(int(scene.model.state.broker_ids[column]))
-            self._resting = screen.set_timer(EDGE_SECONDS, self._past_edge)
+            self._edge_timer = screen.set_timer(EDGE_SECONDS, self._past_edge)
 
     def release(self, x: int, y: int) -> None:
         screen, drag, scene = self._screen, self.drag, self._screen.scene

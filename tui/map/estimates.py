@@ -213,8 +213,8 @@ class MapEstimates:
     @property
     def busy(self) -> bool:
         """Return whether something is still being worked out."""
-        is_resting = self._timer is not None or self._pending_rates is not None
-        return is_resting or self._pending_suggestion is not None
+        is_pending = self._timer is not None or self._pending_rates is not None
+        return is_pending or self._pending_suggestion is not None
 
     def compute_soon(self) -> None:
         """Work out what is missing once the cursor rests."""

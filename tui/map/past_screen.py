@@ -122,7 +122,7 @@ def past_session(now: Session, then: PastMoment) -> Session:
         snapshot=None,
         metadata_age=None,
         load_age=None,
-        load_wanted=False,
+        load_enabled=False,
         history=PlanHistory(),
         groups=None,
         run=None,

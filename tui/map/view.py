@@ -219,8 +219,8 @@ def _hottest_here(model: Model) -> int | None:
     view = model.view
     found = partition_map(model.state, model.load, model.topic, view.metric, view.order)
     held = [row for row in found.rows.tolist() if model.broker in model.state.replicas(row)]
-    led = [row for row in held if model.state.leader[row] == model.broker]
-    for row in led or held:
+    leading = [row for row in held if model.state.leader[row] == model.broker]
+    for row in leading or held:
         return int(model.state.partition[row])
     return None
 

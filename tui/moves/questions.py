@@ -176,9 +176,9 @@ def pause_dialog(run: RunView) -> ChoiceDialog[bool | None]:
 
 
 def pause_question(run: RunView) -> Question:
-    flying = sum(move.state in IN_FLIGHT for move in run.moves)
+    in_flight = sum(move.state in IN_FLIGHT for move in run.moves)
     words = (
-        f"No further batch: the {flying} in flight go on to their end.",
+        f"No further batch: the {in_flight} in flight go on to their end.",
         "Hold all: these are held at 1 byte a second too. What was copied stays.",
         "P lets it go on; throttles stay set until the run has ended.",
     )
@@ -287,10 +287,10 @@ def recover_dialog(run: RunView) -> ConfirmDialog:
 
 
 def recover_question(run: RunView) -> Question:
-    flying = len(run.leftovers.moves) if run.leftovers else 0
+    in_flight = len(run.leftovers.moves) if run.leftovers else 0
     words = (
         "Another process reads its journal, looks at the cluster, and goes on from there.",
-        f"{flying} were in flight as it died; throttles are put back as its moves end.",
+        f"{in_flight} were in flight as it died; throttles are put back as its moves end.",
     )
     back = run.state is not RunStatus.DIED
     return Question(words, {"yes": "Its process is there again."} if back else {})

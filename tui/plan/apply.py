@@ -194,9 +194,9 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         bounds = self._options.bounds
         if bounds is None:
             return self._rate
-        most = bounds.max_bytes_per_s
-        rate = most if self._rate == UNLIMITED else self._rate
-        return min(max(rate, bounds.min_bytes_per_s), most)
+        highest = bounds.max_bytes_per_s
+        rate = highest if self._rate == UNLIMITED else self._rate
+        return min(max(rate, bounds.min_bytes_per_s), highest)
 
     def _ticks_of(self, assessed: AssessedOrder) -> list[Tick]:
         return ticks_of(self._order, assessed, self._rate, self._expected)

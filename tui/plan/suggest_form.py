@@ -181,9 +181,9 @@ def read(
         except UsageError:
             wrong["keep"] = "It keeps every topic as it is."
     for refusal in find_conflicts(state, goal, NAMES):
-        (first, *others) = refusal.fields
+        (first, *rest) = refusal.fields
         own = next((one.name for one in FIELDS if one.own and one.field is first), None)
-        if not others and own is not None:
+        if not rest and own is not None:
             wrong.setdefault(own, refusal.title)
         elif not wrong:
             wrong[CONTRADICTION] = f"{refusal.title} {refusal.next}"

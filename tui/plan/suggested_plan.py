@@ -59,13 +59,13 @@ def evenness_of(
         return evenness(state, load, plan, band=BAND)
     goal = suggested.request.goal
     taken = {broker for move in plan for broker in move.removing}
-    known, others = state.broker_by_id, brokers_outside(state, goal.brokers, goal.exclude)
+    known, outside = state.broker_by_id, brokers_outside(state, goal.brokers, goal.exclude)
     return evenness(
         state,
         load,
         plan,
         leaving=[broker for broker in goal.leaving if broker in taken],
-        excluded=[broker for broker in known if broker in goal.exclude or broker in others],
+        excluded=[broker for broker in known if broker in goal.exclude or broker in outside],
         band=goal.band,
     )
 

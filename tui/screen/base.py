@@ -19,7 +19,7 @@ from tui.actions.action import GLOBAL
 from tui.actions.table import footer_of
 from tui.drawing.canvas import Canvas
 from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
-from tui.screen.footer import MOST_LINES, FooterLine, LongMessage
+from tui.screen.footer import MAX_LINES, FooterLine, LongMessage
 from tui.screen.header import HeaderLine
 from tui.screen.services import Dashboard
 from tui.session import Session
@@ -141,7 +141,7 @@ class DashboardScreen(Screen[None]):
     def say_error(self, error: TrimtabError) -> None:
         """Show shortly that something went wrong, and the key that shows all of it."""
         more = " — E shows it" if not self.dashboard.ascii_only else " - E shows it"
-        room = (MOST_LINES - 1) * (self.size.width - 2) - len(more)
+        room = (MAX_LINES - 1) * (self.size.width - 2) - len(more)
         words = " ".join(part for part in (error.title, error.next) if part)
         if len(words) > room:
             words = error.title

@@ -23,17 +23,17 @@ SHOWN = 10
 
 def rank(action: Action, words: str, keys: Mapping[str, str]) -> int | None:
     """Return how well an action answers what was typed, 0 best; None when not at all."""
-    typed = words.strip().lower()
+    query = words.strip().lower()
     name = action.name.lower()
-    if not typed:
+    if not query:
         return 5
-    if typed == name or words.strip() in [written(key) for key in keys_of(action, keys)]:
+    if query == name or words.strip() in [written(key) for key in keys_of(action, keys)]:
         return 0
-    if name.startswith(typed):
+    if name.startswith(query):
         return 1
-    if typed in name:
+    if query in name:
         return 2
-    if all(word in f"{name} {action.help.lower()}" for word in typed.split()):
+    if all(word in f"{name} {action.help.lower()}" for word in query.split()):
         return 3
     return None
 

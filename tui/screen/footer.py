@@ -15,7 +15,7 @@ from tui.theming import Palette
 
 EDGE = 1
 GAP = 3
-MOST_LINES = 3
+MAX_LINES = 3
 """Of a message: what is being looked at is not covered by it."""
 
 
@@ -103,7 +103,7 @@ def message_rows(message: tuple[str, str], width: int, palette: Palette) -> list
     text, role = message
     room = width - 2 * EDGE
     rows = []
-    for line in wrap_text(text, room, MOST_LINES):
+    for line in wrap_text(text, room, MAX_LINES):
         rows.append(Row(width, palette.style("text", "panel")))
         rows[-1].put(EDGE, line, palette.style(role, "panel", bold=role in ("look", "act")))
     return rows

@@ -110,7 +110,7 @@ def _ages(session: Session, glyphs: Glyphs, width: int) -> list[tuple[str, str]]
     elif load is not None and load.source is Source.DOCUMENT:
         parts.append(("load saved", "dim"))
     elif age is None or load is None or load.source is None:
-        parts.append(("load waiting" if session.load_wanted else "no load", "dim"))
+        parts.append(("load waiting" if session.load_enabled else "no load", "dim"))
     else:
         word = "live" if load.source is Source.LIVE else "load"
         stale = age.stale(session.now)

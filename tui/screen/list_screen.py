@@ -112,10 +112,10 @@ class Filtering(DashboardScreen):
                 event.prevent_default()
                 self.action_filter()
             return
-        typed = type_filter(self.words, event.key, event.character)
-        if typed is None:
+        edited = type_filter(self.words, event.key, event.character)
+        if edited is None:
             return
-        words, self.typing = typed
+        words, self.typing = edited
         event.stop()
         event.prevent_default()
         self.filter_by(words)

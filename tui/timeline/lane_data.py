@@ -24,9 +24,9 @@ class Lane(IntEnum):
     UP = 1
     LEADS = 2
     """It came to lead a partition, or leads one no more."""
-    TOLD = 3
+    REPORTED = 3
     """Somebody told of it: a client, a run, who broke it on purpose."""
-    UNSEEN = 4
+    UNOBSERVED = 4
     """Nobody looked."""
     BEHIND = 5
     """It is in less ISRs than it should be."""
@@ -119,11 +119,11 @@ class _Drawing:
                     self._autopilot(at, text)
                 for id in brokers:
                     if id in self.times:
-                        self._put(id, at, Lane.TOLD)
+                        self._put(id, at, Lane.REPORTED)
                         self._put(id, at, self._now(id))
             case (_, int(seconds)) if event.kind & Kind.GAP and seconds > 0:
                 for id in self.times.keys() - {AUTOPILOT}:
-                    self._put(id, max(at - seconds, self.times[id][-1]), Lane.UNSEEN)
+                    self._put(id, max(at - seconds, self.times[id][-1]), Lane.UNOBSERVED)
                     self._put(id, at, self._now(id))
 
     def _autopilot(self, at: float, text: str) -> None:

@@ -20,9 +20,9 @@ _CELLS = {
     Lane.ABSENT: (" ", Tone.FAINT),
     Lane.UP: ("─", Tone.FAINT),
     Lane.LEADS: ("●", Tone.YOURS),
-    Lane.TOLD: ("◆", Tone.LOOK),
+    Lane.REPORTED: ("◆", Tone.LOOK),
     Lane.BACK: ("√", Tone.FINE),
-    Lane.UNSEEN: ("╌", Tone.DIM),
+    Lane.UNOBSERVED: ("╌", Tone.DIM),
     Lane.BEHIND: ("!", Tone.LOOK),
     Lane.DOWN: ("✗", Tone.ACT),
     Lane.SUGGESTS: ("─", Tone.FAINT),
@@ -36,8 +36,8 @@ _LEGEND = (
     (Lane.BEHIND, "out of sync"),
     (Lane.BACK, "back"),
     (Lane.LEADS, "leaders changed"),
-    (Lane.TOLD, "told of"),
-    (Lane.UNSEEN, "nobody looked"),
+    (Lane.REPORTED, "told of"),
+    (Lane.UNOBSERVED, "nobody looked"),
 )
 _AUTOPILOT_LEGEND = (
     (Lane.ACTS, "may act"),

@@ -50,7 +50,7 @@ def why_nothing(session: Session, error: TrimtabError | None, *, looked: bool) -
             "dashboard: trimtab sandbox demo starts some on this machine.",
         )
     here = f"trimtab -b {session.address.bootstrap} timeline --record"
-    if not session.load_wanted:
+    if not session.load_enabled:
         return (
             "Nothing has been recorded of this cluster on this machine.",
             "With --no-load no recorder runs beside the dashboard.",

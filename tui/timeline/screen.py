@@ -159,8 +159,8 @@ class TimelineScreen(CursorKeys, Filtering, PageScreen):
         return timeline_lines(view, width, height)
 
     def _now(self, session: Session) -> datetime:
-        seen = session.state.fetched_at if session.state else datetime.now(UTC)
-        return max(seen, self._past.span[1]) if self._past else seen
+        looked_at = session.state.fetched_at if session.state else datetime.now(UTC)
+        return max(looked_at, self._past.span[1]) if self._past else looked_at
 
     def footer_words(self) -> Mapping[str, str]:
         if self._past is None:

@@ -69,7 +69,7 @@ def draw_verdicts(
     return tuple(placed)
 
 
-LEAST_WIDTH, LEAST_HEIGHT = 32, 4
+MIN_WIDTH, MIN_HEIGHT = 32, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def draw_map(scene: Scene) -> tuple[list[Row], Places]:
     """Return the rows between header and footer."""
     layout, brush = scene.layout, scene.brush
     rows = [brush.row(layout.width) for _ in range(layout.height)]
-    if layout.width < LEAST_WIDTH or layout.height < LEAST_HEIGHT:
+    if layout.width < MIN_WIDTH or layout.height < MIN_HEIGHT:
         return rows, _draw_tiny(scene, rows)
     placed = draw_verdicts(rows[0], scene.verdicts, brush, scene.selected_verdict)
     main = [brush.row(layout.main) for _ in rows]
@@ -114,7 +114,7 @@ def _draw_tiny(scene: Scene, rows: Sequence[Row]) -> Places:
         return Places()
     placed = draw_verdicts(rows[0], scene.verdicts, scene.brush)
     if len(rows) > 1:
-        words = f"a map needs {LEAST_WIDTH}×{LEAST_HEIGHT + 2}"
+        words = f"a map needs {MIN_WIDTH}×{MIN_HEIGHT + 2}"
         rows[1].put(1, words, scene.brush.style("dim"))
     return Places(placed)
 

@@ -26,7 +26,7 @@ WIDEST_SIDE = 58
 ROOMY = 32
 """Lines from which there is air between the groups."""
 COMPACT = 22
-LEAST_TOTALS = 14
+MIN_TOTALS = 14
 ORDER_WORDS = {
     Order.EXCESS: "excess",
     Order.SKEW: "skew",
@@ -75,7 +75,7 @@ def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool, clients: bool
     roomy = height >= ROOMY
     racks = racks and roomy
     head = 3 if racks else 2
-    totals = 4 if roomy else 3 if height >= LEAST_TOTALS else 0
+    totals = 4 if roomy else 3 if height >= MIN_TOTALS else 0
     if zoom is not Zoom.TOPICS and totals:
         totals = 2
     panel = 0

@@ -278,13 +278,13 @@ def _draw_touches(panel: Panel, scene: Scene) -> None:
 def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Line:
     """Return `min.insync 2 of 3`, marked when one replica less would be too few."""
     row = state.find(tp)
-    least = state.topics[int(state.topic_of[row])].min_insync if row is not None else None
-    if row is None or least is None:
+    min_insync = state.topics[int(state.topic_of[row])].min_insync if row is not None else None
+    if row is None or min_insync is None:
         return ()
     replicas = state.replica_slice(row)
-    spare = int(state.in_sync[replicas].sum()) > least
+    spare = int(state.in_sync[replicas].sum()) > min_insync
     mark, tone = (brush.glyphs.fine, Tone.FINE) if spare else (brush.glyphs.look, Tone.LOOK)
-    return (Span(f"min.insync {least} of {replicas.stop - replicas.start} {mark}", tone),)
+    return (Span(f"min.insync {min_insync} of {replicas.stop - replicas.start} {mark}", tone),)
 
 
 def _draw_reasons(panel: Panel, drag: Drag) -> None:

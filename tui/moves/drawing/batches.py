@@ -87,8 +87,8 @@ def batches_lines(run: RunView, cursor: int | None, width: int, height: int) -> 
         line = _batch_line(batches[i], width, selected=i == at)
         top.append(highlight_line(line, width) if i == at else line)
     batch = batches[at]
-    least = "at least " if batch.is_lower_bound else ""
-    held = f"{len(batch.moves)} in it, {least}{format_bytes(batch.total_bytes)} to copy"
+    bound = "at least " if batch.is_lower_bound else ""
+    held = f"{len(batch.moves)} in it, {bound}{format_bytes(batch.total_bytes)} to copy"
     top += [BLANK, rule(f"batch {batch.number}", width, note=held)]
     inside = height - len(top)
     cut = len(batch.moves) > inside

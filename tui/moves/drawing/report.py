@@ -19,7 +19,7 @@ from tui.drawing.spans import (
 )
 
 GAP = 2
-LEAST = 8
+MIN_CELL = 8
 _TONES = {"done": Tone.FINE, "failed": Tone.ACT, "stuck": Tone.LOOK, "cancelled": Tone.LOOK}
 
 
@@ -62,8 +62,8 @@ def _table(rows: Sequence[Sequence[str]], width: int) -> Lines:
         max((columns(row[i]) for row in rows if i < len(row)), default=0) for i in range(count)
     ]
     sizes = needed[:-1]
-    room = max(width - 2 - GAP * count - 12, LEAST * count)
-    while sum(sizes) > room and max(sizes) > LEAST:
+    room = max(width - 2 - GAP * count - 12, MIN_CELL * count)
+    while sum(sizes) > room and max(sizes) > MIN_CELL:
         sizes[sizes.index(max(sizes))] -= 1
     return tuple(_row(row, sizes, head=y == 0) for y, row in enumerate(rows))
 

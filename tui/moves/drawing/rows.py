@@ -7,7 +7,7 @@ from datetime import UTC
 from typing import NamedTuple
 
 from core.cluster.metadata import TopicPartition
-from core.run.reporting.views import MoveProgress, MoveStatus
+from core.run.reporting.views import IN_FLIGHT, MoveProgress, MoveStatus
 from core.units import format_bytes, format_duration, format_rate
 from tui.drawing.bars import bar
 from tui.drawing.spans import (
@@ -98,7 +98,7 @@ def move_line(
     total = move.total_bytes
     done = move.state is MoveStatus.DONE
     fraction = 1.0 if done else move.moved_bytes / total if total else 0.0
-    active = move.state in (MoveStatus.MOVING, MoveStatus.STUCK)
+    active = move.state in IN_FLIGHT
     amount = ""
     if total and move.state is not MoveStatus.QUEUED:
         words = amount_words(move.moved_bytes, total, " / " if c.left else "/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import UTC
 
-from core.run.reporting.views import BrokerProgress, MoveStatus, RunStatus, RunView
+from core.run.reporting.views import IN_FLIGHT, BrokerProgress, MoveStatus, RunStatus, RunView
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import UNLIMITED, format_duration, format_rate, id_list
 from tui.drawing.bars import bar
@@ -119,8 +119,8 @@ def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
     """Return what there is to know of one move beside its row: rates, range, batch, why."""
     move = run.moves[index]
     facts: list[Line] = []
-    flying = move.state in (MoveStatus.MOVING, MoveStatus.STUCK)
-    if flying and (now := rate_words(move)):
+    in_flight = move.state in IN_FLIGHT
+    if in_flight and (now := rate_words(move)):
         facts.append((plain(f"now {now}, average {format_rate(move.average_bytes_per_s)}"),))
     if move.left_seconds is not None:
         between = range_words(move.left_range) if move.left_range else ()

@@ -45,17 +45,17 @@ class RunHit:
 
 def runs_lines(
     runs: Sequence[RunSummary] | None,
-    others: int,
+    external: int,
     cursor: int,
     now: datetime,
     width: int,
     height: int,
 ) -> Lines:
-    """Return the list; `runs` is None until it was read, `others` counts moves not ours."""
+    """Return the list; `runs` is None until it was read, `external` counts moves not ours."""
     lines: list[Line] = []
     going = [run for run in runs or () if not run.state.ended]
-    if others:
-        found = Span(f"  ◆ {others} in flight, not started here", Tone.LOOK, bold=True)
+    if external:
+        found = Span(f"  ◆ {external} in flight, not started here", Tone.LOOK, bold=True)
         lines += [(found, dim("   f shows them")), BLANK]
     elif runs is not None and not going:
         lines += [BLANK, (bright("  Nothing is moving."),), BLANK]

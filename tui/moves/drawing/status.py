@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import NamedTuple
 
-from core.run.reporting.views import PAUSING, MoveStatus, RunStatus, RunView
+from core.run.reporting.views import IN_FLIGHT, PAUSING, MoveStatus, RunStatus, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.drawing.bars import line_bar
 from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, plain, wrap_text
@@ -97,8 +97,8 @@ def overall(run: RunView, width: int) -> Line:
     """Return the thin bar of the whole run: moved, being moved, still queued."""
     if run.state is RunStatus.DONE:
         return (plain(" "), Span("━" * (width - 2), Tone.FINE))
-    flying = [m for m in run.moves if m.state in (MoveStatus.MOVING, MoveStatus.STUCK)]
-    coming = sum((m.total_bytes or m.moved_bytes) - m.moved_bytes for m in flying)
+    in_flight = [m for m in run.moves if m.state in IN_FLIGHT]
+    coming = sum((m.total_bytes or m.moved_bytes) - m.moved_bytes for m in in_flight)
     share = 1 / run.total_bytes if run.total_bytes else 0.0
     begun = run.moved_bytes + coming
     return (plain(" "), *line_bar(run.moved_bytes * share, begun * share, width - 2))
@@ -133,10 +133,10 @@ def _sentence(run: RunView) -> str:
         case RunStatus.PAUSED if run.paused_itself and run.why:
             return f"{run.why}. P lets it go on."
         case RunStatus.PAUSED:
-            flying = sum(move.state in (MoveStatus.MOVING, MoveStatus.STUCK) for move in run.moves)
+            in_flight = sum(move.state in IN_FLIGHT for move in run.moves)
             last = next((r for r in reversed(run.requests) if r.kind == "pause"), None)
             how = "are held" if last is not None and "hold" in last.what else "go on to their end"
-            goes = f"{flying} in flight {how}" if flying else "nothing is in flight"
+            goes = f"{in_flight} in flight {how}" if in_flight else "nothing is in flight"
             return f"No batch begins until it is resumed (P); {goes}."
         case RunStatus.RECOVERING:
             return "Its process is back: it reads its journal and looks at the cluster."

@@ -13,7 +13,7 @@ _SEVERITY = {
     Severity.UNSAFE: ("▲", Tone.LOOK),
     Severity.UNWISE: ("·", Tone.DIM),
 }
-_MOST = 3
+_MAX_LINES = 3
 """So many lines for one finding: the others are to be seen, too."""
 
 
@@ -43,7 +43,7 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
     """Return findings worst first, at most `height` lines; the last counts those left out."""
     if not findings:
         return ((Span("√", Tone.FINE), plain(" nothing speaks against it")),)
-    max_lines = min(_MOST, height)
+    max_lines = min(_MAX_LINES, height)
     return _in_room([_block(one, width, max_lines) for one in findings], width, height, "finding")
 
 

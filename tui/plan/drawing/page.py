@@ -61,7 +61,7 @@ class PlanView:
     rate_bytes_per_s: int
     cursor: int
     pane: Pane = Pane.MOVES
-    choice_waits: bool = False
+    choice_pending: bool = False
     """Whether keys wait for the table to choose a rate from."""
     even: Evenness | None = None
     suggested: SuggestedPlan | None = None
@@ -101,7 +101,9 @@ class PlanView:
     @property
     def estimating(self) -> Line:
         """Return what stands where the table will be."""
-        return (dim("  estimating" + ("; your choice is taken then" if self.choice_waits else "")),)
+        return (
+            dim("  estimating" + ("; your choice is taken then" if self.choice_pending else "")),
+        )
 
 
 def plan_lines(view: PlanView, width: int, height: int) -> Lines:
@@ -148,7 +150,7 @@ def title_line(view: PlanView) -> Line:
     """Return the plan in numbers."""
     total, unknown = total_to_copy(view.state, view.plan)
     data = sum(bool(move.receiving) for move in view.plan)
-    others = len(view.plan) - data
+    without_data = len(view.plan) - data
     spans: list[Span] = [
         plain(" "),
         Span("plan  ", Tone.DIM),
@@ -157,8 +159,8 @@ def title_line(view: PlanView) -> Line:
     ]
     if unknown:
         spans.append(Span(f"   {unknown} of unknown size", Tone.LOOK))
-    if others:
-        spans.append(Span(f"   {others} without data", Tone.FINE))
+    if without_data:
+        spans.append(Span(f"   {without_data} without data", Tone.FINE))
     return (*spans, *_verdict(view))
 
 

@@ -122,5 +122,5 @@ def _range(estimate: Estimate) -> str:
 
 def bounds_words(bounds: RateBounds) -> str:
     """Return between which rates an adaptive one stays."""
-    least, most = format_rate(bounds.min_bytes_per_s), format_rate(bounds.max_bytes_per_s)
-    return f"{least} to {most}"
+    lowest, highest = format_rate(bounds.min_bytes_per_s), format_rate(bounds.max_bytes_per_s)
+    return f"{lowest} to {highest}"

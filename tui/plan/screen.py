@@ -93,7 +93,7 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
             session.rate_bytes_per_s,
             self._order[self._cursor] if len(session.plan) else 0,
             self._pane,
-            choice_pending=bool(session.rate_steps),
+            rate_pending=bool(session.rate_steps),
             even=self._even if self._assessment is not None else None,
             suggested=self.planner.suggested,
             planner=self.planner.words,

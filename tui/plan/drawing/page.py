@@ -61,7 +61,7 @@ class PlanView:
     rate_bytes_per_s: int
     cursor: int
     pane: Pane = Pane.MOVES
-    choice_pending: bool = False
+    rate_pending: bool = False
     """Whether keys wait for the table to choose a rate from."""
     even: Evenness | None = None
     suggested: SuggestedPlan | None = None
@@ -101,9 +101,7 @@ class PlanView:
     @property
     def estimating(self) -> Line:
         """Return what stands where the table will be."""
-        return (
-            dim("  estimating" + ("; your choice is taken then" if self.choice_pending else "")),
-        )
+        return (dim("  estimating" + ("; your choice is taken then" if self.rate_pending else "")),)
 
 
 def plan_lines(view: PlanView, width: int, height: int) -> Lines:

@@ -22,6 +22,7 @@ from tui.drawing.spans import (
 )
 from tui.map.drag import Drag
 from tui.map.drawing.inspector import cell_title, hottest, partition_lines
+from tui.map.drawing.panel import Panel
 from tui.map.drawing.preview import (
     Preview,
     change_words,
@@ -55,46 +56,6 @@ def broken(line: Line, width: int) -> list[Line]:
             lines[-1].append(Span(text, span.tone, span.bold))
             used += len(text)
     return [tuple(part) for part in lines if part]
-
-
-class Panel:
-    """Writes lines one under the other beside the map."""
-
-    def __init__(self, rows: Sequence[Row], start: int, brush: Brush) -> None:
-        self.rows, self.start, self.brush = rows, start, brush
-        self.y = 0
-
-    def write(self, line: Line, *, on: str = "background", marked: bool = False) -> None:
-        if self.y >= len(self.rows):
-            return
-        row = self.rows[self.y]
-        if marked:
-            row.fill(self.start - 1, row.width, self.brush.style(on=on))
-            row.put(self.start, self.brush.glyphs.cursor, self.brush.style("yours", on, bold=True))
-        x = self.start
-        for span in line:
-            text = span.text
-            if marked and x == self.start:
-                # The mark stands in the margin that the amount is padded with.
-                x, text = x + 1, text[1:]
-            style = self.brush.style(span.tone.value, on, bold=span.bold)
-            if x + len(text) > row.width:
-                text = text[: max(0, row.width - x - 1)] + self.brush.glyphs.ellipsis
-            x = row.put(x, text, style)
-        self.y += 1
-
-    def title(self, text: str, more: str = "") -> None:
-        if self.y >= len(self.rows):
-            return
-        row = self.rows[self.y]
-        row.fill(self.start, row.width - 1, self.brush.style("faint"), self.brush.glyphs.rule)
-        x = row.put(self.start, f"{text} ", self.brush.style("dim"))
-        if more:
-            row.put(x, f" {more} ", self.brush.style("bright", bold=True))
-        self.y += 1
-
-    def gap(self) -> None:
-        self.y += 1
 
 
 def drag_words(model: Model, drag: Drag, brush: Brush) -> list[Line]:

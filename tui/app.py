@@ -27,7 +27,8 @@ from core.run.external.moves import ForeignWatch
 from core.settings import NotifyBy
 from core.text.terminal import notice_sequence
 from tui import terminal
-from tui.actions.table import GLOBAL, MAP, SCREENS, bindings_of
+from tui.actions.action import GLOBAL, MAP, SCREENS
+from tui.actions.table import bindings_of
 from tui.drawing.compositor import AsciiOnly
 from tui.driver import TerminalDriver
 from tui.feed.events import (
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 
     from core.passwords import MissingPassword
     from core.run.reporting.alerts import Notice, NoticeTracker
-    from core.run.reporting.views import RunView
     from tui.shutdown import Shutdown
 
 
@@ -73,10 +73,8 @@ class FeedMessage(Message):
 
     def can_replace(self, message: Message) -> bool:
         """A newer picture makes one that nobody has looked at yet superfluous."""
-        return (
-            isinstance(message, FeedMessage)
-            and isinstance(self.event, PictureChanged)
-            and isinstance(message.event, PictureChanged)
+        return isinstance(message, FeedMessage) and all(
+            isinstance(one.event, PictureChanged) for one in (self, message)
         )
 
 
@@ -280,7 +278,9 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
             case RunChanged(run):
                 first, self.session.runs_known = self.session.run is None, True
                 if self.session.take_run(run) and run is not None:
-                    self.report_error(_refused(run))
+                    why = f"Run {run.run} changed nothing: {run.why or run.state.value}"
+                    remedy = "The plan is as it was: 2 shows what speaks against it now."
+                    self.report_error(TrimtabError(why, next=remedy))
                 if run is not None:
                     self._call_out(self._notices.seen(run))
                 self._update_external_moves()
@@ -290,8 +290,8 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
                 self.session.calibration = calibration
             case GroupsChanged(groups):
                 self.session.groups = groups
-            case AutopilotChanged(standing):
-                self.session.autopilot = standing
+            case AutopilotChanged(status):
+                self.session.autopilot = status
             case ClientsChanged(report):
                 self.session.clients = report
             case Trouble(error):
@@ -352,8 +352,6 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
     def action_autopilot(self) -> None:
         self.autopilot_switch.open()
 
-    # -- which screen ----------------------------------------------------------------------------
-
     def action_show_screen(self, name: str) -> None:
         if isinstance(self.screen, DashboardScreen) and name != self.screen.PLACE:
             self.switch_screen(self._make_screen(name))
@@ -374,14 +372,6 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         if self.ending is not None:
             self.ending.begin(failed=True)
         self._close_messages_no_wait()
-
-
-def _refused(run: RunView) -> TrimtabError:
-    """Return what to say of a run that was started and has changed nothing."""
-    return TrimtabError(
-        f"Run {run.run} changed nothing: {run.why or run.state.value}",
-        next="The plan is as it was: 2 shows what speaks against it now.",
-    )
 
 
 def _import_screens() -> None:

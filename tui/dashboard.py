@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from click import Abort
 
 from core.errors import UsageError
 from tui import terminal
-from tui.actions.table import ACTIONS
+from tui.actions.catalogue import ACTIONS
 from tui.app import TrimtabApp
 from tui.feed.feed import Feed
 from tui.session import MARKED, Session
@@ -39,17 +40,14 @@ def make_session(context: Context) -> Session:
         read_only_servers=target.read_only_servers,
         address=target.address,
         snapshots=target.snapshots,
-        load_wanted=not context.no_load,
+        load_enabled=not context.no_load,
     )
 
 
 def run_dashboard(
     context: Context, feed: Feed, ending: Shutdown, missing: MissingPassword | None
 ) -> None:
-    """Run the dashboard on this terminal; raises what ended it before it showed anything.
-
-    Where a password is missing, the feed is started once it is known.
-    """
+    """Run the dashboard on this terminal; raises what ended it before it showed anything."""
     from core.settings import load_settings
 
     settings = load_settings()
@@ -89,10 +87,7 @@ def run_dashboard(
 
 def _let_end(workers: ThreadPoolExecutor, ending: Shutdown) -> None:
     """Give what is being done (a run is started, a file written) its time to be done."""
-
-    def wait() -> None:
-        workers.shutdown(cancel_futures=True)
-
-    waiting = threading.Thread(target=wait, name="workers end", daemon=True)
+    end = partial(workers.shutdown, cancel_futures=True)
+    waiting = threading.Thread(target=end, name="workers end", daemon=True)
     waiting.start()
     waiting.join(0.7 * ending.seconds_left())

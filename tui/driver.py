@@ -11,6 +11,7 @@ import os
 import select
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import IO, Any
 
@@ -138,7 +139,8 @@ class TerminalDriver(LinuxDriver):
         if self.ending is not None:
             self.ending.on_screen = True
         setattr(linux_driver, "getincrementaldecoder", lambda encoding: Decoder)  # noqa: B010
-        setattr(linux_driver, "WriterThread", self._make_writer)  # noqa: B010
+        writer = partial(Writer, lost=self._lost, caught_up=self.caught_up)
+        setattr(linux_driver, "WriterThread", writer)  # noqa: B010
         super().start_application_mode()  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
@@ -146,9 +148,6 @@ class TerminalDriver(LinuxDriver):
         writer = self._writer_thread
         if self.ending is not None and isinstance(writer, Writer) and writer.done:
             self.ending.on_screen = False
-
-    def _make_writer(self, file: IO[str]) -> Writer:
-        return Writer(file, self._lost, self.caught_up)
 
     def run_input_thread(self) -> None:
         try:

@@ -17,7 +17,7 @@ from textual.message_pump import MessagePump
 
 LONGEST_SECONDS = 10.0
 """How long a key may take until the next one waits for it no longer."""
-MOST_ROUNDS = 10
+MAX_ROUNDS = 10
 
 
 class KeyQueue:
@@ -25,7 +25,7 @@ class KeyQueue:
 
     def __init__(self, app: App[int], hand_on: Callable[[events.Event], Awaitable[None]]) -> None:
         self._app, self._hand_on = app, hand_on
-        self._typed: deque[events.Event] = deque()
+        self._waiting: deque[events.Event] = deque()
         self._handed_on: float | None = None
         """When the key that is being handled was handed on; None while none is."""
 
@@ -35,7 +35,7 @@ class KeyQueue:
         return self._handed_on is not None
 
     async def add(self, event: events.Event) -> None:
-        self._typed.append(event)
+        self._waiting.append(event)
         handed_on, now = self._handed_on, time.monotonic()
         if handed_on is None and self._is_at_rest:
             await self._hand_next_on()
@@ -52,12 +52,12 @@ class KeyQueue:
         return not any(pump.message_queue_size for pump in self._addressed())
 
     async def _hand_next_on(self) -> None:
-        if not self._typed:
+        if not self._waiting:
             self._handed_on = None
             return
         self._handed_on = time.monotonic()
         pumps = self._addressed()
-        await self._hand_on(self._typed.popleft())
+        await self._hand_on(self._waiting.popleft())
         await self._once_handled(pumps)
 
     async def _once_handled(self, pumps: Sequence[MessagePump]) -> None:
@@ -75,7 +75,7 @@ class KeyQueue:
                     if left.popleft().post_message(events.Callback(step)):
                         return
                 now = self._addressed()
-                if rounds > 1 and (now == before or rounds == MOST_ROUNDS):
+                if rounds > 1 and (now == before or rounds == MAX_ROUNDS):
                     await self._hand_next_on()
                     return
                 before, rounds = now, rounds + 1

@@ -40,10 +40,9 @@ _STEPS = (5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400)
 
 def age_words(seconds: float) -> str:
     """Return an age in steps: `now`, `5 s`, `10 s`, `30 s`, `1 min`, …, `1 d`, `2 d`."""
-    passed = [step for step in _STEPS if step <= seconds]
-    if not passed:
+    step = max((step for step in _STEPS if step <= seconds), default=0)
+    if not step:
         return "now"
-    step = passed[-1]
     if step < 60:
         return f"{step} s"
     if step < 3600:
@@ -229,7 +228,7 @@ class Session:
     """What went wrong beside that, the newest last; kept so that it can be read again."""
     has_new_trouble: bool = False
     """Whether the newest trouble has not been shown in full yet."""
-    load_wanted: bool = True
+    load_enabled: bool = True
     """False when load is neither collected nor aggregated, as asked."""
     run_starting: threading.Event | None = None
     """Set once it is known whether the run being started with the plan stands."""
@@ -288,10 +287,6 @@ class Session:
             self.choose_rate(rates[at])
         self.rate_steps = ()
 
-    def set_pending_run(self, run: str, plan: Plan) -> None:
-        """A run was started with a plan, which stays until that has passed its checks."""
-        self.pending_run = PendingRun(run, plan)
-
     def take_run(self, run: RunView | None) -> bool:
         """Take what the newest run has come to; return whether it refused what it was handed."""
         self.run = run
@@ -301,23 +296,19 @@ class Session:
         ours = run.run == handed.run
         if not ours or run.passed_preflight or run.state.ended:
             self.pending_run = None
-        if ours and run.passed_preflight:
-            self._remove_from_plan(handed.plan)
+        if ours and run.passed_preflight:  # what was planned since stays
+            left = _without(self.plan, handed.plan)
+            if len(left):
+                self.edit(left)
+            else:
+                self.clear_plan()
         return ours and run.state.ended and not run.passed_preflight
-
-    def _remove_from_plan(self, plan: Plan) -> None:
-        """Go on without what a run carries out now; what was planned since stays."""
-        left = _without(self.plan, plan)
-        if not len(left):
-            self.clear_plan()
-        else:
-            self.history = self.history.edited(left)
 
     def clear_plan(self) -> None:
         """Start an empty plan."""
         self.rate_chosen, self.rate_steps = False, ()
         cluster_id = self.state.cluster_id if self.state else None
-        self.history = self.history.edited(replace(Plan(), cluster_id=cluster_id))
+        self.edit(Plan(cluster_id))
 
     @property
     def heard_at(self) -> float:
@@ -331,10 +322,7 @@ class Session:
 
     @property
     def lost_since(self) -> datetime | None:
-        """Return when what is shown was true, if the cluster does not answer; None while it does.
-
-        A dashboard that is paused does not ask.
-        """
+        """Return when what is shown was true, where the cluster does not answer if asked."""
         if self.state is None or self.metadata_age is None:
             return None
         silent = not self.paused and self.metadata_age.silent(self.now, self.heard_at)

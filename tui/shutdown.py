@@ -219,10 +219,7 @@ def open_anew(terminal: int) -> int:
 
 
 def end_process(code: int | str | None) -> NoReturn:
-    """End without what an interpreter does at its end, which waits for threads that may hang.
-
-    `code` is what SystemExit takes.
-    """
+    """End with SystemExit's `code`, and do not wait for threads, as an interpreter does."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()

@@ -19,10 +19,7 @@ CLIPBOARD_LIMIT = 74_994
 
 
 def prepare() -> None:
-    """Set Textual's environment defaults; to be called before Textual is imported.
-
-    Raises UsageError when there is no terminal to draw on.
-    """
+    """Set Textual's defaults, before it is imported; raises UsageError without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         raise UsageError(
             "The dashboard needs a terminal.",
@@ -50,10 +47,7 @@ def few_colors() -> bool:
 
 
 def clipboard_sequence(text: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the OSC 52 sequence that copies `text`, wrapped for tmux or screen.
-
-    None when the text is larger than terminals take.
-    """
+    """Return the OSC 52 sequence that copies `text`; None where terminals would drop it."""
     data = text.encode()
     if len(data) > CLIPBOARD_LIMIT:
         return None

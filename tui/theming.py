@@ -67,10 +67,6 @@ class Palette:
     def __hash__(self) -> int:
         return hash((self.name, self.plain))
 
-    def as_plain(self) -> Palette:
-        """Return this palette without colours, for NO_COLOR."""
-        return Palette(**{**self.__dict__, "plain": True})
-
     def theme(self) -> Theme:
         """Return the Textual theme that dialogs and inputs use."""
         c = self.colors
@@ -87,13 +83,7 @@ class Palette:
             surface=c["panel"],
             panel=c["panel"],
             dark=self.dark,
-            variables={
-                "bright": c["bright"],
-                "dim": c["dim"],
-                "faint": c["faint"],
-                "cursor": c["cursor"],
-                "raised": c["raised"],
-            },
+            variables={role: c[role] for role in ("bright", "dim", "faint", "cursor", "raised")},
         )
 
 
@@ -202,19 +192,13 @@ UNICODE = Glyphs()
 
 
 def load_palettes() -> dict[str, Palette]:
-    """Return all themes by name, the product's first; the user's may replace them.
-
-    Raises UsageError naming the file that cannot be read.
-    """
-    found: dict[str, Palette] = {}
-    places = [entry for entry in files("themes").iterdir() if entry.name.endswith(".toml")]
-    for entry in sorted(places, key=lambda entry: entry.name):
-        palette = parse_palette(entry.read_text(encoding="utf-8"), entry.name)
-        found[palette.name] = palette
+    """Return all themes by name, the user's over the product's; raises UsageError for a bad one."""
+    ours = [entry for entry in files("themes").iterdir() if entry.name.endswith(".toml")]
+    texts = {e.name: e.read_text("utf-8") for e in sorted(ours, key=lambda entry: entry.name)}
     for path in sorted(paths.user_themes_dir().glob("*.toml")):
-        palette = parse_palette(path.read_text(encoding="utf-8", errors="replace"), str(path))
-        found[palette.name] = palette
-    return found
+        texts[str(path)] = path.read_text("utf-8", errors="replace")
+    palettes = [parse_palette(text, where) for where, text in texts.items()]
+    return {palette.name: palette for palette in palettes}
 
 
 def choose_palette(palettes: Mapping[str, Palette], name: str | None) -> Palette:
@@ -244,15 +228,9 @@ def parse_palette(text: str, where: str) -> Palette:
         )
         if (len(palette.below), len(palette.above), len(palette.size)) != (4, 4, 5):
             raise ValueError("heat needs 4 colours below, 4 above and 5 sizes")
-        for color in (
-            *palette.colors.values(),
-            *palette.below,
-            *palette.above,
-            *palette.size,
-            palette.share,
-            palette.share_text,
-            palette.mild_text,
-        ):
+        levels = (*palette.below, palette.share, *palette.above, *palette.size)
+        texts = (palette.share_text, palette.mild_text)
+        for color in (*palette.colors.values(), *levels, *texts):
             Color.parse(color)
     except KeyError as error:
         raise UsageError(

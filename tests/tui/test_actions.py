@@ -10,19 +10,8 @@ import pytest
 from hands import operated
 from maps import lines, map_of, press, session, text, the_map
 
-from tui.actions.table import (
-    ACTIONS,
-    CARRY,
-    GLOBAL,
-    MAP,
-    PAST_MAP,
-    SCREENS,
-    Action,
-    actions_of,
-    footer_of,
-    key_table,
-    keys_of,
-)
+from tui.actions.action import CARRY, GLOBAL, MAP, PAST_MAP, SCREENS, Action
+from tui.actions.table import ACTIONS, actions_of, footer_of, key_table, keys_of
 from tui.app import SCREEN_CLASSES, TrimtabApp
 from tui.screen.command_palette import found
 from tui.screen.footer import footer_row

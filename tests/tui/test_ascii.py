@@ -22,7 +22,7 @@ from core.errors import TrimtabError
 from core.passwords import MissingPassword
 from core.run.reporting.views import RunStatus
 from core.text.terminal import in_ascii
-from tui.actions.table import MOVES, SCREENS
+from tui.actions.action import MOVES, SCREENS
 from tui.dialogs.base import AskDialog, ProblemDialog
 from tui.dialogs.password import PasswordDialog
 from tui.drawing.compositor import AsciiOnly
@@ -91,7 +91,7 @@ async def test_a_cluster_that_has_not_answered() -> None:
 DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     "apply": lambda session: ApplyDialog(session, PlanToApply(session.plan, "Apply…")),
     "ask": lambda session: AskDialog("Write it where…", f"{NAME}.json", "Write…"),
-    "autopilot": lambda session: AutopilotDialog(NAME, None, writable=True, reason=""),
+    "autopilot": lambda session: AutopilotDialog(session),
     "cancel": lambda session: cancel_dialog(a_run(cluster_name=NAME)),
     "cancel some": lambda session: cancel_some_dialog(a_run(), range(4)),
     "drill": lambda session: DrillDialog(NAME, lambda dialog: None),

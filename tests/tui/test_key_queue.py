@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
 from tui.app import TrimtabApp
-from tui.dialogs.base import AskDialog, ConfirmDialog, Dialog
+from tui.dialogs.base import AskDialog, ConfirmDialog, Dialog, Question
 from tui.map.screen import MapScreen
 from tui.plan.apply import ApplyDialog
 from tui.plan.screen import PlanScreen
@@ -67,7 +67,9 @@ async def test_a_dialog_that_follows_on_another_has_the_keys_behind_it() -> None
             answers.append(yes)
             pilot.app.push_screen(AskDialog("How often?", "", "Go"), answers.append)
 
-        pilot.app.push_screen(ConfirmDialog("Again?", (), no="No", yes="Yes"), asked)
+        pilot.app.push_screen(
+            ConfirmDialog("Again?", lambda _: Question(()), no="No", yes="Yes"), asked
+        )
         await typed(pilot, "right", "enter", "4", Paste("2"), "0", "enter", "2")
         assert answers == [True, "420"]
         assert isinstance(pilot.app.screen, PlanScreen)

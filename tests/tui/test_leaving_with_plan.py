@@ -267,7 +267,7 @@ def test_who_leaves_while_a_run_is_being_started_waits_until_it_is_known_which()
     app._answer, app.session.run_starting = "keep", threading.Event()
 
     def started() -> None:
-        app.session.set_pending_run("20260101-000000", PLAN)
+        app.session.pending_run = PendingRun("20260101-000000", PLAN)
         app.session.run_starting.set()  # type: ignore[union-attr]
 
     threading.Timer(0.05, started).start()
@@ -298,7 +298,7 @@ async def test_what_was_handed_to_a_run_is_here_again_unless_that_has_passed_its
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
         app = await seen(pilot)
         app.session.edit(PLAN)
-        app.session.set_pending_run(run, PLAN)
+        app.session.pending_run = PendingRun(run, PLAN)
         app.save_plan_on_exit()
     assert (read_saved_plan(STATE.cluster_id), read_run_id(STATE.cluster_id)) == (None, run)
     if (record := WENT[went]) is not None:

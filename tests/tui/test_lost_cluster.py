@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import Label
 
 from core.errors import UnreachableError
-from tui.actions.table import SCREENS
+from tui.actions.action import SCREENS
 from tui.app import TrimtabApp
 from tui.drawing.canvas import Canvas
 from tui.plan.apply import ApplyDialog

@@ -374,7 +374,7 @@ async def test_the_list_is_copied_and_exported_as_markdown(
 )
 async def test_why_nothing_is_there_is_said(address: Address | None, load: bool, said: str) -> None:
     session = a_session()
-    session.address, session.load_wanted = address, load
+    session.address, session.load_enabled = address, load
     async with dashboard(session, "timeline", (80, 24)) as pilot:
         assert said in body(pilot)
         await pressed(pilot, "[", "enter", "f", "s", "y", "e", "/")

@@ -6,43 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from textual.binding import Binding, BindingType
 
-from tui.actions.action import (
-    CARRY,
-    GLOBAL,
-    GROUPS,
-    KEY_NAMES,
-    LOAD,
-    MAP,
-    MOVES,
-    PAST_MAP,
-    PLACES,
-    PLAN,
-    SCREENS,
-    TIMELINE,
-    Action,
-)
+from tui.actions.action import KEY_NAMES, PAST_MAP, PLACES, Action
 from tui.actions.catalogue import ACTIONS
-
-__all__ = [
-    "ACTIONS",
-    "CARRY",
-    "GLOBAL",
-    "GROUPS",
-    "LOAD",
-    "MAP",
-    "MOVES",
-    "PAST_MAP",
-    "PLACES",
-    "PLAN",
-    "SCREENS",
-    "TIMELINE",
-    "Action",
-    "actions_of",
-    "bindings_of",
-    "footer_of",
-    "keys_of",
-    "written",
-]
 
 _WRITTEN = {name: key for key, name in KEY_NAMES.items()}
 
@@ -59,10 +24,7 @@ def keys_of(action: Action, keys: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def actions_of(place: str, *, drills: bool = True) -> tuple[Action, ...]:
-    """Return the actions of one place, without those that work everywhere.
-
-    Without `drills` those are left out that break things on purpose.
-    """
+    """Return the actions of one place; without `drills`, none that breaks things on purpose."""
     return tuple(
         action
         for action in ACTIONS

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar, cast
+from typing import ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
@@ -22,11 +22,9 @@ from textual.widgets import Button, Input, Label, Static
 from core.errors import TrimtabError
 from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
 from tui.drawing.page import text_of_lines
-from tui.drawing.spans import Lines
-
-if TYPE_CHECKING:
-    from tui.screen.services import Dashboard
-    from tui.session import Session
+from tui.drawing.spans import Lines, fit
+from tui.screen.services import Dashboard
+from tui.session import Session
 
 Answer = TypeVar("Answer")
 
@@ -70,10 +68,7 @@ class Words(VerticalScroll, can_focus=False):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a dialog asks at the moment: its words, and the buttons that may not be pressed.
-
-    `refused` says why not, by a button's id; "" where the words say it.
-    """
+    """What a dialog asks now: its words, and why buttons may not be pressed ("" if they say it)."""
 
     words: Sequence[str]
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -230,7 +225,7 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
 
     def put(self, id: str, lines: Lines) -> None:
         """Show lines in a Static of this dialog."""
-        text = text_of_lines(lines, self.dashboard.palette, self.dashboard.glyphs, ground="panel")
+        text = text_of_lines(lines, self.dashboard.palette, self.dashboard.glyphs)
         self.query_one(id, Static).update(text)
 
     def action_page(self, pages: int) -> None:
@@ -276,24 +271,15 @@ class ChoiceDialog(Dialog[Answer]):
         ("right", "app.focus_next"),
     ]
 
-    def __init__(
-        self,
-        title: str,
-        words: Sequence[str],
-        *answers: tuple[str, str, Answer],
-        ask: Ask | None = None,
-    ) -> None:
-        """Ask with these words, or with what `ask` returns as things change.
-
-        `answers` are a button's id and words, and what it returns.
-        """
+    def __init__(self, title: str, ask: Ask, *answers: tuple[str, str, Answer]) -> None:
+        """`answers` are a button's id and words, and what it returns."""
         super().__init__()
-        self._title_text, self._words, self._answers = title, words, answers
-        self._ask = ask
+        self._title_text, self._ask, self._answers = title, ask, answers
 
     def compose(self) -> ComposeResult:
-        buttons = [button(id, words) for id, words, _ in self._answers]
-        return body(self._title_text, (Words.of(self._words),), *buttons)
+        words = Words.of(self._ask(self.dashboard.session).words)
+        buttons = [button(id, text) for id, text, _ in self._answers]
+        return body(self._title_text, (words,), *buttons)
 
     def on_mount(self) -> None:
         self.query_one(f"#{self._answers[0][0]}").focus()
@@ -301,8 +287,7 @@ class ChoiceDialog(Dialog[Answer]):
 
     def follow(self, session: Session) -> None:
         """Ask what is to be asked now."""
-        if self._ask is not None:
-            self.renew(self._ask(session))
+        self.renew(self._ask(session))
 
     def action_leave(self) -> None:
         self.dismiss(self._answers[0][2])
@@ -315,10 +300,8 @@ class ChoiceDialog(Dialog[Answer]):
 class ConfirmDialog(ChoiceDialog[bool]):
     """Asks for a yes."""
 
-    def __init__(
-        self, title: str, words: Sequence[str], *, no: str, yes: str, ask: Ask | None = None
-    ) -> None:
-        super().__init__(title, words, ("no", no, False), ("yes", yes, True), ask=ask)
+    def __init__(self, title: str, ask: Ask, *, no: str, yes: str) -> None:
+        super().__init__(title, ask, ("no", no, False), ("yes", yes, True))
 
 
 class TableDialog(Dialog[Answer]):
@@ -330,7 +313,7 @@ class TableDialog(Dialog[Answer]):
     _drawn: Lines = ()
 
     def draw(self) -> None:
-        lines = self.table(self.width)
+        lines = tuple(fit(line, self.width) for line in self.table(self.width))
         if lines != self._drawn:
             self._drawn = lines
             self.put("#table", lines)

@@ -53,8 +53,6 @@ def _export(
     text: Callable[[], str],
     good_for: str,
 ) -> None:
-    """Ask for a path; a thread writes there, as a disk or what is exported may take its time."""
-
     def write(path: Path) -> str:
         from core.cli.common.output import write_text
 

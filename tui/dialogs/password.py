@@ -55,14 +55,11 @@ class PasswordDialog(Dialog[bool]):
     def on_mount(self) -> None:
         self.query_one("#answer").focus()
 
-    def action_leave(self) -> None:
-        self.dismiss(False)
-
     def on_button_pressed(self, event: Button.Pressed) -> None:
         if event.button.id == "connect":
             self._try()
         else:
-            self.dismiss(False)
+            self.action_leave()
 
     def on_input_submitted(self) -> None:
         self._try()

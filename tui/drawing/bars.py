@@ -32,10 +32,7 @@ def bar(fraction: float, width: int, tone: Tone = Tone.YOURS) -> Line:
 
 
 def line_bar(done: float, begun: float, width: int) -> Line:
-    """Return a thin bar: what is done, what has begun (both as fractions of all), what is left.
-
-    Each part has a line of its own, so that it reads without colour too.
-    """
+    """Return a thin bar of what is done, has begun (fractions of all) and is left."""
     to_done = _columns(done, width)
     to_begun = max(_columns(begun, width), to_done)
     return (

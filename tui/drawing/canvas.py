@@ -100,8 +100,8 @@ class Canvas(Widget):
 
     ALLOW_SELECT = False
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._rows: list[Row] = []
         self._strips: list[Strip] = []
         self._faded: Style | None = None

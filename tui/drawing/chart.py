@@ -50,10 +50,7 @@ def chart_lines(
     gap_seconds: float,
     plain: bool = False,
 ) -> Lines:
-    """Return a chart of `width` × `height`; `plain` tells series apart without colour.
-
-    Values further apart than `gap_seconds` are not joined.
-    """
+    """Return a chart; `plain` tells series apart without colour, `gap_seconds` are not joined."""
     import plotext
 
     top = max(
@@ -75,8 +72,10 @@ def chart_lines(
                 draw(at.tolist(), values.tolist(), marker=marker, color=i + 1)
         plotext.xlim(0, until - since)
         plotext.ylim(0, ticks[-1])
-        plotext.yticks(ticks, [_label(tick, unit) for tick in ticks])
-        plotext.xticks([at - since for at in times], [f"{_utc(at):%H:%M}" for at in times])
+        labels = ["0" if tick == 0 else format_bytes(tick, unit=unit) for tick in ticks]
+        plotext.yticks(ticks, labels)
+        clock = [f"{datetime.fromtimestamp(at, UTC):%H:%M}" for at in times]
+        plotext.xticks([at - since for at in times], clock)
         plotext.xaxes(True, False)
         plotext.yaxes(True, False)
         plotext.grid(True, False)
@@ -88,8 +87,7 @@ def chart_lines(
 
 
 def nice_step(top: float, max_lines: int = 5) -> float:
-    """Return the least distance of ticks, 1, 2 or 5 times a power of ten, of which `most` reach
-    `top`."""
+    """Return the distance of at most `max_lines` ticks: 1, 2 or 5 times a power of ten."""
     if top <= 0:
         return 1.0
     power = float(10 ** (math.floor(math.log10(top)) - 1))
@@ -104,19 +102,10 @@ def _runs(one: Series, since: float, until: float, gap: float) -> Iterator[Int64
 
 
 def _time_ticks(since: float, until: float, max_lines: int) -> list[float]:
-    """Return round times of day in a span."""
     steps = (300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600)
     step = next((s for s in steps if (until - since) / s <= max_lines), 43200)
     first = math.ceil(since / step) * step
     return [float(at) for at in range(first, int(until) + 1, step)]
-
-
-def _label(value: float, unit: str) -> str:
-    return "0" if value == 0 else format_bytes(value, unit=unit)
-
-
-def _utc(at: float) -> datetime:
-    return datetime.fromtimestamp(at, UTC)
 
 
 def _spans(line: str, tones: Sequence[Tone]) -> Iterator[Span]:

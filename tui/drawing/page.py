@@ -12,7 +12,7 @@ from textual import events
 from textual.message import Message
 
 from tui.drawing.canvas import Canvas, Row
-from tui.drawing.spans import BLANK, Ground, Line, Lines, Span, cells, columns
+from tui.drawing.spans import BLANK, Ground, Line, Lines, Span, cells, columns, fit
 from tui.theming import ASCII, Glyphs, Palette
 
 
@@ -26,14 +26,14 @@ def row_of(line: Line, width: int, palette: Palette, *, ascii_only: bool) -> Row
     return row
 
 
-def text_of_lines(lines: Lines, palette: Palette, glyphs: Glyphs, *, ground: str) -> Text:
-    """Return lines as rich text upon another ground, for dialogs."""
+def text_of_lines(lines: Lines, palette: Palette, glyphs: Glyphs) -> Text:
+    """Return lines as rich text upon the ground of dialogs."""
     text = Text(no_wrap=True)
     for y, line in enumerate(lines):
         text.append("\n" if y else "")
         for span in line:
             drawn = _drawn(span, palette, ascii_only=glyphs is ASCII)
-            text.append(drawn, palette.style(span.tone.value, ground, bold=span.bold))
+            text.append(drawn, palette.style(span.tone.value, "panel", bold=span.bold))
     return text
 
 
@@ -63,34 +63,30 @@ class Page(Canvas):
 
         steps: int
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self._lines: Lines = ()
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.lines: Lines = ()
         self._look: tuple[str, bool, bool, int] | None = None
 
-    @property
-    def lines(self) -> Lines:
-        return self._lines
-
     def show(self, lines: Lines, palette: Palette, glyphs: Glyphs) -> None:
-        """Draw these lines, as many as there is room for; only cells that differ are sent."""
+        """Draw as much of these lines as there is room for; only cells that differ are sent."""
         width = self.size.width
-        lines = lines[: self.size.height]
+        lines = tuple(fit(line, width) for line in lines[: self.size.height])
         look = (palette.name, palette.plain, glyphs is ASCII, width)
-        kept = len(self._lines) if look == self._look else 0
+        kept = len(self.lines) if look == self._look else 0
         rows = [
             self._rows[y]
-            if y < kept and line == self._lines[y]
+            if y < kept and line == self.lines[y]
             else row_of(line, width, palette, ascii_only=glyphs is ASCII)
             for y, line in enumerate(lines)
         ]
-        self._lines, self._look = lines, look
+        self.lines, self._look = lines, look
         self.put_rows(rows)
 
     def hit_at(self, x: int, y: int) -> object:
         """Return what the span at this column and row means, None when nothing."""
         at = 0
-        for span in self._lines[y] if 0 <= y < len(self._lines) else BLANK:
+        for span in self.lines[y] if 0 <= y < len(self.lines) else BLANK:
             at += columns(span.text)
             if x < at:
                 return span.hit

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import zip_longest
+from typing import TypeAlias
 
 from rich.cells import cell_len
 
-if TYPE_CHECKING:
-    from core.cluster.metadata import TopicPartition
+from core.cluster.metadata import TopicPartition
 
 
 def cells(text: str) -> str:
@@ -74,6 +74,13 @@ class Span:
     hit: object = None
 
 
+@dataclass(frozen=True, slots=True)
+class RowHit:
+    """A click on a row of a list, by its index."""
+
+    index: int
+
+
 Line: TypeAlias = tuple[Span, ...]
 Lines: TypeAlias = tuple[Line, ...]
 
@@ -82,6 +89,10 @@ BLANK: Line = ()
 
 def plain(text: str) -> Span:
     return Span(text)
+
+
+BORDER: Line = (Span(" "), Span("│", Tone.FAINT), Span(" "))
+"""What stands between two blocks side by side."""
 
 
 def dim(text: str) -> Span:
@@ -161,14 +172,11 @@ def highlight_line(line: Line, width: int, hit: object = None) -> Line:
     )
 
 
-def with_hit(line: Line, hit: object) -> Line:
-    """Return the line with every span that means nothing yet meaning `hit`."""
-    return tuple(span if span.hit is not None else replace(span, hit=hit) for span in line)
-
-
 def row_line(line: Line, width: int, hit: object, *, chosen: bool) -> Line:
     """Return a row of a list over the whole width, as the one under the cursor where it is."""
-    return highlight_line(line, width, hit) if chosen else with_hit(fit(line, width), hit)
+    if chosen:
+        return highlight_line(line, width, hit)
+    return tuple(replace(s, hit=hit) if s.hit is None else s for s in fit(line, width))
 
 
 def rule(title: str, width: int, *, note: str = "") -> Line:
@@ -179,15 +187,24 @@ def rule(title: str, width: int, *, note: str = "") -> Line:
     return fit((*head, Span("─" * room, Tone.FAINT), *tail), width)
 
 
-def side_by_side(first: Lines, second: Lines, width: int, *, gap: Line) -> Lines:
-    """Return two blocks side by side: the first `width` columns wide, then the gap."""
-    rows = max(len(first), len(second))
-    return tuple(
-        fit(first[i] if i < len(first) else BLANK, width)
-        + gap
-        + (second[i] if i < len(second) else BLANK)
-        for i in range(rows)
-    )
+def side_by_side(
+    first: Lines, second: Lines, widths: tuple[int, int], height: int, *, gap: Line = BORDER
+) -> Lines:
+    """Return two blocks side by side in `height` lines, each fitted to its width."""
+    rows = zip_longest(range(height), first[:height], second[:height], fillvalue=BLANK)
+    return tuple(fit(one, widths[0]) + gap + fit(other, widths[1]) for _, one, other in rows)
+
+
+def empty_page(title: str, sentences: Iterable[str], width: int) -> Lines:
+    """Return what a screen says that has nothing to show: a title and why, or what to do."""
+    texts = (text for one in sentences for text in wrap_text(one, min(width - 4, 90)))
+    return (BLANK, (bright(f"  {title}"),), *((dim(f"  {text}"),) for text in texts))
+
+
+def filter_line(words: str, *, typing: bool) -> Line:
+    """Return the filter of a list, with what its keys do while it is being typed."""
+    keys = (Span(" ", Tone.YOURS, bold=True), dim("   enter keeps it, esc drops it"))
+    return (Span(" / ", Tone.YOURS, bold=True), plain(words), *(keys if typing else ()))
 
 
 def window(count: int, room: int, cursor: int) -> range:
@@ -197,8 +214,5 @@ def window(count: int, room: int, cursor: int) -> range:
 
 
 def wrap_text(text: str, width: int, max_lines: int | None = None) -> list[str]:
-    """Return `text` in lines of at most `width` columns, broken between words.
-
-    At most `most` lines: an ellipsis ends the last one where something is left out.
-    """
+    """Return `text` in lines of at most `width` columns; an ellipsis ends what `max_lines` cuts."""
     return textwrap.wrap(text, max(width, 1), max_lines=max_lines, placeholder="…") or [""]

@@ -86,7 +86,7 @@ class ClientsChanged:
 class AutopilotChanged:
     """How the autopilot of this cluster stands; its switch was set once, at least."""
 
-    standing: AutopilotStatus
+    status: AutopilotStatus
 
 
 @dataclass(frozen=True, slots=True)

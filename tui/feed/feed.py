@@ -74,10 +74,7 @@ class Feed:
     # -- called by the dashboard -----------------------------------------------------------------
 
     def start(self, *, fork: bool = True) -> None:
-        """Begin reading the cluster; load and runs are read once the first map is painted.
-
-        Without `fork` it may be called where there are threads already.
-        """
+        """Begin reading; without `fork` it may be called where there are threads already."""
         address = self._target.address
         if fork and address is not None and Prefetch.suits(address):
             self._look = Prefetch(address)
@@ -100,12 +97,15 @@ class Feed:
         gc.freeze()
         gc.enable()
         if not self._target.from_file:
-            self._thread(self._read_load)
-            self._thread(self._read_runs)
-            self._thread(self._read_groups)
-            self._thread(self._read_autopilot)
-            self._thread(self._find_ground)
-            self._thread(self._read_clients)
+            for work in (
+                self._read_load,
+                self._read_runs,
+                self._read_groups,
+                self._read_autopilot,
+                self._find_ground,
+                self._read_clients,
+            ):
+                self._thread(work, self._state_known)
 
     def refresh(self) -> None:
         """Ask the cluster at once."""
@@ -131,24 +131,26 @@ class Feed:
 
     # -- the threads -----------------------------------------------------------------------------
 
-    def _thread(self, work: Callable[[], None]) -> None:
-        threading.Thread(target=self._guard, args=(work,), name=work.__name__, daemon=True).start()
+    def _thread(self, work: Callable[[], None], after: threading.Event | None = None) -> None:
+        args = (work, after)
+        threading.Thread(target=self._guard, args=args, name=work.__name__, daemon=True).start()
 
-    def _guard(self, work: Callable[[], None]) -> None:
+    def _guard(self, work: Callable[[], None], after: threading.Event | None = None) -> None:
         try:
+            if after is not None:
+                after.wait()
             work()
+            return
         except TrimtabError as error:
-            self._send(ClusterLost(error) if self._picture.state is None else Trouble(error))
+            failure = error
         except Exception:  # noqa: BLE001 - a bug in a thread must reach the log and the user
             if self._stopped.is_set():
                 return
             from core.bug_log import log_bug
 
-            bug = TrimtabError(
-                "This is a bug in trimtab: a part of the dashboard stopped.",
-                detail=log_bug(),
-            )
-            self._send(ClusterLost(bug) if self._picture.state is None else Trouble(bug))
+            words = "This is a bug in trimtab: a part of the dashboard stopped."
+            failure = TrimtabError(words, detail=log_bug())
+        self._send(ClusterLost(failure) if self._picture.state is None else Trouble(failure))
 
     def _send(self, event: Event) -> None:
         with self._lock:
@@ -173,10 +175,10 @@ class Feed:
     def _read_cluster(self) -> None:
         """Poll the cluster by the observer's cadence; after a failure try again more slowly."""
         began = self._monotonic()
-        seen = self._first_look()
-        if seen is not None:
+        first = self._first_look()
+        if first is not None:
             now = self._monotonic()
-            self._take(seen, Freshness(began, max(1.0, 10 * (now - began)), now, _patience(None)))
+            self._take(first, Freshness(began, max(1.0, 10 * (now - began)), now, _patience(None)))
             # What follows imports much, and so does the way to the screen.
             self._painted.wait()
             if self._stopped.is_set():
@@ -187,8 +189,8 @@ class Feed:
         connection = self._connection = connect(self._target.address)
         self._send(Connected(connection))
         observer = Observer(connection.client, connection.clock, self._monotonic)
-        if seen is not None:
-            observer.first_state(lambda: seen)
+        if first is not None:
+            observer.first_state(lambda: first)
             self._state_known.set()
         at_once = False
         try:
@@ -242,7 +244,6 @@ class Feed:
             self._look = None
 
     def _read_load(self) -> None:
-        self._state_known.wait()
         if self._start_load:
             self._load.begin()
             if self._stopped.is_set():
@@ -250,27 +251,22 @@ class Feed:
         self._load.follow(self._running, self._stopped)
 
     def _read_runs(self) -> None:
-        self._state_known.wait()
         watch_runs(lambda: self._picture.state, self._send, self._stopped)
 
     def _read_groups(self) -> None:
-        self._state_known.wait()
         watch_groups(lambda: self._connection, self._send, self._running, self._stopped)
 
     def _read_clients(self) -> None:
-        self._state_known.wait()
         address = self._target.address
         state = self._picture.state
         if state is not None and address is not None and not address.is_simulated:
             watch_clients(state.cluster_id, self._send, self._stopped)
 
     def _read_autopilot(self) -> None:
-        self._state_known.wait()
         if self._target.address is not None:
             watch_autopilot(lambda: self._picture.state, self._send, self._stopped)
 
     def _find_ground(self) -> None:
-        self._state_known.wait()
         state = self._picture.state
         if state is not None and self._target.address is not None:
             find_ground(self._target.address, state.cluster_id, self._send, self._stopped)

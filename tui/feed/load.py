@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from core.cluster.connect import Connection
     from core.cluster.state import ClusterState
     from core.daemons.supervisor import Supervisor
-    from core.load.load import Load
     from core.load.snapshot.format import LoadSnapshot
-    from tui.session import Freshness
 
 
 class Picture:
@@ -40,7 +38,7 @@ class Picture:
             if self.state is not None and self._load is not None:
                 self._load = realign_load(self._load, self.state, state)
             self.state, self._metadata_age = state, age
-            return self._seen(state)
+            return self._changed(state)
 
     def take_load(
         self, load: Load, state: ClusterState, snapshot: LoadSnapshot, age: Freshness | None
@@ -52,9 +50,9 @@ class Picture:
             now = state if self.state is None else self.state
             self._load, self._snapshot = realign_load(load, state, now), snapshot
             self._load_age = age or self._load_age
-            return self._seen(now)
+            return self._changed(now)
 
-    def _seen(self, state: ClusterState) -> PictureChanged:
+    def _changed(self, state: ClusterState) -> PictureChanged:
         load = self._load or Load.unknown(state)
         return PictureChanged(state, load, self._snapshot, self._metadata_age, self._load_age)
 
@@ -65,10 +63,7 @@ SNAPSHOT_INTERVAL_SECONDS = 60.0
 
 
 class FeedLoad:
-    """Lays published load upon a picture; what serves it is begun here, and closed by `close`.
-
-    `connection` is asked for when a load comes: its clock says how old that is.
-    """
+    """Lays published load upon a picture; what serves it is begun here, and closed by `close`."""
 
     def __init__(
         self,
@@ -113,7 +108,7 @@ class FeedLoad:
         from core.load.snapshot.manifest import read_manifest
 
         root = layout.root_of(self._target.snapshots)
-        seen: object = None
+        known: object = None
         attempts = Attempts(self._send, "Load")
         while not stopped.is_set():
             running.wait()
@@ -127,7 +122,7 @@ class FeedLoad:
                         manifest.snapshot_id if manifest else None,
                         live.stat().st_mtime_ns if live.exists() else None,
                     )
-                    if newest != seen:
+                    if newest != known:
                         snapshot = newest_snapshot(state.cluster_id, self._target.snapshots)
                         if snapshot is not None and snapshot.has_rates:
                             load = snapshot.aligned(state)
@@ -135,7 +130,7 @@ class FeedLoad:
                             picture = self._picture.take_load(load, state, snapshot, age)
                             if picture is not None:
                                 self._send(picture)
-                        seen = newest
+                        known = newest
             stopped.wait(LOAD_POLL_SECONDS)
 
     def _age(self, load: Load) -> Freshness | None:

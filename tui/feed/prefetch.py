@@ -12,14 +12,10 @@ import pickle
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
 
-from core.cluster.connect import connect
+from core.cluster.connect import Address, connect
+from core.cluster.state import ClusterState
 from core.errors import TrimtabError
-
-if TYPE_CHECKING:
-    from core.cluster.connect import Address
-    from core.cluster.state import ClusterState
 
 
 class Prefetch:
@@ -40,20 +36,17 @@ class Prefetch:
         return not address.is_simulated and sys.platform == "linux"
 
     def result(self) -> ClusterState | None:
-        """Wait for what was seen; None when the process ended without an answer.
-
-        Raises what `connect` and `describe` raise. To be called once.
-        """
+        """Wait for what was seen, once; None where it ended without. Raises as `connect` does."""
         with os.fdopen(self._answer, "rb") as pipe:
-            answer = pipe.read()
+            pickled = pipe.read()
         with self._lock:
             os.waitpid(self._pid, 0)
             self._ended = True
         # From our own fork through a pipe that nobody else can open: safe to unpickle.
-        seen: ClusterState | TrimtabError | None = pickle.loads(answer) if answer else None
-        if isinstance(seen, TrimtabError):
-            raise seen
-        return seen
+        answer: ClusterState | TrimtabError | None = pickle.loads(pickled) if pickled else None
+        if isinstance(answer, TrimtabError):
+            raise answer
+        return answer
 
     def stop(self) -> None:
         """End the process if it still looks; `result` then returns None."""
@@ -70,11 +63,11 @@ def _look(address: Address, answering: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     try:
         try:
-            seen: object = connect(address).client.describe_cluster()
+            answer: object = connect(address).client.describe_cluster()
         except TrimtabError as error:
-            seen = error
+            answer = error
         with os.fdopen(answering, "wb") as pipe:
-            pickle.dump(seen, pipe, pickle.HIGHEST_PROTOCOL)
+            pickle.dump(answer, pipe, pickle.HIGHEST_PROTOCOL)
     finally:
         # Neither a traceback nor the parent's own clean-up may happen here.
         os._exit(0)

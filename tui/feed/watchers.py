@@ -70,10 +70,7 @@ class Attempts:
 
 
 def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped: Flag) -> None:
-    """Follow the newest run of this cluster, whoever started it, until `stopped`.
-
-    What all of them teach about times is told as it changes: with a run that comes, or ends.
-    """
+    """Follow the newest run of this cluster, and what all of them teach, until `stopped`."""
     from core.plan.estimate.calibration import NOTHING_LEARNED
     from core.run.reporting.runs import calibration, list_runs, read_run, runs_named, unreadable
 
@@ -82,7 +79,7 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
     newest, known = "", tuple[str, ...]()
     damaged: tuple[str, ...] = ()
     reported: set[str] = set()
-    taught = told_none = False
+    taught = none_sent = False
     attempts = Attempts(send, "The newest run")
     while not stopped.is_set():
         now = state()
@@ -105,9 +102,9 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
                         taught |= view.state.ended and not (last is not None and last.state.ended)
                         last = view
                         send(RunChanged(view))
-                elif not told_none:
+                elif not none_sent:
                     send(RunChanged(None))
-                    told_none = True
+                    none_sent = True
                 if taught:
                     found, taught = calibration(now.cluster_id), False
                     if found != learned:
@@ -135,7 +132,8 @@ def watch_groups(
                         send(GroupsChanged(groups))
                     known = known if groups is None else groups
             except AccessDeniedError as error:
-                raise _not_shown(error) from error
+                why = f"Consumer groups and their lag are not shown: {error.title}"
+                raise AccessDeniedError(why, next=error.next) from error
         stopped.wait(GROUPS_POLL_SECONDS)
 
 
@@ -167,19 +165,16 @@ def watch_autopilot(state: Callable[[], ClusterState | None], send: Deliver, sto
             if now is not None and (path := switch_file(now.cluster_id)).exists():
                 files = (path, DecisionLog(now.cluster_id).path)
                 stamps = [f.stat().st_mtime_ns if f.exists() else 0 for f in files]
-                seen = (now.cluster_id, stamps, is_running(now.cluster_id))
-                if seen != last:
+                current = (now.cluster_id, stamps, is_running(now.cluster_id))
+                if current != last:
                     if (switch := read(now.cluster_id)) is not None:
                         send(AutopilotChanged(read_status(switch)))
-                    last = seen
+                    last = current
         stopped.wait(AUTOPILOT_POLL_SECONDS)
 
 
 def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag) -> None:
-    """Tell whether this cluster was made for drills; what is opened for them is closed at the end.
-
-    A cluster that is lost meanwhile is told of by what reads its picture.
-    """
+    """Tell whether this cluster was made for drills; what is opened for them is closed at last."""
     from core.cluster.drills.target import find_drill_target
 
     try:
@@ -190,9 +185,3 @@ def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag)
         send(DrillGroundFound(ground))
         stopped.wait()
         ground.close()
-
-
-def _not_shown(error: AccessDeniedError) -> AccessDeniedError:
-    return AccessDeniedError(
-        f"Consumer groups and their lag are not shown: {error.title}", next=error.next
-    )

@@ -31,25 +31,13 @@ class AutopilotSwitch:
             return
         from tui.global_actions.autopilot_dialog import AutopilotDialog
 
-        dialog = AutopilotDialog(
-            session.cluster_name,
-            session.autopilot,
-            writable=session.writable,
-            reason=session.read_only_reason,
-        )
-
         def answered(mode: Mode | None) -> None:
             if mode is not None:
-                self._set_mode(mode)
+                self._app.run_in_background("autopilot", _setting(session, mode), self._take)
 
-        self._app.push_screen(dialog, answered)
+        self._app.push_screen(AutopilotDialog(session), answered)
 
-    def _set_mode(self, mode: Mode) -> None:
-        self._app.run_in_background(
-            "autopilot", _setting(self._app.session, mode), self._switch_set
-        )
-
-    def _switch_set(self, done: str | TrimtabError) -> None:
+    def _take(self, done: str | TrimtabError) -> None:
         if isinstance(done, TrimtabError):
             self._app.report_error(done)
         else:
@@ -59,7 +47,7 @@ class AutopilotSwitch:
 def _setting(session: Session, mode: Mode) -> Callable[[], str]:
     """Return what sets the switch of this session's cluster, and says what holds then."""
     address, state, name = session.address, session.state, session.cluster_name
-    snapshots, starts_load = session.snapshots, session.load_wanted
+    snapshots, starts_load = session.snapshots, session.load_enabled
     before: AutopilotStatus | None = session.autopilot
     assert address is not None
     assert state is not None

@@ -9,7 +9,7 @@ from textual.widgets import Button, Input, Label
 
 from core.autopilot.settings import AutopilotSettings, Mode, limits_in_one_line
 from tui.dialogs.base import Question, Words, body, button
-from tui.dialogs.confirm_name import NamedButtonDialog
+from tui.dialogs.inputs import NamedButtonDialog
 
 if TYPE_CHECKING:
     from core.autopilot.daemon import AutopilotStatus
@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 class AutopilotDialog(NamedButtonDialog[Mode | None]):
     """Asks for a mode; `act` takes the cluster's name, the way back is focused, escape takes it."""
 
-    def __init__(
-        self, name: str, status: AutopilotStatus | None, *, writable: bool, reason: str
-    ) -> None:
-        super().__init__(name, "act")
-        self._status = status
-        self._writable, self._reason = writable, reason
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.cluster_name, "act")
+        self._session = session
 
     def compose(self) -> ComposeResult:
         return body(
@@ -42,35 +39,30 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
 
     def on_mount(self) -> None:
         self.query_one("#back").focus()
-        self._show()
-
-    def follow(self, session: Session) -> None:
-        """Say how it stands now, and offer what may be set now."""
-        self._status = session.autopilot
-        self._writable, self._reason = session.writable, session.read_only_reason
-        self._show()
+        self.follow(self._session)
 
     @property
     def _question(self) -> Question:
-        status = self._status
+        status = self._session.autopilot
         settings = status.switch.settings if status is not None else AutopilotSettings()
         words = (
             *_how(status),
             f"Its limits: {limits_in_one_line(settings)}.",
             "Suggest writes down what act would do; neither needs the dashboard.",
         )
-        refused = {} if self._writable else {"suggest": "", "act": ""}
+        refused = {} if self._session.writable else {"suggest": "", "act": ""}
         return Question(words, refused | ({"off": ""} if settings.mode is Mode.OFF else {}))
 
-    def _show(self) -> None:
-        why = "" if self._writable else f" Read-only: {self._reason}."
+    def follow(self, session: Session) -> None:
+        """Say how it stands now, and offer what may be set now."""
         how = self.query_one("#how", Label)
-        if how.content != (text := f"To let it act, type {self.cluster_name}:{why}"):
+        text = f"To let it act, type {self.cluster_name}: {session.read_only_words}".rstrip()
+        if how.content != text:
             how.update(text)
         name = self.query_one("#name", Input)
-        if not self._writable and name.has_focus:
+        if not session.writable and name.has_focus:
             self.query_one("#back").focus()
-        name.disabled = not self._writable
+        name.disabled = not session.writable
         self.renew(self._question)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
@@ -78,7 +70,6 @@ class AutopilotDialog(NamedButtonDialog[Mode | None]):
 
 
 def _how(status: AutopilotStatus | None) -> list[str]:
-    """Return the mode, who set it, and what was decided last."""
     if status is None:
         return ["It is off, and never was on."]
     switch = status.switch

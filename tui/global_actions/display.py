@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 from textual.drivers.linux_driver import LinuxDriver
 
 from tui import terminal
-from tui.actions.table import GLOBAL, SCREENS, Action, actions_of
+from tui.actions.action import GLOBAL, SCREENS, Action
+from tui.actions.table import actions_of
 from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
 from tui.screen.command_palette import CommandScreen
@@ -29,7 +32,8 @@ class GlobalActions(AppBase):
 
     @property
     def palette(self) -> Palette:
-        return self._palette.as_plain() if self._plain else self._palette
+        """Return the theme's palette; without colours for NO_COLOR."""
+        return replace(self._palette, plain=True) if self._plain else self._palette
 
     def action_pause(self) -> None:
         self.session.paused = not self.session.paused
@@ -52,9 +56,8 @@ class GlobalActions(AppBase):
         self.draw()
 
     def action_help(self) -> None:
-        screen = self.screen
-        if isinstance(screen, DashboardScreen):
-            self.push_screen(HelpScreen(screen.PLACE))
+        if isinstance(self.screen, DashboardScreen):
+            self.push_screen(HelpScreen(self.screen.PLACE))
 
     def action_show_problems(self) -> None:
         screen = self.screen
@@ -111,11 +114,8 @@ class GlobalActions(AppBase):
         self._palette = self._palettes[name]
         if not self._plain:
             self.theme = name
-        for screen_name in SCREENS:
-            if self.is_screen_installed(screen_name):
-                screen = self.get_screen(screen_name)
-                if isinstance(screen, DashboardScreen):
-                    screen.repaint(self.palette)
+        for screen in filter(self.is_screen_installed, SCREENS):
+            cast(DashboardScreen, self.get_screen(screen)).repaint(self.palette)
 
     def action_toggle_mouse(self) -> None:
         """Give the mouse back to the terminal (to select text), or take it again."""

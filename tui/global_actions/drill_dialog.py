@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.widgets import Button, Static
 
 from core.cluster.drills.drill import Drill, DrillKind, Offer
+from core.cluster.state import ClusterState
 from tui.dialogs.base import TableDialog, body, button
 from tui.drawing.spans import (
     Line,
@@ -18,15 +19,11 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     highlight_line,
     left,
     wrap_text,
 )
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from tui.session import Session
+from tui.session import Session
 
 WORDS: dict[DrillKind, tuple[str, str]] = {
     DrillKind.KILL: (
@@ -184,25 +181,23 @@ class DrillDialog(TableDialog[Drill | None]):
         offer = self._offers[self._at] if self._offers else None
         return offer.drills[self._targets[self._at]] if offer and offer.drills else None
 
-    # -- drawing ---------------------------------------------------------------------------------
-
     def table(self, width: int) -> Lines:
         if self._looking and not self._offers:
-            return (fit((dim("looking what can be done"),), width),)
+            return ((dim("looking what can be done"),),)
         lines = [self._line(i, width) for i in range(len(self._offers))]
         drill = self.chosen
         sentence = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
         if problem := self._read_only or self._problem:
             words = [*wrap_text(problem, width, 2), ""][:2]
-            return (*lines, (), *(fit((Span(part, Tone.LOOK),), width) for part in words))
+            return (*lines, (), *((Span(part, Tone.LOOK),) for part in words))
         meaning = [*wrap_text(sentence, width, 2), ""][:2]
-        return (*lines, (), *(fit((dim(part),), width) for part in meaning))
+        return (*lines, (), *((dim(part),) for part in meaning))
 
     def _line(self, i: int, width: int) -> Line:
         offer, at = self._offers[i], i == self._at
         name = WORDS[offer.kind][0]
         if not offer.drills:
-            return fit((dim(f"  {left(name, NAME_WIDTH)}✗ {offer.why_not}"),), width)
+            return (dim(f"  {left(name, NAME_WIDTH)}✗ {offer.why_not}"),)
         on = offer.drills[self._targets[i]].on
         several = len(offer.drills) > 1
         mark = Span("▸ " if at else "  ", Tone.YOURS, bold=True)
@@ -214,9 +209,7 @@ class DrillDialog(TableDialog[Drill | None]):
             Span(on, Tone.BRIGHT if at else Tone.PLAIN),
             Span(" ▸" if several else "", Tone.YOURS if at else Tone.DIM),
         )
-        return highlight_line(line, width) if at else fit(line, width)
-
-    # -- choosing --------------------------------------------------------------------------------
+        return highlight_line(line, width) if at else line
 
     def on_key(self, event: events.Key) -> None:
         if event.key in self.STEPS:

@@ -48,7 +48,6 @@ class Drills:
         self._have_looked(dialog)
 
     def _have_looked(self, dialog: DrillDialog) -> None:
-        """Have a thread look what can be done now; the dialog offers it."""
         ground, state = self._app.session.ground, self._app.session.state
         assert ground is not None
         assert state is not None

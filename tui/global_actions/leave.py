@@ -100,11 +100,6 @@ def _with_run(kept: SavedPlan, cluster_id: str, run: str) -> SavedPlan:
     return replace(kept, handed=handed, refused=look.view.state.ended)
 
 
-def save_run_id(cluster_id: str, run: str) -> None:
-    """Write down which run a plan was handed to; raises OSError."""
-    files.write_text(paths.handed_plan_file(cluster_id), run)
-
-
 def read_run_id(cluster_id: str) -> str:
     """Return the run that a plan was handed to when a dashboard was left; "" for none."""
     try:
@@ -148,8 +143,8 @@ class LeaveWithPlan(AppBase):
     async def action_quit(self) -> None:
         driver = self._driver
         blind = isinstance(driver, TerminalDriver) and driver.skip_frame()
-        asked = self._answer == "keep" or (self._dialog is not None and self.screen is self._dialog)
-        if asked or blind or not self._has_plan_to_keep:
+        confirmed = self._answer == "keep" or self.screen is self._dialog
+        if confirmed or blind or not self._has_plan_to_keep:
             self.exit()
             return
 
@@ -216,20 +211,14 @@ class LeaveWithPlan(AppBase):
         )
 
     def save_plan_on_exit(self) -> None:
-        """Keep the plan, or not, as was said; to be called whichever way the dashboard ends.
-
-        From any thread: a plan is a value. What cannot be written, `unkept_words` tells.
-        """
+        """Keep the plan, or not, as was said, whichever way the dashboard ends. From any thread."""
         try:
             self._settle()
         except OSError as error:
             self._failure = error.strerror or str(error)
 
     def unsaved_plan_message(self) -> str:
-        """Say which plan is lost if the dashboard ends now, and why; "" for none. From any thread.
-
-        One that is thrown away is none.
-        """
+        """Say which plan is lost if the dashboard ends now, and why; else "". From any thread."""
         plan, kept = self.session.plan_to_keep, self._kept
         if not self._has_plan_to_keep or self._answer == "drop":
             return ""
@@ -293,7 +282,7 @@ class LeaveWithPlan(AppBase):
         if run == kept.run:
             return kept
         if run:
-            save_run_id(cluster_id, run)
+            files.write_text(paths.handed_plan_file(cluster_id), run)
         elif read_run_id(cluster_id) == kept.run:
             paths.handed_plan_file(cluster_id).unlink(missing_ok=True)
         return replace(kept, run=run)

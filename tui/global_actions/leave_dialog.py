@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from textual.widgets import Button
 
 from core.units import counted
 from tui.dialogs.base import ChoiceDialog, Question
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 Answer = Literal["stay", "keep", "drop"]
 
@@ -29,11 +27,10 @@ class LeaveDialog(ChoiceDialog[Answer]):
         """Why it could not be kept."""
         super().__init__(
             "Leave with a plan that is not applied?",
-            self._question(session).words,
+            self._question,
             ("stay", "Stay", "stay"),
             ("keep", "Leave, keep it", "keep"),
             ("drop", "Leave, throw it away", "drop"),
-            ask=self._question,
         )
 
     def _question(self, session: Session) -> Question:

@@ -41,10 +41,7 @@ class ProbeSwitch:
             return
         from tui.dialogs.base import ConfirmDialog
 
-        words = _question(session).words
-        dialog = ConfirmDialog(
-            "Feel what clients feel?", words, no="Leave it", yes="Begin", ask=_question
-        )
+        dialog = ConfirmDialog("Feel what clients feel?", _question, no="Leave it", yes="Begin")
         self._app.push_screen(dialog, lambda yes: self._begin_probe() if yes else None)
 
     def _begin_probe(self) -> None:

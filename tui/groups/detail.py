@@ -18,7 +18,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     left,
     plain,
     right,
@@ -118,23 +117,21 @@ def detail_lines(view: GroupsView, width: int, height: int) -> Lines:
         return ()
     lines: list[Line] = [_title(view, group, width)]
     for words in _problems(view, group):
-        lines.append(fit((Span(f"  ▲ {words}", Tone.LOOK, bold=True),), width))
+        lines.append((Span(f"  ▲ {words}", Tone.LOOK, bold=True),))
     room = height - len(lines)
     members = members_of(group)
     if width >= SIDE_BY_SIDE:
         first = min(max(width * 2 // 5, 44), 70)
-        gap = (plain("  "),)
+        second = width - first - 2
         kept = min(2 + len(view.happened), room // 2) if view.happened else 0
         side = _members(group, members, first, room - kept)
         side = (*side, *_happened(view, first, room - len(side)))
-        return (
-            *lines,
-            *side_by_side(side, _map(view, members, width - first - 2, room), first, gap=gap),
-        )
+        rows = _map(view, members, second, room)
+        return (*lines, *side_by_side(side, rows, (first, second), room, gap=(plain("  "),)))
     side = _members(group, members, width, min(len(members) + 1, max(room // 3, 3)))
     if view.happened:
         newest = view.happened[0]
-        side = (*side, fit((_time(newest), plain(newest.text)), width))
+        side = (*side, (_time(newest), plain(newest.text)))
     return (*lines, *side, *_map(view, members, width, room - len(side)))
 
 
@@ -154,35 +151,34 @@ def _title(view: GroupsView, of: GroupView, width: int) -> Line:
 
 
 def _problems(view: GroupsView, of: GroupView) -> list[str]:
-    """Return what is wrong with this group, a sentence each."""
     problems = []
     group = of.group
     if view.gone:
-        gone = "It is gone, or its coordinator does not answer. Shown is what was seen last."
-        problems.append(gone)
+        problems.append(
+            "It is gone, or its coordinator does not answer. Shown is what was seen last."
+        )
     if group.fault is not None and group.protocol not in CONSUMERS:
         problems.append(f"{group.trouble[0].upper()}{group.trouble[1:]}.")
     elif group.fault is not None:
         problems.append(f"It may not be looked at: {group.fault}")
     if group.committed_fault is not None:
         problems.append(f"What it has committed is not known: {group.committed_fault}")
-    unread = sum(p.member is None for p in of.partitions)
-    if unread and group.members:
-        problems.append(f"{unread:,} of {len(of.partitions):,} partitions are read by nobody now.")
+    unassigned = sum(p.member is None for p in of.partitions)
+    if unassigned and group.members:
+        problems.append(
+            f"{unassigned:,} of {len(of.partitions):,} partitions are read by nobody now."
+        )
     return problems
-
-
-# -- members ---------------------------------------------------------------------------------------
 
 
 def _members(of: GroupView, members: tuple[Member, ...], width: int, height: int) -> Lines:
     idle = set(of.idle)
     if not members:
-        return (fit((dim("  no members"),), width),)
+        return ((dim("  no members"),),)
     names = member_names(members)
     name = min(max(len("member"), *map(len, names)), max(width - 4 - 2 - HOST - 2 - 5, 10))
     head = f"    {left('member', name)}  {left('host', HOST)}  parts"
-    lines = [fit((dim(head),), width)]
+    lines: list[Line] = [(dim(head),)]
     hidden = max(len(members) - (height - 1), 0)
     shown = len(members) - hidden - (1 if hidden else 0)
     for n, member in enumerate(members[:shown]):
@@ -190,36 +186,30 @@ def _members(of: GroupView, members: tuple[Member, ...], width: int, height: int
         what = Span("idle", Tone.LOOK, bold=True) if member.id in idle else plain(f"{count:,}")
         host = member.host.removeprefix("/")
         lines.append(
-            fit(
-                (
-                    Span(f"  {letter(n) or ' '} ", Tone.YOURS, bold=True),
-                    plain(left(shorten(names[n], name), name)),
-                    dim(f"  {left(host, HOST)}  "),
-                    what,
-                ),
-                width,
+            (
+                Span(f"  {letter(n) or ' '} ", Tone.YOURS, bold=True),
+                plain(left(shorten(names[n], name), name)),
+                dim(f"  {left(host, HOST)}  "),
+                what,
             )
         )
     if hidden:
         rest = members[shown:]
         among = sum(member.id in idle for member in rest)
         words = f"    and {len(rest):,} more" + (f", {among} idle" if among else "")
-        lines.append(fit((dim(words),), width))
+        lines.append((dim(words),))
     return tuple(lines)
-
-
-# -- what happened ---------------------------------------------------------------------------------
 
 
 def _happened(view: GroupsView, width: int, height: int) -> Lines:
     """Return its rebalances, the newest first, as far as there is room."""
     if not view.happened or height < 3:
         return ()
-    lines: list[Line] = [BLANK, fit((dim("  rebalances, UTC"),), width)]
+    lines: list[Line] = [BLANK, (dim("  rebalances, UTC"),)]
     for one in view.happened[:height]:
         at, *rest = wrap_text(one.text, width - TIME)
-        lines.append(fit((_time(one), plain(at)), width))
-        lines += [fit((plain(" " * TIME), plain(words)), width) for words in rest]
+        lines.append((_time(one), plain(at)))
+        lines += [(plain(" " * TIME), plain(words)) for words in rest]
     return tuple(lines[:height])
 
 
@@ -227,13 +217,10 @@ def _time(one: Rebalance) -> Span:
     return dim(f"  {one.at.astimezone(UTC):%H:%M:%S} ")
 
 
-# -- partitions by members -------------------------------------------------------------------------
-
-
 def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int) -> Lines:
     """Return a row for each partition: who reads it, and how far behind that is."""
     if not view.partitions:
-        return (fit((dim("  reads nothing, and has committed nothing"),), width),)
+        return ((dim("  reads nothing, and has committed nothing"),),)
     name = min(max(len("partition"), *(len(str(p.tp)) for p in view.partitions)), PARTITION)
     room = width - (2 + name + 2 + 11 + 2 + CAUGHT_UP)
     pitch = next((p for p in (2, 1) if len(members) * p <= room), 0)
@@ -243,7 +230,7 @@ def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int)
     letters = "".join((letter(n) or " ").ljust(pitch) for n in range(len(members)))
     heads.append(Span(letters if pitch else "  ", Tone.YOURS, bold=True))
     heads.append(dim(right("lag", 11) + (right("read/s", 9) + right("made/s", 9) if roomy else "")))
-    lines = [fit((*heads, dim("  caught up")), width)]
+    lines: list[Line] = [(*heads, dim("  caught up"))]
     room = height - 1
     shown = window(len(view.partitions), room, view.partition if view.inside else 0)
     hidden = len(view.partitions) - len(shown)
@@ -256,7 +243,7 @@ def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int)
         lines.append(row_line(line, width, PartitionHit(one.tp), chosen=here))
     if hidden and not view.inside and len(lines) < height:
         more = len(view.partitions) - len(shown)
-        lines.append(fit((dim(f"  and {more:,} more: enter shows them"),), width))
+        lines.append((dim(f"  and {more:,} more: enter shows them"),))
     return tuple(lines)
 
 

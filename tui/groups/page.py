@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.units import counted, format_duration
@@ -15,7 +14,8 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
+    empty_page,
+    filter_line,
     left,
     plain,
     right,
@@ -24,7 +24,6 @@ from tui.drawing.spans import (
     shorten,
     width_of,
     window,
-    wrap_text,
 )
 from tui.groups.detail import SETTLED, detail_lines, lag_words, pace_words, rate, state_words
 from tui.groups.view import GroupsView
@@ -43,32 +42,23 @@ class GroupHit:
 def groups_lines(view: GroupsView, width: int, height: int) -> Lines:
     """Return the whole screen in at most `height` lines."""
     if not view.groups and view.chosen is None:
-        return _nothing(view.why, width)[:height]
+        title, *sentences = view.why
+        return empty_page(title, sentences, width)[:height]
     lines: list[Line] = [_title(view, width)]
     for trouble in view.troubles:
-        lines.append(fit((Span(f" ▲ {trouble}", Tone.LOOK, bold=True),), width))
+        lines.append((Span(f" ▲ {trouble}", Tone.LOOK, bold=True),))
     if not view.inside:
         if view.typing or view.words:
-            lines.append(_filter(view, width))
+            lines.append(filter_line(view.words, typing=view.typing))
         if height >= ROOMY:
             lines.append(BLANK)
         room = height - len(lines)
         lines += _list(view, width, min(len(view.rows) + 2, max(room // 2, 4)))
         if not view.rows:
-            return (*lines, fit((dim("  no group is called so: esc drops the filter"),), width))
+            return (*lines, (dim("  no group is called so: esc drops the filter"),))
     if height >= ROOMY:
         lines.append(BLANK)
     return (*lines, *detail_lines(view, width, height - len(lines)))[:height]
-
-
-def _nothing(why: Sequence[str], width: int) -> Lines:
-    title, *sentences = why
-    lines: list[Line] = [BLANK, fit((bright(f"  {title}"),), width)]
-    for sentence in filter(None, sentences):
-        lines += [
-            fit((dim(f"  {text}"),), width) for text in wrap_text(sentence, min(width - 4, 90))
-        ]
-    return tuple(lines)
 
 
 def _title(view: GroupsView, width: int) -> Line:
@@ -84,7 +74,8 @@ def _title(view: GroupsView, width: int) -> Line:
     if unsettled:
         words.append(Span(f"   ▲ {unsettled:,} not stable", Tone.LOOK, bold=True))
     if view.age:
-        words.append(Span(f"   looked {_ago(view.age)}", Tone.LOOK if view.stale else Tone.DIM))
+        ago = view.age if view.age == "now" else f"{view.age} ago"
+        words.append(Span(f"   looked {ago}", Tone.LOOK if view.stale else Tone.DIM))
     if view.over_seconds is not None:
         words.append(dim(f"   rates over {format_duration(view.over_seconds)}"))
     elif view.age:
@@ -92,21 +83,10 @@ def _title(view: GroupsView, width: int) -> Line:
     some_idle = plain(f"   {idle:,} with idle members")
     if idle and width_of((*words, some_idle)) <= width:
         words.append(some_idle)
-    return fit(tuple(words), width)
-
-
-def _ago(age: str) -> str:
-    return age if age == "now" else f"{age} ago"
-
-
-def _filter(view: GroupsView, width: int) -> Line:
-    words = (Span(" / ", Tone.YOURS, bold=True), plain(view.words))
-    typing = (Span(" ", Tone.YOURS, bold=True), dim("   enter keeps it, esc drops it"))
-    return fit((*words, *(typing if view.typing else ())), width)
+    return tuple(words)
 
 
 def _list(view: GroupsView, width: int, height: int) -> Lines:
-    """Return head and rows of the list in `height` lines."""
     wide = width >= WIDE
     longest = max((len(g.group.id) for g in view.rows), default=0)
     name = min(max(longest, 12), max(width - (101 if wide else 61), 12), 60)
@@ -121,7 +101,7 @@ def _list(view: GroupsView, width: int, height: int) -> Lines:
         heads += [right("read/s", 9), right("made/s", 9)]
     lines = [
         rule(f"groups by {view.order.value}", width, note=note),
-        fit((dim("".join(heads) + "  caught up"),), width),
+        (dim("".join(heads) + "  caught up"),),
     ]
     for n in window(len(view.rows), height - len(lines), view.cursor):
         group = view.rows[n]
@@ -156,7 +136,5 @@ def _row(view: GroupsView, of: GroupView, name: int, *, chosen: bool, wide: bool
 def _members(of: GroupView) -> Span:
     if of.group.fault is not None:
         return dim(right("-", 11))
-    idle = len(of.idle)
-    if idle:
-        return plain(right(f"{len(of.group.members):,}, {idle:,} idle", 11))
-    return plain(right(f"{len(of.group.members):,}", 11))
+    idle = f", {len(of.idle):,} idle" if of.idle else ""
+    return plain(right(f"{len(of.group.members):,}{idle}", 11))

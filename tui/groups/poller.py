@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 
 from textual.timer import Timer
 
@@ -19,31 +20,28 @@ from tui.screen.base import DashboardScreen
 from tui.session import Freshness
 
 BACK = timedelta(days=7)
-MOST = 2_000
+MAX_REBALANCES = 2_000
 _BY = "group "
 
 
 def merge_rebalances(
-    cluster_id: str, until: datetime, seen: Iterable[Rebalance]
+    cluster_id: str, until: datetime, observed: Iterable[Rebalance]
 ) -> tuple[Rebalance, ...]:
-    """Return what was recorded, and what was `seen` here of groups that nobody records."""
+    """Return what was recorded, and what was `observed` here of groups that nobody records."""
     recorded = read_rebalances(cluster_id, until)
     known = {one.group for one in recorded}
-    unrecorded = (one for one in seen if one.group not in known)
-    return tuple(sorted((*recorded, *unrecorded), key=lambda one: one.at)[-MOST:])
+    unrecorded = (one for one in observed if one.group not in known)
+    return tuple(sorted((*recorded, *unrecorded), key=lambda one: one.at)[-MAX_REBALANCES:])
 
 
 def read_rebalances(cluster_id: str, until: datetime) -> tuple[Rebalance, ...]:
-    """Return the newest that the timeline has, the oldest first; none where nothing was recorded.
-
-    A timeline that cannot be read is the Timeline's to tell of.
-    """
+    """Return the newest that the timeline has, the oldest first; none where it cannot be read."""
     try:
         timeline = Timeline.read(paths.timeline_file(cluster_id))
     except TrimtabError:
         return ()
     try:
-        events = deque(timeline.told(until - BACK, until, Kind.GROUP), MOST)
+        events = deque(timeline.told(until - BACK, until, Kind.GROUP), MAX_REBALANCES)
     except TrimtabError:
         return ()
     finally:
@@ -147,19 +145,15 @@ class GroupsPoller:
     def _take_rebalances(self, look: GroupSample, at: datetime) -> None:
         """Tell what has happened since the last look; before the first one, what was recorded."""
         if self._watched is None:
-            seen = self.happened
-            self._watched, self._before, self._happened = start_watching(look.groups), seen, ()
+            observed = self.happened
+            self._watched, self._before, self._happened = start_watching(look.groups), observed, ()
             state = self._screen.session.state
             cluster_id = state.cluster_id if state else ""
 
             self._recalls += 1
-            nth = self._recalls
-
-            def recall() -> None:
-                merged = merge_rebalances(cluster_id, at, seen)
-                self._screen.call_later(self._recall, nth, merged)
-
-            self._screen.run_worker(recall, thread=True, group="rebalances")
+            recall = partial(merge_rebalances, cluster_id, at, observed)
+            take = partial(self._recall, self._recalls)
+            self._screen.run_in_thread("rebalances", recall, take, exclusive=False)
             return
         # A coordinator that does not answer hides its groups: none has lost its members by that.
         then = self._watched.then(at, look.groups, complete=look.is_complete)

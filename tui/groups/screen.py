@@ -5,24 +5,24 @@ While it is open the groups are looked at, as often as the cluster likes it; els
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from textual.widget import Widget
+from collections.abc import Mapping
 
 from core.cluster.metadata import TopicPartition
 from core.text.terminal import printable
 from core.watch.groups.lag import GroupView, build_saved_views
-from tui.actions.table import GROUPS, bindings_of
+from tui.actions.action import GROUPS
+from tui.actions.table import bindings_of
 from tui.drawing.page import Page
+from tui.drawing.spans import Lines
 from tui.groups.detail import PartitionHit
 from tui.groups.page import GroupHit, groups_lines
 from tui.groups.poller import GroupsPoller
-from tui.groups.view import GroupsView, Order, at_partition, chosen_of, listed, partitions_of
-from tui.screen.list_screen import CursorKeys, Filtering
+from tui.groups.view import GroupsView, Order, listed
+from tui.screen.list_screen import CursorKeys, Filtering, PageScreen
 from tui.session import Highlight, Session, age_words
 
 
-class GroupsScreen(CursorKeys, Filtering):
+class GroupsScreen(CursorKeys, Filtering, PageScreen):
     """All groups, and what the chosen one reads; or only that."""
 
     PLACE = GROUPS
@@ -41,9 +41,6 @@ class GroupsScreen(CursorKeys, Filtering):
         self._tp: TopicPartition | None = None
         self._inside = False
 
-    def compose_body(self) -> Iterable[Widget]:
-        yield Page(id="groups-page")
-
     def on_screen_resume(self) -> None:
         self._poller.start()  # Textual calls the handler that draws, too
 
@@ -52,8 +49,6 @@ class GroupsScreen(CursorKeys, Filtering):
 
     def refetch(self) -> None:
         self._poller.look()
-
-    # -- drawing ---------------------------------------------------------------------------------
 
     def _view(self, session: Session) -> GroupsView:
         saved = session.connection is None and session.address is None
@@ -64,10 +59,12 @@ class GroupsScreen(CursorKeys, Filtering):
         gone = last is not None and last.group.id == chosen_id and chosen_id not in known
         offered = (*groups, last) if gone and last is not None else groups
         rows = listed(offered, self._words, self._order, chosen_id if gone else None)
-        chosen = chosen_of(rows, chosen_id)
+        chosen = next((g for g in rows if g.group.id == chosen_id), rows[0] if rows else None)
         if chosen is not None:
             self._chosen_id, self._last = chosen.group.id, chosen
-        partitions = partitions_of(chosen, self._partition_order) if chosen else ()
+        partitions = list(chosen.partitions) if chosen else []
+        if self._partition_order is Order.LAG:
+            partitions.sort(key=lambda p: -(-1 if p.lag is None else p.lag))
         age, error, followed = self._poller.age, self._poller.error, self._poller.followed
         newest = followed.newest if followed else None
         return GroupsView(
@@ -77,13 +74,13 @@ class GroupsScreen(CursorKeys, Filtering):
             chosen=chosen,
             gone=gone and chosen is last,
             inside=self._inside and chosen is not None,
-            partitions=partitions,
+            partitions=tuple(partitions),
             happened=tuple(
                 one
                 for one in reversed(self._poller.happened)
                 if chosen is not None and one.group == chosen.group.id
             ),
-            partition=at_partition(partitions, self._tp),
+            partition=next((n for n, p in enumerate(partitions) if p.tp == self._tp), 0),
             age=age_words(age.age(session.now)) if age else "",
             stale=age.stale(session.now) if age else False,
             troubles=(error.title,) if error else newest.troubles if newest else (),
@@ -109,12 +106,10 @@ class GroupsScreen(CursorKeys, Filtering):
             "group.id or without commits, is no group.",
         )
 
-    def show_body(self, session: Session) -> None:
+    def lines(self, session: Session, width: int, height: int) -> Lines:
         if self._poller.followed is None and self._poller.error is None:
             self._poller.look()
-        page = self.query_one("#groups-page", Page)
-        lines = groups_lines(self._view(session), page.size.width, page.size.height)
-        page.show(lines, self.palette, self.glyphs)
+        return groups_lines(self._view(session), width, height)
 
     def footer_words(self) -> Mapping[str, str]:
         order = self._partition_order if self._inside else self._order
@@ -125,8 +120,6 @@ class GroupsScreen(CursorKeys, Filtering):
             "sort": f"sort: {order.value}",
             "filter": "" if self._inside else "filter",
         }
-
-    # -- moving about ----------------------------------------------------------------------------
 
     def step(self, rows: int) -> None:
         view = self._view(self.session)
@@ -165,9 +158,9 @@ class GroupsScreen(CursorKeys, Filtering):
 
     def action_sort(self) -> None:
         if self._inside:
-            self._partition_order = _other(self._partition_order)
+            self._partition_order = self._partition_order.next
         else:
-            self._order = _other(self._order)
+            self._order = self._order.next
         self.show(self.session)
 
     @property
@@ -192,15 +185,8 @@ class GroupsScreen(CursorKeys, Filtering):
                 self._inside, self._tp = True, tp
         self.show(self.session)
 
-    def on_page_turned(self, message: Page.Turned) -> None:
-        self.step(message.steps)
-
     def copy_text(self) -> str | None:
         """Return the partition under the cursor, or the id of the chosen group, on one line."""
         if self._inside and self._tp is not None:
             return str(self._tp)
         return None if self._chosen_id is None else printable(self._chosen_id)
-
-
-def _other(order: Order) -> Order:
-    return Order.NAME if order is Order.LAG else Order.LAG

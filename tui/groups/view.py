@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from string import ascii_letters
 
 from core.cluster.groups import Member
-from core.cluster.metadata import TopicPartition
 from core.watch.groups.lag import GroupView, PartitionView
 from core.watch.groups.rebalances import Rebalance
 from tui.screen.text_filter import matches
@@ -23,6 +22,10 @@ class Order(Enum):
     LAG = "lag"
     NAME = "name"
 
+    @property
+    def next(self) -> Order:
+        return Order.NAME if self is Order.LAG else Order.LAG
+
 
 def listed(
     groups: Iterable[GroupView], words: str, order: Order, kept_id: str | None = None
@@ -32,13 +35,6 @@ def listed(
     if order is Order.NAME:
         return tuple(sorted(found, key=lambda g: g.group.id))
     return tuple(sorted(found, key=lambda g: (-1 if g.lag is None else g.lag) * -1))
-
-
-def partitions_of(group: GroupView, order: Order) -> tuple[PartitionView, ...]:
-    """Return the partitions of a group in order."""
-    if order is Order.NAME:
-        return group.partitions
-    return tuple(sorted(group.partitions, key=lambda p: -(-1 if p.lag is None else p.lag)))
 
 
 def members_of(group: GroupView) -> tuple[Member, ...]:
@@ -90,13 +86,3 @@ class GroupsView:
     def cursor(self) -> int:
         ids = [group.group.id for group in self.rows]
         return ids.index(self.chosen.group.id) if self.chosen else 0
-
-
-def chosen_of(rows: Sequence[GroupView], id: str | None) -> GroupView | None:
-    """Return the group of this id, or the first; None without any."""
-    return next((g for g in rows if g.group.id == id), rows[0] if rows else None)
-
-
-def at_partition(partitions: Sequence[PartitionView], tp: TopicPartition | None) -> int:
-    """Return where a partition is; the first when it is not there."""
-    return next((n for n, p in enumerate(partitions) if p.tp == tp), 0)

@@ -19,11 +19,12 @@ from tui.drawing.spans import (
     BLANK,
     Line,
     Lines,
+    RowHit,
     Span,
     Tone,
     bright,
     dim,
-    fit,
+    empty_page,
     left,
     plain,
     right,
@@ -32,7 +33,6 @@ from tui.drawing.spans import (
     shorten,
     side_by_side,
     window,
-    wrap_text,
 )
 from tui.load.statistics import Numbers, known_words, numbers_lines, snapshot_lines
 
@@ -51,6 +51,11 @@ class Metric(Enum):
     SIZE = "size"
 
 
+WAITING = (
+    "The collector's first interval comes after half a minute, Spark's first 5-minute window "
+    "when it has ended. Without Java there is the interval only; trimtab doctor says what is "
+    "missing."
+)
 _RATES = {
     Metric.BYTES: ("in_bytes_per_s", "out_bytes_per_s"),
     Metric.MESSAGES: ("messages_per_s",),
@@ -78,13 +83,6 @@ class Choice:
     """What else is known, most important first; what does not fit whole is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceHit:
-    """A click on a row of the list."""
-
-    index: int
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadView:
     """What the Load screen shows; `history` is None until it was read."""
@@ -106,9 +104,9 @@ class LoadView:
 def load_lines(view: LoadView, width: int, height: int) -> Lines:
     """Return the whole screen in `height` lines."""
     if view.snapshot is None:
-        return _waiting(width)
+        return empty_page("No load yet.", (WAITING,), width)
     if not view.choices:
-        return (BLANK, fit((bright(f"  {view.nothing}"),), width))
+        return empty_page(view.nothing, (), width)
     if width < SIDE_BY_SIDE:
         return _stacked(view, width, height)
     panel = 60 if width >= 160 else 42
@@ -116,7 +114,7 @@ def load_lines(view: LoadView, width: int, height: int) -> Lines:
     listed = min(len(view.choices), max(height // 3, 5))
     chart_height = height - 3 - listed - 2
     first: Lines = (
-        _title(view, main),
+        _title(view),
         BLANK,
         *_chart(view, main, chart_height),
         BLANK,
@@ -130,9 +128,7 @@ def load_lines(view: LoadView, width: int, height: int) -> Lines:
         rule("snapshot", panel),
         *snapshot_lines(view.snapshot, view.age, panel),
     )
-    blank: Lines = (BLANK,) * (height - len(first))
-    gap = (plain(" "), Span("│", Tone.FAINT), plain(" "))
-    return side_by_side((*first, *blank), second, main, gap=gap)[:height]
+    return side_by_side(first, second, (main, panel), height)
 
 
 def _stacked(view: LoadView, width: int, height: int) -> Lines:
@@ -142,7 +138,7 @@ def _stacked(view: LoadView, width: int, height: int) -> Lines:
     listed = min(len(view.choices), 3 if height < 30 else 6)
     chart = max(height - 3 - len(numbers) - len(counts) - listed, 6)
     return (
-        _title(view, width),
+        _title(view),
         *_chart(view, width, chart),
         rule(view.heading, width),
         *_choices(view, width, listed),
@@ -152,30 +148,12 @@ def _stacked(view: LoadView, width: int, height: int) -> Lines:
     )[:height]
 
 
-def _waiting(width: int) -> Lines:
-    lines: list[Line] = [BLANK, fit((bright("  No load yet."),), width)]
-    for text in wrap_text(
-        "The collector's first interval comes after half a minute, Spark's first 5-minute window "
-        "when it has ended. Without Java there is the interval only; trimtab doctor says what is "
-        "missing.",
-        min(width - 4, 90),
-    ):
-        lines.append(fit((dim(f"  {text}"),), width))
-    return tuple(lines)
-
-
-def _title(view: LoadView, width: int) -> Line:
-    chosen = view.choices[view.cursor]
-    series = _series(view)
-    known = len(series) > 0
-    return fit(
-        (
-            plain(" "),
-            bright(chosen.name),
-            dim(f"   last {view.hours} h, 5-minute windows   "),
-            *(legend(series, plain=view.plain) if known else ()),
-        ),
-        width,
+def _title(view: LoadView) -> Line:
+    return (
+        plain(" "),
+        bright(view.choices[view.cursor].name),
+        dim(f"   last {view.hours} h, 5-minute windows   "),
+        *legend(_series(view), plain=view.plain),
     )
 
 
@@ -184,11 +162,9 @@ def _series(view: LoadView) -> list[Series]:
         return []
     found = []
     for rate in _RATES[view.metric]:
-        values = (
-            view.history.size_bytes
-            if view.metric is Metric.SIZE
-            else view.history.rates.get((rate, "avg"))
-        )
+        values = view.history.rates.get((rate, "avg"))
+        if view.metric is Metric.SIZE:
+            values = view.history.size_bytes
         if values is not None:
             name, tone = _NAMES[rate]
             found.append(Series(name, view.history.starts, values, tone))
@@ -197,7 +173,7 @@ def _series(view: LoadView) -> list[Series]:
 
 def _chart(view: LoadView, width: int, height: int) -> Lines:
     if view.history is None:
-        return _centered("reading", width, height)
+        return _centered("reading", height)
     series = _series(view)
     if not any(np.isfinite(one.values).any() for one in series):
         live = view.snapshot is not None and view.snapshot.source is Source.LIVE
@@ -206,11 +182,11 @@ def _chart(view: LoadView, width: int, height: int) -> Lines:
             if live or not len(view.history)
             else f"no {view.metric.value} are published for this; partitions have them"
         )
-        return _centered(words, width, height)
+        return _centered(words, height)
     until = float(view.history.starts[-1]) + WINDOW_SECONDS
     first = float(view.history.starts[0])
     since = max(until - view.hours * 3600, min(first, until - 6 * WINDOW_SECONDS))
-    lines = chart_lines(
+    return chart_lines(
         series,
         since=since,
         until=until,
@@ -220,13 +196,11 @@ def _chart(view: LoadView, width: int, height: int) -> Lines:
         gap_seconds=WINDOW_SECONDS * 1.5,
         plain=view.plain,
     )
-    return tuple(fit(line, width) for line in lines)
 
 
-def _centered(text: str, width: int, height: int) -> Lines:
+def _centered(text: str, height: int) -> Lines:
     above = max(height // 2 - 1, 0)
-    line = fit((dim(f"  {text}"),), width)
-    return ((BLANK,) * above + (line,) + (BLANK,) * (height - above - 1))[:height]
+    return (*(BLANK,) * above, (dim(f"  {text}"),), *(BLANK,) * (height - above - 1))[:height]
 
 
 def _choices(view: LoadView, width: int, height: int) -> Lines:
@@ -244,7 +218,7 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
             plain(right(known_words(choice.size_bytes, format_bytes), 9)),
             dim("".join(f"  {left(n, w)}" for n, w in zip(choice.notes, notes, strict=False))),
         )
-        lines.append(row_line(line, width, ChoiceHit(i), chosen=chosen))
+        lines.append(row_line(line, width, RowHit(i), chosen=chosen))
     return tuple(lines)
 
 

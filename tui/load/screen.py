@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from textual.widget import Widget
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.errors import TrimtabError
 from core.load.load import Load
 from core.load.snapshot.format import LoadSnapshot
-from tui.actions.table import LOAD, bindings_of
+from tui.actions.action import LOAD
+from tui.actions.table import bindings_of
 from tui.drawing.page import Page
-from tui.load.page import Choice, ChoiceHit, LoadView, Metric, choice_named, load_lines
+from tui.drawing.spans import Lines, RowHit
+from tui.load.page import Choice, LoadView, Metric, choice_named, load_lines
 from tui.load.statistics import Numbers, broker_numbers, partition_numbers
-from tui.screen.base import DashboardScreen
+from tui.screen.list_screen import CursorKeys, PageScreen
 from tui.session import Session, age_words
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ HOURS = (1, 6, 24)
 HOTTEST = 50
 
 
-class LoadScreen(DashboardScreen):
+class LoadScreen(CursorKeys, PageScreen):
     """A chart of one broker, or of one of its hottest partitions."""
 
     PLACE = LOAD
@@ -44,17 +45,15 @@ class LoadScreen(DashboardScreen):
         self._requested: tuple[object, str] | None = None
         self._history: tuple[tuple[object, str], LoadHistory | None] | None = None
 
-    def compose_body(self) -> Iterable[Widget]:
-        yield Page(id="load-page")
-
-    # -- drawing ---------------------------------------------------------------------------------
-
-    def show_body(self, session: Session) -> None:
-        page = self.query_one("#load-page", Page)
+    def lines(self, session: Session, width: int, height: int) -> Lines:
         choices = self._choices(session)
         cursor = choice_named(choices, self._of) if self._of is not None else 0
         history: LoadHistory | None = None
         numbers: Numbers | None = None
+        heading, nothing = "brokers", "No broker's load is known yet."
+        if self._broker is not None:
+            heading = f"hottest partitions led by broker {self._broker}"
+            nothing = f"Broker {self._broker} leads no partition."
         if session.snapshot is not None and choices:
             self._of = choices[cursor].of
             history = self._have_read(session, session.snapshot, self._of)
@@ -65,21 +64,17 @@ class LoadScreen(DashboardScreen):
         view = LoadView(
             choices=choices,
             cursor=cursor,
-            heading="brokers"
-            if self._broker is None
-            else f"hottest partitions led by broker {self._broker}",
+            heading=heading,
             history=history,
             numbers=numbers,
             snapshot=session.snapshot,
             age=self._age(session),
-            nothing="No broker's load is known yet."
-            if self._broker is None
-            else f"Broker {self._broker} leads no partition.",
+            nothing=nothing,
             metric=self._metric,
             hours=self._hours,
             plain=self.palette.plain or self.dashboard.ascii_only,
         )
-        page.show(load_lines(view, page.size.width, page.size.height), self.palette, self.glyphs)
+        return load_lines(view, width, height)
 
     def footer_words(self) -> Mapping[str, str]:
         return {
@@ -115,18 +110,14 @@ class LoadScreen(DashboardScreen):
             until = max(snapshot.published_at, snapshot.window_end) + timedelta(minutes=1)
             cluster_id, place = snapshot.cluster_id, session.snapshots
 
-            def work() -> None:
+            def work() -> LoadHistory:
                 from core.load.load_paths import root_of
                 from core.load.windows import read_history
 
-                try:
-                    found = read_history(root_of(place), cluster_id, of, until)
-                except TrimtabError as error:
-                    self.call_later(self._take_history, key, None, error.title)
-                else:
-                    self.call_later(self._take_history, key, found)
+                return read_history(root_of(place), cluster_id, of, until)
 
-            self.run_worker(work, thread=True, exclusive=True, group="history")
+            take = partial(self._take_history, key)
+            self.run_in_thread("history", work, take, lambda error: take(None, error.title))
         # The windows before this snapshot are shown until the new ones are there.
         return self._history[1] if self._history and self._history[0][0] == of else None
 
@@ -139,22 +130,17 @@ class LoadScreen(DashboardScreen):
             self._history = (key, history)
             self.show(self.session)
 
-    # -- moving about ----------------------------------------------------------------------------
-
     def action_left(self) -> None:
-        self._step(-1)
+        self.step(-1)
 
     def action_right(self) -> None:
-        self._step(1)
+        self.step(1)
 
-    action_up = action_left
-    action_down = action_right
-
-    def _step(self, steps: int) -> None:
+    def step(self, rows: int) -> None:
         choices = self._choices(self.session)
         if choices:
             at = choice_named(choices, self._of) if self._of is not None else 0
-            self._of = choices[min(max(at + steps, 0), len(choices) - 1)].of
+            self._of = choices[min(max(at + rows, 0), len(choices) - 1)].of
             self.show(self.session)
 
     def action_metric(self) -> None:
@@ -179,14 +165,11 @@ class LoadScreen(DashboardScreen):
             self.show(self.session)
 
     def on_page_hit(self, message: Page.Hit) -> None:
-        if isinstance(message.hit, ChoiceHit):
+        if isinstance(message.hit, RowHit):
             self._of = self._choices(self.session)[message.hit.index].of
             if message.twice:
                 self.action_enter()
             self.show(self.session)
-
-    def on_page_turned(self, message: Page.Turned) -> None:
-        self._step(message.steps)
 
 
 def broker_choices(snapshot: LoadSnapshot, racks: Mapping[int, str | None]) -> tuple[Choice, ...]:
@@ -214,8 +197,8 @@ def broker_choices(snapshot: LoadSnapshot, racks: Mapping[int, str | None]) -> t
 
 def hottest_partitions(state: ClusterState, load: Load, broker: int) -> tuple[Choice, ...]:
     """Return the partitions that a broker leads, by what goes in and out, the most first."""
-    led = np.flatnonzero(state.leader == broker)
-    total = np.nan_to_num(load.in_bytes_per_s[led]) + np.nan_to_num(load.out_bytes_per_s[led])
+    rows = np.flatnonzero(state.leader == broker)
+    total = np.nan_to_num(load.in_bytes_per_s[rows]) + np.nan_to_num(load.out_bytes_per_s[rows])
     return tuple(
         Choice(
             of=state.tp(row),
@@ -225,5 +208,5 @@ def hottest_partitions(state: ClusterState, load: Load, broker: int) -> tuple[Ch
             size_bytes=float(size) if (size := state.partition_size_bytes[row]) >= 0 else np.nan,
             notes=("replicas " + " ".join(str(b) for b in state.replicas(row)),),
         )
-        for row in led[np.argsort(-total, kind="stable")][:HOTTEST].tolist()
+        for row in rows[np.argsort(-total, kind="stable")][:HOTTEST].tolist()
     )

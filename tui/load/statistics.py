@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from core.cluster.metadata import TopicPartition
-from core.load.load import Float64, Source
+from core.load.load import Source
 from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, LoadSnapshot, Quality
 from core.units import format_bytes, format_rate
-from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, right
+from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, plain, right
 
 if TYPE_CHECKING:
     from core.load.windows import LoadHistory
@@ -64,8 +65,9 @@ def broker_numbers(history: LoadHistory) -> Numbers:
     for (rate, statistic), values in history.rates.items():
         if statistic != "avg":
             continue
+        finite = np.isfinite(values)
         parts = [
-            _known(values[history.starts > newest - HORIZON_SECONDS[horizon]])
+            values[finite & (history.starts > newest - HORIZON_SECONDS[horizon])]
             for horizon in HORIZONS
         ]
         rates[rate, "avg"] = tuple(float(part.mean()) if len(part) else np.nan for part in parts)
@@ -86,10 +88,6 @@ def row_of(snapshot: LoadSnapshot, tp: TopicPartition) -> int | None:
     start, stop = np.searchsorted(snapshot.topic_of, (topic, topic + 1))
     at = int(start) + int(np.searchsorted(snapshot.partition[start:stop], tp.partition))
     return at if at < stop and snapshot.partition[at] == tp.partition else None
-
-
-def _known(values: Float64) -> Float64:
-    return values[np.isfinite(values)]
 
 
 def _growth(history: LoadHistory) -> float:
@@ -115,36 +113,32 @@ RATE_NAMES = {
 def numbers_lines(numbers: Numbers | None, width: int, *, brief: bool = False) -> Lines:
     """Return one line for each rate and statistic that is known, over the three horizons."""
     if numbers is None:
-        return (fit((dim("  reading"),), width),)
+        return ((dim("  reading"),),)
     cell = max((width - 15) // 3, 9)
-    head = (dim(" " * 15), *(dim(right(horizon, cell)) for horizon in HORIZONS))
-    lines = [fit(head, width)]
+    lines: list[Line] = [(dim(" " * 15), *(dim(right(name, cell)) for name in HORIZONS))]
     last = ""
     for (rate, statistic), values in numbers.rates.items():
         if all(math.isnan(value) for value in values) or (brief and statistic != "avg"):
             continue
         name = RATE_NAMES[rate]
-        form = _count if rate == "messages_per_s" else format_rate
+        form = partial(format_bytes, unit="/s") if rate == "messages_per_s" else format_rate
         lines.append(
-            fit(
-                (
-                    plain(f"  {name if name != last else '':<9}"),
-                    dim(f"{statistic:<4}"),
-                    *(
-                        (bright if statistic == "avg" else plain)(right(known_words(v, form), cell))
-                        for v in values
-                    ),
+            (
+                plain(f"  {name if name != last else '':<9}"),
+                dim(f"{statistic:<4}"),
+                *(
+                    (bright if statistic == "avg" else plain)(right(known_words(v, form), cell))
+                    for v in values
                 ),
-                width,
             )
         )
         last = name
     size = known_words(numbers.size_bytes, format_bytes)
     growth = known_words(numbers.growth_bytes_per_s, format_rate)
-    lines.append(fit((plain("  size     "), bright(size), dim("   grows "), plain(growth)), width))
+    lines.append((plain("  size     "), bright(size), dim("   grows "), plain(growth)))
     if numbers.quality:
         tone = Tone.FINE if numbers.quality.startswith("full") else Tone.LOOK
-        lines.append(fit((plain("  quality  "), Span(numbers.quality, tone)), width))
+        lines.append((plain("  quality  "), Span(numbers.quality, tone)))
     return tuple(lines)
 
 
@@ -162,18 +156,12 @@ def snapshot_lines(snapshot: LoadSnapshot, age: str, width: int) -> Lines:
         (dim("  from     "), plain(source), dim(f", {age}" if age else "")),
     ]
     if counts.read:
-        lines.append(
-            (
-                dim("  samples  "),
-                plain(f"{counts.read:,} read, {counts.accepted:,} accepted"),
-                dim(f", {counts.duplicate:,} duplicate, {counts.late:,} late")
-                if width >= 76
-                else plain(""),
-            )
-        )
-        if width < 76:
-            words = f"{counts.duplicate:,} duplicate, {counts.late:,} late"
-            lines.append((dim(f"           {words}"),))
+        samples = plain(f"{counts.read:,} read, {counts.accepted:,} accepted")
+        words = f"{counts.duplicate:,} duplicate, {counts.late:,} late"
+        if width >= 76:
+            lines.append((dim("  samples  "), samples, dim(f", {words}")))
+        else:
+            lines += [(dim("  samples  "), samples), (dim(f"           {words}"),)]
     if quarantined:
         lines.append(
             (dim("  set aside "), Span(f"{quarantined:,} in quarantine", Tone.LOOK, bold=True))
@@ -181,11 +169,7 @@ def snapshot_lines(snapshot: LoadSnapshot, age: str, width: int) -> Lines:
         worst = sorted(counts.quarantined.items(), key=lambda item: -item[1])[:3]
         lines += [(dim(f"           {count:,} {why}"),) for why, count in worst]
     lines.append((dim(f"  named    {snapshot.snapshot_id}"),))
-    return tuple(fit(line, width) for line in lines)
-
-
-def _count(value: float) -> str:
-    return format_bytes(value, unit="/s")
+    return tuple(lines)
 
 
 def known_words(value: float, form: Callable[[float], str]) -> str:

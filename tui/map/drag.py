@@ -61,10 +61,6 @@ class Drag:
         return f"{kind} of p{tp.partition}" if count == 1 else f"{count:,} replicas"
 
     @property
-    def leads_already(self) -> bool:
-        return all(self.leads.values())
-
-    @property
     def finding(self) -> Finding | None:
         """Return the worst that dropping here would bring, over all that is carried."""
         found = [

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from textual import events
+from textual.timer import Timer
 
 from core.cluster.metadata import TopicPartition
+from core.load.view.verdicts import Verdict
 from tui.drawing.canvas import Canvas
 from tui.map.drag import Drag, pick_up
+from tui.map.drawing.page import Places
+from tui.map.drawing.scene import Scene
 from tui.map.past_screen import READ_ONLY
+from tui.map.view import MapView, Model
+from tui.screen.services import Dashboard
 from tui.session import Session
-
-if TYPE_CHECKING:
-    from textual.timer import Timer
-
-    from core.load.view.verdicts import Verdict
-    from tui.map.drawing.page import Places
-    from tui.map.drawing.scene import Scene
-    from tui.map.view import MapView, Model
-    from tui.screen.services import Dashboard
 
 TYPING_SECONDS = 1.2
 """Digits typed within this time make one broker id."""
@@ -72,7 +69,7 @@ class DragController:
         self._digit_at = 0.0
         self._edge = 0
         """-1 or 1 while the mouse that carries is held to the left or right of the cells."""
-        self._resting: Timer | None = None
+        self._edge_timer: Timer | None = None
 
     def check(self, session: Session) -> None:
         """Hold what is carried against the session: open the hands when it can be no longer."""
@@ -108,12 +105,12 @@ class DragController:
         state, load = session.state, session.load
         assert state is not None
         assert load is not None
-        others = sorted(
+        more = sorted(
             tp
             for tp in set(partitions) - {first}
             if tp.topic == first.topic and state.find(tp) is not None
         )
-        drag = pick_up(state, load, session.plan, [first, *others], broker, by_mouse=by_mouse)
+        drag = pick_up(state, load, session.plan, [first, *more], broker, by_mouse=by_mouse)
         if drag is None:
             screen.say(f"Broker {broker} holds no replica of p{first.partition}.")
             return False
@@ -160,7 +157,7 @@ class DragController:
         """Have what is carried lead where it is dropped, or not."""
         if self.drag is None:
             return
-        if self.drag.leads_already:
+        if all(self.drag.leads.values()):
             self._screen.say("It leads already, and will where it is dropped.")
             return
         self.drag = replace(self.drag, to_lead=not self.drag.to_lead)
@@ -221,16 +218,13 @@ class DragController:
             if is_second_click:
                 screen.action_enter()
             return False
-        tp = screen.model.tp if screen.model else None
-        if column is None or tp is None:
+        tp, session = screen.model.tp if screen.model else None, screen.session
+        if column is None or tp is None or session.state is None:
             return False
-        return self._press_replica(tp, int(model.state.broker_ids[column]))
-
-    def _press_replica(self, tp: TopicPartition, broker: int) -> bool:
-        session, view = self._screen.session, self._screen.view
-        if session.state is None or broker not in session.plan.target(session.state, tp):
+        broker = int(model.state.broker_ids[column])
+        if broker not in session.plan.target(session.state, tp):
             return False
-        marked = view.marked if tp in view.marked else frozenset()
+        marked = screen.view.marked if tp in screen.view.marked else frozenset()
         return self.pick_up({tp} | marked, tp, broker, by_mouse=True)
 
     def hover(self, x: int) -> None:
@@ -244,13 +238,13 @@ class DragController:
             self.drag_to(int(scene.model.state.broker_ids[column]))
             return
         self._edge = -1 if x < scene.columns.cells_at else 1
-        if self._resting is None:
+        if self._edge_timer is None:
             self._past_edge()
 
     def _past_edge(self) -> None:
         """Carry to the next broker out of sight, and on while the mouse stays beside the cells."""
         screen, scene = self._screen, self._screen.scene
-        self._resting = None
+        self._edge_timer = None
         if self.drag is None or not self.drag.by_mouse or scene is None or not self._edge:
             return
         columns = scene.columns
@@ -258,7 +252,7 @@ class DragController:
         if 0 <= column < columns.brokers:
             screen.first += self._edge
             self.drag_to(int(scene.model.state.broker_ids[column]))
-            self._resting = screen.set_timer(EDGE_SECONDS, self._past_edge)
+            self._edge_timer = screen.set_timer(EDGE_SECONDS, self._past_edge)
 
     def release(self, x: int, y: int) -> None:
         screen, drag, scene = self._screen, self.drag, self._screen.scene

@@ -17,6 +17,7 @@ from core.load.view.heat import Metric, carried_values
 from core.plan.effect import BrokerUsage, compute_effect, current_totals
 from core.plan.plan import Plan
 from tui.map.drawing.preview import Preview
+from tui.memoize import memoize_last
 from tui.plan.assessment_worker import AssessmentWorker
 
 if TYPE_CHECKING:
@@ -45,10 +46,7 @@ class RatesKey(NamedTuple):
 
 
 class RatesReady(NamedTuple):
-    """A throttle table, worked out in a thread for a key that may be old.
-
-    `held` is what was carried then, upon which plan; None for nothing.
-    """
+    """A throttle table for a key that may be old; `held` is what was carried upon which plan."""
 
     key: RatesKey | None
     held: object
@@ -89,10 +87,7 @@ class PictureFacts:
 
 
 class MapEstimates:
-    """Knows what was worked out for what is on the screen, and has the rest worked out.
-
-    `model` and `drag` say what is on it, and carried over it.
-    """
+    """Has worked out what is missing for the `model` on the screen and the `drag` over it."""
 
     def __init__(
         self,
@@ -109,13 +104,7 @@ class MapEstimates:
         self._pending_rates: RatesKey | None = None
         self._pending_suggestion: object = None
         self._timer: Timer | None = None
-        self._reckoned: PictureFacts | None = None
-
-    def _known(self, state: ClusterState, load: Load) -> PictureFacts:
-        known = self._reckoned
-        if known is None or known.state is not state or known.load is not load:
-            known = self._reckoned = PictureFacts(state, load)
-        return known
+        self._facts = memoize_last(PictureFacts)
 
     @property
     def plan(self) -> Plan:
@@ -142,7 +131,7 @@ class MapEstimates:
         elif known is not None and known.held is not None and known.held == self._held:
             # While the same is carried, the table of the column before is better than none.
             rates, of_before = known.rates, True
-        before = self._known(session.state, session.load).totals
+        before = self._facts(session.state, session.load).totals
         effect = compute_effect(session.state, session.load, plan, before)
         return Preview(plan, effect, rates, session.rate_bytes_per_s, of_before)
 
@@ -196,7 +185,7 @@ class MapEstimates:
         session = self._screen.session
         if session.state is None or session.load is None:
             return None
-        facts = self._known(session.state, session.load).facts
+        facts = self._facts(session.state, session.load).facts
         return RatesKey(plan.moves, facts, session.calibration)
 
     def _suggestion_key(self) -> object:
@@ -204,7 +193,7 @@ class MapEstimates:
         if model is None or self._drag() is not None:
             return None
         return (
-            self._known(model.state, model.load).facts,
+            self._facts(model.state, model.load).facts,
             model.view.metric,
             model.topic if model.rows else None,
             model.broker,
@@ -224,8 +213,8 @@ class MapEstimates:
     @property
     def busy(self) -> bool:
         """Return whether something is still being worked out."""
-        is_resting = self._timer is not None or self._pending_rates is not None
-        return is_resting or self._pending_suggestion is not None
+        is_pending = self._timer is not None or self._pending_rates is not None
+        return is_pending or self._pending_suggestion is not None
 
     def compute_soon(self) -> None:
         """Work out what is missing once the cursor rests."""

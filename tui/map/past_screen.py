@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC
-from typing import TYPE_CHECKING
 
 from core.load.load import Load
 from core.units import format_duration
-from tui.actions.table import MAP, actions_of, keys_of
+from tui.actions.action import MAP
+from tui.actions.table import actions_of, keys_of
 from tui.drawing.canvas import Canvas, Row
-from tui.session import PlanHistory, Session
+from tui.screen.base import DashboardScreen
+from tui.session import PastMoment, PlanHistory, Session
 from tui.theming import Glyphs, Palette
 from tui.timeline.time_travel import TimeTravel
-
-if TYPE_CHECKING:
-    from tui.screen.base import DashboardScreen
-    from tui.session import PastMoment
 
 
 def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -> Row:
@@ -28,11 +25,11 @@ def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -
     at = then.at.astimezone(UTC)
     ago = max((state.fetched_at - then.at).total_seconds(), 0)
     x = row.put(0, f" AS IT WAS {at:%H:%M:%S}Z ", palette.style("on_strong", "look", bold=True))
-    parts = [
-        f"{at:%-d %b}, {format_duration(ago)} ago",
-        "edits off",
-        *_known(then),
-    ]
+    parts = [f"{at:%-d %b}, {format_duration(ago)} ago", "edits off"]
+    if then.load is None or then.load.as_of is None:
+        parts.append("load and sizes unknown")
+    else:  # by the end of its window; sizes were never kept
+        parts += [f"load until {then.load.as_of.astimezone(UTC):%H:%M}Z", "sizes unknown"]
     for part in parts:
         text = f"{' ' if part is parts[0] else f' {glyphs.dot} '}{part}"
         if x + len(text) <= width:
@@ -45,13 +42,6 @@ def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -
         words = last_event.replace("→", glyphs.arrow)
         row.put(x + 3, words, palette.style("bright", "raised", bold=True))
     return row
-
-
-def _known(then: PastMoment) -> tuple[str, ...]:
-    """Say which load is shown, by the end of its window; sizes were never kept."""
-    if then.load is None or then.load.as_of is None:
-        return ("load and sizes unknown",)
-    return f"load until {then.load.as_of.astimezone(UTC):%H:%M}Z", "sizes unknown"
 
 
 class PastBanner(Canvas):
@@ -132,7 +122,7 @@ def past_session(now: Session, then: PastMoment) -> Session:
         snapshot=None,
         metadata_age=None,
         load_age=None,
-        load_wanted=False,
+        load_enabled=False,
         history=PlanHistory(),
         groups=None,
         run=None,

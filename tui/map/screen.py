@@ -14,7 +14,8 @@ from textual.widget import Widget
 
 from core.load.view.heat import Metric
 from core.load.view.verdicts import Verdict
-from tui.actions.table import CARRY, MAP, PAST_MAP, actions_of, bindings_of
+from tui.actions.action import CARRY, MAP, PAST_MAP
+from tui.actions.table import actions_of, bindings_of
 from tui.drawing.spans import text_of
 from tui.map.drag import Drag
 from tui.map.drag_controller import DragController, MapCanvas
@@ -157,19 +158,15 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
 
     def footer_words(self) -> Mapping[str, str]:
         shown = self.model.view.metric if self.model else Metric.IN
-        words = {
+        enter = {Zoom.TOPICS: "partitions", Zoom.PARTITIONS: "detail", Zoom.PARTITION: ""}
+        return {
             "sort": f"sort: {ORDER_WORDS[self.view.order]}",
             "metric": f"metric: {shown.value}",
             "undo": "undo" if self.session.history.undo else "",
             "apply": "apply…" if self.session.plan.moves else "",
             "take_suggestion": "suggest" if self.estimates.suggestion else "",
-            "enter": "partitions" if self.view.zoom is Zoom.TOPICS else "detail",
+            "enter": enter[self.view.zoom],
         }
-        if self.view.zoom is Zoom.PARTITION:
-            words["enter"] = ""
-        return words
-
-    # -- what takes long -------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
@@ -263,8 +260,6 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
             return
         self._look(replace(self.view, marked=self.view.marked ^ {tp}))
         self.step(1)
-
-    # -- troubles --------------------------------------------------------------------------------
 
     def action_next_trouble(self) -> None:
         self._go_on(1)
@@ -363,8 +358,6 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
             return None
         lines = cell_lines(model, self.glyphs, short=True)
         return f"{cell_title(model)}: {text_of(lines[0]).strip()}"
-
-    # -- filtering -------------------------------------------------------------------------------
 
     @property
     def words(self) -> str:

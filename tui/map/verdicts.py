@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from core.load.view.verdicts import Verdict, Weight, verdicts
 from tui.map.drawing.clients import client_verdicts
 from tui.map.view import Model, next_trouble
 from tui.session import Session
-
-if TYPE_CHECKING:
-    from core.run.reporting.views import RunView
-
-
-def run_summary(run: RunView | None) -> tuple[float | None, tuple[Weight, str] | None]:
-    """Return how many seconds a run has left, or why it does not go on until somebody has it."""
-    if run is None:
-        return None, None
-    from core.run.reporting.views import RunStatus
-
-    halted = {
-        RunStatus.PAUSED: (Weight.LOOK, "run paused"),
-        RunStatus.DIED: (Weight.ACT, "run died"),
-    }
-    left = run.left_seconds if run.state is RunStatus.RUNNING else None
-    return left, halted.get(run.state)
 
 
 class MapVerdicts:
@@ -39,7 +20,15 @@ class MapVerdicts:
 
     def of(self, session: Session, model: Model) -> tuple[Verdict, ...]:
         """Return all verdicts, worst first; worked out anew when what they come from changed."""
-        left, halted = run_summary(session.run)
+        left: float | None = None
+        halted: tuple[Weight, str] | None = None
+        if (run := session.run) is not None:
+            from core.run.reporting.views import RunStatus
+
+            left = run.left_seconds if run.state is RunStatus.RUNNING else None
+            # It does not go on until somebody has it.
+            paused, died = (Weight.LOOK, "run paused"), (Weight.ACT, "run died")
+            halted = {RunStatus.PAUSED: paused, RunStatus.DIED: died}.get(run.state)
         felt = client_verdicts(session.clients, model.state) if session.clients is not None else ()
         key = (model.state, model.load, round(left) if left is not None else None, halted, felt)
         if key != self._key:

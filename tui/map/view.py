@@ -55,25 +55,6 @@ class MapView:
             return Zoom.TOPICS
         return Zoom.PARTITION if self.detail else Zoom.PARTITIONS
 
-    def zoomed_in(self) -> MapView:
-        match self.zoom:
-            case Zoom.TOPICS:
-                return replace(self, topic=self.cursor_topic, filter="")
-            case Zoom.PARTITIONS:
-                return replace(self, detail=True)
-            case Zoom.PARTITION:
-                return self
-
-    def zoomed_out(self) -> MapView:
-        """Return one level back: the filter goes first, then marks, then the zoom."""
-        if self.filter:
-            return replace(self, filter="")
-        if self.detail:
-            return replace(self, detail=False)
-        if self.marked:
-            return replace(self, marked=frozenset())
-        return replace(self, topic=None, cursor_partition=None)
-
     def next_metric(self) -> MapView:
         metrics = list(Metric)
         following = metrics[(metrics.index(self.metric) + 1) % len(metrics)]
@@ -142,10 +123,7 @@ def effective_metric(view: MapView, load: Load) -> Metric:
 def build_model(
     state: ClusterState, load: Load, view: MapView, previous: Model | None = None
 ) -> Model:
-    """Return the model of a view, whose topic exists.
-
-    Parts that did not change are taken from `previous`.
-    """
+    """Return the model of a view, whose topic exists; what did not change is from `previous`."""
     view = replace(view, metric=effective_metric(view, load))
     same = previous is not None and previous.state is state and previous.load is load
     if same and previous is not None and previous.view.metric is view.metric:
@@ -226,12 +204,12 @@ def at_column(view: MapView, model: Model, column: int) -> MapView:
 
 def inward(view: MapView, model: Model) -> MapView:
     """Return the view zoomed in where the cursor is: on the cell's hottest partition."""
-    view = replace(view, broker=model.broker)
-    if view.zoom is Zoom.TOPICS:
-        view = replace(view, cursor_topic=model.topic, cursor_partition=_hottest_here(model))
-    else:
-        view = replace(view, cursor_partition=model.tp.partition if model.tp else None)
-    return view.zoomed_in()
+    topic, partition = model.topic, model.tp.partition if model.tp else None
+    view = replace(view, broker=model.broker, cursor_partition=partition)
+    if view.zoom is not Zoom.TOPICS:
+        return replace(view, detail=True)
+    partition = _hottest_here(model)
+    return replace(view, topic=topic, cursor_topic=topic, cursor_partition=partition, filter="")
 
 
 def _hottest_here(model: Model) -> int | None:
@@ -241,17 +219,25 @@ def _hottest_here(model: Model) -> int | None:
     view = model.view
     found = partition_map(model.state, model.load, model.topic, view.metric, view.order)
     held = [row for row in found.rows.tolist() if model.broker in model.state.replicas(row)]
-    led = [row for row in held if model.state.leader[row] == model.broker]
-    for row in led or held:
+    leading = [row for row in held if model.state.leader[row] == model.broker]
+    for row in leading or held:
         return int(model.state.partition[row])
     return None
 
 
 def outward(view: MapView) -> MapView:
-    """Return the view zoomed out, or without its filter; the cursor stays on its topic."""
-    if view.topic is not None and not (view.filter or view.detail):
-        view = replace(view, cursor_topic=view.topic)
-    return view.zoomed_out()
+    """Return the view one level back: the filter goes first, then marks, then the zoom.
+
+    The cursor stays on its topic.
+    """
+    if view.filter:
+        return replace(view, filter="")
+    if view.detail:
+        return replace(view, detail=False)
+    view = replace(view, cursor_topic=view.topic or view.cursor_topic)
+    if view.marked:
+        return replace(view, marked=frozenset())
+    return replace(view, topic=None, cursor_partition=None)
 
 
 def with_highlight(view: MapView, highlight: Highlight | None) -> MapView:

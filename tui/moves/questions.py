@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -15,7 +15,7 @@ from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.run.reporting.views import DUE, IN_FLIGHT, MoveProgress, MoveStatus, RunStatus, RunView
-from core.units import UNLIMITED, format_bytes
+from core.units import UNLIMITED, format_bytes, id_list
 from tui.dialogs.base import (
     Ask,
     ChoiceDialog,
@@ -26,12 +26,10 @@ from tui.dialogs.base import (
     body,
     button,
 )
-from tui.dialogs.confirm_name import NamedButtonDialog
+from tui.dialogs.inputs import NamedButtonDialog
 from tui.moves.drawing.status import accepts_requests, is_paused
 from tui.plan.assessment_worker import REASSESS_SECONDS, AssessmentWorker
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")
@@ -40,29 +38,19 @@ Found = TypeVar("Found")
 class ConfirmByNameDialog(NamedButtonDialog[bool]):
     """Asks for a yes that takes the cluster's name; the way back is focused, escape takes it."""
 
-    def __init__(
-        self,
-        title: str,
-        words: Sequence[str],
-        *,
-        name: str,
-        no: str,
-        yes: str,
-        ask: Ask | None = None,
-    ) -> None:
+    def __init__(self, title: str, ask: Ask, *, name: str, yes: str) -> None:
         super().__init__(name, "yes")
-        self._title_text, self._words, self._no, self._yes = title, words, no, yes
-        self._ask = ask
+        self._title_text, self._ask, self._yes = title, ask, yes
 
     def compose(self) -> ComposeResult:
         return body(
             self._title_text,
             (
-                Words.of(self._words),
+                Words.of(self._ask(self.dashboard.session).words),
                 Label(f"Type {self.cluster_name} to go on:", classes="dim", markup=False),
                 Input(compact=True, select_on_focus=False, id="name"),
             ),
-            button("no", self._no),
+            button("no", "Keep going"),
             button("yes", self._yes, disabled=True),
         )
 
@@ -72,21 +60,14 @@ class ConfirmByNameDialog(NamedButtonDialog[bool]):
 
     def follow(self, session: Session) -> None:
         """Ask what is to be asked now."""
-        if self._ask is not None:
-            self.renew(self._ask(session))
-
-    def action_leave(self) -> None:
-        self.dismiss(False)
+        self.renew(self._ask(session))
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button.id == "yes")
 
 
 class RunTableDialog(TableDialog[Answer | None], Generic[Answer, Found]):
-    """Rows to choose from about a run; a thread assesses them as the run and the cluster go on.
-
-    Returns what is chosen, None when it was left.
-    """
+    """Rows about a run, assessed in a thread as it goes on; returns the one chosen, if any."""
 
     BINDINGS = [
         ("escape", "leave", "Back"),
@@ -187,18 +168,17 @@ def pause_dialog(run: RunView) -> ChoiceDialog[bool | None]:
     """Return the question how far a pause goes: True to hold what is in flight too, None not."""
     return ChoiceDialog(
         f"Pause run {run.run}?",
-        pause_question(run).words,
+        follow_run(run, pause_question),
         ("no", "Keep going", None),
         ("yes", "No further batch", False),
         ("floor", "Hold all", True),
-        ask=follow_run(run, pause_question),
     )
 
 
 def pause_question(run: RunView) -> Question:
-    flying = sum(move.state in IN_FLIGHT for move in run.moves)
+    in_flight = sum(move.state in IN_FLIGHT for move in run.moves)
     words = (
-        f"No further batch: the {flying} in flight go on to their end.",
+        f"No further batch: the {in_flight} in flight go on to their end.",
         "Hold all: these are held at 1 byte a second too. What was copied stays.",
         "P lets it go on; throttles stay set until the run has ended.",
     )
@@ -212,23 +192,10 @@ def pause_question(run: RunView) -> Question:
     return Question(words, refused)
 
 
-def _confirm_by_name(
-    run: RunView, title: str, yes: str, question: Callable[[RunView], Question]
-) -> ConfirmByNameDialog:
-    """Return a question about a run for which the cluster's name is typed."""
-    return ConfirmByNameDialog(
-        title,
-        question(run).words,
-        name=run.cluster_name,
-        no="Keep going",
-        yes=yes,
-        ask=follow_run(run, question),
-    )
-
-
 def cancel_dialog(run: RunView) -> ConfirmByNameDialog:
     """Return the question before a run is cancelled, with what that does and does not undo."""
-    return _confirm_by_name(run, f"Cancel run {run.run}?", "Cancel the run", cancel_question)
+    title, ask = f"Cancel run {run.run}?", follow_run(run, cancel_question)
+    return ConfirmByNameDialog(title, ask, name=run.cluster_name, yes="Cancel the run")
 
 
 def cancel_question(run: RunView) -> Question:
@@ -248,7 +215,8 @@ def cancel_question(run: RunView) -> Question:
 
 def roll_back_dialog(run: RunView) -> ConfirmByNameDialog:
     """Return the question before a run is rolled back."""
-    return _confirm_by_name(run, f"Roll run {run.run} back?", "Roll back", roll_back_question)
+    title, ask = f"Roll run {run.run} back?", follow_run(run, roll_back_question)
+    return ConfirmByNameDialog(title, ask, name=run.cluster_name, yes="Roll back")
 
 
 def roll_back_question(run: RunView) -> Question:
@@ -279,10 +247,9 @@ def cancel_some_dialog(run: RunView, chosen: Sequence[int]) -> ConfirmDialog:
     moves = [run.moves[index] for index in chosen]
     return ConfirmDialog(
         f"Cancel {moves_words(moves)}?",
-        question(run).words,
+        follow_run(run, question),
         no="Keep going",
         yes="Cancel this move" if len(moves) == 1 else f"Cancel {len(moves):,} moves",
-        ask=follow_run(run, question),
     )
 
 
@@ -293,7 +260,7 @@ def cancel_some_question(moves: Sequence[MoveProgress]) -> Question:
     words = []
     if len(moves) == 1 and started:
         words.append(
-            f"It goes back to {_ids(moves[0].before)}, in that order; "
+            f"It goes back to {id_list(moves[0].before)}, in that order; "
             f"{format_bytes(moves[0].moved_bytes)} that were copied are dropped."
         )
     elif started:
@@ -315,20 +282,15 @@ def cancel_some_question(moves: Sequence[MoveProgress]) -> Question:
 
 def recover_dialog(run: RunView) -> ConfirmDialog:
     """Return the question before a dead run's process is brought back."""
-    return ConfirmDialog(
-        f"Bring run {run.run} back?",
-        recover_question(run).words,
-        no="Leave it",
-        yes="Bring it back",
-        ask=follow_run(run, recover_question),
-    )
+    title, ask = f"Bring run {run.run} back?", follow_run(run, recover_question)
+    return ConfirmDialog(title, ask, no="Leave it", yes="Bring it back")
 
 
 def recover_question(run: RunView) -> Question:
-    flying = len(run.leftovers.moves) if run.leftovers else 0
+    in_flight = len(run.leftovers.moves) if run.leftovers else 0
     words = (
         "Another process reads its journal, looks at the cluster, and goes on from there.",
-        f"{flying} were in flight as it died; throttles are put back as its moves end.",
+        f"{in_flight} were in flight as it died; throttles are put back as its moves end.",
     )
     back = run.state is not RunStatus.DIED
     return Question(words, {"yes": "Its process is there again."} if back else {})
@@ -337,7 +299,3 @@ def recover_question(run: RunView) -> Question:
 def moves_words(moves: Sequence[MoveProgress]) -> str:
     """Return one move's partition, or how many there are."""
     return str(moves[0].tp) if len(moves) == 1 else f"{len(moves):,} moves"
-
-
-def _ids(replicas: Sequence[int]) -> str:
-    return ",".join(map(str, replicas))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from textual import events
 from textual.widgets import Button
@@ -22,7 +21,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     highlight_line,
     plain,
     right,
@@ -33,9 +31,7 @@ from tui.moves.questions import RunTableDialog
 from tui.plan.assessment import PlanAssessment, assess_plan
 from tui.plan.assessment_diff import Picture, is_similar
 from tui.plan.drawing.throttle_table import bounds_words, throttle_lines
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 ROWS = 9
 EDGE = 10**9
@@ -47,10 +43,7 @@ def remaining_plan(run: RunView) -> Plan:
 
 
 class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBounds]]):
-    """Returns the rate chosen in bytes/s, or bounds to adapt it in.
-
-    `step` is -1 slower, 1 faster.
-    """
+    """Returns the rate chosen in bytes/s, or bounds to adapt it in; `step` 1 is faster."""
 
     KEYS = {"up": -1, "k": -1, "minus": -1, "down": 1, "j": 1, "plus": 1, "g": -EDGE, "G": EDGE}
     UNKNOWN = "What is left"
@@ -142,8 +135,6 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         ended = f"The run has ended ({self._run.state.value})"
         return f"{ended}: there is nothing to change any more."
 
-    # -- drawing ---------------------------------------------------------------------------------
-
     def _go_to_change(self) -> None:
         """Have enter change it from now on, where there is something to change."""
         button = self.query_one("#yes", Button)
@@ -164,17 +155,16 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         )
         if self._failed:
             words = wrap_text(self._failed, width, 3)
-            return (fit(now, width), (), *((Span(part, Tone.ACT),) for part in words))
+            return (now, (), *((Span(part, Tone.ACT),) for part in words))
         if self._assessment is None:
-            return (fit(now, width), (), fit((dim("estimating what is left at each rate"),), width))
+            return (now, (), (dim("estimating what is left at each rate"),))
         found = self._assessment
         at = -1 if self._adapt else self._at
         rows = min(ROWS, max(self.size.height - 12, 3))
         table = throttle_lines(found.table, at, width, rows, focused=True)
-        return (fit(now, width), (), *table, self._adaptive(width), (), *self._meaning(width))
+        return (now, (), *table, self._adaptive(width), (), *self._meaning(width))
 
     def _adaptive(self, width: int) -> Line:
-        """Return the row of the adaptive rate, under all others."""
         assert self._bounds is not None
         mark = Span("▸ " if self._adapt else "  ", Tone.YOURS, bold=True)
         word = Span(right("adaptive", 10), Tone.YOURS if self._adapt else Tone.PLAIN, self._adapt)
@@ -185,7 +175,7 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
             Span("a", Tone.YOURS, bold=True),
             dim(" adapts it"),
         )
-        return highlight_line(line, width) if self._adapt else fit(line, width)
+        return highlight_line(line, width) if self._adapt else line
 
     def _meaning(self, width: int) -> Lines:
         """Say what the rate under the cursor would do."""
@@ -210,9 +200,7 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         if (crowd := estimate.near_capacity) is not None:
             words = f"▲ b{crowd.broker} comes to {crowd.fraction:.0%} of its capacity"
             lines.append((Span(words, Tone.LOOK),))
-        return tuple(fit(line, width) for line in lines)
-
-    # -- keys ------------------------------------------------------------------------------------
+        return tuple(lines)
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "a" and self._bounds is not None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.run.control import request
 from core.run.journal.rates import RateBounds
@@ -36,11 +37,8 @@ from tui.plan.apply import ApplyDialog
 from tui.plan.apply_options import PlanToApply
 from tui.plan.drawing.throttle_table import bounds_words
 from tui.screen.app_base import guarded
-
-if TYPE_CHECKING:
-    from core.cluster.state import ClusterState
-    from tui.screen.base import DashboardScreen
-    from tui.session import Session
+from tui.screen.base import DashboardScreen
+from tui.session import Session
 
 
 class RunRequests:
@@ -192,15 +190,12 @@ class RunRequests:
         else:
             self._screen.say(order.title if isinstance(order, TrimtabError) else order, "look")
 
-    # -- small helps -----------------------------------------------------------------------------
-
     def _may_write(self) -> bool:
         if why := self._session.read_only_words:
             self._screen.say(why, "look")
         return not why
 
     def _say_no_run(self) -> None:
-        """Say that there is no run, or that this is not known yet."""
         session = self._session
         if session.run is None and session.address is not None and not session.runs_known:
             self._screen.say("The runs of this cluster are being looked for.", "look")
@@ -220,10 +215,7 @@ class RunRequests:
     def _choose(
         self, run: RunView, meant: Sequence[int], states: Collection[MoveStatus], otherwise: str
     ) -> list[int]:
-        """Return those of the moves that are meant which are in one of these states.
-
-        What cannot be asked of some of them is asked of the others; if of none, it is said.
-        """
+        """Return which of the moves that are meant are in these states; if none is, say so."""
         if not meant:
             self._screen.say("Which move? Esc leads back to them.")
             return []

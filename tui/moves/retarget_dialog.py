@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.widgets import Label
 
@@ -23,7 +23,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     highlight_line,
     left,
     window,
@@ -32,9 +31,7 @@ from tui.drawing.spans import (
 from tui.moves.drawing.status import accepts_requests
 from tui.moves.questions import RunTableDialog, moves_words
 from tui.plan.assessment_diff import Picture, is_similar
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 ROWS = 10
 REST_SECONDS = 1.0
@@ -42,10 +39,7 @@ REST_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One broker that the move might go to: why it may not, or what is doubtful of it.
-
-    `allow` are the checks that speak against it, which choosing it allows.
-    """
+    """One broker the moves might go to: why not, or the checks that choosing it allows."""
 
     broker: int
     rack: str | None
@@ -193,10 +187,7 @@ class RetargetDialog(RunTableDialog[int, Targets]):
             self._picture = state, load
 
     def _left(self, run: RunView) -> Mapping[int, MoveProgress]:
-        """Return the moves as the newest run has them; those that are done are not meant any more.
-
-        Where none is left, it is over.
-        """
+        """Return the moves that the newest run has not done; where none is left, say so."""
         if run.run != self._run:
             if run.run != self._newest:
                 self._over = f"Run {run.run} has begun meanwhile: this one goes on no more."
@@ -257,23 +248,23 @@ class RetargetDialog(RunTableDialog[int, Targets]):
             lines.append(self._line(self._choices[i], i == self._at and self._legal > 0, width))
         if not self._legal:
             what = "it" if len(moves) == 1 else "all of them: mark fewer"
-            lines += [(), fit((Span(f"No other broker may take {what}.", Tone.LOOK),), width)]
+            lines += [(), (Span(f"No other broker may take {what}.", Tone.LOOK),)]
         for part in wrap_text(self._problem, width) if self._problem else ():
             lines.append((Span(part, Tone.LOOK),))
         taken = "It is" if len(moves) == 1 else "They are"
         words = f"{taken} taken back, then moved there: {lost} that were copied are dropped."
-        return (*lines, (), *(fit((dim(part),), width) for part in wrap_text(words, width)))
+        return (*lines, (), *((dim(part),) for part in wrap_text(words, width)))
 
     def _line(self, choice: Choice, chosen: bool, width: int) -> Line:
         name = left(f"b{choice.broker}", 7)
         rack = dim(left(f"rack {choice.rack}" if choice.rack else "", 14))
         if choice.refused:
-            return fit((dim(f"  {name}"), rack, dim(f"✗ {choice.refused}")), width)
+            return (dim(f"  {name}"), rack, dim(f"✗ {choice.refused}"))
         fine = Span("? not all is known", Tone.DIM) if choice.unknown else Span("√", Tone.FINE)
         doubt = Span(f"▲ {choice.doubt}", Tone.LOOK) if choice.doubt else fine
         mark = Span("▸ " if chosen else "  ", Tone.YOURS, bold=True)
         line: Line = (mark, bright(name) if chosen else Span(name), rack, doubt)
-        return highlight_line(line, width) if chosen else fit(line, width)
+        return highlight_line(line, width) if chosen else line
 
     def step(self, rows: int) -> None:
         self._gone = ""

@@ -5,33 +5,33 @@ Beside it the history of runs, and moves in flight that are somebody else's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
-
-from textual.widget import Widget
 
 from core.run.reporting.report import markdown
 from core.run.reporting.runs import list_runs, read_journal
 from core.run.reporting.views import RunStatus, RunSummary, RunView
 from core.run.retry_rollback import FollowUp
-from tui.actions.table import MOVES, bindings_of
+from tui.actions.action import MOVES
+from tui.actions.table import bindings_of
 from tui.dialogs.export import export_report
 from tui.drawing.page import Page
+from tui.drawing.spans import Lines, RowHit
 from tui.moves.drawing.batches import batches_of, current_batch
 from tui.moves.drawing.log import filter_events
 from tui.moves.drawing.report import all_report_lines
-from tui.moves.drawing.rows import MoveHit, sort_moves
+from tui.moves.drawing.rows import sort_moves
 from tui.moves.drawing.runs import RunHit
 from tui.moves.drawing.status import accepts_requests
 from tui.moves.requests import RunRequests
 from tui.moves.view import RUN_MODES, MovesMode, MovesView
-from tui.screen.list_screen import EDGE, CursorKeys, Filtering
+from tui.screen.list_screen import EDGE, CursorKeys, Filtering, PageScreen
 from tui.screen.services import ShowInFlight
 from tui.session import Session
 
 
-class MovesScreen(CursorKeys, Filtering):
+class MovesScreen(CursorKeys, Filtering, PageScreen):
     """The newest run, another one that was opened, the list of them, or others' moves."""
 
     PLACE = MOVES
@@ -55,9 +55,6 @@ class MovesScreen(CursorKeys, Filtering):
         self._batch: int | None = None
         self._report = ""
         self._words = ""
-
-    def compose_body(self) -> Iterable[Widget]:
-        yield Page(id="moves-page")
 
     # -- what is shown ---------------------------------------------------------------------------
 
@@ -96,15 +93,13 @@ class MovesScreen(CursorKeys, Filtering):
             typing=self.typing,
         )
 
-    def show_body(self, session: Session) -> None:
-        page = self.query_one("#moves-page", Page)
+    def lines(self, session: Session, width: int, height: int) -> Lines:
         name = self.shown.run if self.shown else ""
         if name != self._marked_of:
             self._marked_of, self.marked = name, set()
         if self.mode is MovesMode.RUNS:
             self._have_listed(session)
-        lines = self.view.lines(datetime.now(UTC), page.size.width, page.size.height)
-        page.show(lines, self.palette, self.glyphs)
+        return self.view.lines(datetime.now(UTC), width, height)
 
     def footer_words(self) -> Mapping[str, str]:
         return self.view.footer_words()
@@ -128,19 +123,16 @@ class MovesScreen(CursorKeys, Filtering):
                 count = len(filter_events(run.events, self._words))
                 self._skipped = _within(self._skipped + rows, count)
             case MovesMode.REPORT:
-                page = self.query_one("#moves-page", Page)
-                lines = len(all_report_lines(self._report, page.size.width))
-                self._skipped = _within(self._skipped + rows, lines - page.size.height + 1)
+                room = self.query_one(Page).size
+                lines = len(all_report_lines(self._report, room.width))
+                self._skipped = _within(self._skipped + rows, lines - room.height + 1)
             case _:
                 return
         self.show(self.session)
 
-    def on_page_turned(self, message: Page.Turned) -> None:
-        self.step(message.steps)
-
     def on_page_hit(self, message: Page.Hit) -> None:
         match message.hit:
-            case MoveHit(index):
+            case RowHit(index):
                 self._move = index
                 self.show(self.session)
             case RunHit(run):
@@ -219,8 +211,6 @@ class MovesScreen(CursorKeys, Filtering):
         else:
             self._read(run)
 
-    # -- reading journals ------------------------------------------------------------------------
-
     def _have_listed(self, session: Session) -> None:
         """Read the list when it is first shown, and when the newest run becomes another."""
         if session.state is None:
@@ -237,7 +227,6 @@ class MovesScreen(CursorKeys, Filtering):
         self.show(self.session)
 
     def _read(self, run: str) -> None:
-        """Read one run and its report."""
         state = self.session.state
         if state is None:
             return
@@ -317,8 +306,6 @@ class MovesScreen(CursorKeys, Filtering):
         else:
             self._requests.follow_up(view.ended, FollowUp.ROLLBACK)
 
-    # -- the report, out of here -----------------------------------------------------------------
-
     def action_export(self) -> None:
         run = self.shown
         if run is None:
@@ -334,8 +321,6 @@ class MovesScreen(CursorKeys, Filtering):
         if self.mode is MovesMode.REPORT:
             return self._report
         return f"trimtab runs {'show' if run.state.ended else 'attach'} {run.run}"
-
-    # -- filtering the log -----------------------------------------------------------------------
 
     @property
     def words(self) -> str:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
@@ -20,8 +20,7 @@ from core.run.options import RunOptions
 from core.run.throttles.adaptive_rate import side_rates
 from core.units import UNLIMITED
 from tui.dialogs.base import Words, body, button
-from tui.dialogs.checkboxes import Tick
-from tui.dialogs.confirm_name import ClusterNameDialog
+from tui.dialogs.inputs import ClusterNameDialog, Tick
 from tui.drawing.spans import Lines
 from tui.plan.apply_options import (
     ApplyOptions,
@@ -43,9 +42,7 @@ from tui.plan.assessment_diff import (
 from tui.plan.assessment_worker import AssessmentWorker
 from tui.plan.drawing.apply_summary import summary_lines
 from tui.screen.app_base import guarded
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import PendingRun, Session
 
 SCROLLBAR = 1
 REST_SECONDS = 1.0
@@ -197,11 +194,9 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         bounds = self._options.bounds
         if bounds is None:
             return self._rate
-        most = bounds.max_bytes_per_s
-        rate = most if self._rate == UNLIMITED else self._rate
-        return min(max(rate, bounds.min_bytes_per_s), most)
-
-    # -- the boxes -------------------------------------------------------------------------------
+        highest = bounds.max_bytes_per_s
+        rate = highest if self._rate == UNLIMITED else self._rate
+        return min(max(rate, bounds.min_bytes_per_s), highest)
 
     def _ticks_of(self, assessed: AssessedOrder) -> list[Tick]:
         return ticks_of(self._order, assessed, self._rate, self._expected)
@@ -270,8 +265,6 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         self.share_height()
         self._enable()
 
-    # -- may it be applied -----------------------------------------------------------------------
-
     @property
     def _may_start(self) -> bool:
         """Return whether nothing stands in the way but the name, as far as it was assessed."""
@@ -310,8 +303,6 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         """Enter after the name goes to the button, or will; applying takes one more key."""
         self._entered = True
         self._enable()
-
-    # -- leaving ---------------------------------------------------------------------------------
 
     def action_leave(self) -> None:
         if not self._starting:
@@ -366,7 +357,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         def work() -> None:
             run = guarded(lambda: launch(address, state, plan, options, estimate, load=load))
             if isinstance(run, str):  # here: whoever leaves meanwhile keeps it as handed
-                session.set_pending_run(run, plan)
+                session.pending_run = PendingRun(run, plan)
             handing.set()
             self.call_later(self._started, run)
 

@@ -16,7 +16,7 @@ from core.run.journal.rates import RateBounds
 from core.run.throttles.adaptive_rate import usual_bounds
 from core.units import UNLIMITED, counted, format_duration
 from tui.dialogs.base import Words
-from tui.dialogs.checkboxes import Tick
+from tui.dialogs.inputs import Tick
 from tui.plan.assessment import PlanAssessment, assess_plan
 from tui.plan.assessment_diff import Picture
 from tui.plan.drawing.throttle_table import bounds_words
@@ -41,10 +41,7 @@ class PlanToApply:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AssessedOrder:
-    """A plan assessed against a picture.
-
-    `bounds` would suit an adaptive rate; `sparing` is with lower rates where they will do.
-    """
+    """A plan assessed against a picture; `bounds` suit an adaptive rate, `sparing` lowers rates."""
 
     picture: Picture
     assessment: PlanAssessment
@@ -130,10 +127,7 @@ class ElectLeaders(Tick):
 
 
 class PauseIfRemoved(Tick):
-    """Whether the run pauses when its throttles are taken away time and again.
-
-    It is `--if-throttles-removed pause`; unticked is `hold`.
-    """
+    """Whether the run pauses when its throttles are removed (`--if-throttles-removed pause`)."""
 
     def __init__(self, *, ticked: bool) -> None:
         super().__init__("pause if throttles are removed", "else moves wait to hold the rate")

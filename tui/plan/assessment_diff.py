@@ -127,15 +127,23 @@ def _near(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], part: float) -
 
 def changed(before: ReviewedPlan, after: ReviewedPlan) -> tuple[str, ...]:
     """Return what is otherwise than before, each in a few words, without what hardly differs."""
-    return (*_numbers(before, after), *_brokers(before, after), *_against(before, after))
+    new = [one.id for one in new_findings(before.findings, after.findings)]
+    gone = {one.id for one in before.findings} - {one.id for one in after.findings}
+    against = [f"new: {', '.join(dict.fromkeys(new))}"] if new else []
+    against += [f"no longer: {', '.join(sorted(gone))}"] if gone else []
+    return (*_numbers(before, after), *_brokers(before, after), *against)
 
 
 def describe_worse(before: ReviewedPlan, after: ReviewedPlan) -> tuple[str, ...]:
     """Return what speaks against the plan now and did not before, and that it takes much longer."""
-    return (
-        *(f"{one.id}: {one.sentence}" for one in new_findings(before.findings, after.findings)),
-        *_much_longer(before.seconds, after.seconds),
-    )
+    new = new_findings(before.findings, after.findings)
+    words = [f"{one.id}: {one.sentence}" for one in new]
+    was, now = before.seconds, after.seconds
+    if was is not None and now is None:
+        words.append("how long it takes is not known any more")
+    elif was is not None and now is not None and now > MUCH * was + SOME_SECONDS:
+        words.append(f"it takes {format_duration(now)} instead of {format_duration(was)}")
+    return tuple(words)
 
 
 def new_findings(before: Iterable[Finding], after: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -147,15 +155,6 @@ def new_findings(before: Iterable[Finding], after: Iterable[Finding]) -> tuple[F
         for one in after
         if (one.id not in ids if one.severity is Severity.UNWISE else one.about not in about)
     )
-
-
-def _much_longer(before: float | None, after: float | None) -> Iterator[str]:
-    if before is None:
-        return
-    if after is None:
-        yield "how long it takes is not known any more"
-    elif after > MUCH * before + SOME_SECONDS:
-        yield f"it takes {format_duration(after)} instead of {format_duration(before)}"
 
 
 def _numbers(before: ReviewedPlan, after: ReviewedPlan) -> Iterator[str]:
@@ -187,12 +186,3 @@ def _brokers(before: ReviewedPlan, after: ReviewedPlan) -> Iterator[str]:
 def _named(brokers: Iterable[int]) -> str:
     ids = sorted(brokers)
     return f"{'broker' if len(ids) == 1 else 'brokers'} {', '.join(map(str, ids))}"
-
-
-def _against(before: ReviewedPlan, after: ReviewedPlan) -> Iterator[str]:
-    new = [one.id for one in new_findings(before.findings, after.findings)]
-    gone = {one.id for one in before.findings} - {one.id for one in after.findings}
-    if new:
-        yield f"new: {', '.join(dict.fromkeys(new))}"
-    if gone:
-        yield f"no longer: {', '.join(sorted(gone))}"

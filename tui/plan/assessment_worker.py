@@ -6,13 +6,16 @@ An assessment of a large plan takes many seconds: several at once would delay ea
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from textual.worker import Worker, get_current_worker
 
 from core.errors import TrimtabError
 from core.plan.plan import Plan
-from tui.screen.services import Dashboard
+
+if TYPE_CHECKING:
+    from tui.dialogs.base import Dialog
+    from tui.screen.base import DashboardScreen
 
 Found = TypeVar("Found")
 
@@ -26,25 +29,12 @@ class SupersededError(Exception):
     """The plan that is being assessed, or its rate, is another one by now."""
 
 
-class Screen(Protocol):
-    """What an assessment needs of a screen, or of a dialog."""
-
-    @property
-    def dashboard(self) -> Dashboard: ...
-
-    def call_later(self, callback: Callable[[], Any]) -> bool: ...
-
-    def run_worker(
-        self, work: Callable[[], None], *, group: str, exclusive: bool, thread: bool
-    ) -> Any: ...
-
-
 class AssessmentWorker(Generic[Found]):
     """Has a thread assess a plan; what it found, or why it failed, is handed over on the screen."""
 
     def __init__(
         self,
-        screen: Screen,
+        screen: DashboardScreen | Dialog[Any],
         take: Callable[[Found], Any],
         failed: Callable[[TrimtabError], None],
         *,
@@ -119,8 +109,6 @@ class AssessmentWorker(Generic[Found]):
         return True
 
     def _hand_over(self, take: Callable[[Any], Any], result: Any) -> None:
-        """Have the event loop take a result that a thread came to."""
-
         def taken() -> Any:
             self._ended = self._screen.dashboard.monotonic()
             return take(result)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import partial
 
+from textual.timer import Timer
+
+from core.cluster.state import ClusterState
 from core.errors import TrimtabError
+from core.load.load import Load
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.rate_table import estimate_plan_time
@@ -20,13 +24,7 @@ from tui.plan.suggest_dialog import SuggestDialog
 from tui.plan.suggest_form import NAMES, SuggestForm, SuggestRequest
 from tui.plan.suggested_plan import SuggestedPlan
 from tui.screen.app_base import guarded
-
-if TYPE_CHECKING:
-    from textual.timer import Timer
-
-    from core.cluster.state import ClusterState
-    from core.load.load import Load
-    from tui.screen.base import DashboardScreen
+from tui.screen.base import DashboardScreen
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,27 +34,6 @@ class PlannerTask:
     request: SuggestRequest
     began: float
     stopped: threading.Event = field(default_factory=threading.Event)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PlannerDone:
-    """The planner has ended: with a plan and what its deadline needs, or with an error.
-
-    `estimate` is None where there is no deadline, or nothing to copy.
-    """
-
-    making: PlannerTask
-    suggested: SuggestedPlan | None = None
-    estimate: Estimate | None = None
-    error: TrimtabError | None = None
-
-    @property
-    def rate_bytes_per_s(self) -> int | None:
-        """Return the throttle that keeps the deadline, None where none is needed or known."""
-        estimate = self.estimate
-        if estimate is None or estimate.never is not None:
-            return None
-        return estimate.recommended_bytes_per_s
 
 
 class PlannerWorker:
@@ -100,15 +77,9 @@ class PlannerWorker:
         self.form, request = answer
         making = self._making = PlannerTask(request, screen.dashboard.monotonic())
         session.making_plan = True
-        state, load, known = session.state, session.load, session.calibration
-
-        def work() -> None:
-            found = guarded(lambda: run_planner(making, state, load, known or NOTHING_LEARNED))
-            if isinstance(found, TrimtabError):
-                found = PlannerDone(making, error=found)
-            screen.call_later(self._take, found)
-
-        screen.run_worker(work, thread=True, group="planning")
+        known = session.calibration or NOTHING_LEARNED
+        work = partial(guarded, partial(run_planner, making, session.state, session.load, known))
+        screen.run_in_thread("planning", work, partial(self._take, making), exclusive=False)
         self._ticks = screen.set_interval(1.0, self._tick)
         screen.show(session)
 
@@ -130,59 +101,59 @@ class PlannerWorker:
             self._ticks.stop()
             self._ticks = None
 
-    def _take(self, done: PlannerDone) -> None:
-        """Edit the plan that was found, as far as it holds for the present picture."""
-        if done.making is not self._making:
+    def _take(
+        self, making: PlannerTask, done: tuple[SuggestedPlan, Estimate | None] | TrimtabError
+    ) -> None:
+        if making is not self._making:
             return
         self._end()
         screen, session = self._screen, self._screen.session
-        if done.error is not None:
-            session.take_trouble(done.error)
+        if isinstance(done, TrimtabError):
+            session.take_trouble(done)
             screen.show(session)
-            screen.say_error(done.error)
-        if done.suggested is None or session.state is None:
+            screen.say_error(done)
             return
-        found = done.suggested.found
+        if session.state is None:
+            return
+        suggested, estimate = done
+        found, goal = suggested.found, suggested.request.goal
         plan = rebase(session.state, found.plan).plan
         left = len(found.plan) - len(plan)
         if not len(plan):
-            screen.say(_nothing(done.suggested), "fine" if done.suggested.reached else "look")
+            reached = suggested.reached
+            words = [explain_no_plan(found, goal, "", reached=reached)]
+            words += () if reached else found.notes[:1]
+            screen.say(" ".join(words), "fine" if reached else "look")
             return
-        self.suggested = done.suggested
-        if done.suggested.request.goal.kept:  # as it is now: it can have been edited meanwhile
+        self.suggested = suggested
+        if goal.kept:  # as it is now: it can have been edited meanwhile
             planned = session.plan.by_partition
             plan = Plan.of(
                 [*session.plan, *(move for move in plan if move.tp not in planned)],
                 cluster_id=plan.cluster_id,
             )
         session.edit(plan)
-        if done.rate_bytes_per_s is not None:
-            session.choose_rate(done.rate_bytes_per_s)
+        in_time = None if estimate is None or estimate.never else estimate.recommended_bytes_per_s
+        if in_time is not None:
+            session.choose_rate(in_time)
         screen.dashboard.draw()
-        self._say(done, left)
-        self._on_planned()
-
-    def _say(self, done: PlannerDone, left: int) -> None:
-        screen, estimate = self._screen, done.estimate
         if left:
             screen.say(f"{left} moves were left out: the cluster has changed meanwhile.", "look")
         elif estimate is not None and estimate.never is not None:
-            within = format_duration(done.making.request.within_seconds)
+            within = format_duration(making.request.within_seconds)
             screen.say(f"No throttle ends it within {within}; u takes the plan back.", "look")
         elif estimate is not None and estimate.seconds is None:
             why = estimate.note
             screen.say(f"How long it takes is not known. {why} u takes the plan back.", "look")
         else:
             screen.say("The plan is made; u takes it back.", "fine")
+        self._on_planned()
 
 
 def run_planner(
     making: PlannerTask, state: ClusterState, load: Load, known: Calibration
-) -> PlannerDone:
-    """Return what the planner finds; it looks whether it is to stop now and then.
-
-    `known` is what earlier runs taught about times. Raises UsageError for what contradicts.
-    """
+) -> tuple[SuggestedPlan, Estimate | None]:
+    """Return what the planner finds before it is stopped; raises UsageError for a contradiction."""
     request = making.request
     limits = replace(request.goal.limits, stop=making.stopped.is_set)
     found = suggest_plan(state, load, replace(request.goal, limits=limits), NAMES)
@@ -190,15 +161,4 @@ def run_planner(
     if request.within_seconds is not None and not making.stopped.is_set():
         whole = Plan.of([*request.goal.kept, *found.plan], cluster_id=found.plan.cluster_id)
         estimate = estimate_plan_time(state, load, whole, request.within_seconds, known)
-    return PlannerDone(making, SuggestedPlan(request, found), estimate)
-
-
-def _nothing(suggested: SuggestedPlan) -> str:
-    """Say why a plan is empty."""
-    notes = () if suggested.reached else suggested.found.notes[:1]
-    return " ".join(
-        (
-            explain_no_plan(suggested.found, suggested.request.goal, "", reached=suggested.reached),
-            *notes,
-        )
-    )
+    return SuggestedPlan(request, found), estimate

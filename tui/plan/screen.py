@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
-
-from textual.widget import Widget
 
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.cluster.metadata import TopicPartition
@@ -19,20 +17,21 @@ from core.plan.impact.clients import estimate_impact
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
 from core.plan.rebase import rebase
-from tui.actions.table import PLAN, bindings_of
+from tui.actions.action import PLAN
+from tui.actions.table import bindings_of
 from tui.drawing.page import Page
+from tui.drawing.spans import Lines, RowHit
 from tui.memoize import memoize_last
 from tui.plan.assessment import PlanAssessment, assess_plan
 from tui.plan.assessment_diff import alive, is_similar
 from tui.plan.assessment_worker import AssessmentWorker
-from tui.plan.drawing.diff import MoveHit
 from tui.plan.drawing.impact import impact_lines
 from tui.plan.drawing.page import Pane, PlanView, plan_lines
 from tui.plan.drawing.throttle_table import RateHit
 from tui.plan.editing import PlanEditing
 from tui.plan.planner_worker import PlannerWorker
 from tui.plan.suggested_plan import SuggestedPlan, evenness_of, helpful_first
-from tui.screen.list_screen import CursorKeys
+from tui.screen.list_screen import CursorKeys, PageScreen
 from tui.session import Session
 
 
@@ -55,7 +54,7 @@ class Basis:
     groups: Sequence[DocumentGroup] | None
 
 
-class PlanScreen(CursorKeys, PlanEditing):
+class PlanScreen(CursorKeys, PlanEditing, PageScreen):
     """Diff, checks, throttle table and impact of the plan being edited."""
 
     PLACE = PLAN
@@ -80,16 +79,11 @@ class PlanScreen(CursorKeys, PlanEditing):
         """What could not be assessed, and at which rate, as things are in `_basis`."""
         self._is_alike = memoize_last(_is_alike)
 
-    def compose_body(self) -> Iterable[Widget]:
-        yield Page(id="plan-page")
-
     # -- drawing ---------------------------------------------------------------------------------
 
-    def show_body(self, session: Session) -> None:
-        page = self.query_one("#plan-page", Page)
+    def lines(self, session: Session, width: int, height: int) -> Lines:
         if session.state is None or session.load is None:
-            page.show((), self.palette, self.glyphs)
-            return
+            return ()
         self._cursor = min(self._cursor, max(len(session.plan) - 1, 0))
         self._have_assessed(session, session.state, session.load)
         view = PlanView(
@@ -99,7 +93,7 @@ class PlanScreen(CursorKeys, PlanEditing):
             session.rate_bytes_per_s,
             self._order[self._cursor] if len(session.plan) else 0,
             self._pane,
-            choice_waits=bool(session.rate_steps),
+            rate_pending=bool(session.rate_steps),
             even=self._even if self._assessment is not None else None,
             suggested=self.planner.suggested,
             planner=self.planner.words,
@@ -108,8 +102,7 @@ class PlanScreen(CursorKeys, PlanEditing):
             rate_chosen=session.rate_chosen,
             order=None if self._helpful is None else self._order,
         )
-        lines = plan_lines(view, page.size.width, page.size.height)
-        page.show(lines, self.palette, self.glyphs)
+        return plan_lines(view, width, height)
 
     def footer_words(self) -> Mapping[str, str]:
         empty = not len(self.session.plan)
@@ -143,11 +136,8 @@ class PlanScreen(CursorKeys, PlanEditing):
         same = (known or failed) and before is not None and self._still_holds(before, basis, plan)
         if same and before is not None and before.groups is groups:
             return
-        had, even, order = (
-            self._assessment if same and not failed else None,
-            self._even,
-            self._helpful,
-        )
+        had = self._assessment if same and not failed else None
+        even, order = self._even, self._helpful
         if same and before is not None:
             basis = replace(before, groups=groups)
 
@@ -199,7 +189,6 @@ class PlanScreen(CursorKeys, PlanEditing):
     # -- moving about ----------------------------------------------------------------------------
 
     def _turn_to(self, pane: Pane) -> None:
-        """Show this pane, or the moves again where it is shown."""
         if len(self.session.plan):
             self._pane, self._top = Pane.MOVES if self._pane is pane else pane, 0
             self.show(self.session)
@@ -232,7 +221,7 @@ class PlanScreen(CursorKeys, PlanEditing):
 
     def _scroll(self, rows: int) -> None:
         if self._assessment is not None:
-            room = self.query_one("#plan-page", Page).size
+            room = self.query_one(Page).size
             lines = len(impact_lines(self._assessment.impact, room.width))
             self._top = min(max(self._top + rows, 0), max(lines - room.height, 0))
             self.show(self.session)
@@ -244,17 +233,12 @@ class PlanScreen(CursorKeys, PlanEditing):
 
     def on_page_hit(self, message: Page.Hit) -> None:
         match message.hit:
-            case MoveHit(index):
+            case RowHit(index):
                 self._pane, self._cursor = Pane.MOVES, self._order.index(index)
                 self.show(self.session)
             case RateHit(index):
                 self._pane = Pane.THROTTLE
                 self._choose(index)
-
-    def on_page_turned(self, message: Page.Turned) -> None:
-        self.step(message.steps)
-
-    # -- a whole plan ----------------------------------------------------------------------------
 
     def action_suggest(self) -> None:
         self.planner.ask()
@@ -270,8 +254,6 @@ class PlanScreen(CursorKeys, PlanEditing):
         self._cursor = self._broker = 0
         if self._pane is not Pane.BROKERS:
             self._pane = Pane.MOVES
-
-    # -- editing ---------------------------------------------------------------------------------
 
     def action_drop_move(self) -> None:
         plan = self.session.plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -15,7 +15,7 @@ from textual.widgets import Button, Input, Label
 from core.cluster.state import ClusterState
 from core.plan.plan import Plan
 from tui.dialogs.base import Dialog
-from tui.dialogs.checkboxes import Tick
+from tui.dialogs.inputs import Tick
 from tui.plan.suggest_form import (
     CONTRADICTION,
     FIELDS,
@@ -25,9 +25,7 @@ from tui.plan.suggest_form import (
     SuggestRequest,
     read,
 )
-
-if TYPE_CHECKING:
-    from tui.session import Session
+from tui.session import Session
 
 TOGGLE_ROWS = (TOGGLES[:4], TOGGLES[4:])
 
@@ -126,8 +124,6 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
             return f"none; old:new like {self._broker}:"
         return field.hint
 
-    # -- what is typed ---------------------------------------------------------------------------
-
     def on_tick_turned(self, message: Tick.Turned) -> None:
         self._enter(message.tick.id, message.tick.ticked)
 
@@ -150,7 +146,6 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
         self.query_one("#make", Button).disabled = self._request is None
 
     def _planned(self) -> str:
-        """Say what becomes of what is planned already."""
         count = len(self._plan)
         if not count:
             return ""
@@ -159,8 +154,6 @@ class SuggestDialog(Dialog[tuple[SuggestForm, SuggestRequest] | None]):
             return f"The plan's {stay} as planned."
         moves = "1 move makes" if count == 1 else f"{count:,} moves make"
         return f"The plan's {moves} room for it; u brings them back."
-
-    # -- leaving ---------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "enter" and isinstance(self.focused, Toggle):

@@ -6,7 +6,7 @@ Pure. What cannot be read is told by field, one short sentence each.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, TypeVar
@@ -25,7 +25,7 @@ from core.plan.planner.plan_request import (
     parse_broker_ids,
     parse_broker_pairs,
 )
-from core.units import parse_duration, parse_size
+from core.units import id_list, parse_duration, parse_size
 
 _Read = TypeVar("_Read")
 
@@ -114,15 +114,17 @@ class SuggestRequest:
     def meaning(self) -> str:
         """Return in short sentences what is asked for."""
         goal, dirs = self.goal, self.goal.only_dirs
-        only = f", of {_format_ids(goal.brokers)} only" if dirs and goal.brokers else ""
+        broker, is_are = ("Broker", "is") if len(goal.drain) == 1 else ("Brokers", "are")
+        pairs = (f"What {old} holds goes to {new}" for old, new in goal.replace)
+        only = f", of {id_list(goal.brokers)} only" if dirs and goal.brokers else ""
         sentences = [
             ("Leaders are chosen anew; nothing is copied.", goal.leaders_only),
             (f"Partitions get {goal.replicas} replicas.", goal.replicas is not None),
             ("Racks are repaired.", goal.racks_only),
-            (f"{_format_pairs(goal)}.", goal.replace),
-            (f"{_brokers(goal.drain)} emptied.", goal.drain),
-            (f"{_format_ids(goal.fill)} get their share of the others.", goal.fill),
-            (f"The topics end on {_format_ids(goal.brokers)} only.", goal.brokers and not dirs),
+            (f"{', '.join(pairs)}.", goal.replace),
+            (f"{broker} {id_list(goal.drain)} {is_are} emptied.", goal.drain),
+            (f"{id_list(goal.fill)} get their share of the others.", goal.fill),
+            (f"The topics end on {id_list(goal.brokers)} only.", goal.brokers and not dirs),
             ("Racks are ignored.", goal.ignore_racks),
             (f"Each broker's log dirs get within the band{only}.", goal.disks),
             ("Nothing moves between brokers.", dirs),
@@ -134,27 +136,10 @@ class SuggestRequest:
         return f"{even} {words}".strip() if evens else words
 
 
-def _format_ids(ids: Iterable[int]) -> str:
-    return ",".join(map(str, ids))
-
-
-def _brokers(ids: tuple[int, ...]) -> str:
-    return f"{'Broker' if len(ids) == 1 else 'Brokers'} {_format_ids(ids)} " + (
-        "is" if len(ids) == 1 else "are"
-    )
-
-
-def _format_pairs(goal: PlanRequest) -> str:
-    return ", ".join(f"What {old} holds goes to {new}" for old, new in goal.replace)
-
-
 def read(
     form: SuggestForm, state: ClusterState, plan: Plan | None = None
 ) -> tuple[SuggestRequest | None, Mapping[str, str]]:
-    """Return what is asked for beside `plan`, or None and what is wrong with which field.
-
-    What contradicts is told under TOGETHER, once each field can be read.
-    """
+    """Return what is asked for beside `plan`, or None and what is wrong with which field."""
     wrong: dict[str, str] = {}
 
     def take(name: str, get: Callable[[], _Read], otherwise: _Read) -> _Read:
@@ -190,12 +175,15 @@ def read(
         ),
     )
     seconds = take("within", lambda: _time(form.within), None)
-    if not wrong and not take("keep", lambda: _touches(goal, state), True):
-        wrong["keep"] = "It keeps every topic as it is."
+    if not wrong:
+        try:
+            frozen_partitions(state, goal)
+        except UsageError:
+            wrong["keep"] = "It keeps every topic as it is."
     for refusal in find_conflicts(state, goal, NAMES):
-        (first, *others) = refusal.fields
+        (first, *rest) = refusal.fields
         own = next((one.name for one in FIELDS if one.own and one.field is first), None)
-        if not others and own is not None:
+        if not rest and own is not None:
             wrong.setdefault(own, refusal.title)
         elif not wrong:
             wrong[CONTRADICTION] = f"{refusal.title} {refusal.next}"
@@ -217,26 +205,13 @@ def _pairs(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _topics(text: str, state: ClusterState) -> str | None:
-    pattern = _pattern(text)
-    if pattern and not any(re.fullmatch(pattern, topic.name) for topic in state.topics):
-        raise ValueError("No topic has such a name.")
-    return pattern
-
-
-def _pattern(text: str) -> str | None:
     try:
-        re.compile(text.strip())
+        pattern = re.compile(text.strip())
     except re.error as error:
         raise ValueError(f"No regular expression: {error.msg}.") from error
-    return text.strip() or None
-
-
-def _touches(goal: PlanRequest, state: ClusterState) -> bool:
-    try:
-        frozen_partitions(state, goal)
-    except UsageError:
-        return False
-    return True
+    if pattern.pattern and not any(pattern.fullmatch(topic.name) for topic in state.topics):
+        raise ValueError("No topic has such a name.")
+    return pattern.pattern or None
 
 
 def _band(text: str) -> float:

@@ -59,13 +59,13 @@ def evenness_of(
         return evenness(state, load, plan, band=BAND)
     goal = suggested.request.goal
     taken = {broker for move in plan for broker in move.removing}
-    known, others = state.broker_by_id, brokers_outside(state, goal.brokers, goal.exclude)
+    known, outside = state.broker_by_id, brokers_outside(state, goal.brokers, goal.exclude)
     return evenness(
         state,
         load,
         plan,
         leaving=[broker for broker in goal.leaving if broker in taken],
-        excluded=[broker for broker in known if broker in goal.exclude or broker in others],
+        excluded=[broker for broker in known if broker in goal.exclude or broker in outside],
         band=goal.band,
     )
 
@@ -73,10 +73,7 @@ def evenness_of(
 def helpful_first(
     state: ClusterState, load: Load, plan: Plan, suggested: SuggestedPlan | None
 ) -> tuple[TopicPartition, ...] | None:
-    """Return a suggested plan's partitions, those that help most for their bytes first.
-
-    It is the order that a run takes them in; None for a plan that was made by hand.
-    """
+    """Return a suggested plan's partitions in the order a run takes them; None for another plan."""
     if suggested is None or not suggested.is_part_of(plan):
         return None
     sizes = state.partition_size_bytes

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from textual.app import App
 from textual.timer import Timer
 from textual.worker import WorkerFailed
 
 from core.errors import TrimtabError
+from tui.feed.feed import Feed
 from tui.screen.base import DashboardScreen
 from tui.screen.services import Follower
-
-if TYPE_CHECKING:
-    from tui.feed.feed import Feed
-    from tui.session import Session
+from tui.session import Session
 
 Done = TypeVar("Done")
 
@@ -68,7 +66,6 @@ class AppBase(App[int]):
 
     @property
     def _shown(self) -> DashboardScreen | None:
-        """Return the screen of the dashboard that is open, or lies under a dialog."""
         screens = reversed(self.screen_stack)
         found = (one for one in screens if isinstance(one, DashboardScreen) and one.is_mounted)
         return next(found, None)

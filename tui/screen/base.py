@@ -5,8 +5,8 @@ A screen gives its body in `compose_body` and draws it in `show_body`; it never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, TypeVar, cast
 
 from rich.style import Style
 from textual import events
@@ -15,18 +15,15 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from core.errors import TrimtabError
-from tui.actions.table import GLOBAL, Action, actions_of, footer_of
+from tui.actions.action import GLOBAL
+from tui.actions.table import footer_of
 from tui.drawing.canvas import Canvas
 from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
-from tui.screen.footer import MOST_LINES, FooterLine, LongMessage
+from tui.screen.footer import MAX_LINES, FooterLine, LongMessage
 from tui.screen.header import HeaderLine
+from tui.screen.services import Dashboard
+from tui.session import Session
 from tui.theming import Glyphs, Palette
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tui.screen.services import Dashboard
-    from tui.session import Session
 
 Done = TypeVar("Done")
 
@@ -97,10 +94,7 @@ class DashboardScreen(Screen[None]):
         *,
         exclusive: bool = True,
     ) -> None:
-        """Have a thread do some work; the event loop then calls `then` with its result.
-
-        Where it cannot be done the event loop calls `failed`; without that the dashboard says why.
-        """
+        """Have a thread work, then the event loop take the result, or say why there is none."""
 
         def answer() -> None:
             try:
@@ -126,23 +120,13 @@ class DashboardScreen(Screen[None]):
         return {}
 
     def show_footer(self) -> None:
-        greyed = (
-            frozenset()
-            if self.session.writable
-            else frozenset(
-                action.id
-                for action in (*actions_of(self.place), *actions_of(GLOBAL))
-                if action.needs_write
-            )
-        )
-        drills = self.session.ground is not None
-        actions: tuple[Action, ...] = footer_of((self.place, GLOBAL), drills=drills)
+        session, footer, width = self.session, self.query_one(FooterLine), self.size.width
+        actions = footer_of((self.place, GLOBAL), drills=session.ground is not None)
         words = {action.id: action.name for action in actions} | dict(self.footer_words())
-        if not (self.session.has_new_trouble or self.session.problem):
+        if not (session.has_new_trouble or session.problem):
             words["show_problems"] = ""
         words = {id: self._written(word) for id, word in words.items()}
-        footer, width = self.query_one(FooterLine), self.size.width
-        footer.show(actions, words, greyed, self.dashboard.user_keys, width)
+        footer.show(actions, words, self.dashboard.user_keys, width, writable=session.writable)
         self.query_one(LongMessage).show(footer.message, width, self.palette)
 
     def copy_text(self) -> str | None:
@@ -157,7 +141,7 @@ class DashboardScreen(Screen[None]):
     def say_error(self, error: TrimtabError) -> None:
         """Show shortly that something went wrong, and the key that shows all of it."""
         more = " — E shows it" if not self.dashboard.ascii_only else " - E shows it"
-        room = (MOST_LINES - 1) * (self.size.width - 2) - len(more)
+        room = (MAX_LINES - 1) * (self.size.width - 2) - len(more)
         words = " ".join(part for part in (error.title, error.next) if part)
         if len(words) > room:
             words = error.title
@@ -176,13 +160,9 @@ class DashboardScreen(Screen[None]):
             footer.message = None
             self.show_footer()
 
-    # -- under a dialog --------------------------------------------------------------------------
-
     def _compositor_refresh(self) -> None:
         if not redraw_modal_above(self):
             super()._compositor_refresh()
-
-    # -- events ----------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
         self.clear_message()

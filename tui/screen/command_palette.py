@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual import events
 from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
-from tui.actions.table import Action, keys_of, written
+from tui.actions.action import Action
+from tui.actions.table import keys_of, written
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.compositor import redraw_modal_above
+from tui.screen.services import Dashboard
 from tui.screen.text_filter import pasted
-
-if TYPE_CHECKING:
-    from tui.screen.services import Dashboard
 
 WIDTH = 92
 HELP_AT = 17
@@ -24,17 +23,17 @@ SHOWN = 10
 
 def rank(action: Action, words: str, keys: Mapping[str, str]) -> int | None:
     """Return how well an action answers what was typed, 0 best; None when not at all."""
-    typed = words.strip().lower()
+    query = words.strip().lower()
     name = action.name.lower()
-    if not typed:
+    if not query:
         return 5
-    if typed == name or words.strip() in [written(key) for key in keys_of(action, keys)]:
+    if query == name or words.strip() in [written(key) for key in keys_of(action, keys)]:
         return 0
-    if name.startswith(typed):
+    if name.startswith(query):
         return 1
-    if typed in name:
+    if query in name:
         return 2
-    if all(word in f"{name} {action.help.lower()}" for word in typed.split()):
+    if all(word in f"{name} {action.help.lower()}" for word in query.split()):
         return 3
     return None
 

@@ -7,49 +7,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tui.actions.table import Action, keys_of, written
+from tui.actions.action import Action
+from tui.actions.table import keys_of, written
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.spans import wrap_text
 from tui.theming import Palette
 
 EDGE = 1
 GAP = 3
-MOST_LINES = 3
+MAX_LINES = 3
 """Of a message: what is being looked at is not covered by it."""
 
 
 def footer_row(
     actions: Sequence[Action],
     words: Mapping[str, str],
-    greyed: frozenset[str],
     keys: Mapping[str, str],
     width: int,
     palette: Palette,
+    *,
+    writable: bool,
 ) -> Row:
-    """Return the keys that fit, each with its word; `words` replaces names, the last stays."""
+    """Return the keys that fit, each with its word in `words`; the last stays."""
     row = Row(width, palette.style("text", "panel"))
     parts = [
         (
             action.footer_key or written(keys_of(action, keys)[0]),
-            words.get(action.id, action.name),
-            action.id,
+            words[action.id],
+            action.needs_write and not writable,
         )
         for action in actions
+        if words[action.id]
     ]
-    parts = [part for part in parts if part[1]]
 
-    def taken(chosen: Sequence[tuple[str, str, str]]) -> int:
+    def taken(chosen: Sequence[tuple[str, str, bool]]) -> int:
         return sum(len(key) + 1 + len(word) + GAP for key, word, _ in chosen) - GAP + 2 * EDGE
 
     if taken(parts) > width:
         # What an action is set to can be seen elsewhere, too.
-        parts = [(key, word.partition(":")[0], id) for key, word, id in parts]
+        parts = [(key, word.partition(":")[0], off) for key, word, off in parts]
     while len(parts) > 1 and taken(parts) > width:
         # The last one is how to find all the others: it goes last.
         parts.pop(-2)
     x = EDGE
-    for key, word, id in parts:
-        off = id in greyed
+    for key, word, off in parts:
         x = row.put(x, key, palette.style("dim" if off else "yours", "panel", bold=not off))
         x = row.put(x + 1, word, palette.style("dim" if off else "text", "panel")) + GAP
     return row
@@ -69,14 +70,16 @@ class FooterLine(Canvas):
         self,
         actions: Sequence[Action],
         words: Mapping[str, str],
-        greyed: frozenset[str],
         keys: Mapping[str, str],
         width: int,
+        *,
+        writable: bool,
     ) -> None:
-        if self.message is None:
-            self.put_rows([footer_row(actions, words, greyed, keys, width, self.palette)])
-            return
-        self.put_rows(message_rows(self.message, width, self.palette)[-1:])
+        if self.message is not None:
+            rows = message_rows(self.message, width, self.palette)[-1:]
+        else:
+            rows = [footer_row(actions, words, keys, width, self.palette, writable=writable)]
+        self.put_rows(rows)
 
 
 class LongMessage(Canvas):
@@ -100,7 +103,7 @@ def message_rows(message: tuple[str, str], width: int, palette: Palette) -> list
     text, role = message
     room = width - 2 * EDGE
     rows = []
-    for line in wrap_text(text, room, MOST_LINES):
+    for line in wrap_text(text, room, MAX_LINES):
         rows.append(Row(width, palette.style("text", "panel")))
         rows[-1].put(EDGE, line, palette.style(role, "panel", bold=role in ("look", "act")))
     return rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textual import events
 
 from core.load.load import Source
-from tui.actions.table import SCREENS
+from tui.actions.action import SCREENS
 from tui.drawing.canvas import Canvas, Row
 from tui.session import Session, age_words
 from tui.theming import Glyphs, Palette
@@ -71,10 +71,8 @@ def header_row(
     found = []
     for text, screen in placed:
         here = screen == active
-        style = (
-            palette.style("bright", "raised", bold=True) if here else palette.style("dim", "panel")
-        )
-        row.put(at, text, style)
+        role, ground = ("bright", "raised") if here else ("dim", "panel")
+        row.put(at, text, palette.style(role, ground, bold=here))
         found.append(Tab(screen, at, at + len(text)))
         at += len(text)
     return row, tuple(found)
@@ -112,7 +110,7 @@ def _ages(session: Session, glyphs: Glyphs, width: int) -> list[tuple[str, str]]
     elif load is not None and load.source is Source.DOCUMENT:
         parts.append(("load saved", "dim"))
     elif age is None or load is None or load.source is None:
-        parts.append(("load waiting" if session.load_wanted else "no load", "dim"))
+        parts.append(("load waiting" if session.load_enabled else "no load", "dim"))
     else:
         word = "live" if load.source is Source.LIVE else "load"
         stale = age.stale(session.now)

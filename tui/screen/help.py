@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
-from tui.actions.table import (
-    CARRY,
-    GLOBAL,
-    MAP,
-    PAST_MAP,
-    PLACES,
-    Action,
-    actions_of,
-    keys_of,
-    written,
-)
+from tui.actions.action import CARRY, GLOBAL, MAP, PAST_MAP, PLACES
+from tui.actions.table import actions_of, keys_of, written
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.compositor import redraw_modal_above
+from tui.screen.services import Dashboard
 from tui.theming import Glyphs, Palette
-
-if TYPE_CHECKING:
-    from tui.screen.services import Dashboard
 
 KEYS_WIDTH = 16
 NAME_WIDTH = 14
@@ -62,7 +51,11 @@ def help_rows(
         for action in actions_of(name, drills=drills):
             row = line()
             off = action.needs_write and not writable
-            row.put(2, _keys(action, keys), palette.style("dim" if off else "yours", bold=not off))
+            chosen = [written(key) for key in keys_of(action, keys)]
+            words = f"{chosen[0]} … {chosen[-1]}" if len(chosen) > 3 else " ".join(chosen)
+            row.put(
+                2, words[: KEYS_WIDTH - 1], palette.style("dim" if off else "yours", bold=not off)
+            )
             row.put(2 + KEYS_WIDTH, action.name, palette.style("dim" if off else "text"))
             more = f" {glyphs.dot} {reason}" if off else ""
             for part in textwrap.wrap(action.help + more, max(width - HELP_AT, 1)):
@@ -71,13 +64,6 @@ def help_rows(
                 rows.append(row)
             rows.pop()
     return rows
-
-
-def _keys(action: Action, keys: Mapping[str, str]) -> str:
-    chosen = keys_of(action, keys)
-    if len(chosen) > 3:
-        return f"{written(chosen[0])} … {written(chosen[-1])}"
-    return " ".join(written(key) for key in chosen)[: KEYS_WIDTH - 1]
 
 
 class HelpScreen(ModalScreen[None]):

@@ -1,21 +1,45 @@
-"""Screens that list rows: the keys that move the cursor, and the filter that is typed."""
+"""Screens that are a page of rows: how they are drawn, the cursor's keys, the filter typed."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
 
 from textual import events
+from textual.widget import Widget
 
-from tui.actions.action import Action
 from tui.actions.table import actions_of, keys_of
+from tui.drawing.page import Page
+from tui.drawing.spans import Lines
 from tui.screen.base import DashboardScreen
 from tui.screen.text_filter import pasted, type_filter
+from tui.session import Session
 
 EDGE = 10**9
 
 
+class PageScreen(DashboardScreen):
+    """A screen whose body is one page of lines."""
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield Page(id=f"{self.PLACE}-page")
+
+    @abstractmethod
+    def lines(self, session: Session, width: int, height: int) -> Lines:
+        """Return the lines of the page."""
+
+    def show_body(self, session: Session) -> None:
+        page = self.query_one(Page)
+        lines = self.lines(session, page.size.width, page.size.height)
+        page.show(lines, self.palette, self.glyphs)
+
+
 class CursorKeys:
-    """Up, down, pages and ends; a screen says in `step` what a row is."""
+    """Up, down, pages, ends and the wheel; a screen says in `step` what a row is."""
+
+    WHEEL: ClassVar[int] = 1
+    """Rows that a turn of the wheel goes."""
 
     @property
     def page(self) -> int:
@@ -43,6 +67,9 @@ class CursorKeys:
 
     def action_bottom(self) -> None:
         self.step(EDGE)
+
+    def on_page_turned(self, message: Page.Turned) -> None:
+        self.step(message.steps * self.WHEEL)
 
 
 class Filtering(DashboardScreen):
@@ -79,15 +106,16 @@ class Filtering(DashboardScreen):
         """
         super().on_key(event)
         if not self.typing:
-            if event.key in keys_of(_filter_of(self.PLACE), self.dashboard.user_keys):
+            opens = next(action for action in actions_of(self.PLACE) if action.id == "filter")
+            if event.key in keys_of(opens, self.dashboard.user_keys):
                 event.stop()
                 event.prevent_default()
                 self.action_filter()
             return
-        typed = type_filter(self.words, event.key, event.character)
-        if typed is None:
+        edited = type_filter(self.words, event.key, event.character)
+        if edited is None:
             return
-        words, self.typing = typed
+        words, self.typing = edited
         event.stop()
         event.prevent_default()
         self.filter_by(words)
@@ -96,7 +124,3 @@ class Filtering(DashboardScreen):
         if self.typing:
             self.filter_by(self.words + pasted(event.text))
             event.stop()
-
-
-def _filter_of(place: str) -> Action:
-    return next(action for action in actions_of(place) if action.id == "filter")

@@ -42,24 +42,19 @@ class Dashboard(Protocol):
     @property
     def palette(self) -> Palette: ...
 
-    def monotonic(self) -> float:
-        """Return the time in seconds that ages are told by."""
+    def monotonic(self) -> float: ...
 
-    def draw(self) -> None:
-        """Have the open screen draw the session."""
+    def draw(self) -> None: ...
 
-    def say(self, text: str, role: str) -> None:
-        """Say something in the footer of the screen, also of one that lies under a dialog."""
+    def say(self, text: str, role: str) -> None: ...
 
     def run_in_background(
         self,
         group: str,
         work: Callable[[], Done],
         take: Callable[[Done | TrimtabError], None],
-    ) -> None:
-        """Have a thread do some work; `take` is called with what came of it, or why nothing did."""
+    ) -> None: ...
 
     def action_show_screen(self, name: str) -> None: ...
 
-    def show_moves(self, started: str | None = None) -> None:
-        """Show the run that was just started, or what matters most of what is in flight."""
+    def show_moves(self, started: str | None = None) -> None: ...

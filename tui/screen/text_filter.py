@@ -27,10 +27,7 @@ def pasted(text: str) -> str:
 
 
 def matches(name: str, words: str) -> bool:
-    """Return whether a name passes a filter: every word is in it, and no word that begins with !.
-
-    Case does not matter, as in k9s.
-    """
+    """Return whether every word is in a name, and none that begins with !; case does not matter."""
     name = name.lower()
     for word in words.lower().split():
         if word.startswith("!"):

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from core.errors import TrimtabError
+from tui.screen.base import DashboardScreen
 from tui.timeline.history import Comparison, TimelineFilter
 from tui.timeline.reader import compare
-
-if TYPE_CHECKING:
-    from tui.screen.base import DashboardScreen
 
 NOWHERE = "Put the cursor where it was still fine: [ goes back."
 
 
 class TimelineComparison:
-    """What is compared; `changed` is called when another is shown, or what happened again.
-
-    `current_filter` says which differences are asked for.
-    """
+    """Two moments compared, by the current filter; `changed` is called with another list."""
 
     def __init__(
         self,

@@ -101,9 +101,8 @@ class RecordedTimeline:
     def described_at(self, at: datetime) -> str:
         """Return what had just happened at a moment; "" for nothing."""
         texts = [happening.text for happening in self.found if happening.ended == at]
-        return (
-            texts[0] + (f", and {len(texts) - 1} more" if len(texts) > 1 else "") if texts else ""
-        )
+        more = f", and {len(texts) - 1} more" if len(texts) > 1 else ""
+        return texts[0] + more if texts else ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

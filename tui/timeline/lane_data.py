@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-
-import numpy as np
 
 from core.autopilot.log import Clause, clause_of, mode_of
 from core.cluster.metadata import Broker
@@ -25,9 +24,9 @@ class Lane(IntEnum):
     UP = 1
     LEADS = 2
     """It came to lead a partition, or leads one no more."""
-    TOLD = 3
+    REPORTED = 3
     """Somebody told of it: a client, a run, who broke it on purpose."""
-    UNSEEN = 4
+    UNOBSERVED = 4
     """Nobody looked."""
     BEHIND = 5
     """It is in less ISRs than it should be."""
@@ -94,7 +93,8 @@ class _Drawing:
     def __init__(self, start: ClusterState) -> None:
         began = start.fetched_at.timestamp()
         self.alive: dict[int, bool] = {b.id: b.alive for b in start.brokers}
-        self.behind = _behind(start)
+        behind = start.replica_broker[~start.in_sync & ~start.adding]
+        self.behind: dict[int, int] = Counter(behind.tolist())
         self.times: dict[int, list[float]] = {}
         self.became: dict[int, list[Lane]] = {}
         self.mode = Lane.ABSENT
@@ -119,11 +119,11 @@ class _Drawing:
                     self._autopilot(at, text)
                 for id in brokers:
                     if id in self.times:
-                        self._put(id, at, Lane.TOLD)
+                        self._put(id, at, Lane.REPORTED)
                         self._put(id, at, self._now(id))
             case (_, int(seconds)) if event.kind & Kind.GAP and seconds > 0:
                 for id in self.times.keys() - {AUTOPILOT}:
-                    self._put(id, max(at - seconds, self.times[id][-1]), Lane.UNSEEN)
+                    self._put(id, max(at - seconds, self.times[id][-1]), Lane.UNOBSERVED)
                     self._put(id, at, self._now(id))
 
     def _autopilot(self, at: float, text: str) -> None:
@@ -143,9 +143,12 @@ class _Drawing:
     def _replicas(self, at: float, before: Replicas | None, after: Replicas | None) -> None:
         touched = set()
         for of, sign in ((before, -1), (after, 1)):
-            for broker in _out_of_step(of):
-                self.behind[broker] = self.behind.get(broker, 0) + sign
-                touched.add(broker)
+            if of is None:
+                continue
+            for broker in of.replicas:
+                if broker not in of.isr and broker not in of.adding:
+                    self.behind[broker] = self.behind.get(broker, 0) + sign
+                    touched.add(broker)
         for broker in touched:
             self._put(broker, at, self._now(broker))
         if before is not None and after is not None and before.leader != after.leader:
@@ -165,15 +168,3 @@ class _Drawing:
         if not became or became[-1] is not lane:
             times.append(at)
             became.append(lane)
-
-
-def _out_of_step(of: Replicas | None) -> Sequence[int]:
-    if of is None:
-        return ()
-    return [b for b in of.replicas if b not in of.isr and b not in of.adding]
-
-
-def _behind(state: ClusterState) -> dict[int, int]:
-    out = state.replica_broker[~state.in_sync & ~state.adding]
-    ids, counts = np.unique(out, return_counts=True)
-    return dict(zip(ids.tolist(), counts.tolist(), strict=True))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 
 from core.units import format_duration
-from tui.drawing.spans import Ground, Line, Lines, Span, Tone, dim, fit, plain, rule
+from tui.drawing.spans import Ground, Line, Lines, Span, Tone, dim, plain, rule
 from tui.timeline.history import RecordedTimeline
 from tui.timeline.lane_data import AUTOPILOT, Lane
 
@@ -20,9 +20,9 @@ _CELLS = {
     Lane.ABSENT: (" ", Tone.FAINT),
     Lane.UP: ("─", Tone.FAINT),
     Lane.LEADS: ("●", Tone.YOURS),
-    Lane.TOLD: ("◆", Tone.LOOK),
+    Lane.REPORTED: ("◆", Tone.LOOK),
     Lane.BACK: ("√", Tone.FINE),
-    Lane.UNSEEN: ("╌", Tone.DIM),
+    Lane.UNOBSERVED: ("╌", Tone.DIM),
     Lane.BEHIND: ("!", Tone.LOOK),
     Lane.DOWN: ("✗", Tone.ACT),
     Lane.SUGGESTS: ("─", Tone.FAINT),
@@ -36,8 +36,8 @@ _LEGEND = (
     (Lane.BEHIND, "out of sync"),
     (Lane.BACK, "back"),
     (Lane.LEADS, "leaders changed"),
-    (Lane.TOLD, "told of"),
-    (Lane.UNSEEN, "nobody looked"),
+    (Lane.REPORTED, "told of"),
+    (Lane.UNOBSERVED, "nobody looked"),
 )
 _AUTOPILOT_LEGEND = (
     (Lane.ACTS, "may act"),
@@ -92,15 +92,13 @@ def lane_lines(
     *,
     silent: bool,
 ) -> Lines:
-    """Return lanes of `most` brokers, the worst ones, over the time that `horizon` says.
-
-    `moments` are marked in them, and the first one is in sight; in what is `silent` nobody looks.
-    """
+    """Return lanes of the worst `max_lines` brokers over a horizon, `moments` marked in them."""
     since, until = _shown_time(past, horizon, moments[0] if moments else None)
     wide = width >= 110
     label = max(len(str(b)) for b in past.lanes.brokers) + (9 if wide else 3)
+    autopilot = " autopilot" if wide else " auto"
     if past.lanes.autopilot:
-        label = max(label, len(_pilot(wide)) + 1)
+        label = max(label, len(autopilot) + 1)
     room = max(width - label - 2, 1)
     # A clock that ticks on a quiet screen would only take the eye, and the line's bytes.
     live = until == past.span[1].timestamp() and not silent
@@ -122,21 +120,16 @@ def lane_lines(
         name = f" {'broker ' if wide else 'b'}{broker}"
         tone = Tone.ACT if cells[-1] is Lane.DOWN else Tone.PLAIN
         head = Span(name.ljust(label), tone, bold=tone is Tone.ACT, hit=BrokerHit(broker))
-        lines.append(fit((head, *_cells(cells, since, until, marks)), width))
+        lines.append((head, *_cells(cells, since, until, marks)))
     if past.lanes.autopilot:
         cells = past.lanes.cells(AUTOPILOT, since, until, room)
-        head = plain(_pilot(wide).ljust(label))
-        lines.append(fit((head, *_cells(cells, since, until, marks)), width))
+        lines.append((plain(autopilot.ljust(label)), *_cells(cells, since, until, marks)))
     lines.append(_axis(since, marks, label, room, last))
     if wide:
-        lines.append(_legend(_LEGEND, label, width))
+        lines.append(_legend(_LEGEND, label))
     if wide and past.lanes.autopilot:
-        lines.append(_legend(_AUTOPILOT_LEGEND, label, width))
-    return tuple(fit(line, width) for line in lines)
-
-
-def _pilot(wide: bool) -> str:
-    return " autopilot" if wide else " auto"
+        lines.append(_legend(_AUTOPILOT_LEGEND, label))
+    return tuple(lines)
 
 
 def _cells(cells: Sequence[Lane], since: float, until: float, marks: Container[int]) -> Line:
@@ -174,9 +167,9 @@ def _axis(since: float, marks: Mapping[int, datetime], label: int, room: int, la
     return (plain(" " * label), *spans)
 
 
-def _legend(words: Sequence[tuple[Lane, str]], label: int, width: int) -> Line:
+def _legend(words: Sequence[tuple[Lane, str]], label: int) -> Line:
     spans = [plain(" " * label)]
     for lane, word in words:
         char, tone = _CELLS[lane]
         spans += [Span(char, tone), dim(f" {word}   ")]
-    return fit(tuple(spans), width)
+    return tuple(spans)

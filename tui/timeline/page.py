@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -14,16 +13,17 @@ from tui.drawing.spans import (
     BLANK,
     Line,
     Lines,
+    RowHit,
     Span,
     Tone,
     bright,
     dim,
-    fit,
+    empty_page,
+    filter_line,
     plain,
     row_line,
     rule,
     window,
-    wrap_text,
 )
 from tui.session import Session
 from tui.timeline.history import Comparison, RecordedTimeline, TimelineRow
@@ -50,7 +50,7 @@ def why_nothing(session: Session, error: TrimtabError | None, *, looked: bool) -
             "dashboard: trimtab sandbox demo starts some on this machine.",
         )
     here = f"trimtab -b {session.address.bootstrap} timeline --record"
-    if not session.load_wanted:
+    if not session.load_enabled:
         return (
             "Nothing has been recorded of this cluster on this machine.",
             "With --no-load no recorder runs beside the dashboard.",
@@ -72,13 +72,6 @@ _MARKS = (
     (Kind.CLIENT | Kind.LOAD | Kind.FAULT, "◆", Tone.LOOK),
     (Kind.RUN | Kind.GROUP | Kind.AUTOPILOT, "◆", Tone.YOURS),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RowHit:
-    """A click on a row of the list."""
-
-    index: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -110,10 +103,13 @@ def timeline_lines(view: TimelineView, width: int, height: int) -> Lines:
     """Return the whole screen in at most `height` lines."""
     past = view.past
     if past is None:
-        return _nothing(view.why, width)[:height]
-    head: list[Line] = [_title(view, past, width)]
+        title, *sentences = view.why
+        return empty_page(title, sentences, width)[:height]
+    head: list[Line] = [_title(view, past)]
     if view.typing or past.timeline_filter.words or past.timeline_filter.kind:
-        head.append(_filter(view, past, width))
+        kind = past.timeline_filter.kind
+        only = (dim("   only "), bright(kind)) if kind else ()
+        head.append((*filter_line(past.timeline_filter.words, typing=view.typing), *only))
     if height >= 30:
         head.append(BLANK)
     brokers = min(len(past.lanes.brokers), max((height - len(head)) // 3, 2))
@@ -129,21 +125,11 @@ def timeline_lines(view: TimelineView, width: int, height: int) -> Lines:
     return (*head, *_list(view, past, width, height - len(head)))[:height]
 
 
-def _nothing(why: Sequence[str], width: int) -> Lines:
-    title, *sentences = why
-    lines: list[Line] = [BLANK, fit((bright(f"  {title}"),), width)]
-    for sentence in sentences:
-        lines += [
-            fit((dim(f"  {text}"),), width) for text in wrap_text(sentence, min(width - 4, 90))
-        ]
-    return tuple(lines)
-
-
 def _count(events: int) -> str:
     return f"{events:,} change{'' if events == 1 else 's'}"
 
 
-def _title(view: TimelineView, past: RecordedTimeline, width: int) -> Line:
+def _title(view: TimelineView, past: RecordedTimeline) -> Line:
     since, until = past.span
     days = "" if since.date() == until.date() else f"{since:%Y-%m-%d} "
     row = view.rows[view.cursor] if view.rows else None
@@ -159,21 +145,13 @@ def _title(view: TimelineView, past: RecordedTimeline, width: int) -> Line:
         ago = (view.now - row.until).total_seconds()
         at = (bright(f"{clock(row.until)}"), dim(f"  {format_duration(max(ago, 0))} ago"))
     fine = () if view.fine_at is None else (Span(f"   √ fine at {clock(view.fine_at)}", Tone.FINE),)
-    silent = view.silent
     recorded = f"recorded since {days}{since:%H:%M} UTC, {until:%-d %b}"
-    if silent:
+    if view.silent:
         recorded = f"recorded {days}{since:%H:%M} to {until:%H:%M:%S} UTC, {until:%-d %b}"
     if past.cut or past.reported_cut:
         recorded += ", the newest shown"
-    words = Span(f"▲ {recorded}", Tone.LOOK) if silent else dim(recorded)
-    return fit((plain(" "), *at, *fine, plain("   "), words), width)
-
-
-def _filter(view: TimelineView, past: RecordedTimeline, width: int) -> Line:
-    words = (Span(" / ", Tone.YOURS, bold=True), plain(past.timeline_filter.words))
-    typing = (Span(" ", Tone.YOURS, bold=True), dim("   enter keeps it, esc drops it"))
-    kind = (dim("   only "), bright(past.timeline_filter.kind)) if past.timeline_filter.kind else ()
-    return fit((*words, *(typing if view.typing else ()), *kind), width)
+    words = Span(f"▲ {recorded}", Tone.LOOK) if view.silent else dim(recorded)
+    return (plain(" "), *at, *fine, plain("   "), words)
 
 
 def _moments(view: TimelineView) -> tuple[datetime, ...]:
@@ -184,9 +162,6 @@ def _moments(view: TimelineView) -> tuple[datetime, ...]:
     if view.rows and not view.following:
         return (view.rows[view.cursor].until, *fine)
     return fine
-
-
-# -- what happened --------------------------------------------------------------------------------
 
 
 def clock(at: datetime) -> str:
@@ -207,35 +182,32 @@ def _list(view: TimelineView, past: RecordedTimeline, width: int, height: int) -
         )
         if view.compared is not None and not view.compared.changes:
             none = "Nothing is different: all that changed meanwhile has gone back."
-        return (fit((dim(f"  {none}"),), width),)
+        return ((dim(f"  {none}"),),)
     days = past.span[0].date() != past.span[1].date()
     lines = []
     for n in window(len(view.rows), height, view.cursor):
-        line = _row(view, n, width, days=days)
+        line = _row(view, n, days=days)
         lines.append(row_line(line, width, RowHit(n), chosen=n == view.cursor))
     return tuple(lines)
 
 
-def _row(view: TimelineView, n: int, width: int, *, days: bool) -> Line:
+def _row(view: TimelineView, n: int, *, days: bool) -> Line:
     row, at = view.rows[n], view.rows[n].at.astimezone(UTC)
     day = f"{at:%m-%d} " if days else ""
     when = "" if view.compared else f"{day}{clock(at)} "  # a difference has no time of its own
     cursor = Span("▸ " if n == view.cursor else "  ", Tone.YOURS, bold=True)
     if row.event is not None:
         indent = " " * 8 if when else " " * 4
-        return fit((cursor, dim(f"{when}{indent}"), plain(row.text)), width)
+        return (cursor, dim(f"{when}{indent}"), plain(row.text))
     mark, tone = next(
         ((mark, tone) for kinds, mark, tone in _MARKS if kinds & row.key.kind), (" ", Tone.PLAIN)
     )
     many = len(row.happening.events) > 1
     weight = tone in (Tone.ACT, Tone.LOOK)
-    return fit(
-        (
-            cursor,
-            dim(when),
-            dim("+ " if many else "  "),
-            Span(f"{mark} ", tone, bold=weight),
-            Span(row.text, tone if weight else Tone.PLAIN, bold=tone is Tone.ACT),
-        ),
-        width,
+    return (
+        cursor,
+        dim(when),
+        dim("+ " if many else "  "),
+        Span(f"{mark} ", tone, bold=weight),
+        Span(row.text, tone if weight else Tone.PLAIN, bold=tone is Tone.ACT),
     )

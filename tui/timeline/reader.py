@@ -32,10 +32,7 @@ def _opened(cluster_id: str) -> Iterator[Timeline]:
 def read_timeline(
     cluster_id: str, timeline_filter: TimelineFilter, known: RecordedTimeline | None
 ) -> RecordedTimeline | None:
-    """Return what the timeline holds now; `known` itself when that is what is known.
-
-    None when nothing was recorded. Raises TrimtabError.
-    """
+    """Return the timeline now (`known` if unchanged), None without any. Raises TrimtabError."""
     try:
         with _opened(cluster_id) as timeline:
             return _read(timeline, cluster_id, timeline_filter, known)
@@ -106,10 +103,7 @@ def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
 def compare(
     cluster_id: str, first: datetime, second: datetime | None, timeline_filter: TimelineFilter
 ) -> Comparison | None:
-    """Return what differs between two moments, whichever is earlier; None for `second` is now.
-
-    None when the cluster had not been seen at one of them. Raises TrimtabError.
-    """
+    """Return what differs between two moments (None is now); None if unseen."""
     with _opened(cluster_id) as timeline:
         span = timeline.span
         if span is None:

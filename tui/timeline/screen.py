@@ -5,21 +5,23 @@ It looks at the file every second while it is open, in a worker; it never asks t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 from textual.timer import Timer
-from textual.widget import Widget
 
 from core.errors import TrimtabError
 from core.units import format_duration
 from core.watch.timeline.text import to_markdown
-from tui.actions.table import TIMELINE, actions_of, bindings_of
+from tui.actions.action import TIMELINE
+from tui.actions.table import actions_of, bindings_of
 from tui.dialogs.export import export_timeline
 from tui.drawing.page import Page
-from tui.screen.list_screen import EDGE, CursorKeys, Filtering
+from tui.drawing.spans import Lines, RowHit
+from tui.memoize import memoize_last
+from tui.screen.list_screen import EDGE, CursorKeys, Filtering, PageScreen
 from tui.session import Session
 from tui.timeline.comparison import TimelineComparison
 from tui.timeline.history import (
@@ -32,18 +34,19 @@ from tui.timeline.history import (
     rows_of,
 )
 from tui.timeline.lane_rendering import HORIZONS, BrokerHit, LaneHit, usual_horizon
-from tui.timeline.page import RowHit, TimelineView, dated, timeline_lines, why_nothing
+from tui.timeline.page import TimelineView, dated, timeline_lines, why_nothing
 from tui.timeline.reader import read_timeline
 from tui.timeline.time_travel import TimeTravel
 
 LOOK_SECONDS = 1.0
 
 
-class TimelineScreen(CursorKeys, Filtering):
+class TimelineScreen(CursorKeys, Filtering, PageScreen):
     """What happened, folded, the newest at the bottom; a lane for each broker above it."""
 
     PLACE = TIMELINE
     BINDINGS = bindings_of(TIMELINE)
+    WHEEL = 3
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +61,7 @@ class TimelineScreen(CursorKeys, Filtering):
         self._unfolded: frozenset[TimelineRowKey] = frozenset()
         self._key: TimelineRowKey | None = None
         """The row under the cursor; None follows the newest."""
-        self._found_at: tuple[tuple[TimelineRow, ...], TimelineRowKey | None, int] = ((), None, 0)
+        self._row_at = memoize_last(row_at)
         """Where the row under the cursor was found last: there may be very many."""
         self._key_before: TimelineRowKey | None = None
         self._was_compared = False
@@ -66,9 +69,6 @@ class TimelineScreen(CursorKeys, Filtering):
         self._horizon: float | None = None
         self._horizon_chosen = False
         self._timer: Timer | None = None
-
-    def compose_body(self) -> Iterable[Widget]:
-        yield Page(id="timeline-page")
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -129,11 +129,7 @@ class TimelineScreen(CursorKeys, Filtering):
 
     @property
     def cursor(self) -> int:
-        rows, key, index = self._found_at
-        if rows is not self._rows or key != self._key:
-            index = row_at(self._rows, self._key)
-            self._found_at = (self._rows, self._key, index)
-        return index
+        return self._row_at(self._rows, self._key)
 
     @property
     def horizon(self) -> float | None:
@@ -141,7 +137,7 @@ class TimelineScreen(CursorKeys, Filtering):
             return usual_horizon(self._past)
         return self._horizon
 
-    def show_body(self, session: Session) -> None:
+    def lines(self, session: Session, width: int, height: int) -> Lines:
         if not self._looked:
             self._look()
         past = self._past
@@ -160,13 +156,11 @@ class TimelineScreen(CursorKeys, Filtering):
             now=self._now(session),
             typing=self.typing,
         )
-        page = self.query_one("#timeline-page", Page)
-        lines = timeline_lines(view, page.size.width, page.size.height)
-        page.show(lines, self.palette, self.glyphs)
+        return timeline_lines(view, width, height)
 
     def _now(self, session: Session) -> datetime:
-        seen = session.state.fetched_at if session.state else datetime.now(UTC)
-        return max(seen, self._past.span[1]) if self._past else seen
+        looked_at = session.state.fetched_at if session.state else datetime.now(UTC)
+        return max(looked_at, self._past.span[1]) if self._past else looked_at
 
     def footer_words(self) -> Mapping[str, str]:
         if self._past is None:
@@ -301,11 +295,6 @@ class TimelineScreen(CursorKeys, Filtering):
                 words = "" if self.timeline_filter.words == f"b{broker}" else f"b{broker}"
                 self._set_filter(replace(self.timeline_filter, words=words))
 
-    def on_page_turned(self, message: Page.Turned) -> None:
-        self.step(message.steps * 3)
-
-    # -- filtering -------------------------------------------------------------------------------
-
     @property
     def words(self) -> str:
         return self.timeline_filter.words
@@ -325,8 +314,6 @@ class TimelineScreen(CursorKeys, Filtering):
         self._look()
         self.comparison.refresh()
         self.show(self.session)
-
-    # -- out of here -----------------------------------------------------------------------------
 
     def copy_text(self) -> str | None:
         """Return what is listed as a Markdown table, unfolded as it is here."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from core.errors import TrimtabError
-
-if TYPE_CHECKING:
-    from tui.screen.base import DashboardScreen
-    from tui.session import PastMoment
+from tui.screen.base import DashboardScreen
+from tui.session import PastMoment
 
 
 class TimeTravel:
@@ -33,7 +30,6 @@ class TimeTravel:
             # Here, and not for the first paint, which needs no timeline.
             from core.load.load_paths import root_of
             from core.load.windows import load_at
-            from tui.session import PastMoment
             from tui.timeline.reader import read_state
 
             then: PastMoment | None = None

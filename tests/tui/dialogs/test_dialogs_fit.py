@@ -17,13 +17,19 @@ from core.autopilot.log import Entry, EntryKind
 from core.autopilot.settings import AutopilotSettings
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
-from tui.dialogs.base import ChoiceDialog, ConfirmDialog, Words
+from tui.dialogs.base import ChoiceDialog, ConfirmDialog, Question, Words
 from tui.global_actions.autopilot_dialog import AutopilotDialog
 from tui.moves.questions import ConfirmByNameDialog
+from tui.session import Session
 
 MUCH = tuple(
     f"{n}: of what is said before a yes, this is one sentence among many." for n in range(60)
 )
+
+
+def ask(session: Session) -> Question:
+    return Question(MUCH)
+
 
 LAST = Entry(NOON, EntryKind.WAIT, (Reason("broker-down", " ".join(MUCH)),))
 STANDING = AutopilotStatus(
@@ -38,10 +44,10 @@ STANDING = AutopilotStatus(
 @pytest.mark.parametrize(
     "dialog",
     [
-        lambda: ConfirmDialog("Sure?", MUCH, no="No", yes="Yes"),
-        lambda: ConfirmByNameDialog("Sure?", MUCH, name="prod-eu", no="No", yes="Yes"),
-        lambda: ChoiceDialog("Sure?", MUCH, ("no", "No", 0), ("yes", "Yes", 1), ("all", "All", 2)),
-        lambda: AutopilotDialog("prod-eu", STANDING, writable=True, reason=""),
+        lambda: ConfirmDialog("Sure?", ask, no="No", yes="Yes"),
+        lambda: ConfirmByNameDialog("Sure?", ask, name="prod-eu", yes="Yes"),
+        lambda: ChoiceDialog("Sure?", ask, ("no", "No", 0), ("yes", "Yes", 1), ("all", "All", 2)),
+        lambda: AutopilotDialog(Session("prod-eu", writable=True, autopilot=STANDING)),
     ],
     ids=["confirm", "typed", "choice", "autopilot"],
 )

@@ -45,7 +45,7 @@ from tui.moves import retarget_dialog as retarget_module
 from tui.moves.rate_dialog import RateDialog
 from tui.moves.retarget_dialog import RetargetDialog, targets_of
 from tui.plan.suggest_form import SuggestForm
-from tui.session import Session
+from tui.session import PendingRun, Session
 
 
 def table(pilot: Pilot[int]) -> str:
@@ -288,7 +288,7 @@ async def test_the_question_about_leaving_goes_with_the_plan() -> None:
     async with dashboard(session, "plan", monotonic=Clock()) as pilot:
         await pressed(pilot, "q")
         assert "3 moves" in question(pilot)[0]
-        session.set_pending_run("0101-021101", session.plan)
+        session.pending_run = PendingRun("0101-021101", session.plan)
         await told(pilot, RunChanged(a_run()))
         assert "nothing would be lost" in question(pilot)[0]
 

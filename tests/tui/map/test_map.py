@@ -108,7 +108,7 @@ async def test_before_load_is_known_the_map_shows_leaders() -> None:
     async with map_of(picture=(state, Load.unknown(state))) as pilot:
         assert "metric: leaders" in lines(pilot)[-1]
         assert "load waiting" in lines(pilot)[0]
-        session(pilot).load_wanted = False
+        session(pilot).load_enabled = False
         await tell(pilot, seen(state, Load.unknown(state)))
         assert "no load" in lines(pilot)[0], "none is collected"
         await tell(pilot, seen(state, load))

@@ -120,7 +120,7 @@ def test_a_plan_is_balanced_and_safe_only_where_all_is_known(
     assert text_of(balance_spans(even)) == balanced
     assessed = assess_plan(state, load, MOVE, 10 * MB)
     view = PlanView(state, MOVE, assessed, 10 * MB, cursor=0)
-    title = text_of(title_line(view, 120))
+    title = text_of(title_line(view))
     assert safe in title
     assert " 0 B" not in title
     assert words in plan_words(state, MOVE)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hands import rested
 from pictures import (
+    GB,
     MB,
     STATE,
     a_move,
@@ -24,14 +25,16 @@ from textual.widgets import Button, Label, Static
 
 from core.errors import UsageError
 from core.run.control import SentRequest
+from core.run.journal.rates import RateBounds
 from core.run.reporting.views import MoveProgress, MoveStatus, RunRequest, RunStatus, RunView
 from core.units import UNLIMITED
 from tui.app import FeedMessage
 from tui.feed.events import RunChanged
 from tui.moves import requests as module
-from tui.moves.questions import cancel_question, roll_back_question
+from tui.moves.questions import cancel_question, cancel_some_question, roll_back_question
 from tui.moves.rate_dialog import RateDialog, remaining_plan
-from tui.moves.retarget_dialog import RetargetDialog, choices_of, replaceable_broker
+from tui.moves.retarget_dialog import RetargetDialog, choices_of, replaceable_broker, targets_of
+from tui.plan.apply_options import AdaptRate
 from tui.session import Session
 
 DIED = RunStatus.DIED
@@ -332,3 +335,133 @@ async def test_the_mouse_hits_the_button_it_points_at(requested: list[tuple[str,
         await pilot.click("#floor")
         await rested(pilot)
         assert requested == [("pause", {"floor": True})]
+
+
+# -- several moves -------------------------------------------------------------------------------
+
+MOVES = tuple(
+    a_move(name, state, 1, before=before, after=(4, *before[1:]))
+    for name, state, before in (
+        ("orders-0", MoveStatus.MOVING, (1, 2, 3)),
+        ("orders-1", MoveStatus.QUEUED, (1, 5, 6)),
+        ("clicks-0", MoveStatus.QUEUED, (1, 2, 6)),
+        ("orders-2", MoveStatus.DONE, (1, 2, 3)),
+    )
+)
+
+
+async def test_marked_moves_are_cancelled_together(requested: list[tuple[str, Any]]) -> None:
+    async with dashboard(showing(only(*MOVES)), "moves") as pilot:
+        await pressed(pilot, "space", "space")  # the cursor goes on by itself
+        assert "▸*" not in body(pilot)
+        assert body(pilot).count("\n *") == 2
+        assert "c cancel 2…" in footer(pilot)
+        await pressed(pilot, "c", "tab", "enter")
+        assert requested == [("cancel", {"moves": [0, 2]})]
+        assert "Asked to cancel 2 moves" in footer(pilot)
+        assert "\n *" not in body(pilot)
+
+
+async def test_of_the_marked_ones_those_are_skipped_that_have_not_begun(
+    requested: list[tuple[str, Any]],
+) -> None:
+    async with dashboard(showing(only(*MOVES)), "moves") as pilot:
+        await pressed(pilot, "v", "v", "v", "s")
+        assert requested == [("skip", {"moves": [1, 2]})]
+
+
+async def test_none_of_the_marked_ones_can_be_tried_again(requested: list[tuple[str, Any]]) -> None:
+    async with dashboard(showing(only(*MOVES)), "moves") as pilot:
+        await pressed(pilot, "space", "space", "a")
+        assert "Of the 2 marked, each has neither failed" in footer(pilot)
+        assert requested == []
+
+
+async def test_escape_unmarks_and_another_run_has_no_marks(
+    requested: list[tuple[str, Any]],
+) -> None:
+    session = showing(only(*MOVES))
+    async with dashboard(session, "moves") as pilot:
+        await pressed(pilot, "space", "escape")
+        assert "\n *" not in body(pilot)
+        await pressed(pilot, "space")
+        session.run = replace(a_run(moves=MOVES), run="0102-000000")
+        pilot.app.draw()  # type: ignore[attr-defined]
+        await pressed(pilot, "g", "c", "tab", "enter")
+        assert requested == [("cancel", {"moves": [0]})]
+
+
+async def test_marked_moves_go_elsewhere_together(requested: list[tuple[str, Any]]) -> None:
+    moves = (MOVES[0], a_move("orders-2", MoveStatus.QUEUED, 1, before=(4, 2, 3), after=(1, 2, 3)))
+    async with dashboard(showing(only(*moves)), "moves") as pilot:
+        await pressed(pilot, "space", "space", "m")
+        title = str(pilot.app.screen.query_one(".title", Static).render())
+        assert "for 2 moves" in title
+        assert "instead of b1, b4" in title
+        await pressed(pilot, "tab", "enter")
+    assert requested == [
+        ("retarget", {"move": 0, "after": [5, 2, 3], "allow": ["rack-spread"]}),
+        ("retarget", {"move": 1, "after": [5, 2, 3], "allow": ["rack-spread"]}),
+    ]
+
+
+def test_a_broker_that_may_not_take_one_of_them_takes_none_and_says_which() -> None:
+    load = a_session().load
+    assert load is not None
+    targets = targets_of(STATE, load, dict(enumerate(MOVES[:2])))
+    refused = {c.broker: c.refused for c in targets.choices if c.refused}
+    assert refused[5] == "orders-1: holds a replica already"
+    assert refused[2] == "orders-0: holds a replica already"
+    assert targets.request(1, 3)["after"] == [3, 5, 6]
+
+
+def test_the_question_counts_what_is_lost_and_what_is_not_begun() -> None:
+    said = " ".join(cancel_some_question(MOVES[:3]).words)
+    assert "1 in flight go back" in said
+    assert "1.0 GB" in said.replace("1 GB", "1.0 GB")
+    assert "2 queued are not begun" in said
+
+
+# -- adaptive ------------------------------------------------------------------------------------
+
+
+async def test_an_adaptive_rate_is_asked_for(requested: list[tuple[str, Any]]) -> None:
+    async with dashboard(showing(only(*MOVES)), "moves") as pilot:
+        await pressed(pilot, "plus", "a")
+        dialog = pilot.app.screen
+        assert isinstance(dialog, RateDialog)
+        said = str(dialog.query_one("#table", Static).render())
+        assert "▸   adaptive" in said
+        await pressed(pilot, "enter")
+    [(kind, payload)] = requested
+    assert kind == "throttle"
+    assert payload["auto"]["least_bytes_per_s"] < payload["auto"]["most_bytes_per_s"]
+
+
+async def test_an_adaptive_run_says_so_and_may_be_given_a_fixed_rate(
+    requested: list[tuple[str, Any]],
+) -> None:
+    run = replace(only(*MOVES), bounds=RateBounds(5 * MB, 60 * MB), rate_bytes_per_s=60 * MB)
+    async with dashboard(showing(run), "moves", (200, 60)) as pilot:
+        assert "adaptive, 5.0 MB/s to 60 MB/s" in body(pilot)
+        await pressed(pilot, "plus", "a", "enter")
+        assert requested == []
+        await pressed(pilot, "escape", "minus", "enter")
+    [(kind, payload)] = requested
+    assert (kind, "rate_bytes_per_s" in payload) == ("throttle", True)
+
+
+async def test_a_plan_is_applied_with_an_adaptive_rate(launched: list[tuple[Any, ...]]) -> None:
+    async with dashboard(a_session(), "plan") as pilot:
+        await pressed(pilot, "A", "tab", "space")
+        assert pilot.app.screen.query_one(AdaptRate).ticked
+        said = str(pilot.app.screen.query_one("#summary", Static).render())
+        assert "adaptive, reckoned with" in said
+        await pressed(pilot, *"prod-eu")
+        await pressed(pilot, "enter", "enter")
+    [(_, _, _, options, estimate)] = launched
+    assert options.auto is not None
+    least, most = options.auto.min_bytes_per_s, options.auto.max_bytes_per_s
+    assert least <= options.rate_bytes_per_s <= most
+    assert estimate["rate_bytes_per_s"] == options.rate_bytes_per_s
+    assert most < GB

@@ -30,7 +30,7 @@ from core.run.journal.move_state import Role
 from core.run.reporting.views import Level, MoveStatus, RunEvent, RunRequest, RunStatus, RunView
 from tui.app import FeedMessage
 from tui.dialogs import export as export_module
-from tui.drawing.spans import Lines, Tone, text_of, width_of
+from tui.drawing.spans import Lines, Tone, fit, text_of, width_of
 from tui.feed.events import PictureChanged, RunChanged
 from tui.map.drag_controller import MapCanvas
 from tui.moves.drawing.batches import batches_lines, batches_of, current_batch
@@ -114,7 +114,6 @@ def test_what_is_not_as_usual_is_a_sentence(
 ) -> None:
     lines = notice_lines(a_run(state, **other), width)
     assert words in drawn(lines)
-    assert max(width_of(line) for line in lines) <= width
 
 
 def test_a_run_that_simply_runs_needs_no_sentence() -> None:
@@ -202,7 +201,6 @@ def test_the_batch_plan_says_what_each_holds_and_what_comes(size: tuple[int, int
     assert current_batch(batches_of(run.moves)) == 1
     lines = batches_lines(run, None, width, height)
     assert len(lines) <= height
-    assert max(width_of(line) for line in lines) <= width
     text = drawn(lines)
     for words in ("√ 1 done", "▲ 1 stuck, 1 moving", "queued", "▸ 2", "b-0", "50 / 200 GB"):
         assert words in text
@@ -231,11 +229,11 @@ def test_requests_say_whether_they_were_taken() -> None:
         asked("cancel orders-3", taken=False),
         asked("sing", refused="nobody can"),
     )
-    text = drawn(request_lines(requests, 120, 5))
+    text = drawn(request_lines(requests, 5))
     assert "√ taken    pause" in text
     assert "▲ waits    cancel orders-3" in text
     assert "✗ refused  sing   nobody can" in text
-    assert "and 2 before" in drawn(request_lines(requests, 120, 2))
+    assert "and 2 before" in drawn(request_lines(requests, 2))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -308,7 +306,6 @@ def test_a_log_page_never_exceeds_its_room() -> None:
     for width, height in SIZES:
         lines = log_lines(run, "", 3, width, height, typing=True)
         assert len(lines) == height
-        assert max(width_of(line) for line in lines) <= width
 
 
 STORY = (
@@ -327,14 +324,14 @@ def test_a_long_line_of_the_story_takes_two_where_there_is_room(width: int) -> N
     lines = event_lines(STORY, width, 6)
     said = " ".join(text_of(line)[13:].strip() for line in lines)
     assert said == f"{STORY[1].text} {STORY[0].text}"
-    assert {width_of(line) for line in lines} == {width}
+    assert max(width_of(line) for line in lines) <= width
 
 
 def test_what_is_cut_of_the_story_is_marked() -> None:
     (line,) = event_lines(STORY, 80, 1)
-    assert text_of(line).endswith("…")
+    assert text_of(fit(line, 80)).endswith("…")
     _, second = event_lines(STORY[1:], 40, 6)[:2]
-    assert text_of(second).endswith("…")
+    assert text_of(fit(second, 40)).endswith("…")
 
 
 # -- report and history --------------------------------------------------------------------------
@@ -407,7 +404,6 @@ def test_the_history_says_how_long_it_took_and_was_estimated(size: tuple[int, in
     text = drawn(lines)
     for words in ("√ done", "126 / 400 GB", "1 h 00 m", "took", "estimated"):
         assert words in text, text
-    assert max(width_of(line) for line in lines) <= size[0]
 
 
 # -- somebody else's -----------------------------------------------------------------------------
@@ -462,7 +458,6 @@ async def test_others_moves_are_adopted_for_the_eye_and_cannot_be_changed(
         assert "◆ NOT OURS" in body(pilot)
     lines = foreign_page(session.external_moves * 50, size[0], size[1] - 2)
     assert len(lines) == size[1] - 2
-    assert max(width_of(line) for line in lines) <= size[0]
 
 
 @pytest.mark.parametrize(("width", "said"), [(80, "b2 dir"), (120, "to /d2"), (160, "to /d2")])
@@ -472,7 +467,6 @@ def test_a_copy_between_the_log_dirs_of_a_broker_says_where_it_goes(width: int, 
     text = drawn(foreign_lines(foreign_moves(state, ()), width, 3))
     assert said in text
     assert "0.2 / 1.0 GB" in text
-    assert max(width_of(line) for line in foreign_page(foreign_moves(state, ()), width, 9)) <= width
 
 
 async def test_a_run_in_progress_comes_before_others_moves() -> None:

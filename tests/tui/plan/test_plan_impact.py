@@ -11,7 +11,7 @@ from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, foo
 from core.cluster.documents.cluster_document import DocumentGroup
 from core.plan.impact.clients import Impact, estimate_impact
 from core.plan.plan import Plan
-from tui.drawing.spans import Tone, text_of, width_of
+from tui.drawing.spans import Tone, text_of
 from tui.plan.drawing.impact import impact_line, impact_lines
 from tui.session import Session
 
@@ -83,15 +83,6 @@ async def test_an_empty_plan_has_no_impact() -> None:
 
 
 # -- renderers -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("width", [40, 64, 80, 120, 200])
-def test_lines_never_exceed_their_room(width: int) -> None:
-    tight = estimate_impact(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
-    unknown = found(groups_unknown=("a-group-with-a-rather-long-name", "etl", "web", "x"))
-    for seen in (found(), tight, unknown, found(groups=None), found(groups=(), topics=())):
-        assert width_of(impact_line(seen, width)) == width
-        assert {width_of(line) for line in impact_lines(seen, width)} <= {width}
 
 
 def test_what_may_fail_comes_first_and_is_marked() -> None:

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def client_verdicts(report: ProbeReport, state: ClusterState) -> tuple[Verdict, ...]:
-    """Return a verdict for each broker whose clients suffer, the worst first.
-
-    That a broker is down is said by what knows the cluster.
-    """
+    """Return a verdict for each live broker whose clients suffer, the worst first."""
     from core.watch.clients.health_detector import Health, format_milliseconds
 
     dead = {broker.id for broker in state.brokers if not broker.alive}

@@ -139,8 +139,8 @@ def _columns(
 ) -> Columns:
     for name, partitions, total, pitch, bars in variants:
         # Two columns a broker are worth more than the skew written beside them.
-        beside = 0 if pitch == 2 and not total else right
-        needed = CURSOR + name + partitions + total + EDGE + brokers * pitch + beside + bars
+        margin = 0 if pitch == 2 and not total else right
+        needed = CURSOR + name + partitions + total + EDGE + brokers * pitch + margin + bars
         if needed <= width:
             spare = width - needed - 2 * EDGE
             wider = max(0, min(spare, longest_name + 1 - name, MAX_NAME - name))

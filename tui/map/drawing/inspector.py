@@ -71,18 +71,10 @@ def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Line]:
     facts.append(dim(share if not short else share.replace("share ", "")))
     if metric is not Metric.SIZE and not short and not math.isnan(size):
         facts += [plain(gap), plain(format_bytes(size))]
-    hot = _hottest(model, glyphs)
-    if short:
-        return [(*counts, *facts)]
-    return [(*counts, *facts), (dim("hottest  "), *hot)] if hot else [(*counts, *facts)]
-
-
-def _hottest(model: Model, glyphs: Glyphs) -> Line:
-    """Return the partitions that carry most in the cell, each with its mark."""
-    words: list[Span] = []
-    for name, what, _ in hottest(model, glyphs, HOTTEST):
+    words = [dim("hottest  ")]
+    for name, what, _ in hottest(model, glyphs, 0 if short else HOTTEST):
         words += [bright(f"{name} "), Span(f"{what.text}   ", what.tone)]
-    return tuple(words)
+    return [(*counts, *facts), *([tuple(words)] if len(words) > 1 else [])]
 
 
 def hottest(model: Model, glyphs: Glyphs, count: int) -> list[tuple[str, Span, str]]:
@@ -105,7 +97,8 @@ def hottest(model: Model, glyphs: Glyphs, count: int) -> list[tuple[str, Span, s
     rows: list[tuple[str, Span, str]] = []
     for row, role in found[:count]:
         if role is ReplicaRole.OUT_OF_SYNC:
-            lag = _lag(model, row, model.broker)
+            at = state.replica_slice(row)
+            lag = int(state.lag[at][state.replica_broker[at] == model.broker][0])
             behind = f"{lag:,} behind" if lag > 0 else "out of sync"
             what = Span(f"{glyphs.out_of_sync} {behind}", Tone.ACT)
         else:
@@ -136,9 +129,7 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Line]:
         facts.append(dim(f"{dot}min.insync {topic.min_insync}"))
     lines: list[Line] = [tuple(facts)]
     words: list[Span] = [dim("replicas  ")]
-    for replica, broker in zip(
-        range(at.start, at.stop), state.replica_broker[at].tolist(), strict=True
-    ):
+    for replica, broker in enumerate(state.replica_broker[at].tolist(), at.start):
         role = held[broker]
         tone, mark = {
             ReplicaRole.LEADER: (Tone.YOURS, glyphs.leader),
@@ -159,17 +150,12 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Line]:
 
 
 def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[Line]:
-    """Return one line a replica: broker, rack, size, lag, log dir. For the last zoom.
-
-    Of a long path the end is shown: that is where log dirs differ.
-    """
+    """Return one line a replica: broker, rack, size, lag, log dir (its end: there they differ)."""
     state = model.state
     at = state.replica_slice(row)
     held = replica_roles(state, row)
     lines: list[Line] = []
-    for replica, broker in zip(
-        range(at.start, at.stop), state.replica_broker[at].tolist(), strict=True
-    ):
+    for replica, broker in enumerate(state.replica_broker[at].tolist(), at.start):
         known = state.broker_by_id.get(broker)
         place = int(state.log_dir[replica])
         path = state.log_dir_paths[place] if place >= 0 else "log dir ?"
@@ -233,9 +219,3 @@ def _pair(before: float, after: float, unit: str) -> tuple[str, str]:
     if one.split(" ")[-1] == other.split(" ")[-1]:
         one = one.split(" ")[0]
     return one, other
-
-
-def _lag(model: Model, row: int, broker: int) -> int:
-    at = model.state.replica_slice(row)
-    where = np.flatnonzero(model.state.replica_broker[at] == broker)
-    return int(model.state.lag[at.start + int(where[0])]) if len(where) else -1

@@ -69,7 +69,7 @@ def draw_verdicts(
     return tuple(placed)
 
 
-LEAST_WIDTH, LEAST_HEIGHT = 32, 4
+MIN_WIDTH, MIN_HEIGHT = 32, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def draw_map(scene: Scene) -> tuple[list[Row], Places]:
     """Return the rows between header and footer."""
     layout, brush = scene.layout, scene.brush
     rows = [brush.row(layout.width) for _ in range(layout.height)]
-    if layout.width < LEAST_WIDTH or layout.height < LEAST_HEIGHT:
+    if layout.width < MIN_WIDTH or layout.height < MIN_HEIGHT:
         return rows, _draw_tiny(scene, rows)
     placed = draw_verdicts(rows[0], scene.verdicts, brush, scene.selected_verdict)
     main = [brush.row(layout.main) for _ in rows]
@@ -102,7 +102,9 @@ def draw_map(scene: Scene) -> tuple[list[Row], Places]:
         row.chars[: layout.main] = part.chars
         row.styles[: layout.main] = part.styles
     if layout.side:
-        _draw_side(scene, rows)
+        for row in rows[1:-1]:
+            row.put(layout.main, brush.glyphs.upright, brush.style("faint"))
+        draw_side(rows[1:-1], layout.main + 2, scene)
     return rows, Places(placed, layout.rows_at, layout.rows)
 
 
@@ -112,7 +114,7 @@ def _draw_tiny(scene: Scene, rows: Sequence[Row]) -> Places:
         return Places()
     placed = draw_verdicts(rows[0], scene.verdicts, scene.brush)
     if len(rows) > 1:
-        words = f"a map needs {LEAST_WIDTH}×{LEAST_HEIGHT + 2}"
+        words = f"a map needs {MIN_WIDTH}×{MIN_HEIGHT + 2}"
         rows[1].put(1, words, scene.brush.style("dim"))
     return Places(placed)
 
@@ -252,10 +254,3 @@ def _draw_legend(scene: Scene, row: Row) -> None:
         if x + len(word) + 2 > row.width:
             return
         x = row.put(x, f"{mark} {word}", dim) + 3
-
-
-def _draw_side(scene: Scene, rows: Sequence[Row]) -> None:
-    at = scene.layout.main
-    for row in rows[1:-1]:
-        row.put(at, scene.brush.glyphs.upright, scene.brush.style("faint"))
-    draw_side(rows[1:-1], at + 2, scene)

@@ -1,4 +1,4 @@
-"""The panel under the map: the cell in words, or what is being carried, and one suggestion."""
+"""The panel under the map: the cell, or what is carried, in words; what writes panels beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui.map.drawing.inspector import (
 )
 from tui.map.drawing.preview import Preview, change_words, changes, plan_words, touched
 from tui.map.drawing.scene import Scene
-from tui.map.drawing.sentences import write_line
+from tui.map.drawing.topic_rows import Brush
 from tui.map.drawing.totals import draw_rule
 from tui.map.view import Model
 
@@ -37,6 +37,51 @@ def draw_panel(scene: Scene, rows: Sequence[Row], y: int) -> int:
     for n, sentence in enumerate(lines[: layout.panel], 1):
         write_line(rows[y + n], 2, sentence, brush)
     return y + 1 + layout.panel
+
+
+class Panel:
+    """Writes lines one under the other beside the map."""
+
+    def __init__(self, rows: Sequence[Row], start: int, brush: Brush) -> None:
+        self.rows, self.start, self.brush = rows, start, brush
+        self.y = 0
+
+    def write(self, line: Line, *, on: str = "background", marked: bool = False) -> None:
+        if self.y >= len(self.rows):
+            return
+        row = self.rows[self.y]
+        if marked:
+            row.fill(self.start - 1, row.width, self.brush.style(on=on))
+            row.put(self.start, self.brush.glyphs.cursor, self.brush.style("yours", on, bold=True))
+        x = self.start
+        for span in line:
+            text = span.text
+            if marked and x == self.start:
+                # The mark stands in the margin that the amount is padded with.
+                x, text = x + 1, text[1:]
+            style = self.brush.style(span.tone.value, on, bold=span.bold)
+            if x + len(text) > row.width:
+                text = text[: max(0, row.width - x - 1)] + self.brush.glyphs.ellipsis
+            x = row.put(x, text, style)
+        self.y += 1
+
+    def title(self, text: str, more: str = "") -> None:
+        if self.y >= len(self.rows):
+            return
+        row = self.rows[self.y]
+        row.fill(self.start, row.width - 1, self.brush.style("faint"), self.brush.glyphs.rule)
+        x = row.put(self.start, f"{text} ", self.brush.style("dim"))
+        if more:
+            row.put(x, f" {more} ", self.brush.style("bright", bold=True))
+        self.y += 1
+
+    def gap(self) -> None:
+        self.y += 1
+
+
+def write_line(row: Row, x: int, line: Line, brush: Brush) -> None:
+    for span in line:
+        x = row.put(x, span.text, brush.style(span.tone.value, bold=span.bold))
 
 
 def _panel_lines(scene: Scene, *, short: bool) -> tuple[str, list[Line]]:

@@ -16,7 +16,7 @@ from core.load.view.heat import ABOVE, Metric
 from core.load.view.text import scale_of
 from core.load.view.totals import max_ratio
 from core.plan.plan import Move, Plan
-from core.units import counted, format_bytes
+from core.units import counted, format_bytes, id_list
 from tui.drawing.spans import Line, Span, Tone, dim, plain
 from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
@@ -121,16 +121,13 @@ def plan_words(state: ClusterState, plan: Plan) -> str:
 
 
 def move_words(move: Move, arrow: str) -> str:
-    """Return a move in short: `7→12`, several by commas, `7 leads` when only the order changes.
-
-    `7 dir` where a replica changes its log dir only.
-    """
+    """Return a move in short: `7→12`, `7 leads` where only the order changes, `7 dir`."""
     out, into = move.removing, move.adding
     if not move.reassigns:
-        return f"{','.join(map(str, move.dir_moves))} dir"
+        return f"{id_list(move.dir_moves)} dir"
     if not into and not out:
         return f"{move.after[0]} leads"
-    return f"{','.join(map(str, out)) or '+'}{arrow}{','.join(map(str, into)) or '-'}"
+    return f"{id_list(out) or '+'}{arrow}{id_list(into) or '-'}"
 
 
 def size_of(state: ClusterState, tp: TopicPartition) -> int | None:

@@ -26,7 +26,7 @@ WIDEST_SIDE = 58
 ROOMY = 32
 """Lines from which there is air between the groups."""
 COMPACT = 22
-LEAST_TOTALS = 14
+MIN_TOTALS = 14
 ORDER_WORDS = {
     Order.EXCESS: "excess",
     Order.SKEW: "skew",
@@ -75,7 +75,7 @@ def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool, clients: bool
     roomy = height >= ROOMY
     racks = racks and roomy
     head = 3 if racks else 2
-    totals = 4 if roomy else 3 if height >= LEAST_TOTALS else 0
+    totals = 4 if roomy else 3 if height >= MIN_TOTALS else 0
     if zoom is not Zoom.TOPICS and totals:
         totals = 2
     panel = 0
@@ -85,13 +85,8 @@ def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool, clients: bool
             panel += 3
     legend = roomy
     clients = clients and totals > 0
-    fixed = head + totals + panel + clients
-    if totals:
-        fixed += 2 if roomy else 1
-    if panel:
-        fixed += 2 if roomy else 1
-    if legend:
-        fixed += 3
+    gaps = (2 if roomy else 1) * (bool(totals) + bool(panel))
+    fixed = head + totals + panel + clients + gaps + 3 * legend
     return Layout(
         width=width,
         height=height,
@@ -107,10 +102,7 @@ def layout_of(width: int, height: int, zoom: Zoom, *, racks: bool, clients: bool
 
 
 def columns_of(model: Model, layout: Layout, first: int = 0, *, held: bool = False) -> Columns:
-    """Return the map's columns from `first` on, scrolled as little as shows the cursor's broker.
-
-    While they are `held` they stay: the mouse is carrying something over them.
-    """
+    """Return the columns from `first` on, scrolled to the cursor's broker but where `held`."""
     count = len(model.state.brokers)
     if model.partitions is not None:
         columns = partition_columns(layout.main, count)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
@@ -23,6 +22,7 @@ from tui.drawing.spans import (
 )
 from tui.map.drag import Drag
 from tui.map.drawing.inspector import cell_title, hottest, partition_lines
+from tui.map.drawing.panel import Panel
 from tui.map.drawing.preview import (
     Preview,
     change_words,
@@ -33,18 +33,29 @@ from tui.map.drawing.preview import (
     touched,
 )
 from tui.map.drawing.scene import WIDE_SIDE, Scene
-from tui.map.drawing.sentences import Panel, broken
 from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
-
-if TYPE_CHECKING:
-    from core.plan.copies import BrokerSide
 
 PLAN_LINES = 6
 CELL_LINES = 12
 MOVED_NAME = 13
 GROUP_LINES = 3
 GROUP_NAME = 13
+
+
+def broken(line: Line, width: int) -> list[Line]:
+    """Return a line as lines of at most `width`, broken between its words."""
+    lines: list[list[Span]] = [[]]
+    used = 0
+    for span in line:
+        text = span.text if used else span.text.lstrip(" ·")
+        if used and used + len(text.rstrip()) > width:
+            lines.append([])
+            text, used = span.text.lstrip(" ·"), 0
+        if text:
+            lines[-1].append(Span(text, span.tone, span.bold))
+            used += len(text)
+    return [tuple(part) for part in lines if part]
 
 
 def drag_words(model: Model, drag: Drag, brush: Brush) -> list[Line]:
@@ -80,6 +91,8 @@ def cannot_drop(drag: Drag, *, severity: Severity) -> list[tuple[str, str]]:
 
 def rate_lines(preview: Preview) -> list[tuple[Line, bool]]:
     """Return the throttle table: rate, time, the slowest broker and side; True for the chosen."""
+    from tui.plan.drawing.throttle_table import SIDES
+
     if preview.rates is None:
         return [((dim("working it out"),), False)]
     if not preview.rates:
@@ -89,7 +102,7 @@ def rate_lines(preview: Preview) -> list[tuple[Line, bool]]:
     for rate in preview.rates:
         chosen = rate.rate_bytes_per_s == preview.rate_bytes_per_s
         amount = f"{format_rate(rate.rate_bytes_per_s):>9}"
-        limit = "" if rate.limit is None else f"b{rate.limit.broker} {_side(rate.limit)}"
+        limit = "" if rate.limit is None else f"b{rate.limit.broker} {SIDES[rate.limit.side]}"
         if rate.never is not None:
             why = "" if rate.limit is None else f"  b{rate.limit.broker} inflow"
             never = Span(f"{'never':>10}", Tone.ACT, True)
@@ -105,12 +118,6 @@ def rate_lines(preview: Preview) -> list[tuple[Line, bool]]:
     if preview.of_before:
         return [(tuple(dim(span.text) for span in line), False) for line, _ in lines]
     return lines
-
-
-def _side(limit: BrokerSide) -> str:
-    from tui.plan.drawing.throttle_table import SIDES
-
-    return SIDES[limit.side]
 
 
 def draw_side(rows: Sequence[Row], start: int, scene: Scene) -> None:
@@ -148,7 +155,6 @@ def draw_side(rows: Sequence[Row], start: int, scene: Scene) -> None:
 
 
 def _draw_cell(panel: Panel, model: Model) -> None:
-    """List the hottest partitions of the cell under the cursor."""
     panel.title(cell_title(model))
     for name, what, size in hottest(model, panel.brush.glyphs, CELL_LINES):
         panel.write(
@@ -233,13 +239,13 @@ def _draw_touches(panel: Panel, scene: Scene) -> None:
 def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Line:
     """Return `min.insync 2 of 3`, marked when one replica less would be too few."""
     row = state.find(tp)
-    least = state.topics[int(state.topic_of[row])].min_insync if row is not None else None
-    if row is None or least is None:
+    min_insync = state.topics[int(state.topic_of[row])].min_insync if row is not None else None
+    if row is None or min_insync is None:
         return ()
     replicas = state.replica_slice(row)
-    spare = int(state.in_sync[replicas].sum()) > least
+    spare = int(state.in_sync[replicas].sum()) > min_insync
     mark, tone = (brush.glyphs.fine, Tone.FINE) if spare else (brush.glyphs.look, Tone.LOOK)
-    return (Span(f"min.insync {least} of {replicas.stop - replicas.start} {mark}", tone),)
+    return (Span(f"min.insync {min_insync} of {replicas.stop - replicas.start} {mark}", tone),)
 
 
 def _draw_reasons(panel: Panel, drag: Drag) -> None:

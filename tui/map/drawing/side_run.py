@@ -12,7 +12,7 @@ from tui.map.drawing.preview import move_words
 
 if TYPE_CHECKING:
     from core.run.reporting.views import MoveProgress, RunView
-    from tui.map.drawing.sentences import Panel
+    from tui.map.drawing.panel import Panel
 
 MOVES = 8
 EVENTS = 8

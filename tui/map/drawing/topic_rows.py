@@ -102,7 +102,13 @@ def draw_heads(row: Row, grid: Grid, value: str) -> None:
     if columns.first + columns.shown < columns.brokers:
         row.put(columns.cells_end, brush.glyphs.arriving, brush.style("yours"))
     if model.partitions is None:
-        _draw_name_head(row, grid)
+        highlight = model.view.highlight
+        if highlight is None:
+            row.put(columns.name_at - 1, "topic", dim)
+        else:  # what is marked among them
+            name = shorten(highlight.of, columns.name - 1, brush.glyphs.ellipsis)
+            row.put(1, brush.glyphs.highlight, brush.style("yours", bold=True))
+            row.put(columns.name_at, name, brush.style("yours", bold=True))
         if columns.partitions:
             row.put_right(columns.partitions_end, "parts", dim)
         if columns.total:
@@ -111,21 +117,9 @@ def draw_heads(row: Row, grid: Grid, value: str) -> None:
             row.put_right(columns.skew_end, "skew", dim)
 
 
-def _draw_name_head(row: Row, grid: Grid) -> None:
-    """Write what the names are, or what is marked among them."""
-    columns, brush, highlight = grid.columns, grid.brush, grid.model.view.highlight
-    if highlight is None:
-        row.put(columns.name_at - 1, "topic", brush.style("dim"))
-        return
-    name = shorten(highlight.of, columns.name - 1, brush.glyphs.ellipsis)
-    row.put(1, brush.glyphs.highlight, brush.style("yours", bold=True))
-    row.put(columns.name_at, name, brush.style("yours", bold=True))
-
-
 def table_scale(heat: HeatMap) -> Scale:
     """Return the one scale of a map's cells and of what its rows sum up to."""
-    counted = heat.metric in (Metric.LEADERS, Metric.REPLICAS)
-    return scale_of(heat.largest, counted=counted)
+    return scale_of(heat.largest, counted=heat.metric in (Metric.LEADERS, Metric.REPLICAS))
 
 
 def amount_level(value: float, largest: float) -> int:
@@ -156,13 +150,10 @@ def draw_topic(row: Row, grid: Grid, at_row: int, *, selected: bool, scale: Scal
         row.put_right(columns.number_end, text, brush.style(role))
     _draw_cells(row, grid, at_row, scale, selected=selected)
     if columns.has_skew:
-        _draw_skew(row, grid, float(heat.skew[at_row]), hot=_is_hot(heat, at_row))
-
-
-def _is_hot(heat: HeatMap, at_row: int) -> bool:
-    """Return whether a row's skew is worth a colour: much above share, and not a tiny topic."""
-    fair = float(np.nansum(heat.total)) / max(1, heat.values.shape[1])
-    return bool(heat.skew[at_row] >= SKEW and heat.excess[at_row] >= SMALL * fair)
+        # It is worth a colour where it is much above share, and the topic not a tiny one.
+        fair = float(np.nansum(heat.total)) / max(1, heat.values.shape[1])
+        hot = bool(heat.skew[at_row] >= SKEW and heat.excess[at_row] >= SMALL * fair)
+        _draw_skew(row, grid, float(heat.skew[at_row]), hot=hot)
 
 
 def _draw_cells(row: Row, grid: Grid, at_row: int, scale: Scale, *, selected: bool) -> None:

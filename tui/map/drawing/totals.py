@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.style import Style
@@ -13,13 +12,11 @@ from core.load.view.heat import Int8, Metric, deviation_levels
 from core.load.view.text import Scale, scale_of
 from core.load.view.totals import max_ratio
 from core.load.view.verdicts import SKEW
+from core.plan.effect import Effect
 from tui.drawing.bars import ratio
 from tui.drawing.canvas import Row
 from tui.map.drawing.topic_rows import Brush, Grid, sign, signed
 from tui.map.view import Model
-
-if TYPE_CHECKING:
-    from core.plan.effect import Effect
 
 
 @dataclass(frozen=True, eq=False)

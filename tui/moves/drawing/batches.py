@@ -17,7 +17,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     highlight_line,
     left,
     partition_name,
@@ -57,10 +56,6 @@ class Batch:
     def is_running(self) -> bool:
         return self.count(*IN_FLIGHT) > 0
 
-    @property
-    def is_queued(self) -> bool:
-        return self.count(MoveStatus.QUEUED) == len(self.moves)
-
 
 def batches_of(moves: Sequence[MoveProgress]) -> tuple[Batch, ...]:
     """Return the batches in their order."""
@@ -72,9 +67,9 @@ def batches_of(moves: Sequence[MoveProgress]) -> tuple[Batch, ...]:
 
 def current_batch(batches: Sequence[Batch]) -> int:
     """Return the place of the batch that is under way, else of the next one, else of the last."""
-    is_running = [i for i, batch in enumerate(batches) if batch.is_running]
-    next_ones = [i for i, batch in enumerate(batches) if batch.count(MoveStatus.QUEUED)]
-    return next(iter([*is_running, *next_ones]), max(len(batches) - 1, 0))
+    running = [i for i, batch in enumerate(batches) if batch.is_running]
+    queued = [i for i, batch in enumerate(batches) if batch.count(MoveStatus.QUEUED)]
+    return next(iter([*running, *queued]), max(len(batches) - 1, 0))
 
 
 def batches_lines(run: RunView, cursor: int | None, width: int, height: int) -> Lines:
@@ -92,8 +87,8 @@ def batches_lines(run: RunView, cursor: int | None, width: int, height: int) -> 
         line = _batch_line(batches[i], width, selected=i == at)
         top.append(highlight_line(line, width) if i == at else line)
     batch = batches[at]
-    least = "at least " if batch.is_lower_bound else ""
-    held = f"{len(batch.moves)} in it, {least}{format_bytes(batch.total_bytes)} to copy"
+    bound = "at least " if batch.is_lower_bound else ""
+    held = f"{len(batch.moves)} in it, {bound}{format_bytes(batch.total_bytes)} to copy"
     top += [BLANK, rule(f"batch {batch.number}", width, note=held)]
     inside = height - len(top)
     cut = len(batch.moves) > inside
@@ -101,13 +96,13 @@ def batches_lines(run: RunView, cursor: int | None, width: int, height: int) -> 
         top.append(_move_line(move, width))
     if cut:
         rest = len(batch.moves) - max(inside - 1, 0)
-        top.append(fit((dim(f"  and {rest} more"),), width))
+        top.append((dim(f"  and {rest} more"),))
     return tuple(top[:height])
 
 
 def _header(width: int) -> Line:
     words = f"  {left('batch', 8)}{left('', _track(width))}  {left('bytes', 15)}"
-    return fit((dim(f"{words}{right('moves', 7)}  {left('stands', 30)}"),), width)
+    return (dim(f"{words}{right('moves', 7)}  {left('stands', 30)}"),)
 
 
 def _track(width: int) -> int:
@@ -120,17 +115,14 @@ def _batch_line(batch: Batch, width: int, *, selected: bool) -> Line:
     share = 1.0 if ended and not total else batch.moved_bytes / total if total else 0.0
     number = left(f"{batch.number}", 8)
     words, tone = _counts_words(batch)
-    return fit(
-        (
-            Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
-            bright(number) if selected else plain(number),
-            *bar(share, _track(width), Tone.FINE if ended else Tone.YOURS),
-            plain("  "),
-            plain(left(amount_words(batch.moved_bytes, total), 15)),
-            plain(right(f"{len(batch.moves)}", 7)),
-            Span(f"  {words}", tone),
-        ),
-        width,
+    return (
+        Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
+        bright(number) if selected else plain(number),
+        *bar(share, _track(width), Tone.FINE if ended else Tone.YOURS),
+        plain("  "),
+        plain(left(amount_words(batch.moved_bytes, total), 15)),
+        plain(right(f"{len(batch.moves)}", 7)),
+        Span(f"  {words}", tone),
     )
 
 
@@ -142,12 +134,12 @@ def _counts_words(batch: Batch) -> tuple[str, Tone]:
         (MoveStatus.DONE, "done"),
         (MoveStatus.CANCELLED, "cancelled"),
         (MoveStatus.SKIPPED, "skipped"),
+        (MoveStatus.QUEUED, "queued"),
     )
-    if batch.is_queued:
+    if batch.count(MoveStatus.QUEUED) == len(batch.moves):
         return "queued", Tone.DIM
-    counts = [(batch.count(state), word) for state, word in moves_words]
-    queued = batch.count(MoveStatus.QUEUED)
-    parts = [f"{n} {word}" for n, word in (*counts, (queued, "queued")) if n]
+    counts = ((batch.count(state), word) for state, word in moves_words)
+    parts = [f"{n} {word}" for n, word in counts if n]
     if batch.count(MoveStatus.FAILED):
         return f"✗ {', '.join(parts)}", Tone.ACT
     if batch.count(MoveStatus.STUCK):
@@ -160,23 +152,17 @@ def _counts_words(batch: Batch) -> tuple[str, Tone]:
 
 def _move_line(move: MoveProgress, width: int) -> Line:
     name = 32 if width >= 160 else 24
-    return fit(
-        (
-            plain(f"  {left(partition_name(move.tp, name - 1), name)}"),
-            plain(left(change_of(move), 13) + " "),
-            dim(right("" if move.total_bytes is None else format_bytes(move.total_bytes), 9)),
-            plain("   "),
-            _state(move, max(width - name - 30, 10)),
-        ),
-        width,
+    return (
+        plain(f"  {left(partition_name(move.tp, name - 1), name)}"),
+        plain(left(change_of(move), 13) + " "),
+        dim(right("" if move.total_bytes is None else format_bytes(move.total_bytes), 9)),
+        plain("   "),
+        _state(move, max(width - name - 30, 10)),
     )
 
 
 def _state(move: MoveProgress, width: int) -> Span:
-    """Return a move's state in words; one that moves says how fast, and how long yet.
-
-    One that gets nothing for the moment says why.
-    """
+    """Return a move's state; one that moves says how fast and how long yet, or why not."""
     if move.state is not MoveStatus.MOVING or is_starved(move):
         return state_of(move, width)
     now = rate_words(move)

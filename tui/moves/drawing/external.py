@@ -19,7 +19,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     left,
     partition_name,
     plain,
@@ -38,13 +37,12 @@ def foreign_page(moves: Sequence[ForeignMove], width: int, height: int) -> Lines
     known = [m for m in moves if m.total_bytes is not None and m.arrived_bytes is not None]
     total = sum(m.total_bytes or 0 for m in known)
     arrived = sum(m.arrived_bytes or 0 for m in known)
-    left_all = [m.left_seconds for m in moves]
     facts: list[Line] = [
         (Span("◆ NOT OURS", Tone.LOOK, bold=True), bright(f"  {len(moves)} in flight"))
     ]
     if known:
         facts.append((plain(amount_words(arrived, total, " of ")),))
-    times = [seconds for seconds in left_all if seconds is not None]
+    times = [m.left_seconds for m in moves if m.left_seconds is not None]
     if times and len(times) == len(moves):
         facts.append((bright(f"{format_duration(max(times))} left"),))
     rates = [m.bytes_per_s for m in moves if m.bytes_per_s is not None]
@@ -57,7 +55,7 @@ def foreign_page(moves: Sequence[ForeignMove], width: int, height: int) -> Lines
     lines: list[Line] = [
         join_facts(facts, width),
         (plain(" "), *line_bar(share, 1.0, width - 2)),
-        fit((dim(f"   {NOTE}"),), width),
+        (dim(f"   {NOTE}"),),
         BLANK,
         _header(width),
     ]
@@ -69,14 +67,13 @@ def foreign_lines(moves: Collection[ForeignMove], width: int, height: int) -> Li
     lines: list[Line] = []
     for move in moves:
         if len(lines) == height - 1 and len(moves) > height:
-            lines.append(fit((dim(f"  and {len(moves) - len(lines)} more"),), width))
+            lines.append((dim(f"  and {len(moves) - len(lines)} more"),))
             break
         lines.append(_line(move, width))
     return tuple(lines)
 
 
 def _widths(width: int) -> tuple[int, int, int]:
-    """Return the widths of name, change and bar."""
     if width >= 160:
         return 32, 14, 50
     return (20, 10, 25) if width >= 110 else (17, 8, max(width - 66, 6))
@@ -86,7 +83,7 @@ def _header(width: int) -> Line:
     name, change, track = _widths(width)
     columns = left("partition", name) + left("move", change) + left("progress", track)
     words = f"{left('bytes', 15)}{right('now', 9)}{right('left', 9)}"
-    return fit((dim(f"  {columns}  {words}"),), width)
+    return (dim(f"  {columns}  {words}"),)
 
 
 def _line(move: ForeignMove, width: int) -> Line:
@@ -103,17 +100,14 @@ def _line(move: ForeignMove, width: int) -> Line:
     on = (move.broker,) if move.broker is not None else ()
     changes = change_words(move.before, move.after, on)
     to = f"  to {move.log_dir}" if on and not idle else ""
-    return fit(
-        (
-            plain("  "),
-            plain(left(partition_name(move.tp, name - 1), name)),
-            plain(left(changes, change - 1) + " "),
-            *bar(share, track, Tone.LOOK if idle else Tone.DIM),
-            plain("  "),
-            plain(left(amount, 15)),
-            Span(right(rate, 9), Tone.LOOK if idle else Tone.PLAIN),
-            bright(right(time_left, 9)),
-            Span(f"  {warning}", Tone.LOOK, bold=True) if warning else dim(to),
-        ),
-        width,
+    return (
+        plain("  "),
+        plain(left(partition_name(move.tp, name - 1), name)),
+        plain(left(changes, change - 1) + " "),
+        *bar(share, track, Tone.LOOK if idle else Tone.DIM),
+        plain("  "),
+        plain(left(amount, 15)),
+        Span(right(rate, 9), Tone.LOOK if idle else Tone.PLAIN),
+        bright(right(time_left, 9)),
+        Span(f"  {warning}", Tone.LOOK, bold=True) if warning else dim(to),
     )

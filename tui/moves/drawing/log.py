@@ -7,7 +7,19 @@ from datetime import UTC
 from itertools import islice
 
 from core.run.reporting.views import Level, RunEvent, RunRequest, RunView
-from tui.drawing.spans import BLANK, Line, Lines, Span, Tone, dim, fit, left, plain, rule, wrap_text
+from tui.drawing.spans import (
+    BLANK,
+    Line,
+    Lines,
+    Span,
+    Tone,
+    dim,
+    filter_line,
+    left,
+    plain,
+    rule,
+    wrap_text,
+)
 from tui.memoize import memoize_last
 from tui.moves.drawing.status import headline
 
@@ -24,26 +36,23 @@ TWO_LINES_FROM = 6
 
 
 def event_lines(events: Sequence[RunEvent], width: int, height: int) -> Lines:
-    """Return the story so far, the newest first; with room for it, a long line takes two.
-
-    What is cut ends in an ellipsis: the log has all of it.
-    """
+    """Return the story so far, the newest first; with room for it, a long line takes two."""
     lines: list[Line] = []
     for event in list(reversed(events))[:height]:
         parts = [event.text]
         if height >= TWO_LINES_FROM:
             first, *rest = wrap_text(event.text, width - EVENT_INDENT - 1)
             parts = [first, *([" ".join(rest)] if rest else [])]
-        lines += _event_lines(event, parts, width)
+        lines += _event_lines(event, parts)
     return tuple(lines[:height])
 
 
-def _event_lines(event: RunEvent, parts: Sequence[str], width: int) -> list[Line]:
+def _event_lines(event: RunEvent, parts: Sequence[str]) -> list[Line]:
     """Return an event with its text in these parts, each on a line."""
     tone = LEVELS[event.level]
     at = dim(f"  {event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} ")
     heads = [at, *[plain(" " * EVENT_INDENT)] * (len(parts) - 1)]
-    return [fit((head, Span(part, tone)), width) for head, part in zip(heads, parts, strict=True)]
+    return [(head, Span(part, tone)) for head, part in zip(heads, parts, strict=True)]
 
 
 @memoize_last
@@ -78,50 +87,41 @@ def log_lines(
     lines: list[Line] = [headline(run, width), BLANK]
     if run.requests:
         lines += [rule("asked for", width)]
-        lines += request_lines(run.requests, width, min(REQUESTS, max(height // 4, 2)))
+        lines += request_lines(run.requests, min(REQUESTS, max(height // 4, 2)))
         lines += [BLANK]
     events = filter_events(run.events, words)
     note = f"{len(events):,} of {len(run.events):,}" if words else f"{len(run.events):,}"
     lines += [rule("what happened", width, note=note)]
     if typing or words:
-        field: Line = (Span("  / ", Tone.YOURS, bold=True), plain(words))
-        cursor = (Span(" ", Tone.YOURS, bold=True), dim("   enter keeps it, esc drops it"))
-        lines.append(fit((*field, *(cursor if typing else ())), width))
+        lines.append((plain(" "), *filter_line(words, typing=typing)))
     if words and not events:
-        lines.append(fit((dim("  nothing in the log matches"),), width))
+        lines.append((dim("  nothing in the log matches"),))
     room = max(height - len(lines), 0)
     for event in islice(reversed(events), skipped, None):
         if room <= 0:
             break
         parts = wrap_text(event.text, max(width - EVENT_INDENT - 1, 20))
-        lines += _event_lines(event, parts, width)
+        lines += _event_lines(event, parts)
         room -= len(parts)
     return tuple(lines[:height])
 
 
-def request_lines(requests: Sequence[RunRequest], width: int, height: int) -> Lines:
+def request_lines(requests: Sequence[RunRequest], height: int) -> Lines:
     """Return what was asked, the newest first: taken, refused with its reason, or waiting."""
     lines: list[Line] = []
     newest = list(reversed(requests))
     for request in newest[:height]:
-        mark, word, tone = _became(request)
+        mark, word, tone = ("√", "taken", Tone.FINE) if request.taken else ("▲", "waits", Tone.LOOK)
+        if request.refused:
+            mark, word, tone = "✗", "refused", Tone.ACT
         lines.append(
-            fit(
-                (
-                    dim(f"  {request.at.astimezone(UTC):%H:%M:%S} "),
-                    Span(f"{mark} {left(word, 9)}", tone, bold=tone is not Tone.FINE),
-                    plain(f"{request.what}   "),
-                    Span(request.refused, Tone.ACT) if request.refused else dim(request.who),
-                ),
-                width,
+            (
+                dim(f"  {request.at.astimezone(UTC):%H:%M:%S} "),
+                Span(f"{mark} {left(word, 9)}", tone, bold=tone is not Tone.FINE),
+                plain(f"{request.what}   "),
+                Span(request.refused, Tone.ACT) if request.refused else dim(request.who),
             )
         )
     if len(newest) > height:
-        lines[-1] = fit((dim(f"  and {len(newest) - height + 1} before"),), width)
+        lines[-1] = (dim(f"  and {len(newest) - height + 1} before"),)
     return tuple(lines)
-
-
-def _became(request: RunRequest) -> tuple[str, str, Tone]:
-    if request.refused:
-        return "✗", "refused", Tone.ACT
-    return ("√", "taken", Tone.FINE) if request.taken else ("▲", "waits", Tone.LOOK)

@@ -13,14 +13,13 @@ from tui.drawing.spans import (
     bright,
     columns,
     dim,
-    fit,
     left,
     plain,
     rule,
 )
 
 GAP = 2
-LEAST = 8
+MIN_CELL = 8
 _TONES = {"done": Tone.FINE, "failed": Tone.ACT, "stuck": Tone.LOOK, "cancelled": Tone.LOOK}
 
 
@@ -44,13 +43,13 @@ def all_report_lines(text: str, width: int) -> Lines:
             lines += _table(table, width)
             table = []
         if line.startswith("# "):
-            lines.append(fit((plain(" "), bright(line[2:])), width))
+            lines.append((plain(" "), bright(line[2:])))
         elif line.startswith("## "):
             lines.append(rule(line[3:], width))
         elif line.startswith("- "):
-            lines.append(fit((plain(f"  {line[2:]}"),), width))
+            lines.append((plain(f"  {line[2:]}"),))
         else:
-            lines.append(fit((plain(f"  {line}"),), width) if line else BLANK)
+            lines.append((plain(f"  {line}"),) if line else BLANK)
     while lines and not lines[-1]:
         lines.pop()
     return tuple(lines)
@@ -63,13 +62,13 @@ def _table(rows: Sequence[Sequence[str]], width: int) -> Lines:
         max((columns(row[i]) for row in rows if i < len(row)), default=0) for i in range(count)
     ]
     sizes = needed[:-1]
-    room = max(width - 2 - GAP * count - 12, LEAST * count)
-    while sum(sizes) > room and max(sizes) > LEAST:
+    room = max(width - 2 - GAP * count - 12, MIN_CELL * count)
+    while sum(sizes) > room and max(sizes) > MIN_CELL:
         sizes[sizes.index(max(sizes))] -= 1
-    return tuple(_row(row, sizes, width, head=y == 0) for y, row in enumerate(rows))
+    return tuple(_row(row, sizes, head=y == 0) for y, row in enumerate(rows))
 
 
-def _row(cells: Sequence[str], sizes: Sequence[int], width: int, *, head: bool) -> Line:
+def _row(cells: Sequence[str], sizes: Sequence[int], *, head: bool) -> Line:
     *first, last = cells
     spans = [plain("  ")]
     for cell, size in zip(first, sizes, strict=False):
@@ -77,4 +76,4 @@ def _row(cells: Sequence[str], sizes: Sequence[int], width: int, *, head: bool) 
         spans.append(dim(text) if head else plain(text))
     tone = _TONES.get(last.split(":")[0], Tone.PLAIN)
     spans.append(dim(last) if head else Span(last, tone))
-    return fit(tuple(spans), width)
+    return tuple(spans)

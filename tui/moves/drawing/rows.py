@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from typing import NamedTuple
 
 from core.cluster.metadata import TopicPartition
-from core.run.reporting.views import MoveProgress, MoveStatus
+from core.run.reporting.views import IN_FLIGHT, MoveProgress, MoveStatus
 from core.units import format_bytes, format_duration, format_rate
 from tui.drawing.bars import bar
 from tui.drawing.spans import (
     Line,
     Lines,
+    RowHit,
     Span,
     Tone,
     bright,
     dim,
-    fit,
     left,
     partition_name,
     plain,
@@ -29,27 +28,21 @@ from tui.drawing.spans import (
 from tui.memoize import memoize_last
 from tui.plan.drawing.diff import change_words
 
-_ORDER = {
-    state: rank
-    for rank, state in enumerate(
-        (
-            MoveStatus.FAILED,
-            MoveStatus.STUCK,
-            MoveStatus.MOVING,
-            MoveStatus.QUEUED,
-            MoveStatus.CANCELLED,
-            MoveStatus.SKIPPED,
-            MoveStatus.DONE,
-        )
-    )
+_ORDER = (
+    MoveStatus.FAILED,
+    MoveStatus.STUCK,
+    MoveStatus.MOVING,
+    MoveStatus.QUEUED,
+    MoveStatus.CANCELLED,
+    MoveStatus.SKIPPED,
+    MoveStatus.DONE,
+)
+_BARS = {
+    MoveStatus.STUCK: Tone.LOOK,
+    MoveStatus.FAILED: Tone.ACT,
+    MoveStatus.DONE: Tone.FINE,
+    MoveStatus.CANCELLED: Tone.DIM,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class MoveHit:
-    """A click on a move of the run, by its index."""
-
-    index: int
 
 
 @memoize_last
@@ -60,22 +53,19 @@ def sort_moves(moves: tuple[MoveProgress, ...]) -> tuple[int, ...]:
         move = moves[index]
         queued = move.state is MoveStatus.QUEUED
         done = -move.done_at.timestamp() if move.done_at else 0.0
-        return _ORDER[move.state], move.batch if queued else 0, done, move.tp
+        return _ORDER.index(move.state), move.batch if queued else 0, done, move.tp
 
     return tuple(sorted(range(len(moves)), key=key))
 
 
 def move_header(width: int) -> Line:
     c = _columns(width)
-    return fit(
-        (
-            dim(f"  {left('partition', c.name)}{left('move', c.change)}"),
-            dim(f"{left('progress', c.progress)}  {left('bytes', c.amount)}{right('now', c.rate)}"),
-            dim(right("average", c.average) if c.average else ""),
-            dim(right("left", c.left) if c.left else ""),
-            dim(f"  {left('state' if c.left else 'left', c.state)}"),
-        ),
-        width,
+    return (
+        dim(f"  {left('partition', c.name)}{left('move', c.change)}"),
+        dim(f"{left('progress', c.progress)}  {left('bytes', c.amount)}{right('now', c.rate)}"),
+        dim(right("average", c.average) if c.average else ""),
+        dim(right("left", c.left) if c.left else ""),
+        dim(f"  {left('state' if c.left else 'left', c.state)}"),
     )
 
 
@@ -92,7 +82,7 @@ def move_lines(
     for i in window(len(order), height, at):
         move = moves[order[i]]
         line = move_line(move, width, selected=i == at, marked=order[i] in marked)
-        lines.append(row_line(line, width, MoveHit(order[i]), chosen=i == at))
+        lines.append(row_line(line, width, RowHit(order[i]), chosen=i == at))
     return tuple(lines)
 
 
@@ -108,34 +98,31 @@ def move_line(
     total = move.total_bytes
     done = move.state is MoveStatus.DONE
     fraction = 1.0 if done else move.moved_bytes / total if total else 0.0
-    active = move.state in (MoveStatus.MOVING, MoveStatus.STUCK)
-    amount = "" if move.state is MoveStatus.QUEUED or not total else _amount(move, total, c)
+    active = move.state in IN_FLIGHT
+    amount = ""
+    if total and move.state is not MoveStatus.QUEUED:
+        words = amount_words(move.moved_bytes, total, " / " if c.left else "/")
+        amount = f"~{words}" if move.held else words
     tone = Tone.DIM if move.state in (MoveStatus.QUEUED, MoveStatus.CANCELLED) else Tone.PLAIN
     title = left(partition_name(move.tp, c.name - 1), c.name)
     rate = rate_words(move) if active else ""
     average = format_rate(move.average_bytes_per_s) if active and move.average_bytes_per_s else ""
     moving = move.state is MoveStatus.MOVING and move.left_seconds is not None
     time_left = format_duration(move.left_seconds) if moving else ""
-    return fit(
-        (
-            Span(("▸" if selected else " ") + ("*" if marked else " "), Tone.YOURS, bold=True),
-            bright(title) if selected or marked else Span(title, tone),
-            Span(left(change_of(move), c.change - 1) + " ", tone),
-            *bar(fraction, c.progress, _bar_tone(move.state)),
-            plain("  "),
-            Span(left(amount, c.amount), tone),
-            Span(
-                right(rate, c.rate),
-                Tone.LOOK if move.state is MoveStatus.STUCK else Tone.PLAIN,
-            ),
-            dim(right(average, c.average) if c.average else ""),
-            bright(right(time_left, c.left) if c.left else ""),
-            plain("  "),
-            bright(left(time_left, c.state))
-            if time_left and not c.left and not is_starved(move)
-            else state_of(move, c.state),
-        ),
-        width,
+    return (
+        Span(("▸" if selected else " ") + ("*" if marked else " "), Tone.YOURS, bold=True),
+        bright(title) if selected or marked else Span(title, tone),
+        Span(left(change_of(move), c.change - 1) + " ", tone),
+        *bar(fraction, c.progress, _BARS.get(move.state, Tone.YOURS)),
+        plain("  "),
+        Span(left(amount, c.amount), tone),
+        Span(right(rate, c.rate), Tone.LOOK if move.state is MoveStatus.STUCK else Tone.PLAIN),
+        dim(right(average, c.average) if c.average else ""),
+        bright(right(time_left, c.left) if c.left else ""),
+        plain("  "),
+        bright(left(time_left, c.state))
+        if time_left and not c.left and not is_starved(move)
+        else state_of(move, c.state),
     )
 
 
@@ -181,11 +168,6 @@ def amount_words(moved: int, total: int, between: str = " / ") -> str:
     return f"{digits.removesuffix('.0')}{between}{number} {unit}"
 
 
-def _amount(move: MoveProgress, total: int, columns: _Columns) -> str:
-    words = amount_words(move.moved_bytes, total, " / " if columns.left else "/")
-    return f"~{words}" if move.held else words
-
-
 class _Columns(NamedTuple):
     """Widths; `left` 0 means that time left and state share a column, `average` 0 that none is."""
 
@@ -206,17 +188,3 @@ def _columns(width: int) -> _Columns:
         return _Columns(20, 10, 25, 15, 9, 0, 10, width - 95)
     progress = max(width - 67, 4)
     return _Columns(17, 7, progress, 11, 9, 0, 0, 17)
-
-
-def _bar_tone(state: MoveStatus) -> Tone:
-    match state:
-        case MoveStatus.STUCK:
-            return Tone.LOOK
-        case MoveStatus.FAILED:
-            return Tone.ACT
-        case MoveStatus.DONE:
-            return Tone.FINE
-        case MoveStatus.CANCELLED:
-            return Tone.DIM
-        case _:
-            return Tone.YOURS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import UTC
 
-from core.run.reporting.views import BrokerProgress, MoveProgress, MoveStatus, RunStatus, RunView
+from core.run.reporting.views import IN_FLIGHT, BrokerProgress, MoveStatus, RunStatus, RunView
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
-from core.units import UNLIMITED, format_duration, format_rate
+from core.units import UNLIMITED, format_duration, format_rate, id_list
 from tui.drawing.bars import bar
 from tui.drawing.spans import (
     BLANK,
@@ -17,7 +17,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     left,
     plain,
     right,
@@ -29,17 +28,23 @@ from tui.moves.drawing.rows import move_header, move_lines, rate_words, sort_mov
 from tui.moves.drawing.status import headline, join_facts, notice_lines, overall, range_words
 
 MEGA = 10**6
+_WHY = {
+    MoveStatus.FAILED: Tone.ACT,
+    MoveStatus.STUCK: Tone.LOOK,
+    MoveStatus.CANCELLED: Tone.LOOK,
+    MoveStatus.SKIPPED: Tone.LOOK,
+}
 UNITS = {"B/s": 1, "kB/s": 10**3, "MB/s": MEGA, "GB/s": 10**9, "TB/s": 10**12}
 
 
 def broker_lines(brokers: Sequence[BrokerProgress], width: int, height: int) -> Lines:
     """Return brokers against their limits; what is left out is counted on the last line."""
     if not brokers:
-        return (fit((dim("  no broker has a part in it yet"),), width),)
+        return ((dim("  no broker has a part in it yet"),),)
     cut = len(brokers) > height
-    lines = [_broker_line(broker, width) for broker in brokers[: height - cut]]
+    lines: list[Line] = [_broker_line(broker, width) for broker in brokers[: height - cut]]
     if cut:
-        lines.append(fit((dim(f"  and {len(brokers) - len(lines)} more"),), width))
+        lines.append((dim(f"  and {len(brokers) - len(lines)} more"),))
     return tuple(lines)
 
 
@@ -62,16 +67,13 @@ def _broker_line(broker: BrokerProgress, width: int) -> Line:
         average_words = "" if average is None else f"avg {format_rate(average)}"
         why = broker.why
     room = max(10, len(average_words) + 1)
-    return fit(
-        (
-            bright(f"  {f'b{broker.broker}':<5}"),
-            dim(left(broker.side, 10)),
-            *bar(fraction, track),
-            Span(right(against, 27 - room), tone),
-            dim(right(average_words, room)),
-            Span(f"   {why}", Tone.LOOK if tone is Tone.LOOK else Tone.DIM),
-        ),
-        width,
+    return (
+        bright(f"  {f'b{broker.broker}':<5}"),
+        dim(left(broker.side, 10)),
+        *bar(fraction, track),
+        Span(right(against, 27 - room), tone),
+        dim(right(average_words, room)),
+        Span(f"   {why}", Tone.LOOK if tone is Tone.LOOK else Tone.DIM),
     )
 
 
@@ -88,10 +90,7 @@ def run_lines(
     height: int,
     marked: Collection[int] = (),
 ) -> Lines:
-    """Return the whole screen of one run in `height` lines.
-
-    `cursor` is the index of a move, `marked` are those that are meant together.
-    """
+    """Return one run's screen in `height` lines; `cursor` is the index of a move."""
     order = sort_moves(run.moves)
     at = order.index(cursor) if cursor in order else 0
     roomy = height >= 30
@@ -120,8 +119,8 @@ def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
     """Return what there is to know of one move beside its row: rates, range, batch, why."""
     move = run.moves[index]
     facts: list[Line] = []
-    flying = move.state in (MoveStatus.MOVING, MoveStatus.STUCK)
-    if flying and (now := rate_words(move)):
+    in_flight = move.state in IN_FLIGHT
+    if in_flight and (now := rate_words(move)):
         facts.append((plain(f"now {now}, average {format_rate(move.average_bytes_per_s)}"),))
     if move.left_seconds is not None:
         between = range_words(move.left_range) if move.left_range else ()
@@ -129,33 +128,19 @@ def detail_lines(run: RunView, index: int, width: int, *, roomy: bool) -> Lines:
     if move.held:
         facts.append((Span("bytes as last known", Tone.LOOK),))
     facts.append((dim(f"batch {move.batch} of {run.batches}"),))
-    facts.append((dim(f"{_ids(move.before)} → {_ids(move.after)}"),))
+    facts.append((dim(f"{id_list(move.before)} → {id_list(move.after)}"),))
     if move.done_at is not None:
         facts.append((dim(f"at {move.done_at.astimezone(UTC):%H:%M:%S}Z"),))
-    why = _why(move)
+    why, tone = move.why, _WHY.get(move.state, Tone.DIM)
+    if move.state is MoveStatus.STUCK and not why.startswith("stuck"):
+        why = f"stuck: {why}"
     if not roomy:
         if why:
-            facts.insert(0, (Span(why, _tone(move)),))
+            facts.insert(0, (Span(why, tone),))
         return (join_facts(facts, width),)
     reasons = wrap_text(why, width - 6, 2) if why else ()
-    lines = (fit((Span(f"   {part}", _tone(move)),), width) for part in reasons)
+    lines = ((Span(f"   {part}", tone),) for part in reasons)
     return (BLANK, rule(str(move.tp), width), join_facts(facts, width), *lines)
-
-
-def _why(move: MoveProgress) -> str:
-    if move.state is MoveStatus.STUCK:
-        return move.why if move.why.startswith("stuck") else f"stuck: {move.why}"
-    return move.why
-
-
-def _tone(move: MoveProgress) -> Tone:
-    match move.state:
-        case MoveStatus.FAILED:
-            return Tone.ACT
-        case MoveStatus.STUCK | MoveStatus.CANCELLED | MoveStatus.SKIPPED:
-            return Tone.LOOK
-        case _:
-            return Tone.DIM
 
 
 def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
@@ -165,26 +150,26 @@ def ending_lines(run: RunView, width: int, *, roomy: bool) -> Lines:
     if run.leftovers is not None:
         gone = f"The process of this run (pid {run.pid}) is gone."
         says = gone if run.state is RunStatus.DIED else "This run gave up before all was put back."
-        lines.append(fit((Span(f"  {says}", Tone.ACT, True),), width))
+        lines.append((Span(f"  {says}", Tone.ACT, True),))
         for text in leftover_words(run):
-            lines += [fit((plain(f"  {part}"),), width) for part in wrap_text(text, width - 4, 2)]
+            lines += [(plain(f"  {part}"),) for part in wrap_text(text, width - 4, 2)]
         show = Span(f"trimtab runs show {run.run}", Tone.YOURS)
-        lines.append(fit((dim("  All of it, entry by entry:  "), show), width))
+        lines.append((dim("  All of it, entry by entry:  "), show))
     elif run.state.ended:
         key = Span("enter", Tone.YOURS, bold=True)
         words = dim("  its report: asked, done, changed and restored; e writes it to a file")
-        lines.append(fit((plain("  "), key, words), width))
+        lines.append((plain("  "), key, words))
         if next_ := followup_keys(run):
-            lines.append(fit(next_, width))
+            lines.append(next_)
     else:
         process = f" (pid {run.pid})" if run.pid else ""
         alone = f"  The run goes on without this screen{process}. Attach again any time with "
         if len(alone) + len(attach.text) > width:
             alone = "  It goes on without this screen.  "
-        lines.append(fit((dim(alone), attach), width))
+        lines.append((dim(alone), attach))
         if roomy:
             after = "  Throttles return to what they were, broker by broker, as moves end."
-            lines.append(fit((dim(after),), width))
+            lines.append((dim(after),))
     return tuple(lines)
 
 
@@ -225,7 +210,3 @@ def leftover_words(run: RunView) -> list[str]:
         rest = f", and {beyond} more" if beyond > 0 else ""
         words.append(f"Retention still lowered: {lowered}{rest}.")
     return words
-
-
-def _ids(replicas: tuple[int, ...]) -> str:
-    return ",".join(map(str, replicas))

@@ -17,7 +17,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     left,
     plain,
     right,
@@ -26,7 +25,15 @@ from tui.drawing.spans import (
     window,
 )
 from tui.moves.drawing.rows import amount_words
-from tui.moves.drawing.status import style_of
+from tui.moves.drawing.status import STYLES
+
+FIRST_STEPS: Lines = tuple(
+    (plain("  "), Span(f"{key:<4}", Tone.YOURS, bold=True), dim(words))
+    for key, words in (
+        ("1", "make a plan on the map: pick a replica up, carry it, drop it"),
+        ("2", "look at what it would take, and apply it with A"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +45,25 @@ class RunHit:
 
 def runs_lines(
     runs: Sequence[RunSummary] | None,
-    others: int,
+    external: int,
     cursor: int,
     now: datetime,
     width: int,
     height: int,
 ) -> Lines:
-    """Return the list; `runs` is None until it was read, `others` counts moves not ours."""
+    """Return the list; `runs` is None until it was read, `external` counts moves not ours."""
     lines: list[Line] = []
     going = [run for run in runs or () if not run.state.ended]
-    if others:
-        found = Span(f"  ◆ {others} in flight, not started here", Tone.LOOK, bold=True)
-        lines += [fit((found, dim("   f shows them")), width), BLANK]
+    if external:
+        found = Span(f"  ◆ {external} in flight, not started here", Tone.LOOK, bold=True)
+        lines += [(found, dim("   f shows them")), BLANK]
     elif runs is not None and not going:
-        lines += [BLANK, fit((bright("  Nothing is moving."),), width), BLANK]
+        lines += [BLANK, (bright("  Nothing is moving."),), BLANK]
     lines += [rule("runs of this cluster", width, note=f"{len(runs)}" if runs else "")]
     if runs is None:
-        return (*lines, fit((dim("  reading"),), width))
+        return (*lines, (dim("  reading"),))
     if not runs:
-        lines += [fit((dim("  none yet"),), width), BLANK, *_what_to_do(width)]
+        lines += [(dim("  none yet"),), BLANK, *FIRST_STEPS]
         return tuple(lines[:height])
     lines += [_header(width)]
     room = height - len(lines) - 4
@@ -64,30 +71,27 @@ def runs_lines(
         line = run_line(runs[i], now, width, selected=i == cursor)
         lines.append(row_line(line, width, RunHit(runs[i].run), chosen=i == cursor))
     if not going:
-        lines += [BLANK, *_what_to_do(width)]
+        lines += [BLANK, *FIRST_STEPS]
     return tuple(lines[:height])
 
 
 def run_line(run: RunSummary, now: datetime, width: int, *, selected: bool) -> Line:
     """Return one run: when, how it ended, how much, how long, by whom."""
-    mark, tone, word = style_of(run.state)
+    mark, tone, word = STYLES[run.state]
     # A run that goes on tells by its cluster's clock, which a simulated one has for itself.
     took = run.seconds or ((run.ended_at or now) - run.started_at).total_seconds()
     c = _columns(width)
     estimated = run.estimated_seconds
-    return fit(
-        (
-            Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
-            plain(left(f"{run.started_at.astimezone(UTC):{c.when}}Z", c.started)),
-            Span(left(f"{mark} {word}", 19), tone),
-            plain(right(f"{run.done} of {run.moves}", 10)),
-            plain(right(amount_words(run.moved_bytes, run.total_bytes), c.bytes)),
-            plain(right(format_duration(took), c.took)),
-            dim(right("" if estimated is None else format_duration(estimated), c.estimated)),
-            dim(right(format_rate(run.rate_bytes_per_s), c.rate) if c.rate else ""),
-            dim(f"  {run.run}  {run.who}" if c.rate else ""),
-        ),
-        width,
+    return (
+        Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
+        plain(left(f"{run.started_at.astimezone(UTC):{c.when}}Z", c.started)),
+        Span(left(f"{mark} {word}", 19), tone),
+        plain(right(f"{run.done} of {run.moves}", 10)),
+        plain(right(amount_words(run.moved_bytes, run.total_bytes), c.bytes)),
+        plain(right(format_duration(took), c.took)),
+        dim(right("" if estimated is None else format_duration(estimated), c.estimated)),
+        dim(right(format_rate(run.rate_bytes_per_s), c.rate) if c.rate else ""),
+        dim(f"  {run.run}  {run.who}" if c.rate else ""),
     )
 
 
@@ -110,23 +114,7 @@ def _columns(width: int) -> _Columns:
 
 def _header(width: int) -> Line:
     c = _columns(width)
-    columns = (
-        left("  started", 2 + c.started)
-        + left("ended", 19)
-        + right("moves", 10)
-        + right("bytes", c.bytes)
-        + right("took", c.took)
-        + right("estimated", c.estimated)
-        + (right("a side", c.rate) + "  run" if c.rate else "")
-    )
-    return fit((dim(columns),), width)
-
-
-def _what_to_do(width: int) -> Lines:
-    def step(key: str, words: str) -> Line:
-        return fit((plain("  "), Span(f"{key:<4}", Tone.YOURS, bold=True), dim(words)), width)
-
-    return (
-        step("1", "make a plan on the map: pick a replica up, carry it, drop it"),
-        step("2", "look at what it would take, and apply it with A"),
-    )
+    ended = f"{left('  started', 2 + c.started)}{left('ended', 19)}{right('moves', 10)}"
+    took = f"{right('bytes', c.bytes)}{right('took', c.took)}{right('estimated', c.estimated)}"
+    run = f"{right('a side', c.rate)}  run" if c.rate else ""
+    return (dim(f"{ended}{took}{run}"),)

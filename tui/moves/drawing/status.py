@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import NamedTuple
 
-from core.run.reporting.views import PAUSING, MoveStatus, RunStatus, RunView
+from core.run.reporting.views import IN_FLIGHT, PAUSING, MoveStatus, RunStatus, RunView
 from core.units import UNLIMITED, format_duration, format_rate
 from tui.drawing.bars import line_bar
-from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, fit, plain, wrap_text
+from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, plain, wrap_text
 from tui.moves.drawing.rows import amount_words
 from tui.plan.drawing.throttle_table import bounds_words
 
@@ -26,7 +26,7 @@ class StatusStyle(NamedTuple):
     word: str
 
 
-_LOOKS = {
+STYLES = {
     RunStatus.SCHEDULED: StatusStyle("○", Tone.YOURS, "NOT BEGUN"),
     RunStatus.STARTING: StatusStyle("●", Tone.YOURS, "starting"),
     RunStatus.RECOVERING: StatusStyle("●", Tone.LOOK, "RECOVERING"),
@@ -57,23 +57,15 @@ def accepts_requests(run: RunView | None) -> bool:
     return run is not None and (not run.state.ended or run.state is RunStatus.DIED)
 
 
-def style_of(state: RunStatus) -> StatusStyle:
-    """Return how a state is written."""
-    return _LOOKS[state]
-
-
 def headline(run: RunView, width: int) -> Line:
     """Return what the run is and how far: as many facts as fit, the most important ones first."""
-    mark, tone, word = style_of(run.state)
+    mark, tone, word = STYLES[run.state]
     started = f"{mark} run {run.started_at.astimezone(UTC):%H:%M}Z"
     amount = plain(amount_words(run.moved_bytes, run.total_bytes, " of "))
     count = plain(f"{run.done:,} of {run.partitions:,} done")
-    facts: list[Line] = []
-    if run.state is RunStatus.RUNNING:
-        facts.append((Span(started, tone, bold=True),))
-    else:
-        facts.append((Span(started, tone, bold=True), Span(f" {word}", tone, bold=True)))
-    facts.append((count,))
+    if run.state is not RunStatus.RUNNING:
+        started += f" {word}"
+    facts: list[Line] = [(Span(started, tone, bold=True),), (count,)]
     if run.state.ended and run.state is not RunStatus.DIED:
         after = "took" if run.state is RunStatus.DONE else "after"
         took = f"{after} {format_duration(run.elapsed_seconds)}"
@@ -82,13 +74,22 @@ def headline(run: RunView, width: int) -> Line:
         facts += [(bright(took), dim(words)), (amount,)]
     else:
         if run.state not in HALTED:
-            facts.append((bright(f"{format_duration(run.left_seconds)} left"), *_range(run)))
+            between = range_words(run.left_range) if run.left_range else ()
+            facts.append((bright(f"{format_duration(run.left_seconds)} left"), *between))
         if run.stuck:
             facts.append((Span(f"▲ {run.stuck} stuck", Tone.LOOK, bold=True),))
         if failed := run.count(MoveStatus.FAILED):
             facts.append((Span(f"✗ {failed} failed", Tone.ACT, bold=True),))
         facts.append((amount,))
-        facts += [(plain(words),) for words in _rates(run)]
+        limit = run.rate_bytes_per_s
+        words = "no throttle" if limit == UNLIMITED else f"{format_rate(limit)} a side"
+        if run.bounds is not None:
+            words = f"adaptive, {bounds_words(run.bounds)}"
+        facts.append((plain(words),))
+        if run.bytes_per_s is not None:
+            facts.append((plain(f"now {format_rate(run.bytes_per_s)}"),))
+        if run.average_bytes_per_s:
+            facts.append((plain(f"average {format_rate(run.average_bytes_per_s)}"),))
     return join_facts(facts, width)
 
 
@@ -96,8 +97,8 @@ def overall(run: RunView, width: int) -> Line:
     """Return the thin bar of the whole run: moved, being moved, still queued."""
     if run.state is RunStatus.DONE:
         return (plain(" "), Span("━" * (width - 2), Tone.FINE))
-    flying = [m for m in run.moves if m.state in (MoveStatus.MOVING, MoveStatus.STUCK)]
-    coming = sum((m.total_bytes or m.moved_bytes) - m.moved_bytes for m in flying)
+    in_flight = [m for m in run.moves if m.state in IN_FLIGHT]
+    coming = sum((m.total_bytes or m.moved_bytes) - m.moved_bytes for m in in_flight)
     share = 1 / run.total_bytes if run.total_bytes else 0.0
     begun = run.moved_bytes + coming
     return (plain(" "), *line_bar(run.moved_bytes * share, begun * share, width - 2))
@@ -105,24 +106,22 @@ def overall(run: RunView, width: int) -> Line:
 
 def notice_lines(run: RunView, width: int) -> Lines:
     """Return in sentences what is not as usual: why it halts, and what waits to be taken up."""
-    tone = style_of(run.state).tone
+    tone = STYLES[run.state].tone
     lines: list[Line] = []
     if sentence := _sentence(run):
         name = not sentence.split()[0].isalpha()  # a partition's: it stays as it is written
         words = sentence if name else sentence[:1].upper() + sentence[1:]
-        lines += [
-            fit((Span(f"   {part}", tone),), width) for part in wrap_text(words, width - 4, 2)
-        ]
+        lines += [(Span(f"   {part}", tone),) for part in wrap_text(words, width - 4, 2)]
     waiting = [request for request in run.requests if not request.taken]
     if waiting and not (run.state.ended and run.state is not RunStatus.DIED):
         what = ", ".join(request.what for request in waiting[:3])
         more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
         how = "until its process is back" if run.state is RunStatus.DIED else "to be taken up"
         head = Span(f"   ▲ {len(waiting):,} asked, waiting {how}: ", Tone.LOOK, bold=True)
-        lines.append(fit((head, plain(f"{what}{more}")), width))
+        lines.append((head, plain(f"{what}{more}")))
     elif run.requests and run.requests[-1].refused and not run.state.ended:
         last = run.requests[-1]
-        lines.append(fit((Span(f"   ✗ {last.what}: {last.refused}", Tone.ACT),), width))
+        lines.append((Span(f"   ✗ {last.what}: {last.refused}", Tone.ACT),))
     return tuple(lines)
 
 
@@ -134,10 +133,10 @@ def _sentence(run: RunView) -> str:
         case RunStatus.PAUSED if run.paused_itself and run.why:
             return f"{run.why}. P lets it go on."
         case RunStatus.PAUSED:
-            flying = sum(move.state in (MoveStatus.MOVING, MoveStatus.STUCK) for move in run.moves)
+            in_flight = sum(move.state in IN_FLIGHT for move in run.moves)
             last = next((r for r in reversed(run.requests) if r.kind == "pause"), None)
             how = "are held" if last is not None and "hold" in last.what else "go on to their end"
-            goes = f"{flying} in flight {how}" if flying else "nothing is in flight"
+            goes = f"{in_flight} in flight {how}" if in_flight else "nothing is in flight"
             return f"No batch begins until it is resumed (P); {goes}."
         case RunStatus.RECOVERING:
             return "Its process is back: it reads its journal and looks at the cluster."
@@ -151,28 +150,10 @@ def _sentence(run: RunView) -> str:
             return run.why
 
 
-def _range(run: RunView) -> Line:
-    if run.left_range is None:
-        return ()
-    return range_words(run.left_range)
-
-
 def range_words(between: tuple[float, float]) -> Line:
     """Return a range of times, dim; nothing when both ends read the same."""
     low, high = (format_duration(seconds) for seconds in between)
     return (dim(f"  ({low} – {high})"),) if low != high else ()
-
-
-def _rates(run: RunView) -> list[str]:
-    limit = run.rate_bytes_per_s
-    words = ["no throttle" if limit == UNLIMITED else f"{format_rate(limit)} a side"]
-    if run.bounds is not None:
-        words = [f"adaptive, {bounds_words(run.bounds)}"]
-    if run.bytes_per_s is not None:
-        words.append(f"now {format_rate(run.bytes_per_s)}")
-    if run.average_bytes_per_s:
-        words.append(f"average {format_rate(run.average_bytes_per_s)}")
-    return words
 
 
 def join_facts(facts: Sequence[Line], width: int) -> Line:
@@ -185,4 +166,4 @@ def join_facts(facts: Sequence[Line], width: int) -> Line:
             continue
         spans += [*((plain("   "),) if used > 1 else ()), *fact]
         used += size + (3 if used > 1 else 0)
-    return fit(tuple(spans), width)
+    return tuple(spans)

@@ -74,11 +74,9 @@ def summary_lines(
 
 
 def _time(estimate: Estimate, bounds: RateBounds | None, width: int) -> Iterable[tuple[str, Line]]:
-    rate = (
-        "no throttle"
-        if estimate.rate_bytes_per_s == UNLIMITED
-        else f"{format_rate(estimate.rate_bytes_per_s)} a side"
-    )
+    rate = f"{format_rate(estimate.rate_bytes_per_s)} a side"
+    if estimate.rate_bytes_per_s == UNLIMITED:
+        rate = "no throttle"
     if bounds is not None:
         rate = f"adaptive, reckoned with {rate}"
     yield "throttle", (plain(rate),)
@@ -98,7 +96,6 @@ def _time(estimate: Estimate, bounds: RateBounds | None, width: int) -> Iterable
 
 
 def _touched(plan: Plan, width: int) -> Iterable[Line]:
-    """Say which topics, brokers and leaders the plan touches."""
     topics = sorted({move.tp.topic for move in plan})
     shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
     yield _row("topics", (plain(shown),), width)

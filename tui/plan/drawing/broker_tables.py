@@ -15,7 +15,7 @@ from core.plan.effect import Effect
 from core.plan.planner.evenness import Evenness
 from core.plan.planner.model.measures import Measure
 from tui.drawing.bars import bar
-from tui.drawing.spans import Line, Lines, Span, Tone, dim, fit, left, plain, right, window
+from tui.drawing.spans import Line, Lines, Span, Tone, dim, left, plain, right, window
 
 LABEL = 5
 ROOMY = 13
@@ -59,20 +59,20 @@ def effect_lines(effect: Effect, parts: Mapping[Metric, Float64], width: int, he
         *(dim(right(column.name, 9) + " " * (cell - 9)) for column in columns),
     )
     order = sorted(effect.touched, key=lambda i: -_change(every, i))
-    rows: list[Line] = [fit(head, width)]
+    rows: list[Line] = [head]
     for i in order[: max(height - 2, 0)]:
         broker = int(effect.before.brokers[i])
         spans: list[Span] = [plain(f"b{broker}".ljust(LABEL))]
         for column in columns:
             spans += _pair(column, i, roomy=roomy)
-        rows.append(fit(tuple(spans), width))
+        rows.append(tuple(spans))
     spans = [dim("skew".ljust(LABEL))]
     for column in columns:
         spans += _skew_pair(column, roomy=roomy)
-    rows.append(fit(tuple(spans), width))
+    rows.append(tuple(spans))
     left_out = len(order) - max(height - 2, 0)
     if left_out > 0:
-        rows[-1] = fit((*rows[-1][: 1 + 3 * len(columns)], dim(f"  {left_out} more")), width)
+        rows[-1] = (*rows[-1][: 1 + 3 * len(columns)], dim(f"  {left_out} more"))
     return tuple(rows[:height])
 
 
@@ -98,7 +98,6 @@ def effect_sentence(effect: Effect, parts: Mapping[Metric, Float64]) -> str:
 
 
 def _columns(effect: Effect, parts: Mapping[Metric, Float64]) -> list[Column]:
-    """Return the columns of which anything is known."""
     one, other = effect.before, effect.after
     leaders = one.leaders.astype(np.float64), other.leaders.astype(np.float64)
     rates = (one.out_bytes_per_s, other.out_bytes_per_s)
@@ -183,14 +182,14 @@ def bar_lines(even: Evenness, cursor: int, width: int, height: int) -> Lines:
     cell = max((width - NAME + 1) // len(measures), PAIR)
     shown = measures[: max((width - NAME + 1) // cell, 1)]
     names = (left(SHORT.get(m, m.words), cell) for m in shown)
-    lines: list[Line] = [fit((dim(" " * NAME), *(dim(name) for name in names)), width)]
+    lines: list[Line] = [(dim(" " * NAME), *(dim(name) for name in names))]
     rows = even.by_need()
     for at in window(len(rows), height - 1, cursor):
         row = rows[at]
         spans: list[Span] = [plain(left(f"b{even.brokers[row]}", NAME))]
         for measure in shown:
             spans += _cell(even, row, measure, cell)
-        lines.append(fit(tuple(spans), width))
+        lines.append(tuple(spans))
     return tuple(lines)
 
 

@@ -13,17 +13,14 @@ _SEVERITY = {
     Severity.UNSAFE: ("▲", Tone.LOOK),
     Severity.UNWISE: ("·", Tone.DIM),
 }
-_MOST = 3
+_MAX_LINES = 3
 """So many lines for one finding: the others are to be seen, too."""
 
 
 def check_lines(
     notes: Sequence[str], findings: Sequence[Finding], width: int, height: int
 ) -> Lines:
-    """Return notes and then findings in at most `height` lines; findings have one at least.
-
-    That nothing speaks against it is said only where there are no notes either.
-    """
+    """Return notes and then findings in at most `height` lines; findings have one at least."""
     if not notes:
         return finding_lines(findings, width, height)
     shown = note_lines(notes, width, max(height - 1, 1) if findings else height)
@@ -46,7 +43,7 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
     """Return findings worst first, at most `height` lines; the last counts those left out."""
     if not findings:
         return ((Span("√", Tone.FINE), plain(" nothing speaks against it")),)
-    max_lines = min(_MOST, height)
+    max_lines = min(_MAX_LINES, height)
     return _in_room([_block(one, width, max_lines) for one in findings], width, height, "finding")
 
 
@@ -82,4 +79,4 @@ def _in_room(blocks: Sequence[list[Line]], width: int, height: int, what: str) -
             more = f" and {counted(len(blocks) - 1, f'more {what}')}"
             lines[height - 1 :] = [(*fit(lines[height - 1], width - len(more)), dim(more))]
             break
-    return tuple(fit(line, width) for line in lines[:height])
+    return tuple(lines[:height])

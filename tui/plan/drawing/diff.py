@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from core.cluster.state import ClusterState
 from core.plan.plan import Move, Plan
@@ -11,6 +10,7 @@ from core.units import counted, format_bytes
 from tui.drawing.spans import (
     Line,
     Lines,
+    RowHit,
     Span,
     Tone,
     bright,
@@ -30,13 +30,6 @@ _WITH_CONSEQUENCE = 68
 """Columns from which there is room for what a move means beside its bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class MoveHit:
-    """A click on a move, by its index in the plan."""
-
-    index: int
-
-
 def copied_words(total_bytes: int, unknown: int) -> str:
     """Return `, 418 GB to copy`, the least where sizes are unknown; "" where all of them are."""
     if unknown and not total_bytes:
@@ -45,10 +38,7 @@ def copied_words(total_bytes: int, unknown: int) -> str:
 
 
 def change_words(before: Sequence[int], after: Sequence[int], dirs: Sequence[int] = ()) -> str:
-    """Return what changes in short: `7→12`, `+4`, `−4`, `order` when only the order does.
-
-    `b3 dir` where replicas stay on their brokers, and on `dirs` change their log dir.
-    """
+    """Return what changes in short: `7→12`, `+4`, `−4`, `order`, or `b3 dir` for log dirs."""
     if dirs and tuple(before) == tuple(after):
         return f"{' '.join(f'b{broker}' for broker in dirs)} dir"
     adding = [b for b in after if b not in before]
@@ -98,14 +88,11 @@ def consequence_of(move: Move) -> str:
 
 def diff_header(width: int) -> Line:
     name, change, replicas = _columns(width)
-    return fit(
-        (
-            dim("  " + left("partition", name + 1)),
-            dim(left("move", change + 1)),
-            dim(left("replicas", replicas)),
-            dim(right("to copy", 9)),
-        ),
-        width,
+    return (
+        dim("  " + left("partition", name + 1)),
+        dim(left("move", change + 1)),
+        dim(left("replicas", replicas)),
+        dim(right("to copy", 9)),
     )
 
 
@@ -119,23 +106,20 @@ def diff_lines(
     focused: bool,
     order: Sequence[int] | None = None,
 ) -> Lines:
-    """Return the moves, as many as fit `height`, the cursor's among them.
-
-    They stand under their topics, or in `order` with their topics' names.
-    """
+    """Return the moves that fit `height`, the cursor's among them: by topic, or in `order`."""
     rows: list[int | str] = list(order) if order is not None else _by_topic(plan)
     arrow = max((sum(len(str(b)) + 2 for b in move.before) - 1 for move in plan), default=0)
     shown = []
     for i in window(len(rows), height, rows.index(cursor) if cursor in rows else 0):
         row = rows[i]
         if isinstance(row, str):
-            shown.append(fit(_topic_line(state, plan, row), width))
+            shown.append(_topic_line(state, plan, row))
             continue
         selected = row == cursor and focused
         line = _move_line(
             state, plan.moves[row], width, arrow, selected=selected, named=order is not None
         )
-        shown.append(row_line(line, width, MoveHit(row), chosen=selected))
+        shown.append(row_line(line, width, RowHit(row), chosen=selected))
     return tuple(shown)
 
 
@@ -198,7 +182,6 @@ def _move_line(
 
 
 def _columns(width: int) -> tuple[int, int, int]:
-    """Return the widths of name, change and replicas."""
     if width >= 100:
         return 16, 14, 44
     return (16, 8, 26) if width >= 64 else (7, 7, 24)

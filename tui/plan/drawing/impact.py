@@ -23,7 +23,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     left,
     plain,
     right,
@@ -49,7 +48,7 @@ def impact_line(found: Impact, width: int) -> Line:
         spans += (*more, Span(words, tone))
     if not spans:
         spans = [dim("nobody is known to read or write it")]
-    return fit((dim("  hits  "), *spans, key), width)
+    return (dim("  hits  "), *spans, key)
 
 
 def impact_lines(found: Impact, width: int) -> Lines:
@@ -64,7 +63,7 @@ def impact_lines(found: Impact, width: int) -> Lines:
         BLANK,
         *_headroom(found, width),
         rule("groups that read them", width),
-        *_group_lines(found, width),
+        *((dim("  "), dim(part)) for part in wrap_text(groups_sentence(found), width - 4) if part),
         *_groups(found.groups or (), width),
         BLANK,
         rule("topics that are written to", width),
@@ -76,7 +75,7 @@ def impact_lines(found: Impact, width: int) -> Lines:
         lines += _wrapped(" ".join(retention_sentences(shrunk)), width)
         command = retention_command(shrunk, "PLAN")
         lines += [(plain("    "), Span(command, Tone.YOURS))] if command else []
-    return tuple(fit(line, width) for line in lines)
+    return tuple(lines)
 
 
 def _headroom(found: Impact, width: int) -> Lines:
@@ -93,19 +92,12 @@ def _wrapped(sentence: str, width: int) -> list[Line]:
     return [(plain("  "), plain(part)) for part in wrap_text(sentence, width - 4)]
 
 
-def _group_lines(found: Impact, width: int) -> Lines:
-    sentence = groups_sentence(found)
-    parts = wrap_text(sentence, width - 4) if sentence else ()
-    return tuple((dim("  "), dim(part)) for part in parts)
-
-
 def _groups(groups: Sequence[GroupImpact], width: int) -> Lines:
     if not groups:
         return ()
     name = max(width - sum(NUMBERS) - 2 - 10, 8)
     heads = ("parts", "leaders", "lag", "behind", "then to read")
-    head = "".join(right(word, room) for word, room in zip(heads, NUMBERS, strict=True))
-    rows: list[Line] = [(dim("  " + left("group", name) + left("", 10) + head),)]
+    rows: list[Line] = [(dim("  " + left("group", name) + left("", 10) + _numbers(heads)),)]
     for group in groups:
         behind = group.behind_seconds
         cells = (
@@ -115,16 +107,13 @@ def _groups(groups: Sequence[GroupImpact], width: int) -> Lines:
             "?" if behind is None else format_duration(behind),
             to_read_words(group),
         )
-        numbers = "".join(right(cell, room) for cell, room in zip(cells, NUMBERS, strict=True))
-        rows.append(
-            (
-                plain("  "),
-                bright(left(shorten(group.id, name), name)),
-                dim(left(group.state, 10)),
-                plain(numbers),
-            )
-        )
+        id = bright(left(shorten(group.id, name), name))
+        rows.append((plain("  "), id, dim(left(group.state, 10)), plain(_numbers(cells))))
     return tuple(rows)
+
+
+def _numbers(cells: Sequence[str]) -> str:
+    return "".join(right(cell, room) for cell, room in zip(cells, NUMBERS, strict=True))
 
 
 def _topics(topics: Sequence[TopicImpact], width: int) -> Lines:

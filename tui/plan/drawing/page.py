@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from core.cluster.state import ClusterState
-from core.plan.checks.catalogue import Finding, Severity, has_unknowns
+from core.plan.checks.catalogue import Severity, has_unknowns
 from core.plan.plan import Plan
 from core.plan.planner.evenness import Evenness
-from core.plan.rebase import RebasedPlan
 from core.units import counted, format_duration, format_rate
 from tui.drawing.spans import (
     BLANK,
@@ -19,7 +18,6 @@ from tui.drawing.spans import (
     Tone,
     bright,
     dim,
-    fit,
     plain,
     rule,
     side_by_side,
@@ -63,7 +61,7 @@ class PlanView:
     rate_bytes_per_s: int
     cursor: int
     pane: Pane = Pane.MOVES
-    choice_waits: bool = False
+    rate_pending: bool = False
     """Whether keys wait for the table to choose a rate from."""
     even: Evenness | None = None
     suggested: SuggestedPlan | None = None
@@ -82,12 +80,9 @@ class PlanView:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what the planner says that no plan can do, while its plan is there."""
-        suggested = self.suggested
-        return (
-            suggested.found.notes
-            if suggested is not None and suggested.is_part_of(self.plan)
-            else ()
-        )
+        if self.suggested is None or not self.suggested.is_part_of(self.plan):
+            return ()
+        return self.suggested.found.notes
 
     @property
     def at_rate(self) -> RateAssessment | None:
@@ -106,14 +101,13 @@ class PlanView:
     @property
     def estimating(self) -> Line:
         """Return what stands where the table will be."""
-        return (dim("  estimating" + ("; your choice is taken then" if self.choice_waits else "")),)
+        return (dim("  estimating" + ("; your choice is taken then" if self.rate_pending else "")),)
 
 
 def plan_lines(view: PlanView, width: int, height: int) -> Lines:
     """Return the whole screen in `height` lines."""
     if not len(view.plan):
-        lines = empty_lines(width)
-        return (_planning_line(view, width), *lines[1:]) if view.planner else lines
+        return (_planning_line(view) if view.planner else BLANK, *EMPTY)
     if view.pane is Pane.BROKERS and view.even is not None:
         head = (*head_lines(view, width), BLANK)
         return (*head, *bar_lines(view.even, view.broker, width, height - len(head)))
@@ -124,39 +118,37 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
     if width >= SIDE_BY_SIDE:
         panel = 70 if width >= 160 else 52
         main = width - panel - 4
-        separator = (plain(" "), Span("│", Tone.FAINT), plain(" "))
-        first = _main(view, main, height)
-        second = _panel(view, panel, height)
-        blank: Lines = (BLANK,) * (height - max(len(first), len(second)))
-        return side_by_side((*first, *blank), second, main, gap=separator)
+        first, second = _main(view, main, height), _panel(view, panel, height)
+        # The border is as much shorter as the panel is longer than the moves.
+        rows = max(height - max(len(second) - len(first), 0), len(second))
+        return side_by_side(first, second, (main, panel), rows)
     return _stacked(view, width, height)
 
 
-def empty_lines(width: int) -> Lines:
-    """Return what to do when there is no plan yet."""
+EMPTY: Lines = (
+    (bright("  The plan is empty."),),
+    (dim("  Nothing is sent to the cluster while you edit one."),),
+    BLANK,
+    *(
+        (plain("    "), Span(f"{key:<7}", Tone.YOURS, bold=True), plain(words))
+        for key, words in (
+            ("a", "ask for a whole plan: balance, drain, fill, replace, racks"),
+            ("1", "or open the map"),
+            ("space", "pick the replica under the cursor up"),
+            ("h l", "carry it along its row; what it would do is shown at each broker"),
+            ("enter", "drop it: the move is in the plan"),
+            ("a", "there: take the move that the map suggests"),
+        )
+    ),
+)
+"""What to do when there is no plan yet."""
 
-    def step(key: str, words: str) -> Line:
-        return fit((plain("    "), Span(f"{key:<7}", Tone.YOURS, bold=True), plain(words)), width)
 
-    return (
-        BLANK,
-        fit((bright("  The plan is empty."),), width),
-        fit((dim("  Nothing is sent to the cluster while you edit one."),), width),
-        BLANK,
-        step("a", "ask for a whole plan: balance, drain, fill, replace, racks"),
-        step("1", "or open the map"),
-        step("space", "pick the replica under the cursor up"),
-        step("h l", "carry it along its row; what it would do is shown at each broker"),
-        step("enter", "drop it: the move is in the plan"),
-        step("a", "there: take the move that the map suggests"),
-    )
-
-
-def title_line(view: PlanView, width: int) -> Line:
+def title_line(view: PlanView) -> Line:
     """Return the plan in numbers."""
     total, unknown = total_to_copy(view.state, view.plan)
     data = sum(bool(move.receiving) for move in view.plan)
-    others = len(view.plan) - data
+    without_data = len(view.plan) - data
     spans: list[Span] = [
         plain(" "),
         Span("plan  ", Tone.DIM),
@@ -165,19 +157,20 @@ def title_line(view: PlanView, width: int) -> Line:
     ]
     if unknown:
         spans.append(Span(f"   {unknown} of unknown size", Tone.LOOK))
-    if others:
-        spans.append(Span(f"   {others} without data", Tone.FINE))
-    return fit((*spans, *_verdict(view)), width)
+    if without_data:
+        spans.append(Span(f"   {without_data} without data", Tone.FINE))
+    return (*spans, *_verdict(view))
 
 
 def head_lines(view: PlanView, width: int) -> Lines:
     """Return the plan in two lines: what it costs, and what it comes to."""
     second: Line = ()
     if view.planner:
-        return (title_line(view, width), _planning_line(view, width))
-    if view.assessment is not None and view.assessment.rebased.changes:
-        return (title_line(view, width), _changed_line(view.assessment.rebased, width))
-    if view.even is not None and view.at_rate is not None:
+        second = _planning_line(view)
+    elif view.assessment is not None and view.assessment.rebased.changes:
+        words = plain(f"the cluster has changed: {view.assessment.rebased.words}")
+        second = (plain(" "), Span("▲ ", Tone.LOOK, bold=True), words, dim(" · R rebases"))
+    elif view.even is not None and view.at_rate is not None:
         estimate = view.at_rate.estimate
         time: Line = ()
         if estimate.seconds is not None and estimate.total_bytes:
@@ -186,22 +179,15 @@ def head_lines(view: PlanView, width: int) -> Lines:
         balance, worst = balance_spans(view.even), worst_spans(view.even)
         first = (plain(" "), *balance, *time)
         whole = (*first, dim(" · "), *worst)
-        second = fit(whole if worst and width_of(whole) <= width else first, width)
-    return (title_line(view, width), second)
+        second = whole if worst and width_of(whole) <= width else first
+    return (title_line(view), second)
 
 
-def _planning_line(view: PlanView, width: int) -> Line:
-    return fit((plain(" "), Span(view.planner, Tone.YOURS)), width)
+def _planning_line(view: PlanView) -> Line:
+    return (plain(" "), Span(view.planner, Tone.YOURS))
 
 
-def _changed_line(rebased: RebasedPlan, width: int) -> Line:
-    """Say that the cluster has changed below the plan, what of it holds, and which key helps."""
-    words = f"the cluster has changed: {rebased.words}"
-    mark = Span("▲ ", Tone.LOOK, bold=True)
-    return fit((plain(" "), mark, plain(words), dim(" · R rebases")), width)
-
-
-def why_line(view: PlanView, width: int) -> Line:
+def why_line(view: PlanView) -> Line:
     """Return why the move under the cursor is in the plan: the broker and measure it is for."""
     moves = view.plan.moves
     if view.suggested is None or view.cursor >= len(moves):
@@ -210,10 +196,10 @@ def why_line(view: PlanView, width: int) -> Line:
     dirs = view.suggested.dir_words(moves[view.cursor])
     if reason is None:
         of = (plain(dirs), dim(" of its fair share")) if dirs else (plain("made by hand"),)
-        return fit((dim("  why   "), *of), width)
+        return (dim("  why   "), *of)
     words = reason.words
     if reason.leaves or reason.requested:  # no share of a broker's is why
-        return fit((dim("  why   "), plain(words), *((plain(f", {dirs}"),) if dirs else ())), width)
+        return (dim("  why   "), plain(words), *((plain(f", {dirs}"),) if dirs else ()))
     if view.even is not None and reason.broker in view.even.brokers:
         row = view.even.brokers.index(reason.broker)
         now, then = (
@@ -221,28 +207,23 @@ def why_line(view: PlanView, width: int) -> Line:
         )
         words = f"b{reason.broker} {reason.measure.words} {now:.0%} → {then:.0%}"
     more = plain(f", {dirs}" if dirs else "")
-    return fit((dim("  why   "), plain(words), dim(" of its fair share"), more), width)
+    return (dim("  why   "), plain(words), dim(" of its fair share"), more)
 
 
 def _verdict(view: PlanView) -> Line:
     """Return in a word whether this plan can be applied as it is."""
-    if view.assessment is None:
+    if view.assessment is None or view.at_rate is None:
         return (dim("   checking"),)
-    found = view.assessment.at(view.rate_bytes_per_s).findings
-    worst = {severity: _of(found, severity) for severity in Severity}
+    found = view.at_rate.findings
     for severity, mark, tone, word in (
         (Severity.ILLEGAL, "✗", Tone.ACT, "illegal"),
         (Severity.UNSAFE, "▲", Tone.LOOK, "to allow"),
     ):
-        if worst[severity]:
-            return (Span(f"   {mark} {worst[severity]} {word}", tone, bold=True),)
+        if ids := {finding.id for finding in found if finding.severity is severity}:
+            return (Span(f"   {mark} {len(ids)} {word}", tone, bold=True),)
     if has_unknowns(found) or view.assessment.not_compared:
         return (Span("   ? safe", Tone.LOOK),)
     return (Span("   √ safe", Tone.FINE),)
-
-
-def _of(findings: tuple[Finding, ...], severity: Severity) -> int:
-    return len({finding.id for finding in findings if finding.severity is severity})
 
 
 def _main(view: PlanView, width: int, height: int) -> Lines:
@@ -252,23 +233,23 @@ def _main(view: PlanView, width: int, height: int) -> Lines:
     hits = () if view.assessment is None else (impact_line(view.assessment.impact, width),)
     room = height - len(lines) - len(checks) - 2 - len(hits)
     lines += _moves(view, width, min(room, len(view.plan) + topics + 1), room)
-    return (*lines, why_line(view, width), *hits, rule(view.checks_title, width), *checks)
+    return (*lines, why_line(view), *hits, rule(view.checks_title, width), *checks)
 
 
 def _panel(view: PlanView, width: int, height: int) -> Lines:
     lines: list[Line] = [rule("throttle", width)]
     if view.assessment is None:
         return (*lines, view.estimating)
+    at_rate = view.assessment.at(view.rate_bytes_per_s)
     lines += _throttle(view, view.assessment, width, 11)
-    reasons = _reasons(view, view.assessment, width, 4)
+    reasons = _reasons(at_rate, width, 4)
     lines += [BLANK, *reasons] if reasons else []
     if view.even is not None:
         room = max((height - len(lines) - 4) // 2, 4)
         lines += [BLANK, rule("brokers, % of their fair share", width)]
         lines += bar_lines(view.even, 0, width, room)
     lines += [BLANK, rule("brokers, before and after", width)]
-    effect = view.assessment.at(view.rate_bytes_per_s).effect
-    lines += effect_lines(effect, view.assessment.parts, width, height - len(lines))
+    lines += effect_lines(at_rate.effect, view.assessment.parts, width, height - len(lines))
     return tuple(lines)
 
 
@@ -279,14 +260,14 @@ def _stacked(view: PlanView, width: int, height: int) -> Lines:
         below.append(view.estimating)
     else:
         checks = _checks(view, width, 3)
-        why = [why_line(view, width)] if view.suggested is not None else []
+        why = [why_line(view)] if view.suggested is not None else []
         below += [*why, rule(view.checks_title, width), *checks, rule("throttle", width)]
         rows = min(max(height - len(head) - len(below) - 10, 4), 9)
         below += _throttle(view, view.assessment, width, rows)
-        below += _reasons(view, view.assessment, width, 2)
-        effect = view.assessment.at(view.rate_bytes_per_s).effect
-        then = effect_sentence(effect, view.assessment.parts)
-        below += [fit((dim("  then  "), plain(then)), width)]
+        at_rate = view.assessment.at(view.rate_bytes_per_s)
+        below += _reasons(at_rate, width, 2)
+        then = effect_sentence(at_rate.effect, view.assessment.parts)
+        below += [(dim("  then  "), plain(then))]
         below += [impact_line(view.assessment.impact, width)]
     room = max(height - len(head) - len(below), 3)
     diff = _moves(view, width, room, room)
@@ -312,10 +293,10 @@ def _moves(view: PlanView, width: int, room: int, max_lines: int) -> Lines:
 
 
 def _checks(view: PlanView, width: int, height: int) -> Lines:
-    if view.assessment is None:
+    if view.assessment is None or view.at_rate is None:
         return ((dim("  checking"),),)
-    found = view.assessment.at(view.rate_bytes_per_s).findings
-    return check_lines((*view.notes, *view.assessment.not_compared), found, width, height)
+    notes = (*view.notes, *view.assessment.not_compared)
+    return check_lines(notes, view.at_rate.findings, width, height)
 
 
 def _throttle(view: PlanView, assessment: PlanAssessment, width: int, height: int) -> Lines:
@@ -323,7 +304,6 @@ def _throttle(view: PlanView, assessment: PlanAssessment, width: int, height: in
     return throttle_lines(assessment.table, chosen, width, height, focused=focused)
 
 
-def _reasons(view: PlanView, assessment: PlanAssessment, width: int, height: int) -> Lines:
-    estimate = assessment.at(view.rate_bytes_per_s).estimate
-    lines = reason_lines(estimate, width - 4, height, table_width=width)
+def _reasons(at_rate: RateAssessment, width: int, height: int) -> Lines:
+    lines = reason_lines(at_rate.estimate, width - 4, height, table_width=width)
     return tuple((plain("  "), *line) for line in lines)

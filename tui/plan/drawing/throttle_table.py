@@ -16,7 +16,6 @@ from tui.drawing.spans import (
     Span,
     Tone,
     dim,
-    fit,
     plain,
     right,
     row_line,
@@ -49,14 +48,11 @@ def throttle_lines(
 ) -> Lines:
     """Return header and rates, as many as fit `height`, the chosen one among them."""
     wide = width >= RANGE_FROM
-    header = fit(
-        (
-            dim("  " + right("a side", 10)),
-            dim(right("time", 11)),
-            dim(right("range", 22) if wide else ""),
-            dim("  slowest"),
-        ),
-        width,
+    header = (
+        dim("  " + right("a side", 10)),
+        dim(right("time", 11)),
+        dim(right("range", 22) if wide else ""),
+        dim("  slowest"),
     )
     rows = []
     for i in window(len(table), height - 1, chosen):
@@ -66,10 +62,7 @@ def throttle_lines(
 
 
 def reason_lines(estimate: Estimate, width: int, height: int, *, table_width: int) -> Lines:
-    """Return in words what the chosen rate means: why never, who gets near its limit, doubts.
-
-    The range is said here when the table has no room for it.
-    """
+    """Return what the chosen rate means; the range too, where the table has no room for it."""
     notes: list[tuple[str, Tone]] = []
     if table_width < RANGE_FROM and (between := _range(estimate)):
         notes.append((f"between {between.replace('–', 'and')}", Tone.DIM))
@@ -89,13 +82,14 @@ def reason_lines(estimate: Estimate, width: int, height: int, *, table_width: in
 def _rate_line(estimate: Estimate, chosen: bool, focused: bool, wide: bool) -> Line:
     mark = Span("▸ " if chosen else "  ", Tone.YOURS if focused else Tone.DIM, bold=True)
     rate = right(format_rate(estimate.rate_bytes_per_s), 10)
-    if estimate.never is not None:
+    if estimate.never is not None:  # in a word: the sentence stands below the table
+        cause = "inflow" if "ordinary replication" in estimate.never else ""
         return (
             mark,
             Span(rate, Tone.ACT if chosen else Tone.PLAIN, bold=chosen),
             Span(right("never", 11), Tone.ACT, bold=True),
             plain(" " * 22 if wide else ""),
-            Span(f"  {_slowest(estimate)} ✗ {_cause(estimate.never)}", Tone.ACT),
+            Span(f"  {_slowest(estimate)} ✗ {cause}", Tone.ACT),
         )
     crowd = estimate.near_capacity
     tone = Tone.LOOK if crowd else Tone.PLAIN
@@ -116,11 +110,6 @@ def _slowest(estimate: Estimate) -> str:
     return f"b{broker} {SIDES[side]}"
 
 
-def _cause(never: str) -> str:
-    """Return a word for why a rate never ends; the sentence stands below the table."""
-    return "inflow" if "ordinary replication" in never else ""
-
-
 def _range(estimate: Estimate) -> str:
     if estimate.range_seconds is None:
         return ""
@@ -133,5 +122,5 @@ def _range(estimate: Estimate) -> str:
 
 def bounds_words(bounds: RateBounds) -> str:
     """Return between which rates an adaptive one stays."""
-    least, most = format_rate(bounds.min_bytes_per_s), format_rate(bounds.max_bytes_per_s)
-    return f"{least} to {most}"
+    lowest, highest = format_rate(bounds.min_bytes_per_s), format_rate(bounds.max_bytes_per_s)
+    return f"{lowest} to {highest}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.probe.round_trip import ClientSide, ProbeLayout, ProbeResult
-from core.watch.clients.probe import TOPIC
+from core.watch.client_health.probe_loop import TOPIC
 
 
 class Pings:

@@ -12,7 +12,7 @@ from click import Abort
 
 from core.errors import UsageError
 from tui import terminal
-from tui.actions.catalogue import ACTIONS
+from tui.actions.key_bindings import ACTIONS
 from tui.app import TrimtabApp
 from tui.feed.feed import Feed
 from tui.session import MARKED, Session

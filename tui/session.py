@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from core.plan.estimate.calibration import Calibration
     from core.run.external.moves import ForeignMove
     from core.run.reporting.views import RunView
-    from core.watch.clients.report import ProbeReport
+    from core.watch.client_health.report import ProbeReport
 
 DEFAULT_RATE_BYTES_PER_S = 50_000_000
 KEPT_TROUBLES = 5

@@ -30,10 +30,10 @@ from core.load.windows import (
     write_rows,
 )
 from core.pipeline import figures, windows
-from core.pipeline.judging import CLOSED_AFTER
 from core.pipeline.memory import Batch as Arrays
 from core.pipeline.memory import Keys, Recent, Sums
 from core.pipeline.placement import Placements
+from core.pipeline.quarantine import CLOSED_AFTER
 from core.pipeline.rates import MEASURES
 from core.pipeline.samples import Int64, taken, window_starts
 

@@ -24,7 +24,7 @@ from core.load import load_paths as layout
 from core.load.snapshot.format import RATES
 from core.load.windows import LENGTH, read_metadata, window_files
 from core.load.windows import RETENTION as WINDOWS_KEPT
-from core.pipeline.judging import CLOSED_AFTER
+from core.pipeline.quarantine import CLOSED_AFTER
 from core.pipeline.rates import KEY, summed
 
 if TYPE_CHECKING:

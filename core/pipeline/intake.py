@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 from core import files
 from core.load import arrow as columns
 from core.load import load_paths as layout
-from core.pipeline import judging, samples
-from core.pipeline.judging import CLOSED_AFTER
+from core.pipeline import quarantine, samples
 from core.pipeline.ledger import Batch, Ledger
 from core.pipeline.publish import Publisher
+from core.pipeline.quarantine import CLOSED_AFTER
 from core.pipeline.rates import MEASURES
 from core.pipeline.source import read_samples
 
@@ -52,14 +52,14 @@ class Intake:
     def take(self, segments: Sequence[Path], batch: Batch) -> Batch:
         """Write partial, placement and quarantine of a batch; return what was in it."""
         newest = self._ledger.newest_before(batch.key, batch.began_at)
-        judged = judging.judged(
+        judged = quarantine.judged(
             read_samples(self._spark, segments),
             cluster_id=self._cluster_id,
             now=batch.began_at,
             newest=newest,
         )
         measures = (F.col(c).cast("double").alias(c) for c in MEASURES.values())
-        fine, quarantined = samples.split(judged.select(*judging.NEEDED, *measures).toArrow())
+        fine, quarantined = samples.split(judged.select(*quarantine.NEEDED, *measures).toArrow())
         seen = self._ledger.seen(batch.key, fine.polls)
         rows = fine.accepted(seen)
         ts = columns.to_numpy(rows["ts"])

@@ -25,9 +25,9 @@ from core.load.windows import (
 from core.pipeline.closing import Windows
 from core.pipeline.horizons import Horizons
 from core.pipeline.hours import Hours
-from core.pipeline.judging import TOO_LATE_AFTER
 from core.pipeline.memory import Said
 from core.pipeline.placement import Placement, Placements
+from core.pipeline.quarantine import TOO_LATE_AFTER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

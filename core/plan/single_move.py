@@ -13,7 +13,7 @@ from core.load.view.heat import Metric, alive_brokers, fair_parts
 from core.load.view.heat import partition_values as values_of
 from core.load.view.totals import broker_totals, fair_shares, max_ratio
 from core.plan.checks.catalogue import Severity
-from core.plan.checks.check_plan import check_drop
+from core.plan.checks.drop import check_drop
 from core.plan.effect import BrokerUsage, compute_effect
 from core.plan.plan import Plan
 

@@ -1,11 +1,10 @@
-"""Starts a run, or brings one back: options completed, journal made, process started."""
+"""Starts a run: options completed, journal made, process started."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -15,7 +14,6 @@ from typing import Any
 
 from core.cluster.connect import Address, connect
 from core.cluster.state import ClusterState
-from core.errors import RefusedError, UnreachableError, UsageError
 from core.load.load import Load
 from core.plan.batches import BatchInput
 from core.plan.estimate.estimate import Estimate
@@ -23,19 +21,12 @@ from core.plan.estimate.estimate_json import format_estimate
 from core.plan.plan import Plan
 from core.run import audit
 from core.run.external.leftovers import refuse_conflicts
-from core.run.journal.journal import SUFFIX, Journal, journal_path, remove_journal
-from core.run.journal.replay import fold
-from core.run.journal.run_state import RunState
+from core.run.journal.journal import SUFFIX, remove_journal
 from core.run.options import (
     RunOptions,
-    address_of,
     create_journal,
-    with_configured_timeout,
-    without_configured_timeout,
 )
-from core.run.reporting.runs import read_journal
-from core.run.reporting.views import RunStatus
-from core.run.run_process import BusyError, await_start, log_size, spawn, take_lock
+from core.run.run_process import await_start, spawn, take_lock
 from core.run.throttles.adaptive_rate import spare_rates
 
 AUDITED_MOVES = 200
@@ -145,84 +136,3 @@ def with_batches(options: RunOptions, state: ClusterState, load: Load, plan: Pla
     return replace(
         options, auto=auto, batches=schedule.batches, long=schedule.long, produced=produced
     )
-
-
-GOING_SECONDS = 2.0
-"""How long a process that has just died, or another that is being started, may hold the lock."""
-
-
-def recover(
-    cluster_id: str,
-    run: str,
-    *,
-    address: Address | None = None,
-    timeout_seconds: float | None = None,
-) -> None:
-    """Bring a run back whose process has died: another one goes on from its journal.
-
-    `address` is where its brokers are now, if not where they were; `timeout_seconds` another
-    timeout, where only that is another one. Does nothing for a run that
-    lives. Raises UsageError for one that has ended, BusyError while another works on the
-    cluster, RefusedError when the address leads to another cluster, UnreachableError when it
-    leads nowhere, JournalError when the journal cannot be trusted or written.
-    """
-    path = journal_path(cluster_id, run)
-    _refuse_ended(read_journal(cluster_id, run).state)
-    lock = _lock_of_dead(cluster_id, run)
-    if lock is None:
-        return
-    try:
-        with Journal.open(path) as journal:
-            journal.check()
-            journal.prove_writable()
-            records = journal.records()
-        state = fold(records)
-        _refuse_ended(state)
-        where, moved = address_of(records), address is not None or timeout_seconds is not None
-        if address is not None:
-            where = without_configured_timeout(address, state.cluster_name)
-        elif timeout_seconds is not None:
-            where = replace(where, timeout_seconds=timeout_seconds)
-        _refuse_other(with_configured_timeout(where, state.cluster_name), state)
-        audit.note(cluster_id, run, "bring back", bootstrap=where.bootstrap)
-        since = log_size(path)
-        spawn(path, lock, where, moved=moved)
-    finally:
-        os.close(lock)
-    await_start(path, cluster_id, after=records[-1].seq, log_from=since)
-
-
-def _lock_of_dead(cluster_id: str, run: str) -> int | None:
-    """Return the cluster's lock, or None when the run lives (again)."""
-    deadline = time.monotonic() + GOING_SECONDS
-    while read_journal(cluster_id, run).view.state is RunStatus.DIED:
-        try:
-            return take_lock(cluster_id)
-        except BusyError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-    return None
-
-
-def _refuse_ended(run: RunState) -> None:
-    if run.ended is not None:
-        how = f"Run {run.run_id} has ended ({run.ended.value})"
-        raise UsageError(f"{how}: there is nothing to bring back.", next="Nothing was changed.")
-
-
-def _refuse_other(address: Address, run: RunState) -> None:
-    try:
-        with closing(connect(address).client) as client:
-            found = client.describe_cluster().cluster_id
-    except UnreachableError as error:
-        raise UnreachableError(
-            error.title,
-            detail=f"Run {run.run_id} stays as it is until its cluster answers.",
-            next="If its brokers have other addresses now, say -b HOST:PORT.",
-        ) from error
-    if found != run.cluster_id:
-        raise RefusedError(
-            f"{address.bootstrap} is cluster {found}; run {run.run_id} works on {run.cluster_id}.",
-            next="Say -b HOST:PORT of that one; nothing was changed.",
-        )

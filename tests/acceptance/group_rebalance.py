@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from core.units import counted, format_duration
-from core.watch.clients.health_detector import error_text
+from core.watch.client_health.health_detector import error_text
 from core.watch.timeline.events import Kind
 from core.watch.timeline.publisher import Publisher
 from tests.acceptance.group_clients import ClientError, Heard, How, Reader, produce

@@ -35,8 +35,9 @@ from core.daemons.supervisor import Daemon, start_daemon
 from core.errors import AccessDeniedError, DocumentError, LoginRefusedError, UnreachableError
 from core.passwords import MissingPassword, PasswordMissingError, WrongPasswordError
 from core.run.journal.journal import journal_path
-from core.run.launch import recover, start_run
+from core.run.launch import start_run
 from core.run.options import RunOptions
+from core.run.recovery import recover
 from core.run.reporting.runs import read_run
 from core.run.reporting.views import RunStatus
 from core.run.run_process import log_path

@@ -14,11 +14,11 @@ from core.cluster.connect import Address, connect
 from core.cluster.probe import round_trip as pinger
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import IncompleteError
-from core.watch.clients import probe as following
-from core.watch.clients import probe as probing
-from core.watch.clients.health_detector import Health
-from core.watch.clients.probe import TOPIC, delete_probe_topic, run_probe
-from core.watch.clients.report import ProbeReport
+from core.watch.client_health import probe_loop as following
+from core.watch.client_health import probe_loop as probing
+from core.watch.client_health.health_detector import Health
+from core.watch.client_health.probe_loop import TOPIC, delete_probe_topic, run_probe
+from core.watch.client_health.report import ProbeReport
 from core.watch.timeline.events import Note
 from core.watch.timeline.store import Timeline
 

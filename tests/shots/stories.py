@@ -17,7 +17,7 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.load.load import Load
 from core.plan.checks.catalogue import Severity
-from core.plan.checks.check_plan import check_drop
+from core.plan.checks.drop import check_drop
 from core.plan.plan import Plan
 from core.run.engine.executor import Executor
 from core.run.journal.replay import fold

@@ -19,10 +19,10 @@ from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import TrimtabError
 from core.load import load_paths as layout
-from core.watch.clients import daemon as background
-from core.watch.clients.health_detector import BrokerHealth, Health
-from core.watch.clients.latency import Latency
-from core.watch.clients.report import ProbeReport, report_to_json
+from core.watch.client_health import daemon as background
+from core.watch.client_health.health_detector import BrokerHealth, Health
+from core.watch.client_health.latency import Latency
+from core.watch.client_health.report import ProbeReport, report_to_json
 from tui.app import TrimtabApp
 from tui.dialogs.base import ConfirmDialog
 from tui.feed.events import ClientsChanged, Event

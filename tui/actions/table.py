@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from textual.binding import Binding, BindingType
 
 from tui.actions.action import KEY_NAMES, PAST_MAP, PLACES, Action
-from tui.actions.catalogue import ACTIONS
+from tui.actions.key_bindings import ACTIONS
 
 _WRITTEN = {name: key for key, name in KEY_NAMES.items()}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from core.load.snapshot.format import LoadSnapshot
     from core.plan.estimate.calibration import Calibration
     from core.run.reporting.views import RunView
-    from core.watch.clients.report import ProbeReport
+    from core.watch.client_health.report import ProbeReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import DocumentGroup
     from core.cluster.state import ClusterState
     from core.run.reporting.views import RunView
-    from core.watch.clients.report import ProbeReport
+    from core.watch.client_health.report import ProbeReport
 
 RUN_POLL_SECONDS = 1.0
 GROUPS_POLL_SECONDS = 30.0
@@ -140,7 +140,7 @@ def watch_groups(
 def watch_clients(cluster_id: str, send: Deliver, stopped: Flag) -> None:
     """Follow what this cluster's probe on this machine reports, whoever began it."""
     from core.clock import SystemClock
-    from core.watch.clients.daemon import read_newest_report
+    from core.watch.client_health.daemon import read_newest_report
 
     last: ProbeReport | None = None
     while not stopped.is_set():

@@ -10,7 +10,7 @@ from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
 
 if TYPE_CHECKING:
-    from core.watch.clients.daemon import Probe
+    from core.watch.client_health.daemon import Probe
     from tui.dialogs.base import Question
     from tui.session import Session
 
@@ -50,7 +50,7 @@ class ProbeSwitch:
         assert state is not None
 
         def work() -> Probe:
-            from core.watch.clients.daemon import start_probe
+            from core.watch.client_health.daemon import start_probe
 
             probe = start_probe(address, state.cluster_id)
             probe.wait()
@@ -65,7 +65,7 @@ class ProbeSwitch:
         self.begun = None
 
         def work() -> None:
-            from core.watch.clients.daemon import stop_probe
+            from core.watch.client_health.daemon import stop_probe
 
             if begun is not None:
                 begun.close()
@@ -98,7 +98,7 @@ class ProbeSwitch:
 
 def _question(session: Session) -> Question:
     """Return what to ask before a probe begins: what it does and costs on the cluster as it is."""
-    from core.watch.clients.probe import describe_probe
+    from core.watch.client_health.probe_loop import describe_probe
     from tui.dialogs.base import Question
 
     assert session.state is not None

@@ -126,7 +126,7 @@ def pick_up(
     by_mouse: bool = False,
 ) -> Drag | None:
     """Return the replicas of `partitions` on `broker`, lifted; None when it holds none of them."""
-    from core.plan.checks.check_plan import check_drops
+    from core.plan.checks.drop import check_drops
 
     targets = {tp: plan.target(state, tp) for tp in partitions}
     sources = {tp: broker for tp, target in targets.items() if broker in target}

@@ -24,8 +24,8 @@ from tui.map.drawing.page import Places, draw_map
 from tui.map.drawing.scene import ORDER_WORDS, Scene, columns_of, layout_of
 from tui.map.drawing.topic_rows import Brush, rack_names
 from tui.map.estimates import MapEstimates
+from tui.map.first_line import MapVerdicts, nothing_wrong
 from tui.map.past_screen import EDITS, OF_THEN, PastBanner, PastMap
-from tui.map.verdicts import MapVerdicts, nothing_wrong
 from tui.map.view import (
     MapView,
     Model,

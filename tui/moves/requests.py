@@ -15,7 +15,7 @@ from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from core.run.control import request
 from core.run.journal.rates import RateBounds
-from core.run.launch import recover
+from core.run.recovery import recover
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import DUE, MoveStatus, RunStatus, RunView
 from core.run.retry_rollback import FollowUp, plan_followup

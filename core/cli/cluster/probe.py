@@ -18,10 +18,10 @@ from core.errors import RefusedError, UsageError
 from core.load import load_paths as layout
 from core.text.tables import text_table
 from core.units import format_duration, parse_duration
-from core.watch.clients.daemon import ROLE, probe_process
-from core.watch.clients.health_detector import Health, format_milliseconds
-from core.watch.clients.probe import TOPIC, delete_probe_topic, describe_probe, run_probe
-from core.watch.clients.report import ProbeReport, report_to_json
+from core.watch.client_health.daemon import ROLE, probe_process
+from core.watch.client_health.health_detector import Health, format_milliseconds
+from core.watch.client_health.probe_loop import TOPIC, delete_probe_topic, describe_probe, run_probe
+from core.watch.client_health.report import ProbeReport, report_to_json
 from core.watch.timeline.daemon import start_recording
 
 SILENT_SECONDS = 10.0

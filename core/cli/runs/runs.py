@@ -148,7 +148,7 @@ def attach(context: Context, run: str | None, foreign: bool, yes: bool, as_json:
 
 def _restart(context: Context, reading: RunReading, *, yes: bool) -> None:
     """Restart the process of a run that died, if that is wanted: a script has to say so."""
-    from core.run.launch import recover
+    from core.run.recovery import recover
 
     history = reading.state
     if not yes and not sys.stdin.isatty():

@@ -20,8 +20,8 @@ from core.plan.copies import (
     Side,
     wait_seconds,
 )
-from core.plan.estimate import fluid_model
-from core.plan.estimate.fluid_model import Conditions
+from core.plan.estimate import average_rates
+from core.plan.estimate.average_rates import Conditions
 from core.plan.estimate.trace import Fetch, Trace
 
 
@@ -109,7 +109,7 @@ def simulate_copies(
     midway: RunningCopies | None = None,
     *,
     events: int = EVENT_BUDGET,
-    steps: int = fluid_model.STEPS,
+    steps: int = average_rates.STEPS,
 ) -> Trace:
     """Return when each copy has caught up, and who sent and received what until then.
 
@@ -199,9 +199,9 @@ class _FetchSimulation:
                 self._awake(fetcher, self.now + wait)
         self.now = max(self.now, self.links.free_at)
 
-    def flow(self, steps: int) -> fluid_model.FluidFlows | None:
+    def flow(self, steps: int) -> average_rates.FluidFlows | None:
         """Let what is left flow at the rates that the steps average to; None when nothing is."""
-        units: defaultdict[tuple[Flow, int], list[fluid_model.RemainingCopy]] = defaultdict(list)
+        units: defaultdict[tuple[Flow, int], list[average_rates.RemainingCopy]] = defaultdict(list)
         running = [part for fetcher in self.fetchers.values() for part in fetcher.parts]
         waiting = [_Part(at, self.copies[at]) for at in self.submissions.waiting]
         open_later = Counter(part.copy.tp for part in waiting)
@@ -209,18 +209,18 @@ class _FetchSimulation:
             for part in parts:
                 left, still_open = part.left(self.now), open_copies[part.copy.tp]
                 units[part.copy.flow, self.batches.number[part.index]].append(
-                    fluid_model.RemainingCopy(part.index, part.copy, left, still_open)
+                    average_rates.RemainingCopy(part.index, part.copy, left, still_open)
                 )
         if not units:
             return None
-        flowed = fluid_model.FluidFlows.of(list(units.values()))
+        flowed = average_rates.FluidFlows.of(list(units.values()))
         receive = []  # what a destination's quota averages to: sleeps lose, overshooting gains
         for (flow, _), unit in units.items():
             fetch_bytes = min(PARTITIONS_A_FETCH, len(unit)) * PARTITION_FETCH_BYTES
             asleep = self.fetchers[flow].idle_seconds / WINDOW_SECONDS
             quota = self.conditions.receives(flow.destination)
             receive.append(quota * (1 - asleep) + fetch_bytes / (4 * WINDOW_SECONDS))
-        for at, end in fluid_model.simulate_flows(
+        for at, end in average_rates.simulate_flows(
             flowed, self.conditions, receive, self.submissions, self.now, steps
         ):
             self.ends[at] = end

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from core.cluster.quota import SLOT_SECONDS, SLOTS
 from core.plan.copies import BrokerSide, Copy, Flow, Side
-from core.plan.estimate.fluid_model import FluidFlows
+from core.plan.estimate.average_rates import FluidFlows
 
 MIN_CELL_SECONDS = SLOTS * SLOT_SECONDS
 """One quota window: what passes in less of it is a burst, and no rate."""

@@ -28,8 +28,8 @@ from core.plan.copies import (
     build_copies,
     build_log_dir_copies,
 )
+from core.plan.estimate.average_rates import Conditions
 from core.plan.estimate.fetch_simulation import simulate_copies
-from core.plan.estimate.fluid_model import Conditions
 from core.plan.estimate.near_capacity import SideUsage, link_room, side_usages
 from core.plan.estimate.trace import Trace
 from core.plan.plan import Plan

@@ -17,6 +17,7 @@ from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
 from core.plan.estimate.calibration import NOTHING_LEARNED
 from core.run import steps
+from core.run.engine.lower_retention import LoweredRetention
 from core.run.engine.mover import LogDirMover, Mover, elect
 from core.run.engine.next_step import next_step
 from core.run.engine.observer import (
@@ -35,16 +36,15 @@ from core.run.engine.preflight import (
     preflight,
     retarget_objection,
 )
-from core.run.engine.retention import LoweredRetention
 from core.run.engine.sampler import Sampler
 from core.run.journal.journal import Journal, JournalError
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.move_state import MoveRequest, Outcome, Role
 from core.run.journal.records import Kind
 from core.run.steps import Observation
+from core.run.throttles.rate_signals import OpenProbe, SignalMonitor
 from core.run.throttles.restorer import ThrottleRestorer
-from core.run.throttles.signals import OpenProbe, SignalMonitor
-from core.run.throttles.verified_writes import VerifiedThrottles
+from core.run.throttles.write_and_read_back import VerifiedThrottles
 from core.run.throttles.writer import ThrottleWriter
 from core.units import format_time
 

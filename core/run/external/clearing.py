@@ -36,7 +36,7 @@ from core.run.journal.throttle_values import (
 )
 from core.run.reporting.runs import KnownRun
 from core.run.throttles.changes import restore_changes
-from core.run.throttles.verified_writes import await_shown, fetch_lists
+from core.run.throttles.write_and_read_back import await_shown, fetch_lists
 
 
 @dataclass(frozen=True, slots=True)

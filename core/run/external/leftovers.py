@@ -20,7 +20,7 @@ from core.cluster.probe.produce_latency import TOPIC_PREFIX
 from core.cluster.state import ClusterState
 from core.errors import RIGHTS, AccessDeniedError, RefusedError
 from core.plan.copies import Side
-from core.run.journal.retention import RETENTION
+from core.run.journal.retention_records import RETENTION
 from core.run.journal.throttle_values import (
     LISTS,
     RATES,

@@ -19,7 +19,7 @@ from core.run.journal.move_state import NOT_STARTED, Outcome, Phase, Role, RunMo
 from core.run.journal.produce_latency import BaselineMeasurement
 from core.run.journal.rates import RateBounds, RateControl, rates_from_json
 from core.run.journal.records import Kind, Record
-from core.run.journal.retention import Retention
+from core.run.journal.retention_records import Retention
 from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import Key
 from core.units import parse_time

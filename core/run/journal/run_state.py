@@ -17,7 +17,7 @@ from core.run.journal.held_throttles import HeldThrottles
 from core.run.journal.move_state import Outcome, Phase, RunMove
 from core.run.journal.produce_latency import BaselineMeasurement
 from core.run.journal.rates import Backlog, RateControl
-from core.run.journal.retention import Retention
+from core.run.journal.retention_records import Retention
 from core.run.journal.throttle_values import Key
 from core.units import UNLIMITED
 

@@ -12,7 +12,7 @@ from typing import Any
 from core.cluster.configs import ConfigSource
 from core.plan.copies import Side
 from core.run.journal.records import Kind, Record
-from core.run.journal.retention import RETENTION
+from core.run.journal.retention_records import RETENTION
 from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import LISTED, LISTS, RATES
 from core.units import NO_LIMIT, format_duration, format_rate

@@ -18,8 +18,8 @@ import numpy as np
 
 from core.plan.batch_schedule import CopyBatches
 from core.plan.copies import FETCH_WAIT_SECONDS, BrokerSide, Copy, Flow, Side, wait_seconds
+from core.plan.estimate.average_rates import Conditions, share_fairly
 from core.plan.estimate.fetch_simulation import RunningCopies, simulate_copies
-from core.plan.estimate.fluid_model import Conditions, share_fairly
 from core.plan.estimate.uncertainty import END_SECONDS, LINK_BYTES_PER_S, USUAL_CUT
 from core.run.journal.move_state import MoveRequest, RunMove
 from core.run.journal.run_state import RunState

@@ -29,7 +29,7 @@ from core.run.journal.throttle_values import (
     joined,
 )
 from core.run.throttles.changes import delete_changes, restore_changes, subtract_changes
-from core.run.throttles.verified_writes import await_shown, faults_of, fetch_lists
+from core.run.throttles.write_and_read_back import await_shown, faults_of, fetch_lists
 
 
 def lists_to_json(lists: Iterable[ListPairs]) -> list[list[Any]]:

@@ -31,7 +31,7 @@ from core.run.steps import IntendThrottles, Observation, SetThrottles
 from core.run.throttles.changes import intend_lists, limited, restore_changes, subtract_changes
 from core.run.throttles.restorer import ThrottleRestorer, lists_to_json
 from core.run.throttles.rules import note_drift, required_lists
-from core.run.throttles.verified_writes import (
+from core.run.throttles.write_and_read_back import (
     LAG_SECONDS,
     RETURNED_SECONDS,
     UNANSWERED_SECONDS,

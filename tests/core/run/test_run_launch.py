@@ -25,14 +25,14 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import ExitCode, RefusedError, TrimtabError, UnreachableError, UsageError
 from core.plan.copies import Side
 from core.plan.plan import Plan
-from core.run import audit, service
-from core.run import launch as recovery
+from core.run import audit, recovery, service
 from core.run import run_process as spawning
 from core.run.journal.journal import Journal, JournalError
 from core.run.journal.rates import RateBounds
 from core.run.journal.records import Kind
-from core.run.launch import recover, with_batches
+from core.run.launch import with_batches
 from core.run.options import RunOptions, address_of
+from core.run.recovery import recover
 from core.run.reporting.runs import read_journal
 from core.run.run_process import BusyError, take_lock
 from core.run.steps import Poll

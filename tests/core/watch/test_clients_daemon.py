@@ -14,7 +14,7 @@ from core.daemons.lease import hold_lease, lease_file
 from core.daemons.process import Process, spawn
 from core.errors import AccessDeniedError, TrimtabError
 from core.load import load_paths as layout
-from core.watch.clients import daemon as background
+from core.watch.client_health import daemon as background
 
 NOWHERE = Address("127.0.0.1:1")
 ENDED = Process(2**30, "gone")

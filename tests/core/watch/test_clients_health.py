@@ -8,7 +8,7 @@ import pytest
 
 from core.cluster.probe.produce_latency import quantile
 from core.cluster.probe.round_trip import ClientSide, ProbeResult
-from core.watch.clients.health_detector import (
+from core.watch.client_health.health_detector import (
     ErrorSubject,
     Health,
     HealthDetector,
@@ -16,7 +16,7 @@ from core.watch.clients.health_detector import (
     error_text,
     format_milliseconds,
 )
-from core.watch.clients.latency import Latency, LatencyWindow, SlowDetector
+from core.watch.client_health.latency import Latency, LatencyWindow, SlowDetector
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_what_an_error_means(error: str, expected: tuple[ErrorSubject, str]) -> 
 def test_librdkafka_has_these_errors() -> None:
     from confluent_kafka import KafkaError
 
-    from core.watch.clients import health_detector as meanings
+    from core.watch.client_health import health_detector as meanings
 
     known = {name for name in dir(KafkaError) if name.lstrip("_").isupper()}
     named = meanings._WORDS.keys() | meanings._RIGHTS | meanings._TOPIC | meanings._NOTHING

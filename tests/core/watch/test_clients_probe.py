@@ -17,9 +17,9 @@ from core.cluster.kafka_errors import Fault
 from core.cluster.probe.round_trip import ClientSide, ProbeLayout, ProbeResult
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.errors import AccessDeniedError, IncompleteError, TrimtabError, UnreachableError
-from core.watch.clients.health_detector import BrokerHealth, Health
-from core.watch.clients.latency import Latency
-from core.watch.clients.probe import (
+from core.watch.client_health.health_detector import BrokerHealth, Health
+from core.watch.client_health.latency import Latency
+from core.watch.client_health.probe_loop import (
     MAX_RETRY_POLLS,
     RATE,
     TOPIC,
@@ -33,7 +33,12 @@ from core.watch.clients.probe import (
     partitions_by_broker,
     probe_cost,
 )
-from core.watch.clients.report import ClientEvent, ProbeReport, report_from_json, report_to_json
+from core.watch.client_health.report import (
+    ClientEvent,
+    ProbeReport,
+    report_from_json,
+    report_to_json,
+)
 from core.watch.timeline.publisher import Publisher
 
 NOWHERE = ProbeLayout(frozenset({1, 2}), None)

@@ -36,7 +36,7 @@ from core.errors import TrimtabError
 from core.plan.plan import Plan
 from core.run.control import SentRequest
 from core.run.reporting.views import MoveStatus, RunStatus, RunView
-from core.watch.clients.report import ProbeReport
+from core.watch.client_health.report import ProbeReport
 from tui.dialogs.base import Words
 from tui.feed.events import ClientsChanged, PictureChanged, RunChanged
 from tui.moves import rate_dialog as rate_module

@@ -15,13 +15,13 @@ from tui.map.drawing.topic_rows import Grid
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
-    from core.watch.clients.health_detector import BrokerHealth
-    from core.watch.clients.report import ProbeReport
+    from core.watch.client_health.health_detector import BrokerHealth
+    from core.watch.client_health.report import ProbeReport
 
 
 def client_verdicts(report: ProbeReport, state: ClusterState) -> tuple[Verdict, ...]:
     """Return a verdict for each live broker whose clients suffer, the worst first."""
-    from core.watch.clients.health_detector import Health, format_milliseconds
+    from core.watch.client_health.health_detector import Health, format_milliseconds
 
     dead = {broker.id for broker in state.brokers if not broker.alive}
     found = []
@@ -43,7 +43,7 @@ def client_verdicts(report: ProbeReport, state: ClusterState) -> tuple[Verdict, 
 
 def client_words(entry: BrokerHealth) -> Line:
     """Return what clients feel at one broker in a line."""
-    from core.watch.clients.health_detector import Health, format_milliseconds
+    from core.watch.client_health.health_detector import Health, format_milliseconds
 
     match entry.health:
         case Health.WAITING:
@@ -62,7 +62,7 @@ def client_words(entry: BrokerHealth) -> Line:
 
 def client_words_short(entry: BrokerHealth) -> Line:
     """Return the same where there is little room: p99 alone."""
-    from core.watch.clients.health_detector import Health, format_milliseconds
+    from core.watch.client_health.health_detector import Health, format_milliseconds
 
     if entry.health not in (Health.FINE, Health.SLOW):
         tone = Tone.DIM if entry.health is Health.WAITING else Tone.ACT
@@ -74,7 +74,7 @@ def client_words_short(entry: BrokerHealth) -> Line:
 
 def client_number(entry: BrokerHealth) -> tuple[float | None, str]:
     """Return the larger p99 of one broker in ms, and its role; None for one that fails."""
-    from core.watch.clients.health_detector import Health
+    from core.watch.client_health.health_detector import Health
 
     if entry.health in (Health.FAILING, Health.DOWN):
         return None, "act"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from core.plan.estimate.estimate import Estimate
     from core.plan.single_move import Suggestion
     from core.run.reporting.views import RunView
-    from core.watch.clients.report import ProbeReport
+    from core.watch.client_health.report import ProbeReport
 
 SIDE = 32
 WIDE_SIDE = 46

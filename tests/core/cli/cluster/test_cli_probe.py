@@ -16,12 +16,12 @@ from core.cluster.connect import Address
 from core.cluster.probe.round_trip import ProbeLayout
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.daemons.lease import hold_lease, lease_file
-from core.watch.clients import probe as work
-from core.watch.clients.daemon import read_newest_report
-from core.watch.clients.health_detector import BrokerHealth, Health
-from core.watch.clients.latency import Latency
-from core.watch.clients.probe import TOPIC
-from core.watch.clients.report import ProbeReport
+from core.watch.client_health import probe_loop as work
+from core.watch.client_health.daemon import read_newest_report
+from core.watch.client_health.health_detector import BrokerHealth, Health
+from core.watch.client_health.latency import Latency
+from core.watch.client_health.probe_loop import TOPIC
+from core.watch.client_health.report import ProbeReport
 from core.watch.timeline.events import Note
 from core.watch.timeline.store import Timeline
 

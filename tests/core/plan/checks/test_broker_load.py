@@ -11,7 +11,8 @@ from clusters import MB, cluster, load_of, tp
 
 from core.cluster.state import ClusterState
 from core.plan.checks.catalogue import Finding, Severity
-from core.plan.checks.check_plan import check_drop, check_plan
+from core.plan.checks.check_plan import check_plan
+from core.plan.checks.drop import check_drop
 from core.plan.effect import compute_effect
 from core.plan.plan import Move, Plan
 

@@ -13,7 +13,8 @@ from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import Reassignment, Topic
 from core.errors import RefusedError, UsageError
 from core.plan.checks.catalogue import CATALOGUE, Severity, finding, parse_allow, refuse
-from core.plan.checks.check_plan import check_drop, check_drops, check_plan
+from core.plan.checks.check_plan import check_plan
+from core.plan.checks.drop import check_drop, check_drops
 from core.plan.plan import Move, Plan
 
 RACKS = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}

@@ -15,9 +15,9 @@ from core.plan import move_order
 from core.plan.batch_schedule import BETWEEN_SECONDS, WINDOW_SECONDS, CopyBatches
 from core.plan.copies import BrokerSide, Copy, Flow, Side
 from core.plan.estimate import uncertainty
+from core.plan.estimate.average_rates import share_fairly
 from core.plan.estimate.estimate import estimate_within
 from core.plan.estimate.fetch_simulation import Conditions, RunningCopies, simulate_copies
-from core.plan.estimate.fluid_model import share_fairly
 from core.plan.estimate.rate_table import rate_table
 from core.plan.estimate.trace import Trace
 

@@ -46,7 +46,7 @@ from core.run.steps import (
     Submit,
 )
 from core.run.throttles.changes import sides
-from core.run.throttles.signals import out_of_step
+from core.run.throttles.rate_signals import out_of_step
 
 LISTED = Reassignment((0, 2, 1, 3), (0,), (3,))
 IN_FLIGHT = observed((0, 2, 1, 3), (3, 2, 1), listed=LISTED)

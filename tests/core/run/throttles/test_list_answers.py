@@ -10,7 +10,7 @@ from run_help import Faulty, cluster, set_config
 from core.cluster.configs import LEADER_LIST, Resource
 from core.cluster.kafka_errors import Fault
 from core.plan.copies import Side
-from core.run.throttles.verified_writes import fetch_list_answers
+from core.run.throttles.write_and_read_back import fetch_list_answers
 
 T = Resource.topic("t")
 

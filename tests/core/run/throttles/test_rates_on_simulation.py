@@ -20,7 +20,7 @@ from core.run.journal.produce_latency import SideObservation, before
 from core.run.journal.rates import RateBounds, RateControl
 from core.run.journal.throttle_values import joined
 from core.run.throttles.adaptive_rate import next_rates
-from core.run.throttles.signals import BEFORE_WINDOWS
+from core.run.throttles.rate_signals import BEFORE_WINDOWS
 
 RATE = 20 * MB
 FETCH_BYTES = 8 * 2**20

@@ -16,7 +16,7 @@ from core.plan.copies import Side
 from core.plan.plan import Move
 from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.produce_latency import LatencyBaseline
-from core.run.throttles.signals import BEFORE_WINDOWS, Signals, out_of_step, probed_broker
+from core.run.throttles.rate_signals import BEFORE_WINDOWS, Signals, out_of_step, probed_broker
 
 SENDS, RECEIVES = (1, Side.LEADER), (3, Side.FOLLOWER)
 NEW = Move(tp("t-0"), (1, 2), (3, 2))

@@ -23,8 +23,8 @@ from core.errors import AccessDeniedError, IncompleteError, TrimtabError
 from core.load import load_paths
 from core.run.audited_client import audited
 from core.units import counted, format_rate
-from core.watch.clients.health_detector import HealthDetector
-from core.watch.clients.report import ClientEvent, ProbeReport, report_to_json
+from core.watch.client_health.health_detector import HealthDetector
+from core.watch.client_health.report import ClientEvent, ProbeReport, report_to_json
 from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.publisher import Publisher
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from core.errors import DocumentError
 from core.units import format_time, parse_time
-from core.watch.clients.health_detector import BrokerHealth, Health
-from core.watch.clients.latency import WINDOW_SECONDS, Latency
+from core.watch.client_health.health_detector import BrokerHealth, Health
+from core.watch.client_health.latency import WINDOW_SECONDS, Latency
 
 FORMAT: Final = "trimtab.clients/1"
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from core.cluster.probe.round_trip import TIMEOUT_SECONDS, ClientSide, ProbeResult
 from core.units import format_duration
-from core.watch.clients.latency import Latency, LatencyWindow, SlowDetector
+from core.watch.client_health.latency import Latency, LatencyWindow, SlowDetector
 
 
 class ErrorSubject(Enum):

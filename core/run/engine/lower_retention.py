@@ -21,7 +21,7 @@ from core.cluster.metadata import TopicPartition
 from core.run.backoff import RETRY_SECONDS, Backoff, with_denials_as_faults
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
-from core.run.journal.retention import RETENTION, Retention, RetentionIntent
+from core.run.journal.retention_records import RETENTION, Retention, RetentionIntent
 from core.run.journal.throttle_values import own_value
 
 CLEANUP = "cleanup.policy"

@@ -19,7 +19,7 @@ from core.daemons.process import Process
 from core.daemons.supervisor import Daemon, start_daemon, stop_daemons
 from core.errors import DocumentError, TrimtabError
 from core.load import load_paths as layout
-from core.watch.clients.report import ProbeReport, report_from_json
+from core.watch.client_health.report import ProbeReport, report_from_json
 
 if TYPE_CHECKING:
     from core.daemons.service import Service
@@ -79,7 +79,7 @@ def start_probe(address: Address, cluster_id: str) -> Probe:
         layout.clients(root, cluster_id).unlink(missing_ok=True)
     heartbeat = Heartbeat(root, cluster_id)
     daemon = Daemon(
-        ROLE, "core.watch.clients.daemon", address_arguments(address), address.command_config
+        ROLE, "core.watch.client_health.daemon", address_arguments(address), address.command_config
     )
     return Probe(cluster_id, root, heartbeat, start_daemon(daemon, cluster_id, root=root))
 
@@ -126,7 +126,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _probe(service: Service) -> None:
-    from core.watch.clients.probe import run_probe
+    from core.watch.client_health.probe_loop import run_probe
 
     with connected_by(service.options) as connection:
         run_probe(

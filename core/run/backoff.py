@@ -28,9 +28,9 @@ class _DenialsAsFaults:
         if name not in ("describe_configs", "alter_configs", "fetch_list_entries"):
             return call
 
-        def call_or_fault(subjects: Collection[Any], *more: Any) -> dict[Any, Any]:
+        def call_or_fault(subjects: Collection[Any], *more: Any, **options: Any) -> dict[Any, Any]:
             try:
-                return cast(dict[Any, Any], call(subjects, *more))
+                return cast(dict[Any, Any], call(subjects, *more, **options))
             except AllDeniedError as error:
                 return dict.fromkeys(
                     (s.resource if isinstance(s, ConfigChange) else s for s in subjects),

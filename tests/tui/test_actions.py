@@ -64,7 +64,9 @@ def test_users_keys_replace_the_tables() -> None:
 @pytest.mark.parametrize("width", [20, 40, 80, 120])
 def test_the_footer_keeps_help_however_narrow(width: int) -> None:
     palette = load_palettes()["dark"]
-    row = footer_row(footer_of((MAP, GLOBAL)), {}, frozenset(), {}, width, palette)
+    actions = footer_of((MAP, GLOBAL))
+    words = {action.id: action.name for action in actions}
+    row = footer_row(actions, words, {}, width, palette, writable=True)
     assert row.text.rstrip().endswith("? keys")
     assert len(row.text) == width
 

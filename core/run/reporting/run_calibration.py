@@ -110,5 +110,10 @@ def to_json(lesson: Lesson) -> dict[str, Any]:
 def from_json(document: Mapping[str, Any]) -> Lesson:
     """Return a lesson from its document; raises KeyError, TypeError or ValueError."""
     side, ends = document["side"], document["range_seconds"]
-    parsed = {"side": side and Side(side), "range_seconds": ends and tuple(map(float, ends))}
-    return Lesson(**{**document, **parsed})
+    return Lesson(
+        side and Side(side),
+        float(document["took_seconds"]),
+        int(document["busiest_bytes"]),
+        document["estimated_seconds"],
+        ends and (float(ends[0]), float(ends[1])),
+    )

@@ -185,7 +185,7 @@ class Life:
         self.away -= set(names)
         elected = frozenset(map(tp, names))
         act = PastAction(self.now, "", frozenset(), 0.0, self.now, elected)
-        self.history = self.history.electing(act)
+        self.history = self.history.acting(act)
         self.copied.append((self.now, self.now, 0.0, len(names)))
 
     def end_runs(self) -> None:

@@ -91,13 +91,13 @@ def cannot_drop(drag: Drag, *, severity: Severity) -> list[tuple[str, str]]:
 
 def rate_lines(preview: Preview) -> list[tuple[Line, bool]]:
     """Return the throttle table: rate, time, the slowest broker and side; True for the chosen."""
-    from tui.plan.drawing.throttle_table import SIDES
-
     if preview.rates is None:
         return [((dim("working it out"),), False)]
     if not preview.rates:
         text = "no data to move" if preview.plan.moves else "nothing planned"
         return [((dim(text),), False)]
+    from tui.plan.drawing.throttle_table import SIDES  # not for the first paint
+
     lines: list[tuple[Line, bool]] = [((dim(f"{'a side':>9}{'time':>10}  slowest"),), False)]
     for rate in preview.rates:
         chosen = rate.rate_bytes_per_s == preview.rate_bytes_per_s

@@ -24,6 +24,7 @@ from core.cluster.documents.cluster_document import (
 from core.cluster.documents.json_object import InvalidDocumentError, JsonObject
 from core.cluster.documents.reader import read_document
 from core.cluster.groups import GROUPS_HIDDEN, Group, Member
+from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import UNKNOWN, Broker, LogDir, PartitionRow, Topic, TopicPartition
@@ -303,3 +304,18 @@ def test_whatever_stands_in_it_is_a_document_or_a_document_error(
 def test_a_capacity_that_carries_nothing_is_refused(capacity: float) -> None:
     with pytest.raises(InvalidDocumentError, match=r"'in' of brokers\[0\]"):
         JsonObject({"in": capacity}, "brokers[0]").capacity("in")
+
+
+@pytest.mark.parametrize(
+    ("brokers", "clause"),
+    [
+        ((1,), "broker 1 does not tell its log dirs"),
+        ((1, 2), "brokers 1, 2 do not tell their log dirs"),
+        ((1, 2, 3, 4), "brokers 1, 2, 3 and 1 more do not tell their log dirs"),
+    ],
+)
+def test_a_document_of_any_version_says_that_only_brokers_are_unknown(
+    brokers: tuple[int, ...], clause: str
+) -> None:
+    assert HiddenTopics(unknown_brokers=brokers) == HiddenTopics(0, (), brokers, clause)
+    assert HiddenTopics(0, (), brokers, clause).has_only_unknown_brokers

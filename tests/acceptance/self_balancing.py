@@ -17,7 +17,7 @@ from core.cluster.client import OffsetAt
 from core.cluster.connect import Address, connect
 from core.cluster.metadata import TopicPartition
 from core.units import format_duration, format_time, parse_time
-from core.watch.timeline.events import Kind
+from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.publisher import Publisher
 from tests.acceptance.scenario import Scenario, Step, same, wait_until
 from tests.acceptance.stage import Running, Stage, count_leaders, format_counts
@@ -55,11 +55,11 @@ def _whole(stage: Stage) -> Iterator[Step]:
     with ExitStack() as stack:
 
         def report(text: str, partition: int | None) -> None:
-            # From the library's threads, too: each has a teller of its own.
-            with Publisher(stage.sandbox.cluster_id) as teller:
-                teller.report(
-                    Kind.CLIENT, by="producer", text=text, topic=TOPIC, partition=partition
-                )
+            # From the library's threads, too: each has a publisher of its own.
+            note = Note("producer", text)
+            event = Event(datetime.now(UTC), Kind.CLIENT, None, note, TOPIC, partition)
+            with Publisher(stage.sandbox.cluster_id) as publisher:
+                publisher.publish_all([event])
 
         reader = Reader(stage.settings, TOPIC, PARTITIONS)
         stack.callback(reader.stop)

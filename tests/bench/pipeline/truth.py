@@ -162,7 +162,7 @@ def even_split(truth: Any, topic_of: Any, leader: Any) -> Any:
 def live(simulated: SimulatedCluster, root: Path) -> Truth:
     """Let the cluster live while it is polled: a broker restarts, a topic is compacted."""
     client = Compacting(simulated)
-    collector = Collector(client, simulated.clock, root, collector_id="bench")
+    collector = Collector(client, simulated.clock, root)
     truth = Truth(simulated)
     while simulated.elapsed_seconds < MINUTES * 60 + 2 * POLL_SECONDS:
         truth.look()

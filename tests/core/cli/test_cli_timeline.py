@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from watch_help import RECORDED, at, cluster, damage, record_night, row
 from core import paths
 from core.errors import ExitCode
 from core.watch.timeline.changes import find_changes
-from core.watch.timeline.events import Event, Kind
+from core.watch.timeline.events import Event, Kind, Note
 from core.watch.timeline.publisher import Publisher
 from core.watch.timeline.store import Timeline
 
@@ -96,8 +97,9 @@ def test_what_is_gone_may_still_be_asked_for(timeline: Trimtab) -> None:
     after = cluster([row("orders", 0, (2, 1))], seconds=140)
     opened.append(find_changes(before, after), after)
     opened.close()
-    with Publisher(RECORDED) as teller:
-        teller.report(Kind.CLIENT, by="probe", text="timed out", brokers=(6,), topic="told")
+    note = Note("probe", "timed out", (6,))
+    with Publisher(RECORDED) as publisher:
+        publisher.publish_all([Event(datetime.now(UTC), Kind.CLIENT, None, note, "told")])
     for words in (
         ("--topics", "old"),
         ("--brokers", "5"),

@@ -31,19 +31,11 @@ def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     timeline = Timeline.write(path)
     seen = recorded(timeline, restless(20))
-    with Publisher("x", path) as publisher:
-        publisher.report(Kind.GROUP, by="group g", text="rebalanced", at=at(95))
-        publisher.report(
-            Kind.CLIENT,
-            by="probe",
-            text="transport failure",
-            brokers=(2,),
-            topic="t",
-            partition=3,
-            at=at(15),
-        )
     late = Event(at(95), Kind.GROUP, None, Note("group g", "rebalanced"))
     early = Event(at(15), Kind.CLIENT, None, Note("probe", "transport failure", (2,)), "t", 3)
+    with Publisher("x", path) as publisher:
+        publisher.report(Kind.GROUP, by="group g", text="rebalanced", at=at(95))
+        publisher.publish_all([early])
     found = list(timeline.events())
     assert [event for event in found if isinstance(event.after, Note)] == [early, late]
     assert [event for event in found if not isinstance(event.after, Note)] == seen

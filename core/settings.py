@@ -113,13 +113,13 @@ def load_settings(path: Path | None = None) -> Settings:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         _refuse_nul(document)
         _only(document, ("clusters", "theme", "keys", "notify", "balancer_topics"))
-        clusters, keys = (_typed(document, key, dict, {}) for key in ("clusters", "keys"))
+        clusters, keys = (_read_value(document, key, dict, {}) for key in ("clusters", "keys"))
         return Settings(
             clusters={name: _cluster(name, table, path) for name, table in clusters.items()},
-            theme=_typed(document, "theme", str, None),
-            keys={action: _typed(keys, action, str, "", "keys.") for action in keys},
-            notify=_notify(_typed(document, "notify", dict, {})),
-            balancer_topics=_topics(_typed(document, "balancer_topics", list, [])),
+            theme=_read_value(document, "theme", str, None),
+            keys={action: _read_value(keys, action, str, "", "keys.") for action in keys},
+            notify=_notify(_read_value(document, "notify", dict, {})),
+            balancer_topics=_topics(_read_value(document, "balancer_topics", list, [])),
         )
     except (FileNotFoundError, NotADirectoryError):
         return Settings()
@@ -174,7 +174,9 @@ def _only(table: Mapping[str, Any], names: Sequence[str], at: str = "") -> None:
             raise _WrongError(f"there is no {at}{key}", nearly(key, names) or known)
 
 
-def _typed(table: Mapping[str, Any], key: str, kind: type[Any], default: Any, at: str = "") -> Any:
+def _read_value(
+    table: Mapping[str, Any], key: str, kind: type[Any], default: Any, at: str = ""
+) -> Any:
     value = table.get(key, default)
     if key in table and not isinstance(value, kind):
         raise _WrongError(f"{at}{key} must be {_KINDS[kind]}")
@@ -183,15 +185,15 @@ def _typed(table: Mapping[str, Any], key: str, kind: type[Any], default: Any, at
 
 def _notify(table: Mapping[str, Any]) -> NotifyBy:
     _only(table, ("bell", "desktop", "command", "webhook"), "notify.")
-    command = _typed(table, "command", list, [], "notify.")
+    command = _read_value(table, "command", list, [], "notify.")
     if not all(isinstance(word, str) and word for word in command):
         raise _WrongError('notify.command must be a list of texts like ["notify-me", "--now"]')
-    webhook = _typed(table, "webhook", str, None, "notify.")
+    webhook = _read_value(table, "webhook", str, None, "notify.")
     if webhook is not None and not webhook.startswith(("https://", "http://")):
         raise _WrongError('notify.webhook must be a URL like "https://example.org/hook"')
     return NotifyBy(
-        bell=_typed(table, "bell", bool, True, "notify."),
-        desktop=_typed(table, "desktop", bool, True, "notify."),
+        bell=_read_value(table, "bell", bool, True, "notify."),
+        desktop=_read_value(table, "desktop", bool, True, "notify."),
         command=tuple(command),
         webhook=webhook,
     )
@@ -216,26 +218,26 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
     _only(table, _CLUSTER_KEYS, at)
 
     def rate(key: str) -> float | None:
-        text = _typed(table, key, str, None, at)
+        text = _read_value(table, key, str, None, at)
         try:
             return None if text is None else float(parse_flow(text))
         except UsageError as error:
             raise _WrongError(f'{at}{key} must be a rate like "125MB/s"') from error
 
-    timeout = _typed(table, "timeout", str, None, at)
+    timeout = _read_value(table, "timeout", str, None, at)
     try:
         timeout_seconds = None if timeout is None else parse_timeout(timeout)
     except UsageError as error:
         raise _WrongError(f'{at}timeout must be a time like "30s"') from error
-    config = _typed(table, "command_config", str, None, at)
-    bootstrap = _typed(table, "bootstrap", str, None, at)
+    config = _read_value(table, "command_config", str, None, at)
+    bootstrap = _read_value(table, "bootstrap", str, None, at)
     if not bootstrap:
         raise _WrongError(f'{at}bootstrap is missing: write it like "broker-1:9092"')
     return ClusterSettings(
         bootstrap=bootstrap,
         command_config=(path.parent / Path(config).expanduser()) if config else None,
-        read_only=_typed(table, "read_only", bool, False, at),
-        snapshots=_typed(table, "snapshots", str, None, at),
+        read_only=_read_value(table, "read_only", bool, False, at),
+        snapshots=_read_value(table, "snapshots", str, None, at),
         in_capacity_bytes_per_s=rate("in_capacity"),
         out_capacity_bytes_per_s=rate("out_capacity"),
         timeout_seconds=timeout_seconds,

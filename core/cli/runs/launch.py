@@ -226,7 +226,7 @@ def _consequences(
     # What a shorter retention saves, this one or one that most readers can bear.
     seconds = None if retention_ms is None else -(-retention_ms // 1000)
     savings = estimate_retention_savings(state, load, plan, groups, seconds)
-    if hint := retention_hint(savings, estimate.total_bytes, asked=retention_ms is not None):
+    if hint := retention_hint(savings, estimate.total_bytes, is_requested=retention_ms is not None):
         yield hint
     if chosen.start_at is not None:
         left = format_duration((chosen.start_at - cluster.now).total_seconds())

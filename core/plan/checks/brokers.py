@@ -204,9 +204,9 @@ def arrivals(state: ClusterState, load: Load, moves: Iterable[Move], seconds: fl
 
 
 def check_broker_disks(
-    state: ClusterState, id: int, coming: Sequence[Arrival], others: int
+    state: ClusterState, id: int, coming: Sequence[Arrival], in_flight_bytes: int
 ) -> Iterator[Finding]:
-    """Say whether a broker's disks have room for what arrives, and for `others` in flight."""
+    """Say whether a broker's disks have room for what arrives, and for what is in flight."""
     there = disks_of(state.broker_by_id[id].log_dirs) if id in state.broker_by_id else ()
     free = free_bytes(there)
     if free is None or not coming:
@@ -215,11 +215,11 @@ def check_broker_disks(
     tps = [one.tp for one in coming]
     incoming = sum(one.grown_bytes for one in coming)
     biggest = max(coming, key=lambda one: one.grown_bytes)
-    if incoming + others > free:
-        in_flight = f", and {format_bytes(others)} are still coming by moves in flight"
+    if incoming + in_flight_bytes > free:
+        in_flight = f", and {format_bytes(in_flight_bytes)} are still coming by moves in flight"
         yield finding(
             "disk",
-            f"Broker {id} has {format_bytes(free)} free{in_flight if others else ''}; "
+            f"Broker {id} has {format_bytes(free)} free{in_flight if in_flight_bytes else ''}; "
             f"the plan brings {format_bytes(incoming)}, {growth_words(state, coming)}.",
             tps,
             id,
@@ -233,7 +233,7 @@ def check_broker_disks(
             id,
         )
     elif capacity := whole_bytes(there):
-        share = 1 - (free - incoming - others) / capacity
+        share = 1 - (free - incoming - in_flight_bytes) / capacity
         if share > FULL:
             yield finding(
                 "disk-fuller",

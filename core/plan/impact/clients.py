@@ -73,7 +73,7 @@ class IsrHeadroom:
     after: int
 
     @property
-    def least(self) -> int:
+    def min_in_sync(self) -> int:
         return min(self.during, self.after)
 
 
@@ -223,7 +223,7 @@ def _headroom(
         during, after = (n - topic.min_insync for n in (len(in_sync), len(touch.move.after)))
         if min(during, after) <= 0:
             found.append(IsrHeadroom(tp, in_sync, topic.min_insync, during, after))
-    return tuple(sorted(found, key=lambda h: (h.least, h.tp))), unknown
+    return tuple(sorted(found, key=lambda h: (h.min_in_sync, h.tp))), unknown
 
 
 def impact_summary(found: Impact) -> list[str]:
@@ -239,7 +239,7 @@ def impact_summary(found: Impact) -> list[str]:
         facts.append(f"leaders change in {counted(leading, 'topic')}")
     shrunk = found.shrinking
     if shrunk is not None and shrunk.is_advised:
-        saves = format_bytes(shrunk.most_bytes)
+        saves = format_bytes(shrunk.max_bytes)
         facts.append(f"retention {retention_option(shrunk.seconds)} saves up to {saves}")
     if kinds := kinds_unknown(list(found.types_unknown.values())):
         facts.append(f"who reads is not known for {kinds}")

@@ -33,8 +33,8 @@ class TopicSavings:
 
     topic: str
     retention_ms: int
-    least_bytes: int
-    most_bytes: int
+    min_bytes: int
+    max_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,19 @@ class RetentionSavings:
     remote_unknown: tuple[str, ...] = ()
 
     @property
-    def least_bytes(self) -> int:
-        return sum(topic.least_bytes for topic in self.topics)
+    def min_bytes(self) -> int:
+        return sum(topic.min_bytes for topic in self.topics)
 
     @property
-    def most_bytes(self) -> int:
-        return sum(topic.most_bytes for topic in self.topics)
+    def max_bytes(self) -> int:
+        return sum(topic.max_bytes for topic in self.topics)
 
     @property
     def is_advised(self) -> bool:
         """Return whether it saves something and deletes nothing unread, or in remote storage."""
         readers = self.losing or self.unsure or not self.readers_known
         against = readers or self.forever or self.remote or self.remote_unknown
-        return bool(self.most_bytes) and not against
+        return bool(self.max_bytes) and not against
 
 
 def estimate_retention_savings(
@@ -114,7 +114,7 @@ def estimate_retention_savings(
     remote = in_remote_storage(state, plan, seconds * 1000)
     return RetentionSavings(
         seconds,
-        tuple(sorted(found, key=lambda shrunk: (-shrunk.most_bytes, shrunk.topic))),
+        tuple(sorted(found, key=lambda shrunk: (-shrunk.max_bytes, shrunk.topic))),
         _losing(readers, seconds),
         tuple(r for r in readers if r.behind_seconds is None),
         tuple(topic.name for topic in topics if _retention_ms(topic) == FOREVER_MS),
@@ -274,8 +274,8 @@ def retention_sentences(found: RetentionSavings) -> list[str]:
     longest = max(topic.retention_ms for topic in found.topics)
     endless = any(topic.retention_ms == FOREVER_MS for topic in found.topics)
     now = "no end" if endless else retention_option(longest // 1000)
-    topics = name_list([f"{one.topic} {format_bytes(one.most_bytes)}" for one in found.topics])
-    saves = f"{format_bytes(found.least_bytes)} to {format_bytes(found.most_bytes)}"
+    topics = name_list([f"{one.topic} {format_bytes(one.max_bytes)}" for one in found.topics])
+    saves = f"{format_bytes(found.min_bytes)} to {format_bytes(found.max_bytes)}"
     texts = [
         f"With a retention of {kept} instead of {now} while they move, {saves} less would be "
         f"copied ({topics}); what is older is deleted for good."
@@ -306,18 +306,18 @@ def retention_sentences(found: RetentionSavings) -> list[str]:
     return texts
 
 
-def retention_hint(found: RetentionSavings | None, total_bytes: int, *, asked: bool) -> str:
+def retention_hint(found: RetentionSavings | None, total_bytes: int, *, is_requested: bool) -> str:
     """Return, in a sentence, what a shorter retention saves of what is to be copied.
 
-    "" where that is not worth saying: a tenth at least, unless it was `asked` for.
+    "" where that is not worth saying: a tenth at least, unless it was asked for.
     """
-    max_saved = 0 if found is None else min(found.most_bytes, total_bytes)
-    if found is None or not max_saved or (not asked and max_saved < total_bytes * WORTH):
+    max_saved = 0 if found is None else min(found.max_bytes, total_bytes)
+    if found is None or not max_saved or (not is_requested and max_saved < total_bytes * WORTH):
         return ""
     if found.remote or found.remote_unknown:
         return ""
     saved = f"up to {format_bytes(max_saved)} of {format_bytes(total_bytes)}"
-    if asked:
+    if is_requested:
         return f"With that, {saved} do not have to be copied."
     return (
         f"With a retention of {retention_option(found.seconds)}, {saved} would not have to be "

@@ -146,7 +146,7 @@ def election_notes(on: Placement) -> list[str]:
 
 
 def select_elections(
-    state: ClusterState, load: Load, rows: Int64, most: int, *, band: float = BAND
+    state: ClusterState, load: Load, rows: Int64, max_elections: int, *, band: float = BAND
 ) -> tuple[Int64, Evenness]:
     """Return the partitions to elect, at most so many of `rows`, those that even out most first.
 
@@ -156,7 +156,7 @@ def select_elections(
     given, now = on.problem, actual_leaders(on)
     before = load_as_leader(on, now) * on.per_share
     help = _relief(on, now, before)[rows]
-    chosen = rows[np.lexsort((rows, -help))][: max(most, 0)]
+    chosen = rows[np.lexsort((rows, -help))][: max(max_elections, 0)]
     then = now.copy()
     then[chosen] = on.at[chosen, 0]
     active = given.active.copy()

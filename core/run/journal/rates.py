@@ -115,7 +115,7 @@ class RateControl:
         """Return the rate that a side begins with: a pause meanwhile, or bounds, and it is low."""
         return self.bounds.min_bytes_per_s if self.bounds else self.rate_bytes_per_s
 
-    def asked(self, kind: str, payload: Mapping[str, Any]) -> RateControl:
+    def with_request(self, kind: str, payload: Mapping[str, Any]) -> RateControl:
         """Take a request in; kinds that do not concern rates change nothing."""
         match kind:
             case "pause" if payload.get("floor"):

@@ -98,7 +98,7 @@ def take(run: RunState, kind: str, p: Mapping[str, Any]) -> None:
     """Change what is wanted of a run and its moves; what makes no sense changes nothing."""
     if _senseless(run, kind, p):
         return
-    run.rate_control = run.rate_control.asked(kind, p)
+    run.rate_control = run.rate_control.with_request(kind, p)
     match kind:
         case "cancel" if p.get("moves") is None:
             open_ = run.in_flight or run.queued
@@ -148,7 +148,7 @@ def _named(run: RunState, indices: list[int]) -> Iterator[RunMove]:
 def _cancel_all(run: RunState) -> None:
     """Cancel every move and end a pause: what cannot be taken back goes on, not at the floor."""
     run.paused, run.removals = False, 0
-    run.rate_control = run.rate_control.asked("resume", {})
+    run.rate_control = run.rate_control.with_request("resume", {})
     for m in run.moves:
         _cancel(m)
 

@@ -205,14 +205,14 @@ def heading_for(run: RunState, key: Key) -> int | None:
 
 
 def left_range(
-    left_bytes: float, one: float | None, other: float | None, least: float = 0.0
+    left_bytes: float, one: float | None, other: float | None, min_seconds: float = 0.0
 ) -> tuple[float, float] | None:
     """Return the time left at the better and at the worse of two rates, a tenth wider."""
     rates = [rate for rate in (one, other) if rate]
     if not rates or left_bytes < 0:
         return None
     low, high = left_bytes / max(rates), left_bytes / min(rates)
-    return 0.9 * max(low, least), 1.1 * max(high, least)
+    return 0.9 * max(low, min_seconds), 1.1 * max(high, min_seconds)
 
 
 def brokers_now(

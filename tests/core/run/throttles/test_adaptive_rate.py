@@ -73,7 +73,7 @@ def test_nothing_changes_while_every_side_has_what_is_asked_for():
 
 
 def test_slower_is_at_once_on_every_side():
-    slower = running().asked("throttle", {"rate_bytes_per_s": 5 * MB})
+    slower = running().with_request("throttle", {"rate_bytes_per_s": 5 * MB})
 
     change = next_rates(slower, {}, after(0.1))
 
@@ -82,7 +82,7 @@ def test_slower_is_at_once_on_every_side():
 
 
 def test_faster_goes_by_a_tenth_of_the_new_rate_a_second_and_ever_less():
-    faster = running(5 * MB).asked("throttle", {"rate_bytes_per_s": 20 * MB})
+    faster = running(5 * MB).with_request("throttle", {"rate_bytes_per_s": 20 * MB})
 
     rate_control, changes = to_the_end(faster, 40)
 
@@ -96,7 +96,7 @@ def test_faster_goes_by_a_tenth_of_the_new_rate_a_second_and_ever_less():
 
 
 def test_a_pause_on_the_floor_holds_what_arrives_and_leaves_the_leaders_alone():
-    paused = running().asked("pause", {"floor": True})
+    paused = running().with_request("pause", {"floor": True})
 
     change = next_rates(paused, {}, after(1))
 
@@ -105,14 +105,14 @@ def test_a_pause_on_the_floor_holds_what_arrives_and_leaves_the_leaders_alone():
 
 
 def test_a_pause_without_the_floor_changes_no_rate():
-    assert next_rates(running().asked("pause", {"floor": False}), {}, after(60)) is None
+    assert next_rates(running().with_request("pause", {"floor": False}), {}, after(60)) is None
 
 
 def test_resuming_climbs_from_the_floor_in_twenty_seconds():
-    paused = running().asked("pause", {"floor": True})
+    paused = running().with_request("pause", {"floor": True})
     paused = paused.changed([(RECEIVES, FLOOR_BYTES_PER_S)], after(1))
 
-    rate_control, changes = to_the_end(paused.asked("resume", {}), 30)
+    rate_control, changes = to_the_end(paused.with_request("resume", {}), 30)
 
     assert [list(change.rates) for _, change in changes] == [[RECEIVES]] * len(changes)
     assert 18 <= len(changes) <= 22
@@ -121,21 +121,23 @@ def test_resuming_climbs_from_the_floor_in_twenty_seconds():
 
 @pytest.mark.parametrize("kind", ["cancel", "retry", "something newer"])
 def test_other_requests_change_no_rate(kind):
-    assert running().asked(kind, {"moves": None}) == running()
+    assert running().with_request(kind, {"moves": None}) == running()
 
 
 def test_what_has_been_given_back_is_not_touched_any_more():
-    slower = running().asked("throttle", {"rate_bytes_per_s": MB}).given_back([SENDS, RECEIVES])
+    slower = (
+        running().with_request("throttle", {"rate_bytes_per_s": MB}).given_back([SENDS, RECEIVES])
+    )
     assert list(next_rates(slower, {}, after(1)).rates) == [ALSO_SENDS]
 
 
 def test_a_clock_that_was_set_back_holds_no_ramp_up():
-    faster = running(5 * MB).asked("throttle", {"rate_bytes_per_s": 20 * MB})
+    faster = running(5 * MB).with_request("throttle", {"rate_bytes_per_s": 20 * MB})
     assert rates(next_rates(faster, {}, after(-3600)))[SENDS] == pytest.approx(6.65, abs=0.01)
 
 
 def test_a_process_that_was_away_for_an_hour_makes_no_leap():
-    faster = running(5 * MB).asked("throttle", {"rate_bytes_per_s": 20 * MB})
+    faster = running(5 * MB).with_request("throttle", {"rate_bytes_per_s": 20 * MB})
     assert rates(next_rates(faster, {}, after(3600)))[SENDS] == pytest.approx(6.65, abs=0.01)
 
 
@@ -143,7 +145,7 @@ def test_bounds_are_journalled_and_keep_what_is_to_spare():
     known = replace(BOUNDS, spare_bytes_per_s={SENDS: 7e6})
     for bounds in (BOUNDS, known):
         assert RateBounds.from_json(bounds.to_json()) == bounds
-    again = RateControl(1, known).asked("throttle", {"auto": RateBounds(1, 2).to_json()})
+    again = RateControl(1, known).with_request("throttle", {"auto": RateBounds(1, 2).to_json()})
     assert again.bounds == RateBounds(1, 2, known.spare_bytes_per_s)
 
 
@@ -167,7 +169,7 @@ def test_no_rate_ever_rises_faster_than_a_tenth_of_the_most_a_second(asked, step
     rate_control, now = running(), NOON
     seen = {key: calm(now=0) for key in rate_control.rates}
     for kind, payload in [*asked, ("cancel", {})]:
-        rate_control = rate_control.asked(kind, payload)
+        rate_control = rate_control.with_request(kind, payload)
         for _ in range(20):
             now += timedelta(seconds=step)
             change = next_rates(rate_control, seen, now)
@@ -351,7 +353,7 @@ def test_trouble_is_judged_anew_after_each_change():
 
 
 def test_bounds_asked_for_on_the_way_hold_at_once():
-    rate_control = running(200 * MB).asked("throttle", {"auto": BOUNDS.to_json()})
+    rate_control = running(200 * MB).with_request("throttle", {"auto": BOUNDS.to_json()})
     seen = dict.fromkeys(rate_control.rates, calm())
     assert rates(next_rates(rate_control, seen, after(1))) == {
         SENDS: 100,
@@ -363,10 +365,10 @@ def test_bounds_asked_for_on_the_way_hold_at_once():
 
 
 def test_a_resumed_adaptive_run_climbs_to_its_least_first():
-    paused = running(bounds=BOUNDS).asked("pause", {"floor": True})
+    paused = running(bounds=BOUNDS).with_request("pause", {"floor": True})
     paused = paused.changed([(RECEIVES, FLOOR_BYTES_PER_S)], after(1))
 
-    _, changes = to_the_end(paused.asked("resume", {}), 5, {RECEIVES: calm(now=0)})
+    _, changes = to_the_end(paused.with_request("resume", {}), 5, {RECEIVES: calm(now=0)})
 
     steps = [change.rates[RECEIVES] for _, change in changes if RECEIVES in change.rates]
     assert steps[0] == 200_001

@@ -47,7 +47,7 @@ class Copying:
         self.rate_control = self.rate_control.changed(rates.items(), self.client.clock.now())
 
     def ask(self, kind: str, **payload: object) -> None:
-        self.rate_control = self.rate_control.asked(kind, payload)
+        self.rate_control = self.rate_control.with_request(kind, payload)
 
     def came(self, seconds: int) -> list[int]:
         """Let so many seconds pass; return what came in each."""

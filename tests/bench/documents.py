@@ -23,8 +23,8 @@ ROUNDS = 3
 READ = """
 import sys
 from pathlib import Path
-from core.load.load_source import picture_of_document
-state, load = picture_of_document(Path(sys.argv[1]))
+from core.load.load_source import read_saved_cluster
+state, load = read_saved_cluster(Path(sys.argv[1]))
 print(state.replica_count)
 """
 

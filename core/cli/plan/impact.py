@@ -159,8 +159,8 @@ def _document(found: Impact) -> dict[str, Any]:
     ]
     if found.shrinking is not None:
         document["shrinking"] |= {
-            "least_bytes": found.shrinking.min_bytes,
-            "most_bytes": found.shrinking.max_bytes,
+            "least_bytes": found.shrinking.least_bytes,
+            "most_bytes": found.shrinking.most_bytes,
             "is_advised": found.shrinking.is_advised,
         }
     return document

@@ -239,7 +239,7 @@ def impact_summary(found: Impact) -> list[str]:
         facts.append(f"leaders change in {counted(leading, 'topic')}")
     shrunk = found.shrinking
     if shrunk is not None and shrunk.is_advised:
-        saves = format_bytes(shrunk.max_bytes)
+        saves = format_bytes(shrunk.most_bytes)
         facts.append(f"retention {retention_option(shrunk.seconds)} saves up to {saves}")
     if kinds := kinds_unknown(list(found.types_unknown.values())):
         facts.append(f"who reads is not known for {kinds}")

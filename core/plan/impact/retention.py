@@ -33,8 +33,8 @@ class TopicSavings:
 
     topic: str
     retention_ms: int
-    min_bytes: int
-    max_bytes: int
+    least_bytes: int
+    most_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,19 @@ class RetentionSavings:
     remote_unknown: tuple[str, ...] = ()
 
     @property
-    def min_bytes(self) -> int:
-        return sum(topic.min_bytes for topic in self.topics)
+    def least_bytes(self) -> int:
+        return sum(topic.least_bytes for topic in self.topics)
 
     @property
-    def max_bytes(self) -> int:
-        return sum(topic.max_bytes for topic in self.topics)
+    def most_bytes(self) -> int:
+        return sum(topic.most_bytes for topic in self.topics)
 
     @property
     def is_advised(self) -> bool:
         """Return whether it saves something and deletes nothing unread, or in remote storage."""
         readers = self.losing or self.unsure or not self.readers_known
         against = readers or self.forever or self.remote or self.remote_unknown
-        return bool(self.max_bytes) and not against
+        return bool(self.most_bytes) and not against
 
 
 def estimate_retention_savings(
@@ -114,7 +114,7 @@ def estimate_retention_savings(
     remote = in_remote_storage(state, plan, seconds * 1000)
     return RetentionSavings(
         seconds,
-        tuple(sorted(found, key=lambda shrunk: (-shrunk.max_bytes, shrunk.topic))),
+        tuple(sorted(found, key=lambda shrunk: (-shrunk.most_bytes, shrunk.topic))),
         _losing(readers, seconds),
         tuple(r for r in readers if r.behind_seconds is None),
         tuple(topic.name for topic in topics if _retention_ms(topic) == FOREVER_MS),
@@ -274,8 +274,8 @@ def retention_sentences(found: RetentionSavings) -> list[str]:
     longest = max(topic.retention_ms for topic in found.topics)
     endless = any(topic.retention_ms == FOREVER_MS for topic in found.topics)
     now = "no end" if endless else retention_option(longest // 1000)
-    topics = name_list([f"{one.topic} {format_bytes(one.max_bytes)}" for one in found.topics])
-    saves = f"{format_bytes(found.min_bytes)} to {format_bytes(found.max_bytes)}"
+    topics = name_list([f"{one.topic} {format_bytes(one.most_bytes)}" for one in found.topics])
+    saves = f"{format_bytes(found.least_bytes)} to {format_bytes(found.most_bytes)}"
     texts = [
         f"With a retention of {kept} instead of {now} while they move, {saves} less would be "
         f"copied ({topics}); what is older is deleted for good."
@@ -311,7 +311,7 @@ def retention_hint(found: RetentionSavings | None, total_bytes: int, *, is_reque
 
     "" where that is not worth saying: a tenth at least, unless it was asked for.
     """
-    max_saved = 0 if found is None else min(found.max_bytes, total_bytes)
+    max_saved = 0 if found is None else min(found.most_bytes, total_bytes)
     if found is None or not max_saved or (not is_requested and max_saved < total_bytes * WORTH):
         return ""
     if found.remote or found.remote_unknown:

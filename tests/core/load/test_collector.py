@@ -333,8 +333,8 @@ def test_a_pipeline_that_starts_at_that_moment_takes_no_segment_from_its_collect
     write_whole, cluster_id = files.write_whole, cluster.spec.cluster_id
     starting = threading.Thread(target=spool.admit_segments, args=(tmp_path, cluster_id))
 
-    def write_then_start(path: Path, write: Callable[[Path], None]) -> None:
-        write_whole(path, write)
+    def write_then_start(path: Path, write: Callable[[Path], None], **options: bool) -> None:
+        write_whole(path, write, **options)
         if path.parent == layout.incoming(tmp_path):
             starting.start()
             starting.join(0.3)

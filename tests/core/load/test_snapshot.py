@@ -141,7 +141,7 @@ def test_a_cluster_that_is_forgotten_leaves_nothing_and_others_stay(tmp_path: Pa
         ("[]", "is not a manifest"),
         ('{"format": "trimtab.snapshot/2"}', "reads up to trimtab.snapshot/1"),
         ('{"format": "something"}', "is not a trimtab.snapshot file"),
-        ('{"format": "trimtab.snapshot/1"}', "lacks 'counts'"),
+        ('{"format": "trimtab.snapshot/1"}', "lacks 'cluster_id'"),
     ],
 )
 def test_a_bad_manifest_is_one_clear_sentence(tmp_path: Path, content: str, message: str) -> None:

@@ -231,7 +231,8 @@ def test_brokers_that_need_less_for_a_deadline_get_less(cluster: Cluster) -> Non
     # So soon that whatever other runs have taught of this cluster, it needs much more than they.
     answer = cluster.follow("apply", plan, "--within", "10s", "--yes", "--json")
     assert answer.returncode == ExitCode.DONE, answer.stderr
-    assert "broker 2 sends at 10 MB/s, broker 4 receives at 10 MB/s" in answer.stderr
+    for side in ("broker 2 sends at 10 MB/s", "broker 4 receives at 10 MB/s"):
+        assert side in answer.stderr
     told = events(answer.stdout)
     limited = [r for e in told for r in e.get("rates", []) if e["event"] == "throttled"]
     rates = {(r["broker"], r["side"]): r["rate_bytes_per_s"] for r in limited}

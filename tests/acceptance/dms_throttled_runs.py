@@ -87,12 +87,13 @@ def _played(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
         time.sleep(REMEMBERED_SECONDS)
     stage.make(topics)
     with _produced(stage, topics, produced):
+        # Also where nothing is produced: what nobody has measured is unknown, and not 0.
+        stage.report(f"{title}: measuring what is produced")
         if produced:
-            stage.report(f"{title}: measuring what is produced")
             for _ in range(2):  # the first messages may have waited for their connections
                 _await_growth(stage, topics)
-            interval = SHORT_MEASURED_FOR if stage.short else MEASURED_FOR
-            _must(stage.trimtab("collect", "--once", "--interval", interval))
+        interval = SHORT_MEASURED_FOR if stage.short else MEASURED_FOR
+        _must(stage.trimtab("collect", "--once", "--interval", interval))
         _fill(stage, topics, part.size_bytes)
         plan = stage.plan(f"throttled-{row.name}", targets(row, named))
         if produced:

@@ -6,11 +6,11 @@ for ever when it is gone; at the end of its input the thread that reads it spins
 
 from __future__ import annotations
 
-import codecs
 import os
 import select
 import threading
 from collections.abc import Callable
+from encodings import utf_8
 from functools import partial
 from queue import SimpleQueue
 from typing import IO, Any
@@ -109,7 +109,7 @@ class Writer(WriterThread):
             self.join()
 
 
-class Decoder(codecs.getincrementaldecoder("utf-8")):  # type: ignore[misc]
+class Decoder(utf_8.IncrementalDecoder):
     """Reads what a terminal sends, also bytes that are not UTF-8 (tmux reattach, Textual #6668)."""
 
     def __init__(self) -> None:
@@ -119,8 +119,7 @@ class Decoder(codecs.getincrementaldecoder("utf-8")):  # type: ignore[misc]
         """Decode; raises EOFError at the end of the input."""
         if not data:
             raise EOFError
-        text: str = super().decode(data, final)
-        return text
+        return super().decode(data, final)
 
 
 class TerminalDriver(LinuxDriver):
@@ -141,7 +140,7 @@ class TerminalDriver(LinuxDriver):
         setattr(linux_driver, "getincrementaldecoder", lambda encoding: Decoder)  # noqa: B010
         writer = partial(Writer, lost=self._lost, caught_up=self.caught_up)
         setattr(linux_driver, "WriterThread", writer)  # noqa: B010
-        super().start_application_mode()  # type: ignore[no-untyped-call]
+        super().start_application_mode()
 
     def close(self) -> None:
         super().close()

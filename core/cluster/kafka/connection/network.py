@@ -36,7 +36,7 @@ from kafka.net.selector import NetworkSelector
 
 from core.cluster.kafka.connection.diagnosis import ConnectionFailure, is_misconfigured
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.kafka.connection.transports import NoHandshakeError, PlainTransport, TlsTransport
+from core.cluster.kafka.connection.transports import NoHandshakeError, TcpTransport, TlsTransport
 
 FINAL_ERRORS = (
     SaslAuthenticationFailedError,
@@ -96,7 +96,7 @@ def close_admin(admin: KafkaAdminClient) -> None:
     admin._manager.close_sockets()
 
 
-class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
+class BrokerConnections(KafkaConnectionManager):
     """The connections of one client; everything but `troubles` is for the client's own thread."""
 
     def __init__(
@@ -204,9 +204,7 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
         connection = await self._connect_socket(node.host, node.port, ends)
         try:
             if not self.ssl_enabled:
-                return PlainTransport(
-                    self._net, connection, host=node.host, on_bytes=self._on_bytes
-                )
+                return TcpTransport(self._net, connection, host=node.host, on_bytes=self._on_bytes)
             transport = TlsTransport(
                 *(self._net, connection),
                 host=node.host,
@@ -256,12 +254,13 @@ class BrokerConnections(KafkaConnectionManager):  # type: ignore[misc]
         except OSError:
             looked_up = self._in_thread(lambda: _addresses(host, port))
         try:
-            answer = await self.wait_for(looked_up, max(0.0, ends - time.monotonic()) * 1000)
+            wait_ms = max(0.0, ends - time.monotonic()) * 1000
+            found: list[tuple[int, Any]] = await self.wait_for(looked_up, wait_ms)
         except KafkaTimeoutError:
             raise KafkaConnectionError(f"{host} was not resolved in time") from None
         except (OSError, UnicodeError) as error:
             raise KafkaConnectionError(f"{host} cannot be resolved: {error}") from error
-        return answer  # type: ignore[no-any-return]
+        return found
 
     def _in_thread(self, call: Callable[[], Any]) -> Any:
         """Return a Future of what a call returns, or raises, that holds up nothing else."""

@@ -16,21 +16,23 @@ _REFUSALS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "PROTOCOL_VERSION
 """In OpenSSL's words for alerts, those that say the same each time."""
 
 
-class NoHandshakeError(KafkaConnectionError):  # type: ignore[misc]
+class NoHandshakeError(KafkaConnectionError):
     """TLS was answered, with a refusal or with what is not TLS: no later attempt fares better."""
 
 
-class _ReportingTransport:
+class TcpTransport(KafkaTCPTransport):
     """Tells of all that comes in, and loses nothing of it.
 
     The library drops an answer whose sender hangs up at once, as brokers do after a login that
     they refuse; here the end is heard of when it is read again.
     """
 
-    _on_bytes: Callable[[], None]
+    def __init__(self, *args: Any, on_bytes: Callable[[], None], **options: Any) -> None:
+        self._on_bytes = on_bytes
+        super().__init__(*args, **options)
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        data, error = super()._sock_recv()  # type: ignore[misc]
+        data, error = super()._sock_recv()
         if data:
             self._on_bytes()
             return data, None
@@ -41,16 +43,8 @@ class _ReportingTransport:
         return data, error
 
 
-class PlainTransport(_ReportingTransport, KafkaTCPTransport):  # type: ignore[misc]
-    def __init__(self, *args: Any, on_bytes: Callable[[], None], **options: Any) -> None:
-        self._on_bytes = on_bytes
-        super().__init__(*args, **options)
-
-
-class TlsTransport(_ReportingTransport, KafkaSSLTransport):  # type: ignore[misc]
-    def __init__(self, *args: Any, on_bytes: Callable[[], None], **options: Any) -> None:
-        self._on_bytes = on_bytes
-        super().__init__(*args, **options)
+class TlsTransport(TcpTransport, KafkaSSLTransport):
+    """The same over TLS; `shake_hands` is to be awaited before anything is sent."""
 
     async def shake_hands(self, ends: float) -> None:
         """Return once TLS stands; raises KafkaConnectionError by `ends` (monotonic seconds)."""

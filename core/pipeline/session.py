@@ -48,7 +48,7 @@ def spark_version() -> str:
 
 
 class Session:
-    """A running Spark and how to end it; `make_archive` leaves the class-data archive behind."""
+    """A running Spark and how to end it; the first one leaves the class-data archive behind."""
 
     def __init__(self, spark: SparkSession, archive: Path | None, aside: Path | None) -> None:
         self.spark = spark

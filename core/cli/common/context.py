@@ -214,7 +214,7 @@ class Context:
 
 
 def report_unknown(state: ClusterState) -> ClusterState:
-    """Say what of the cluster may not be seen; return it. Who must know asks `require_moves`."""
+    """Say what of the cluster may not be seen; return it. Who must know the moves refuses later."""
     if state.moves_unknown:
         say(f"What is in flight is not shown: {state.moves_unknown}")
     if state.hidden is not None and not state.hidden.is_complete:

@@ -27,6 +27,8 @@ FAILED_SECONDS = 10.0
 """How long it may take to leave after a failure, which nobody asked for."""
 STDIN, STDERR = 0, 2
 SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
+TEXTUALS = (signal.SIGTSTP, signal.SIGCONT)
+"""What Textual heeds, and goes on heeding when its application has ended."""
 LEAVE_SCREEN = (
     b"\x18"  # whatever sequence was cut off
     b"\x1b[?2026l\x1b[?2004l\x1b[?7h\x1b[?2048l"
@@ -64,6 +66,7 @@ class Shutdown:
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as nohup and shells have it
         heeded = SIGNALS[:2] if ignored else SIGNALS
         self._before = {number: signal.signal(number, self._on_signal) for number in heeded}
+        self._before |= {number: signal.getsignal(number) for number in TEXTUALS}
         # The thread hears of a signal also while the main thread waits for something in C.
         signal.set_wakeup_fd(self._hearing, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, name="ending", daemon=True).start()

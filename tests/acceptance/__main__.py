@@ -11,7 +11,6 @@ import argparse
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
@@ -58,7 +57,7 @@ def play(scenario: Scenario, *, short: bool, keep: bool) -> bool:
 
     What was seen until a command failed is shown before that failure.
     """
-    with exit_cleanly_on_signals("the scenario"), ExitStack() as stack:
+    with exit_cleanly_on_signals("the scenario") as stack:
         sandbox = Sandbox.up(
             f"scenario-{scenario.name}",
             scenario.brokers,

@@ -165,6 +165,24 @@ def test_a_thread_that_hangs_does_not_hold_up_q(shown: Open) -> None:
         assert terminal.wait_for_exit() == 0
 
 
+CONTINUED = """
+import os, signal
+from tui import shutdown
+end = shutdown.end_process
+def clean_up_first(code):
+    os.kill(os.getpid(), signal.SIGCONT)  # as the kernel sends when the terminal goes away
+    end(code)
+shutdown.end_process = clean_up_first
+"""
+
+
+def test_what_is_cleaned_up_after_it_hears_nothing_of_its_terminal(shown: Open) -> None:
+    with shown(CONTINUED) as terminal:
+        terminal.wait_for("leaders")
+        terminal.send("q")
+        assert terminal.wait_for_exit() == 0
+
+
 STALLED = """
 from core.cluster.state import TopicPartition
 from core.plan.plan import Move, Plan

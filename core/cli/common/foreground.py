@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -41,14 +41,22 @@ def exit_on_signals(*numbers: signal.Signals) -> Iterator[None]:
 
 
 @contextmanager
-def exit_cleanly_on_signals(who: str) -> Iterator[None]:
+def exit_cleanly_on_signals(who: str) -> Iterator[ExitStack]:
     """Let a hang-up, SIGTERM or Ctrl-C unwind the stack, so that what was started is stopped.
 
-    A run must not take Ctrl-C for being let go: it ends with the cluster of `who`.
+    That is put on the stack given; once it is being done, no signal cuts it short: the terminal
+    may go away meanwhile. A run must not take Ctrl-C for being let go: it ends with the cluster of
+    `who`.
     """
-    with exit_on_signals(signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+    ending = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
+    with exit_on_signals(*ending):
         try:
-            yield
+            with ExitStack() as cleanup:
+                try:
+                    yield cleanup
+                finally:
+                    for number in ending:
+                        signal.signal(number, signal.SIG_IGN)
         except SystemExit as left:
             if left.code == 128 + signal.SIGINT:
                 say(f"\nStopped, with everything that {who} had started.")

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,16 +69,14 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
     from core.load.simulator import start_simulator
     from core.run.run_process import forget_runs
 
-    with exit_cleanly_on_signals("the demo"):
+    with exit_cleanly_on_signals("the demo") as cleanup:
         pace = speed or (1.0 if _is_terminal() else HEADLESS_SPEED)
         simulator = start_simulator(seed, brokers, partitions, pace)
-        try:
-            return _show(_demo_context(context, simulator.address, load=False), throttle="200MB/s")
-        finally:
-            simulator.process.terminate()  # it ends while its runs are forgotten
-            forget_autopilot(simulator.cluster_id)
-            forget_runs(simulator.cluster_id)
-            simulator.stop()
+        cleanup.callback(simulator.stop)
+        cleanup.callback(forget_runs, simulator.cluster_id)
+        cleanup.callback(forget_autopilot, simulator.cluster_id)
+        cleanup.callback(simulator.process.terminate)  # it ends while its runs are forgotten
+        return _show(_demo_context(context, simulator.address, load=False), throttle="200MB/s")
 
 
 @click.command("demo", cls=Command)
@@ -96,18 +94,18 @@ def sandbox_demo(ctx: click.Context) -> int:
     except TrimtabError as error:
         say(f"{error.title} {error.next} Opening the simulated cluster instead.")
         return int(ctx.invoke(demo))
-    with exit_cleanly_on_signals("the demo"), ExitStack() as stack:
+    with exit_cleanly_on_signals("the demo") as cleanup:
         sandbox = Sandbox.up(SANDBOX, BROKERS, RACKS, replace=True, say=say)
         # Each of these happens whatever becomes of the one before: stderr may be closed by now.
-        stack.callback(forget_runs, sandbox.cluster_id)
-        stack.callback(sandbox.down)
-        stack.callback(say, "Stopping the brokers…")
+        cleanup.callback(forget_runs, sandbox.cluster_id)
+        cleanup.callback(sandbox.down)
+        cleanup.callback(say, "Stopping the brokers…")
         sandbox.start_workload(BYTES_PER_S)
         timeout = context.target.timeout_seconds
         address = Address(sandbox.bootstrap, timeout_seconds=timeout)
-        stack.enter_context(_load(address, sandbox.cluster_id))
-        stack.callback(forget_autopilot, sandbox.cluster_id)
-        stack.callback(say, "Stopping what measures the load…")
+        cleanup.enter_context(_load(address, sandbox.cluster_id))
+        cleanup.callback(forget_autopilot, sandbox.cluster_id)
+        cleanup.callback(say, "Stopping what measures the load…")
         return _show(_demo_context(context, address, load=True), throttle="10MB/s")
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -285,6 +286,27 @@ def test_what_was_ignored_at_the_start_stops_nothing(ignored: signal.Signals) ->
     assert not told.is_set()
     os.kill(os.getpid(), signal.SIGTERM)
     assert told.wait(60)
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("first", [None, signal.SIGTERM])
+@pytest.mark.parametrize("meanwhile", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_no_signal_cuts_short_what_is_cleaned_up(
+    first: signal.Signals | None, meanwhile: signal.Signals
+) -> None:
+    done: list[str] = []
+
+    def stop_brokers() -> None:
+        os.kill(os.getpid(), meanwhile)  # the terminal goes away as they stop
+        done.append("brokers")
+
+    with suppress(SystemExit), exit_cleanly_on_signals("the demo") as cleanup:
+        cleanup.callback(done.append, "runs")
+        cleanup.callback(stop_brokers)
+        if first is not None:
+            os.kill(os.getpid(), first)
+            pytest.fail("it goes on")
+    assert done == ["brokers", "runs"]
 
 
 def test_a_simulated_cluster_needs_no_pair() -> None:

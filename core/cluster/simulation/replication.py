@@ -35,8 +35,7 @@ class Throttles:
 
     def add_rows(self, rows: int) -> None:
         """Take in new partitions, which are on no list."""
-        self.leader_listed = add_rows(self.leader_listed, rows)
-        self.follower_listed = add_rows(self.follower_listed, rows)
+        add_rows(self, rows, "leader_listed", "follower_listed")
 
     def restart(self, broker: int, now: float) -> None:
         """Give a broker the quotas that it has when it starts, without a rate."""

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option
-from core.cli.common.output import emit, write_text
+from core.cli.common.options import Command, answer_options
+from core.cli.common.output import Answer
 from core.cluster.connect import Address, ignored_properties
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
 from core.text.terminal import printable
@@ -49,38 +49,27 @@ class Finding:
     def fine(self) -> bool:
         return not self.remedy
 
+    def to_json(self) -> dict[str, Any]:
+        unfit = {"remedy": self.remedy or None, "needed_for": self.needed_for or None}
+        return {"name": self.name, "fine": self.fine, "found": self.found, **unfit}
+
 
 @click.command(cls=Command)
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def doctor(context: Context, as_json: bool, output: Path | None) -> int:
+def doctor(context: Context, answer: Answer) -> int:
     """Check this machine, and with -b the cluster, for what trimtab needs.
 
     Prints a remedy for each problem. Exit code 6 when there is one.
     """
     findings = tuple(examine(context))
-    if as_json:
-        emit(
-            {
-                "fine": all(finding.fine for finding in findings),
-                "findings": [
-                    {
-                        "name": finding.name,
-                        "fine": finding.fine,
-                        "found": finding.found,
-                        "remedy": finding.remedy or None,
-                        "needed_for": finding.needed_for or None,
-                    }
-                    for finding in findings
-                ],
-            },
-            output,
-        )
-    else:
-        width = max(len(finding.name) for finding in findings)
-        write_text("".join(_lines(finding, width) for finding in findings), output)
-    return ExitCode.DONE if all(finding.fine for finding in findings) else ExitCode.NO
+    fine = all(finding.fine for finding in findings)
+    width = max(len(finding.name) for finding in findings)
+    answer.write(
+        lambda: {"fine": fine, "findings": [finding.to_json() for finding in findings]},
+        lambda: "".join(_lines(finding, width) for finding in findings),
+    )
+    return ExitCode.DONE if fine else ExitCode.NO
 
 
 def _lines(finding: Finding, width: int) -> str:

@@ -13,12 +13,11 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import (
     Command,
-    json_option,
-    output_option,
+    answer_options,
     plan_argument,
     refuse_together,
 )
-from core.cli.common.output import emit, write_text
+from core.cli.common.output import Answer, emit, write_text
 from core.cli.plan.estimate_chart import chart_text
 from core.cli.plan.plan_file import bind_plan, read_plan_document
 from core.errors import ExitCode
@@ -77,8 +76,7 @@ ROWS = 15
     is_flag=True,
     help="Ignore what was learned from earlier runs on this cluster.",
 )
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
 def estimate(
     context: Context,
@@ -87,8 +85,7 @@ def estimate(
     within: str | None,
     max_extra: str | None,
     no_calibration: bool,
-    as_json: bool,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     """Estimate how long a plan takes, or which throttle it needs.
 
@@ -128,7 +125,7 @@ def estimate(
     usages = [estimate_peak_usage(state, load, plan, row) for row in answers]
     at = next((i for i, row in enumerate(answers) if row.rate_bytes_per_s == chosen), 0)
     timeline = build_timeline(state, load, answers[at], usages[at].extra)
-    if as_json:
+    if answer.as_json:
         # How much is copied is not known where a size is not.
         total = {"total_bytes": None} if unsized else {}
         rows = [
@@ -138,11 +135,11 @@ def estimate(
         document: dict[str, Any] = (
             {"rates": rows, "default_bytes_per_s": chosen} if is_table else rows[0]
         )
-        emit(document | {"timeline": format_timeline(timeline)}, output)
+        emit(document | {"timeline": format_timeline(timeline)}, answer.output)
     elif is_table:
-        write_text(_rates_text(answers, usages, chosen, timeline, unsized), output)
+        write_text(_rates_text(answers, usages, chosen, timeline, unsized), answer.output)
     else:
-        write_text(_text(answers[0], usages[0], seconds, timeline, unsized), output)
+        write_text(_text(answers[0], usages[0], seconds, timeline, unsized), answer.output)
     if all(row.never for row in answers):
         return ExitCode.NO
     return ExitCode.INCOMPLETE if unsized else ExitCode.DONE

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option
-from core.cli.common.output import emit, say, write_text
+from core.cli.common.options import Command, answer_options
+from core.cli.common.output import Answer, emit, say, write_text
 from core.cli.topics.layout import (
     ROWS,
     layout_json,
@@ -43,8 +42,7 @@ from core.units import id_list
 @rule_option
 @rate_option
 @size_option
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
 def place(
     context: Context,
@@ -54,8 +52,7 @@ def place(
     rule: str,
     rate: str | None,
     size: str | None,
-    as_json: bool,
-    output: Path | None,
+    answer: Answer,
 ) -> None:
     """Show where the replicas of a new TOPIC should go; nothing is created.
 
@@ -73,7 +70,7 @@ def place(
         notes = without_rack(state)
     notes += without_room(state, load, found, expected)
     assignment = ",".join(":".join(map(str, replicas)) for replicas in found)
-    if as_json:
+    if answer.as_json:
         document: dict[str, Any] = {
             "topic": topic,
             "rule": rule,
@@ -81,7 +78,7 @@ def place(
             "replica_assignment": assignment,
             "notes": notes,
         }
-        emit(document, output)
+        emit(document, answer.output)
         return
     for note in notes:
         say(note)
@@ -90,4 +87,4 @@ def place(
     where = context.target.address.bootstrap if context.target.address else "HOST:PORT"
     text += f"\nkafka-topics.sh --bootstrap-server {where} --create --topic {topic}"
     text += f" --replica-assignment {assignment}\n"
-    write_text(text, output)
+    write_text(text, answer.output)

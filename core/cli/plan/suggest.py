@@ -11,8 +11,8 @@ import click
 
 from core import files
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option, refuse_together
-from core.cli.common.output import emit, say, write_text
+from core.cli.common.options import Command, answer_options, refuse_together
+from core.cli.common.output import Answer, emit, say, write_text
 from core.cli.plan import suggest_output
 from core.cli.plan.estimate import format_exact_rate
 from core.cluster.state import ClusterState
@@ -153,8 +153,7 @@ class TimeBudget:
         "limit)."
     ),
 )
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
 def suggest(
     context: Context,
@@ -179,8 +178,7 @@ def suggest(
     max_replicas: int | None,
     within: str | None,
     time_budget: str | None,
-    as_json: bool,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     """Suggest a plan that balances the brokers with as few bytes as possible.
 
@@ -230,19 +228,19 @@ def suggest(
     if keep is not None:
         matching(keep, "--keep", [topic.name for topic in state.topics], "topic")
     if request.only_dirs:
-        return _suggest_log_dirs(state, load, request, seconds, as_json, output)
+        return _suggest_log_dirs(state, load, request, seconds, answer)
     found = find_plan(state, load, request)
     estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
     reached = is_reached(found, request)
-    if as_json:
+    if answer.as_json:
         dirs = None if found.dirs is None else suggest_output.dirs_json(found.dirs)
         document = suggest_output.document(found, estimate, usage, reached, state.hidden)
-        emit(document | {"log_dirs": dirs, "allow": allow}, output)
+        emit(document | {"log_dirs": dirs, "allow": allow}, answer.output)
     else:
         evened = brokers_reached(found, request)
         text = suggest_output.text(found, request, estimate, usage, evened, seconds)
         text += suggest_output.log_dirs_totals(found, request.band, estimate, usage)
-        _write(text, found.plan, output, allow, estimate)
+        _write(text, found.plan, answer.output, allow, estimate)
     return _exit_code(reached, estimate)
 
 
@@ -251,17 +249,16 @@ def _suggest_log_dirs(
     load: Load,
     request: PlanRequest,
     seconds: float | None,
-    as_json: bool,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     found = balance_log_dirs(state, request)
     estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
-    if as_json:
+    if answer.as_json:
         document = suggest_output.log_dirs_document(found, estimate, usage, state.hidden)
-        emit(document | {"allow": allow}, output)
+        emit(document | {"allow": allow}, answer.output)
     else:
         text = suggest_output.log_dirs_text(found, request.band, estimate, usage)
-        _write(text, found.plan, output, allow, estimate)
+        _write(text, found.plan, answer.output, allow, estimate)
     return _exit_code(found.reached, estimate)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option, plan_argument
-from core.cli.common.output import emit, write_text
+from core.cli.common.options import Command, answer_options, plan_argument
+from core.cli.common.output import Answer, emit, write_text
 from core.cli.plan.plan_file import read_plan_document
 from core.cluster.client import ClusterClient
 from core.cluster.log_dirs import with_log_dirs
@@ -22,10 +22,9 @@ from core.units import counted
 
 @click.command(cls=Command)
 @plan_argument
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> int:
+def verify(context: Context, plan_file: Path, answer: Answer) -> int:
     """Check that the cluster matches a plan.
 
     Every partition must have the planned replicas, in order, in sync, and in the log dirs that the
@@ -43,7 +42,7 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
     refuse_other_cluster(document, state)
     found = verify_targets(state, document.targets, document.log_dirs)
     open_ones = [v for v in found if v.status is not VerifyStatus.DONE]
-    if as_json:
+    if answer.as_json:
         emit(
             {
                 "verified": not open_ones,
@@ -66,14 +65,14 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
                     for v in found
                 ],
             },
-            output,
+            answer.output,
         )
     else:
         count = counted(len(found), "partition")
         end = f"{len(open_ones):,} of {count} not as planned.\n" if open_ones else (
             f"{count} as planned, all in sync.\n"
         )  # fmt: skip
-        write_text("".join(f"{v.sentence}\n" for v in open_ones) + end, output)
+        write_text("".join(f"{v.sentence}\n" for v in open_ones) + end, answer.output)
     return ExitCode.NO if open_ones else ExitCode.DONE
 
 

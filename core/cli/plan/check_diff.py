@@ -38,18 +38,18 @@ from core.text.tables import text_table
 from core.units import counted, format_duration, format_rate, id_list, parse_rate
 
 
+class Target(NamedTuple):
+    """Replicas, and a log dir for each; empty where a plan does not name them."""
+
+    replicas: tuple[int, ...]
+    log_dirs: tuple[str | None, ...]
+
+
 class Difference(NamedTuple):
-    """Replicas in the one and in the other; empty where one does not name the partition.
-
-    Log dirs are one for each replica, empty where none is asked for.
-    """
-
     tp: TopicPartition
-    first: tuple[int, ...]
-    second: tuple[int, ...]
+    first: Target
+    second: Target
     status: VerifyStatus | None = None
-    first_dirs: tuple[str | None, ...] = ()
-    second_dirs: tuple[str, ...] = ()
 
 
 @click.group(cls=Group)
@@ -185,14 +185,17 @@ def diff(context: Context, plan_file: Path, other: Path | None, answer: Answer) 
     if other is not None:
         second = read_plan_document(context, other)
         every = sorted(document.targets.keys() | second.targets.keys())
-        both = (_between(document, second, tp) for tp in every)
-        rows = [d for d in both if (d.first, d.first_dirs) != (d.second, d.second_dirs)]
+        both = (Difference(tp, _target(document, tp), _target(second, tp)) for tp in every)
+        rows = [row for row in both if row.first != row.second]
     else:
         state, _ = context.picture()
         refuse_other_cluster(document, state)
         rows = [
             Difference(
-                v.tp, v.replicas, v.expected, v.status, v.log_dirs, v.expected_log_dirs or ()
+                v.tp,
+                Target(v.replicas, v.log_dirs),
+                Target(v.expected, v.expected_log_dirs or ()),
+                v.status,
             )
             for v in verify(state, document.targets, document.log_dirs)
             if v.status is not VerifyStatus.DONE
@@ -204,8 +207,8 @@ def diff(context: Context, plan_file: Path, other: Path | None, answer: Answer) 
     lines = [
         (
             str(r.tp),
-            with_dirs(r.first, r.first_dirs) or "-",
-            with_dirs(r.second, r.second_dirs) or "-",
+            with_dirs(*r.first) or "-",
+            with_dirs(*r.second) or "-",
             r.status.value if r.status else "",
         )
         for r in rows
@@ -228,23 +231,20 @@ def inverse(context: Context, plan_file: Path, answer: Answer) -> None:
     write_data(format_plan_file(plan.inverse()), answer.output)
 
 
-def _between(one: PlanDocument, other: PlanDocument, tp: TopicPartition) -> Difference:
-    first, second = (plan.targets.get(tp, ()) for plan in (one, other))
-    first_dirs, second_dirs = (plan.log_dirs.get(tp, ()) for plan in (one, other))
-    return Difference(tp, first, second, None, first_dirs, second_dirs)
+def _target(plan: PlanDocument, tp: TopicPartition) -> Target:
+    return Target(plan.targets.get(tp, ()), plan.log_dirs.get(tp, ()))
 
 
 def _difference_document(row: Difference) -> dict[str, Any]:
+    first, second = row.first, row.second
+    dirs = {"first_log_dirs": list(first.log_dirs), "second_log_dirs": list(second.log_dirs)}
     return {
         **row.tp._asdict(),
-        "first": list(row.first),
-        "second": list(row.second),
+        "first": list(first.replicas),
+        "second": list(second.replicas),
         "standing": row.status.value if row.status else None,
-    } | (
-        {"first_log_dirs": list(row.first_dirs), "second_log_dirs": list(row.second_dirs)}
-        if row.first_dirs or row.second_dirs
-        else {}
-    )
+        **(dirs if first.log_dirs or second.log_dirs else {}),
+    }
 
 
 @plan.command("rebase")

@@ -24,7 +24,11 @@ from core.errors import ExitCode
 from core.plan.estimate.calibration import NOTHING_LEARNED
 from core.plan.estimate.estimate import Estimate, SideRow, estimate_at, estimate_within
 from core.plan.estimate.estimate_json import format_estimate, format_peak_usage, format_timeline
-from core.plan.estimate.estimate_text import format_per_side_rates
+from core.plan.estimate.estimate_text import (
+    calibrated_range,
+    format_per_side_rates,
+    time_range,
+)
 from core.plan.estimate.peak_usage import PeakUsage, estimate_peak_usage
 from core.plan.estimate.plan_over_time import PlanTimeline, build_timeline
 from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
@@ -39,18 +43,6 @@ from core.units import (
     parse_rate,
     parse_size,
 )
-
-
-def time_range(answer: Estimate) -> str:
-    """Return `about 44 s (41 s to 48 s)`."""
-    if answer.range_seconds is None:
-        return "time unknown"
-    low, high = answer.range_seconds
-    return (
-        f"about {format_duration(answer.seconds)} "
-        f"({format_duration(low)} to {format_duration(high)})"
-    )
-
 
 ROWS = 15
 """Brokers and sides that are printed, those that need most first."""
@@ -269,12 +261,6 @@ def _table_usage(
     for row, usage in pairs:
         if row.rate_bytes_per_s == chosen:
             yield from replace(usage, near_capacity=None).sentences
-
-
-def calibrated_range(answer: Estimate) -> str:
-    """Return `about 44 s (41 s to 48 s), learned from 4 runs here: 3 % longer`."""
-    learned = answer.calibration
-    return time_range(answer) + (f", {learned.words}" if learned is not None else "")
 
 
 def wrapped(sentence: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.cli.plan.estimate import time_range
 from core.cluster import hidden_topics as hidden
 from core.cluster.hidden_topics import HiddenTopics
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.estimate_json import format_calibration, format_peak_usage
+from core.plan.estimate.estimate_text import time_range
 from core.plan.estimate.peak_usage import PeakUsage
 from core.plan.formats.plan_file import to_document
 from core.plan.plan import Plan
@@ -144,11 +144,10 @@ def time_text(estimate: Estimate | None) -> str:
         return ""
     if estimate.seconds is None:
         return "; how long it takes is not known"
-    rate = estimate.timed_bytes_per_s
     between = estimate.range_seconds is not None
     takes = time_range(estimate) if between else f"at least {format_duration(estimate.seconds)}"
     learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
-    return f"; {takes} at {format_rate(rate)}{learned}"
+    return f"; {takes} at {format_rate(estimate.timed_bytes_per_s)}{learned}"
 
 
 def time_notes(estimate: Estimate | None) -> list[str]:

@@ -24,7 +24,7 @@ from core.plan.checks.catalogue import Severity, refuse
 from core.plan.checks.check_plan import CheckedPlan
 from core.plan.estimate.calibration import Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
-from core.plan.estimate.estimate_text import format_per_side_rates
+from core.plan.estimate.estimate_text import calibrated_range, format_per_side_rates
 from core.plan.estimate.peak_usage import estimate_peak_usage
 from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
 from core.plan.impact.clients import find_precautions
@@ -277,6 +277,4 @@ def _summary(plan: Plan, estimate: Estimate, name: str, bounds: RateBounds | Non
     what = f"{moves} on {name}, {format_bytes(estimate.total_bytes)}, at {rate}"
     if estimate.seconds is None or estimate.range_seconds is None:
         return f"{what}; how long is not known. {estimate.note}"
-    low, high = (format_duration(seconds) for seconds in estimate.range_seconds)
-    learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
-    return f"{what}: about {format_duration(estimate.seconds)} ({low} to {high}){learned}."
+    return f"{what}: {calibrated_range(estimate)}."

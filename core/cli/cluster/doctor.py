@@ -158,14 +158,10 @@ def clock() -> Finding:
 def data_folder(folder: Path) -> Finding:
     """Journals must be written before a cluster is changed, so their folder must be sound."""
     existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-    if not existing.is_dir():
-        return Finding(
-            "data folder", f"{existing} is not a folder", "Set TRIMTAB_HOME elsewhere.", "runs"
-        )
-    if not os.access(existing, os.W_OK):
-        return Finding(
-            "data folder", f"{folder} cannot be written", "Set TRIMTAB_HOME elsewhere.", "runs"
-        )
+    wrong = "" if os.access(existing, os.W_OK) else f"{folder} cannot be written"
+    wrong = wrong if existing.is_dir() else f"{existing} is not a folder"
+    if wrong:
+        return Finding("data folder", wrong, "Set TRIMTAB_HOME elsewhere.", "runs")
     free = shutil.disk_usage(existing).free
     found = f"{folder}, {format_bytes(free)} free"
     if free < MIN_FREE_BYTES:
@@ -200,7 +196,9 @@ def cluster(context: Context) -> Iterator[Finding]:
             )
             yield from properties(connection.address)
             topics = [Resource.topic(topic.name) for topic in state.topics]
-            yield _right_to_moves(state)
+            loss = "runs, the autopilot, and deleting topics or adding partitions"
+            remedy = "Allow DESCRIBE on the cluster."
+            yield _right("right to see moves", state.moves_unknown, remedy, loss)
             logs = client.describe_log_dirs(alive)
             yield from rights(logs, lambda: client.describe_configs(topics, TOPIC_CONFIGS))
             yield hidden_topics(find_hidden_topics(client.fetch_denied_topics, state, logs))
@@ -254,7 +252,6 @@ def rights(
                     "Repair the disk, then restart the broker: its replicas are out of sync.",
                     "what is on it",
                 )
-    name = "right to see topics' configs"
     try:
         denied = [
             f"{resource.name}: {answer}"
@@ -263,12 +260,9 @@ def rights(
         ]
     except AccessDeniedError as error:
         denied = [error.title]
-    if denied:
-        remedy = "Allow DESCRIBE_CONFIGS on all topics."
-        loss = "runs, and checks of min.insync.replicas and retention"
-        yield Finding(name, denied[0], remedy, loss)
-    else:
-        yield Finding(name, "yes")
+    remedy = "Allow DESCRIBE_CONFIGS on all topics."
+    loss = "runs, and checks of min.insync.replicas and retention"
+    yield _right("right to see topics' configs", denied[0] if denied else "", remedy, loss)
 
 
 def hidden_topics(hidden: HiddenTopics) -> Finding:
@@ -282,9 +276,5 @@ def hidden_topics(hidden: HiddenTopics) -> Finding:
     )
 
 
-def _right_to_moves(state: ClusterState) -> Finding:
-    name = "right to see moves"
-    if not state.moves_unknown:
-        return Finding(name, "yes")
-    loss = "runs, the autopilot, and deleting topics or adding partitions"
-    return Finding(name, state.moves_unknown, "Allow DESCRIBE on the cluster.", loss)
+def _right(name: str, denial: str, remedy: str, loss: str) -> Finding:
+    return Finding(name, denial, remedy, loss) if denial else Finding(name, "yes")

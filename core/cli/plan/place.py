@@ -13,6 +13,7 @@ from core.cli.topics.layout import (
     ROWS,
     layout_json,
     parse_expected,
+    place_in_turn,
     rate_option,
     rf_option,
     rule_option,
@@ -20,7 +21,6 @@ from core.cli.topics.layout import (
 )
 from core.plan.planner.new_topic import (
     place_by_load,
-    place_round_robin,
     refuse_topic,
     without_rack,
     without_room,
@@ -62,9 +62,8 @@ def place(
     state, load = context.picture()
     refuse_topic(state, topic, rf)
     if rule == "kafka":
-        racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
         notes: list[str] = []
-        found = place_round_robin(racks, partitions, rf)
+        found = place_in_turn(state, partitions, rf)
     else:
         found = place_by_load(state, load, partitions, rf, expected)
         notes = without_rack(state)

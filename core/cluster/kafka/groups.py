@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from core.cluster.groups import GROUPS_HIDDEN, SHARE, UNDESCRIBABLE, ActiveGroups, Group, Member
-from core.cluster.kafka.admin import Admin, result_or_fault
+from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.wire import Wire, fault_from_code, fault_from_silence
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
@@ -130,20 +130,15 @@ def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dic
     """Return what each group's coordinator tells of it, or the fault that came instead."""
 
     def ask(some: Sequence[str]) -> dict[str, Any]:
-        if not some:
-            return {}
-        client = admin.client()  # held until all is answered: let go of, it is destroyed
-        futures = client.describe_consumer_groups(some, request_timeout=seconds)
-        answers = {id: result_or_fault(future) for id, future in futures.items()}
-        admin.record_answers(answers.values())
-        return answers
+        return admin.ask(
+            lambda client: client.describe_consumer_groups(some, request_timeout=seconds)
+        )
 
-    found = ask(ids)
+    found = ask(ids) if ids else {}
     moved = [id for id, a in found.items() if isinstance(a, Fault) and a.name == "NOT_COORDINATOR"]
     if moved:
         admin.reopen()  # it remembers coordinators for minutes, whatever they answer
         found |= ask(moved)
-    admin.reopen_after_timeout(found.values())
     return found
 
 

@@ -190,7 +190,7 @@ class ProduceProbe:
     def _change(self, call: Callable[[], Mapping[str, Fault | None]]) -> Fault | None:
         """Return what comes of a change; without an answer it may have been made all the same."""
         try:
-            return call()[self.topic]
+            return call().get(self.topic, Fault("UNKNOWN_SERVER_ERROR", "it is left out"))
         except UnreachableError as error:
             return Fault("REQUEST_TIMED_OUT", error.title)
 

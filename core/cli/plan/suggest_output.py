@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.cli.plan.estimate import time_range
 from core.cluster import hidden_topics as hidden
 from core.cluster.hidden_topics import HiddenTopics
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.estimate_json import format_calibration, format_peak_usage
-from core.plan.estimate.estimate_text import time_range
 from core.plan.estimate.peak_usage import PeakUsage
 from core.plan.formats.plan_file import to_document
 from core.plan.plan import Plan

@@ -11,6 +11,7 @@ from core.cli.common.context import Context
 from core.cli.common.output import emit_line, say
 from core.cli.common.prompts import ask_passwords, confirm
 from core.cli.common.times import format_local
+from core.cli.plan.estimate import calibrated_range
 from core.cli.runs.follow_progress import follow_run
 from core.cluster.connect import Address, connect
 from core.cluster.documents.cluster_document import DocumentGroup, fetch_document_groups
@@ -24,7 +25,7 @@ from core.plan.checks.catalogue import Severity, refuse
 from core.plan.checks.check_plan import CheckedPlan
 from core.plan.estimate.calibration import Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
-from core.plan.estimate.estimate_text import calibrated_range, format_per_side_rates
+from core.plan.estimate.estimate_text import format_per_side_rates
 from core.plan.estimate.peak_usage import estimate_peak_usage
 from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
 from core.plan.impact.clients import find_precautions

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from core.cluster.metadata import TopicPartition
 from core.plan.copies import BrokerSide, PerSideRates, PlanCopies, Side, SideLoad
-from core.units import UNLIMITED, format_bytes, format_duration, format_rate, name_list
-
-if TYPE_CHECKING:
-    from core.plan.estimate.estimate import Estimate
+from core.units import UNLIMITED, format_bytes, format_rate, name_list
 
 
 def explain_never(
@@ -34,20 +30,6 @@ def explain_never(
         f"Broker {side.broker} has to {does} {format_rate(load.background)} of ordinary "
         f"replication of the moving partitions alone; {format_rate(rate)} never catches up."
     )
-
-
-def time_range(answer: Estimate) -> str:
-    """Return `about 44 s (41 s to 48 s)`."""
-    if answer.range_seconds is None:
-        return "time unknown"
-    low, high = map(format_duration, answer.range_seconds)
-    return f"about {format_duration(answer.seconds)} ({low} to {high})"
-
-
-def calibrated_range(answer: Estimate) -> str:
-    """Return `about 44 s (41 s to 48 s), learned from 4 runs here: 3 % longer`."""
-    learned = answer.calibration
-    return time_range(answer) + (f", {learned.words}" if learned is not None else "")
 
 
 def format_per_side_rates(per_side_rates: PerSideRates) -> str:

@@ -154,7 +154,12 @@ def log(context: Context, last: int, as_json: bool) -> None:
     if len(candidates) != 1:
         names = ", ".join(switch.name for switch in candidates) or "none"
         raise UsageError("Which cluster's?", next=f"There are: {names}. Say -b or --cluster.")
-    print_log(candidates[0], last, as_json=as_json)
+    entries = list(DecisionLog(candidates[0].cluster_id).entries())[-last:]
+    if as_json:
+        emit([entry.to_json() for entry in entries])
+    else:
+        text = "".join(f"{entry_line(entry)}\n" for entry in entries)
+        write_text(text or "Nothing yet.\n", None)
 
 
 def _off(
@@ -318,15 +323,6 @@ def print_status(switches: Sequence[Switch], *, as_json: bool) -> None:
         say("No autopilot here. To see what one would do: trimtab autopilot --mode suggest.")
     for status in statuses:
         write_text(_status_text(status), None)
-
-
-def print_log(switch: Switch, last: int, *, as_json: bool) -> None:
-    """Print the last so many decisions."""
-    entries = list(DecisionLog(switch.cluster_id).entries())[-last:]
-    if as_json:
-        emit([entry.to_json() for entry in entries])
-        return
-    write_text("".join(f"{entry_line(entry)}\n" for entry in entries) or "Nothing yet.\n", None)
 
 
 def entry_line(entry: Entry) -> str:

@@ -190,7 +190,7 @@ def cluster(context: Context) -> Iterator[Finding]:
         with context.connected() as connection:
             client = connection.client
             state = client.describe_cluster()
-            alive = [broker.id for broker in state.brokers if broker.alive]
+            alive = state.alive_ids
             yield Finding(
                 "cluster", f"{state.cluster_id}, {len(alive)} of {len(state.brokers)} brokers up"
             )

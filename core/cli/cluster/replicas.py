@@ -54,13 +54,7 @@ def replicas() -> None:
 )
 @answer_options
 @click.pass_obj
-def verify(
-    context: Context,
-    topics: str,
-    max_bytes: str,
-    time_limit: str,
-    answer: Answer,
-) -> int:
+def verify(context: Context, topics: str, max_bytes: str, time_limit: str, answer: Answer) -> int:
     """Read all replicas and check that they hold the same records.
 
     Prints the largest lag of each partition, and corrupt, missing or different records with their

@@ -48,13 +48,7 @@ ORDERS = ("excess", "skew", "total", "name")
 )
 @answer_options
 @click.pass_obj
-def show(
-    context: Context,
-    metric: str | None,
-    sort: str,
-    limit: int,
-    answer: Answer,
-) -> None:
+def show(context: Context, metric: str | None, sort: str, limit: int, answer: Answer) -> None:
     """Print the heat map of topics by brokers; with --json the cluster document.
 
     With -o FILE.arrow, writes the document as Arrow, which --from reads fastest.

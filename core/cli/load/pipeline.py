@@ -85,12 +85,7 @@ def once(context: Context, root: Path | None, cluster_id: str | None, as_json: b
 @cluster_id_option
 @answer_options
 @click.pass_obj
-def status(
-    context: Context,
-    root: Path | None,
-    cluster_id: str | None,
-    answer: Answer,
-) -> None:
+def status(context: Context, root: Path | None, cluster_id: str | None, answer: Answer) -> None:
     """Show the processes, their delay, and the counts of samples."""
     document = status_document(*resolve_load(context, root, cluster_id))
     if answer.as_json:

@@ -53,12 +53,7 @@ def ls(context: Context, cluster_id: str | None, answer: Answer) -> None:
 @cluster_id_option
 @answer_options
 @click.pass_obj
-def show(
-    context: Context,
-    snapshot_id: str | None,
-    cluster_id: str | None,
-    answer: Answer,
-) -> None:
+def show(context: Context, snapshot_id: str | None, cluster_id: str | None, answer: Answer) -> None:
     """Show a snapshot (default: the newest): brokers, hottest partitions, counts, age."""
     root, cluster_id = _place(context, cluster_id)
     manifest = read_manifest(root, cluster_id, snapshot_id)
@@ -84,10 +79,7 @@ def show(
 @answer_options
 @click.pass_obj
 def verify(
-    context: Context,
-    snapshot_id: str | None,
-    cluster_id: str | None,
-    answer: Answer,
+    context: Context, snapshot_id: str | None, cluster_id: str | None, answer: Answer
 ) -> int:
     """Verify a snapshot (default: the newest): manifest, files, sizes and SHA-256.
 

@@ -80,11 +80,7 @@ plan.add_command(show)
 @answer_options
 @click.pass_obj
 def check(
-    context: Context,
-    plan_file: Path,
-    throttle: str | None,
-    allow: str | None,
-    answer: Answer,
+    context: Context, plan_file: Path, throttle: str | None, allow: str | None, answer: Answer
 ) -> int:
     """Check a plan against the cluster and print findings, worst first.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.errors import AccessDeniedError
+from core.errors import RIGHTS, AccessDeniedError
 
 _UNANSWERED = frozenset(
     ("REQUEST_TIMED_OUT", "TIMED_OUT", "NETWORK_EXCEPTION", "TRANSPORT", "UNKNOWN_SERVER_ERROR")
@@ -33,10 +33,7 @@ class AllDeniedError(AccessDeniedError):
     """A cluster that answers denies all that one call asks for: every one has this `fault`."""
 
     def __init__(self, fault: Fault) -> None:
-        super().__init__(
-            f"The cluster says no: {fault}.",
-            next="Ask for the rights, or name another user with --command-config.",
-        )
+        super().__init__(f"The cluster says no: {fault}.", next=RIGHTS)
         self.fault = fault
 
 

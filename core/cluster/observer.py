@@ -16,7 +16,7 @@ from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, REMOTE_STORAGE, ConfigValue, Resource, is_remote
 from core.cluster.hidden_topics import DENIED, HiddenLogDir, HiddenTopics
 from core.cluster.kafka_errors import Fault
-from core.cluster.log_dirs import BrokerLogs, with_log_dirs
+from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, TrimtabError
@@ -106,20 +106,21 @@ def find_hidden_topics(
     if not hidden:
         denied = any("AUTHORIZATION" in (answer.error or "") for answer in answers)
         return HiddenTopics(unknown_brokers=unknown, why_unknown=DENIED if denied else "")
-    topics: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
-    replicas: defaultdict[tuple[int, str], int] = defaultdict(int)
-    sizes: defaultdict[tuple[int, str], int] = defaultdict(int)
+    held: defaultdict[tuple[int, str], list[ReplicaLog]] = defaultdict(list)
     for answer in answers:
         for log in answer.replicas:
             if log.topic in hidden:
-                key = answer.broker, log.log_dir
-                topics[key].add(log.topic)
-                replicas[key] += not log.future
-                sizes[key] += max(0, log.size_bytes)
-    logs = tuple(
-        HiddenLogDir(*key, len(topics[key]), replicas[key], sizes[key]) for key in sorted(topics)
+                held[answer.broker, log.log_dir].append(log)
+    dirs = tuple(
+        HiddenLogDir(
+            *place,
+            topics=len({log.topic for log in logs}),
+            replicas=sum(not log.future for log in logs),
+            size_bytes=sum(max(0, log.size_bytes) for log in logs),
+        )
+        for place, logs in sorted(held.items())
     )
-    return HiddenTopics(len(hidden), logs, unknown)
+    return HiddenTopics(len(hidden), dirs, unknown)
 
 
 class _DeniedTopicsCache:

@@ -70,6 +70,12 @@ def topic_health(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealt
     return tuple(found)
 
 
+def has_leaders(state: ClusterState, topic: str, partitions: int) -> bool:
+    """Return whether a topic has so many partitions at least, and each has a leader."""
+    rows = state.partitions_of(topic)
+    return len(rows) >= partitions and bool((state.leader[rows.start : rows.stop] >= 0).all())
+
+
 def under_replicated(state: ClusterState) -> Bool:
     """Return which partitions have fewer replicas in sync than they should, shape [P]."""
     return _replica_counts(state, state.in_sync) < _replication_factors(state)

@@ -24,7 +24,6 @@ from core.cluster.connect import Address, connect
 from core.cluster.probe.produce_latency import start_probe
 from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError, UsageError
-from core.run import audit
 from core.run.audited_client import audited
 from core.run.journal.journal import SUFFIX, Journal
 from core.run.journal.records import Kind
@@ -102,14 +101,14 @@ def _carry_out(
         patience = SIMULATED_PATIENCE_SECONDS if address.is_simulated else math.inf
         cluster_id, snapshots = created["cluster_id"], created["options"].get("snapshots")
         run = path.name.removesuffix(SUFFIX)
-        note = partial(audit.note, cluster_id, run)
-        client = audited(client, cluster_id, run)
+        audit = partial(audited, cluster_id=cluster_id, run=run)
+        client = audit(client)
         Executor(
             journal,
             client,
             connection.clock,
             patience_seconds=patience,
-            open_probe=lambda brokers: start_probe(address, run, brokers, steady, note),
+            open_probe=lambda brokers: start_probe(address, run, brokers, steady, audit),
             on_look=notifier.look,
             learned=lambda: calibration(cluster_id),
             load=lambda state: load_as_known(state, snapshots),

@@ -123,8 +123,8 @@ def test_every_broker_s_silence_is_the_cluster_s() -> None:
 def test_a_broker_that_hangs_costs_the_others_nothing_and_is_named(
     sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (hung,) = (status for status in sandbox.status() if status.node.id == DEAD)
-    assert hung.pid is not None
+    hung = sandbox.process(DEAD)
+    assert hung is not None
     words = ["--timeout", str(TIMEOUT_SECONDS), "-b", sandbox.bootstrap]
     os.kill(hung.pid, signal.SIGSTOP)
     try:

@@ -6,6 +6,7 @@ import pytest
 from waiting import eventually
 
 from core.clock import SystemClock
+from core.cluster.client import ClusterClient
 from core.cluster.connect import Address, connect
 from core.cluster.probe import produce_latency as probing
 from core.cluster.probe.produce_latency import TOPIC_PREFIX, ProduceProbe, start_probe
@@ -17,12 +18,12 @@ def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probing, "WINDOW_SECONDS", 0.5)
 
 
-def unnoted(what: str, **detail: object) -> None:
-    """Keep no audit."""
+def unaudited(client: ClusterClient) -> ClusterClient:
+    return client
 
 
 def started(sandbox: Sandbox, name: str, brokers: tuple[int, ...]) -> ProduceProbe:
-    probe = start_probe(Address(sandbox.bootstrap), name, brokers, SystemClock(), unnoted)
+    probe = start_probe(Address(sandbox.bootstrap), name, brokers, SystemClock(), unaudited)
     assert probe is not None
     return probe
 
@@ -72,7 +73,7 @@ def test_a_cluster_that_does_not_answer_is_said_and_raises_nothing(
     monkeypatch.setattr(probing, "START_SECONDS", 1.0)
     monkeypatch.setattr(probing, "CLOSE_SECONDS", 1.0)
     monkeypatch.setattr(probing, "TIMEOUT_SECONDS", 1.0)
-    probe = start_probe(Address("127.0.0.1:1"), "c", (1, 2), SystemClock(), unnoted)
+    probe = start_probe(Address("127.0.0.1:1"), "c", (1, 2), SystemClock(), unaudited)
     assert probe is not None
     eventually(lambda: bool(probe.trouble))
     probe.close()
@@ -81,4 +82,4 @@ def test_a_cluster_that_does_not_answer_is_said_and_raises_nothing(
 
 
 def test_a_simulator_has_no_producers_to_feel_like() -> None:
-    assert start_probe(Address("sim:/nowhere"), "d", (1, 2), SystemClock(), unnoted) is None
+    assert start_probe(Address("sim:/nowhere"), "d", (1, 2), SystemClock(), unaudited) is None

@@ -42,7 +42,7 @@ def test_the_shared_one_has_racks_and_a_controller_apart(sandbox: Sandbox) -> No
         3: (Role.BROKER, "a"),
         4: (Role.BROKER, "b"),
     }
-    assert all(status.alive for status in sandbox.status())
+    assert all(sandbox.process(node.id) for node in sandbox.nodes)
 
 
 def test_two_run_side_by_side(sandbox: Sandbox, side: Sandbox) -> None:
@@ -55,7 +55,7 @@ def test_two_run_side_by_side(sandbox: Sandbox, side: Sandbox) -> None:
 def test_one_that_is_up_is_not_replaced_by_accident(side: Sandbox) -> None:
     with pytest.raises(UsageError, match="up already"):
         Sandbox.up(SIDE, (7,))
-    assert all(status.alive for status in side.status())
+    assert all(side.process(node.id) for node in side.nodes)
 
 
 def test_kafkas_own_tools_run_on_it(side: Sandbox) -> None:
@@ -78,10 +78,13 @@ def test_a_killed_broker_starts_again_with_its_data(side: Sandbox) -> None:
     settings = ConnectionSettings(side.bootstrap)
     create_topics(settings, {"kept": [(7,)]})
     side.kill(7)
-    assert {status.node.id: status.alive for status in side.status()} == {100: True, 7: False}
+    assert {node.id: side.process(node.id) is not None for node in side.nodes} == {
+        100: True,
+        7: False,
+    }
     Sandbox.open(SIDE).start(7)
     fill(settings, {TopicPartition("kept", 0): 1_000})
-    assert all(status.alive for status in Sandbox.open(SIDE).status())
+    assert all(Sandbox.open(SIDE).process(node.id) for node in Sandbox.open(SIDE).nodes)
 
 
 def test_the_cluster_is_described_while_its_controller_is_away(side: Sandbox) -> None:
@@ -103,7 +106,7 @@ def test_what_a_crash_left_is_cleaned_by_the_next_up(side: Sandbox) -> None:
     (side.node(7).log_dirs[0] / "meta.properties").write_text("half")
     again = Sandbox.up(SIDE, (7,))
     assert not any(process.alive for process in left)
-    assert all(status.alive for status in again.status())
+    assert all(again.process(node.id) for node in again.nodes)
 
 
 def test_a_broker_that_cannot_start_is_told_with_its_log(sandbox: Sandbox) -> None:

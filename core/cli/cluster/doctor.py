@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option
-from core.cli.common.output import emit, write_text
+from core.cli.common.options import Command, answer_options
+from core.cli.common.output import Answer
 from core.cluster.connect import Address, ignored_properties
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
 from core.text.terminal import printable
@@ -49,38 +49,27 @@ class Finding:
     def fine(self) -> bool:
         return not self.remedy
 
+    def to_json(self) -> dict[str, Any]:
+        unfit = {"remedy": self.remedy or None, "needed_for": self.needed_for or None}
+        return {"name": self.name, "fine": self.fine, "found": self.found, **unfit}
+
 
 @click.command(cls=Command)
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def doctor(context: Context, as_json: bool, output: Path | None) -> int:
+def doctor(context: Context, answer: Answer) -> int:
     """Check this machine, and with -b the cluster, for what trimtab needs.
 
     Prints a remedy for each problem. Exit code 6 when there is one.
     """
     findings = tuple(examine(context))
-    if as_json:
-        emit(
-            {
-                "fine": all(finding.fine for finding in findings),
-                "findings": [
-                    {
-                        "name": finding.name,
-                        "fine": finding.fine,
-                        "found": finding.found,
-                        "remedy": finding.remedy or None,
-                        "needed_for": finding.needed_for or None,
-                    }
-                    for finding in findings
-                ],
-            },
-            output,
-        )
-    else:
-        width = max(len(finding.name) for finding in findings)
-        write_text("".join(_lines(finding, width) for finding in findings), output)
-    return ExitCode.DONE if all(finding.fine for finding in findings) else ExitCode.NO
+    fine = all(finding.fine for finding in findings)
+    width = max(len(finding.name) for finding in findings)
+    answer.write(
+        lambda: {"fine": fine, "findings": [finding.to_json() for finding in findings]},
+        lambda: "".join(_lines(finding, width) for finding in findings),
+    )
+    return ExitCode.DONE if fine else ExitCode.NO
 
 
 def _lines(finding: Finding, width: int) -> str:
@@ -169,14 +158,10 @@ def clock() -> Finding:
 def data_folder(folder: Path) -> Finding:
     """Journals must be written before a cluster is changed, so their folder must be sound."""
     existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-    if not existing.is_dir():
-        return Finding(
-            "data folder", f"{existing} is not a folder", "Set TRIMTAB_HOME elsewhere.", "runs"
-        )
-    if not os.access(existing, os.W_OK):
-        return Finding(
-            "data folder", f"{folder} cannot be written", "Set TRIMTAB_HOME elsewhere.", "runs"
-        )
+    wrong = "" if os.access(existing, os.W_OK) else f"{folder} cannot be written"
+    wrong = wrong if existing.is_dir() else f"{existing} is not a folder"
+    if wrong:
+        return Finding("data folder", wrong, "Set TRIMTAB_HOME elsewhere.", "runs")
     free = shutil.disk_usage(existing).free
     found = f"{folder}, {format_bytes(free)} free"
     if free < MIN_FREE_BYTES:
@@ -205,13 +190,15 @@ def cluster(context: Context) -> Iterator[Finding]:
         with context.connected() as connection:
             client = connection.client
             state = client.describe_cluster()
-            alive = [broker.id for broker in state.brokers if broker.alive]
+            alive = state.alive_ids
             yield Finding(
                 "cluster", f"{state.cluster_id}, {len(alive)} of {len(state.brokers)} brokers up"
             )
             yield from properties(connection.address)
             topics = [Resource.topic(topic.name) for topic in state.topics]
-            yield _right_to_moves(state)
+            loss = "runs, the autopilot, and deleting topics or adding partitions"
+            remedy = "Allow DESCRIBE on the cluster."
+            yield _right("right to see moves", state.moves_unknown, remedy, loss)
             logs = client.describe_log_dirs(alive)
             yield from rights(logs, lambda: client.describe_configs(topics, TOPIC_CONFIGS))
             yield hidden_topics(find_hidden_topics(client.fetch_denied_topics, state, logs))
@@ -265,7 +252,6 @@ def rights(
                     "Repair the disk, then restart the broker: its replicas are out of sync.",
                     "what is on it",
                 )
-    name = "right to see topics' configs"
     try:
         denied = [
             f"{resource.name}: {answer}"
@@ -274,12 +260,9 @@ def rights(
         ]
     except AccessDeniedError as error:
         denied = [error.title]
-    if denied:
-        remedy = "Allow DESCRIBE_CONFIGS on all topics."
-        loss = "runs, and checks of min.insync.replicas and retention"
-        yield Finding(name, denied[0], remedy, loss)
-    else:
-        yield Finding(name, "yes")
+    remedy = "Allow DESCRIBE_CONFIGS on all topics."
+    loss = "runs, and checks of min.insync.replicas and retention"
+    yield _right("right to see topics' configs", denied[0] if denied else "", remedy, loss)
 
 
 def hidden_topics(hidden: HiddenTopics) -> Finding:
@@ -293,9 +276,5 @@ def hidden_topics(hidden: HiddenTopics) -> Finding:
     )
 
 
-def _right_to_moves(state: ClusterState) -> Finding:
-    name = "right to see moves"
-    if not state.moves_unknown:
-        return Finding(name, "yes")
-    loss = "runs, the autopilot, and deleting topics or adding partitions"
-    return Finding(name, state.moves_unknown, "Allow DESCRIBE on the cluster.", loss)
+def _right(name: str, denial: str, remedy: str, loss: str) -> Finding:
+    return Finding(name, denial, remedy, loss) if denial else Finding(name, "yes")

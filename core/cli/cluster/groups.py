@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option
-from core.cli.common.output import emit, say, say_none, write_text
+from core.cli.common.options import Command, answer_options
+from core.cli.common.output import Answer, emit, say, say_none, write_text
 from core.errors import ExitCode, UsageError
 from core.patterns import matching, pattern
 from core.text.tables import text_table
@@ -35,12 +34,9 @@ LONGEST_ID = 100
 @click.option(
     "--over", metavar="TIME", help="Observe twice, this time apart, to show rates, like 10s."
 )
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def groups(
-    context: Context, regex: str | None, over: str | None, as_json: bool, output: Path | None
-) -> int:
+def groups(context: Context, regex: str | None, over: str | None, answer: Answer) -> int:
     """Describe groups of every type: members, assignments, offsets and lag.
 
     One line for each group, or in full those whose whole ID matches REGEX. With --over, also rates
@@ -70,7 +66,8 @@ def groups(
         if group.id not in left:
             say(f"Group {printable(group.id)} has been deleted meanwhile.")
     found = build_views(now, before)
-    if as_json:
+    output = answer.output
+    if answer.as_json:
         emit([_json(view) for view in found], output)
     elif not found and regex is not None and not now.lost:
         say_none(f"No group that {printable(regex)} matches is there any more.", output)

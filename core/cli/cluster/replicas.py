@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from core.cli.common.context import Context, report_unknown
-from core.cli.common.options import Group, json_option, output_option
-from core.cli.common.output import StatusLine, emit, say, write_text
+from core.cli.common.options import Group, answer_options
+from core.cli.common.output import Answer, StatusLine, say
 from core.errors import ExitCode, UsageError
 from core.patterns import matching
 from core.text.tables import text_table
@@ -53,17 +52,9 @@ def replicas() -> None:
     show_default=True,
     help="Stop after this time.",
 )
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def verify(
-    context: Context,
-    topics: str,
-    max_bytes: str,
-    time_limit: str,
-    as_json: bool,
-    output: Path | None,
-) -> int:
+def verify(context: Context, topics: str, max_bytes: str, time_limit: str, answer: Answer) -> int:
     """Read all replicas and check that they hold the same records.
 
     Prints the largest lag of each partition, and corrupt, missing or different records with their
@@ -90,10 +81,7 @@ def verify(
             line.end()
     for note in found.notes:
         say(note)
-    if as_json:
-        emit(_document(found), output)
-    else:
-        write_text(_text(found), output)
+    answer.write(lambda: _document(found), lambda: _text(found))
     if found.count(ReplicaStatus.DIFFERENT):
         return ExitCode.NO
     return ExitCode.INCOMPLETE if found.count(ReplicaStatus.INCOMPLETE) else ExitCode.DONE

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 from functools import partial
-from pathlib import Path
 
 import click
 import numpy as np
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option
-from core.cli.common.output import emit, fill_file, write_text
+from core.cli.common.options import Command, answer_options
+from core.cli.common.output import Answer, emit, fill_file, write_text
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import (
     ClusterDocument,
@@ -47,30 +46,20 @@ ORDERS = ("excess", "skew", "total", "name")
     help="Maximum number of rows.",
     show_default=True,
 )
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def show(
-    context: Context,
-    metric: str | None,
-    sort: str,
-    limit: int,
-    as_json: bool,
-    output: Path | None,
-) -> None:
+def show(context: Context, metric: str | None, sort: str, limit: int, answer: Answer) -> None:
     """Print the heat map of topics by brokers; with --json the cluster document.
 
     With -o FILE.arrow, writes the document as Arrow, which --from reads fastest.
     """
-    as_arrow = output is not None and output.suffix == ".arrow"
-    if as_json or as_arrow:
-        document = _fetch_document(context)
-        if output is not None and as_arrow:
-            fill_file(partial(arrow.write_arrow, document), output)
-        else:
-            emit(document_to_json(document), output)
+    output = answer.output
+    if output is not None and output.suffix == ".arrow":
+        fill_file(partial(arrow.write_arrow, _fetch_document(context)), output)
         return
-
+    if answer.as_json:
+        emit(document_to_json(_fetch_document(context)), output)
+        return
     state, load = context.picture()
     width = shutil.get_terminal_size((120, 40)).columns
     chosen = Metric(metric) if metric else None

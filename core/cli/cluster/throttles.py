@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Group, json_option, output_option, yes_option
-from core.cli.common.output import emit, say, say_none, write_text
+from core.cli.common.options import Group, answer_options, json_option, yes_option
+from core.cli.common.output import Answer, emit, say
 from core.cli.topics.topic_data import require_topic
 from core.cluster.configs import Resource, ResourceKind
 from core.cluster.kafka_errors import Fault
@@ -33,10 +32,9 @@ def throttles() -> None:
 
 
 @throttles.command("ls")
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def ls(context: Context, as_json: bool, output: Path | None) -> None:
+def ls(context: Context, answer: Answer) -> None:
     """List all throttles, who set them, and whether a move in flight needs them."""
     with context.connected() as connection:
         state = connection.client.describe_cluster()
@@ -47,13 +45,8 @@ def ls(context: Context, as_json: bool, output: Path | None) -> None:
     if down:
         say(f"Brokers that are down could not be asked: {', '.join(down)}.")
     _report_denied(denied)
-    if as_json:
-        emit([throttle.to_json() for throttle in found], output)
-        return
-    if not found:
-        say_none("No throttle is set." if not denied else "No other throttle is set.", output)
-        return
-    write_text(_table(found), output)
+    none = "No throttle is set." if not denied else "No other throttle is set."
+    answer.write_table(found, Throttle.to_json, HEADER, _row, none=none)
 
 
 @throttles.command("clear")
@@ -84,7 +77,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
             say(f"Kept: {at} {throttle.config}={throttle.value}: {why}.")
         if found.changes and not yes:
             say("These would be cleared:")
-            say(_table(found.cleared).removesuffix("\n"))
+            say(text_table(HEADER, [_row(one) for one in found.cleared]).removesuffix("\n"))
             context.confirm(state.cluster_id, "clear them", "Clearing", "nothing was changed")
         now = connection.client.describe_cluster(), with_throttles(state.cluster_id)
         if act.plan_clearing(connection.client, *now, named).changes != found.changes:
@@ -142,15 +135,9 @@ def _report_denied(denied: Mapping[Resource, Fault]) -> None:
         say(f"Those of {len(denied) - MAX_NAMED} more are unknown as well.")
 
 
-def _table(found: Iterable[Throttle]) -> str:
-    rows = [
-        [
-            f"{throttle.resource.kind.value} {throttle.resource.name}",
-            throttle.config,
-            throttle.value,
-            throttle.source.value,
-            throttle.why,
-        ]
-        for throttle in found
-    ]
-    return text_table(("WHERE", "CONFIG", "VALUE", "SOURCE", "WHY"), rows)
+HEADER = ("WHERE", "CONFIG", "VALUE", "SOURCE", "WHY")
+
+
+def _row(throttle: Throttle) -> tuple[str, ...]:
+    where = f"{throttle.resource.kind.value} {throttle.resource.name}"
+    return where, throttle.config, throttle.value, throttle.source.value, throttle.why

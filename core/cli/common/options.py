@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
+from core.cli.common.output import Answer
 from core.errors import UsageError
+
+T = TypeVar("T")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 output_option = click.option(
@@ -23,6 +28,18 @@ output_option = click.option(
     metavar="FILE",
     help="Write the answer to this file instead of stdout; it is replaced as a whole.",
 )
+
+
+def answer_options(command: Callable[..., T]) -> Callable[..., T]:
+    """Give a command `--json` and `-o`, which it gets as one `answer`."""
+
+    @wraps(command)
+    def call(*args: Any, as_json: bool, output: Path | None, **options: Any) -> T:
+        return command(*args, answer=Answer(as_json, output), **options)
+
+    return json_option(output_option(call))
+
+
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 allow_option = click.option(
     "--allow", metavar="ID,…", help="IDs of the checks to override, like rack-spread,rf-change."

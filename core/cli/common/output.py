@@ -11,17 +11,20 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import click
 
 from core.errors import UsageError
 from core.text.json_output import json_line, json_text
+from core.text.tables import text_table
 from core.text.terminal import printable
 
 CLEAR = "\r\033[2K"
+T = TypeVar("T")
 
 
 def emit(document: Any, output: Path | None = None) -> None:
@@ -144,6 +147,39 @@ class _WarningHandler(logging.Handler):
             say(f"trimtab: {record.getMessage()}")
         except Exception:  # noqa: BLE001 - as logging has it: what warns goes on
             self.handleError(record)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a command answers, by `--json` and `-o`; None is stdout."""
+
+    as_json: bool
+    output: Path | None
+
+    def write(self, document: Callable[[], Any], text: Callable[[], str]) -> None:
+        """Write the one of them that is wanted."""
+        if self.as_json:
+            emit(document(), self.output)
+        else:
+            write_text(text(), self.output)
+
+    def write_table(
+        self,
+        found: Sequence[T],
+        document: Callable[[T], Any],
+        header: Sequence[str],
+        row: Callable[[T], Sequence[str]],
+        right: str = "",
+        *,
+        none: str,
+    ) -> None:
+        """Write a list: an entry or a row each; `none` says in text that there is nothing."""
+        if self.as_json:
+            emit([document(one) for one in found], self.output)
+        elif not found:
+            say_none(none, self.output)
+        else:
+            write_text(text_table(header, [row(one) for one in found], right), self.output)
 
 
 class StatusLine:

@@ -16,13 +16,13 @@ from core.cli.common.context import Context
 from core.cli.common.foreground import required_lease
 from core.cli.common.options import (
     Group,
+    answer_options,
     cluster_id_option,
     json_option,
-    output_option,
     root_option,
     yes_option,
 )
-from core.cli.common.output import emit, emit_line, say, write_text
+from core.cli.common.output import Answer, emit, emit_line, say, write_text
 from core.clock import SystemClock
 from core.daemons.lease import lease_file, lease_holder
 from core.daemons.process import stop_signals
@@ -83,20 +83,13 @@ def once(context: Context, root: Path | None, cluster_id: str | None, as_json: b
 @pipeline.command()
 @root_option
 @cluster_id_option
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def status(
-    context: Context,
-    root: Path | None,
-    cluster_id: str | None,
-    as_json: bool,
-    output: Path | None,
-) -> None:
+def status(context: Context, root: Path | None, cluster_id: str | None, answer: Answer) -> None:
     """Show the processes, their delay, and the counts of samples."""
     document = status_document(*resolve_load(context, root, cluster_id))
-    if as_json:
-        emit(document, output)
+    if answer.as_json:
+        emit(document, answer.output)
         return
     facts = {}
     for role in ("collector", "pipeline"):
@@ -109,7 +102,7 @@ def status(
     facts["waiting"] = f"{document['waiting_segments']} segments"
     if document["counts"]:
         facts["samples"] = format_counts(document["counts"])
-    write_text("".join(f"{name:<12}{text}\n" for name, text in facts.items()), output)
+    write_text("".join(f"{name:<12}{text}\n" for name, text in facts.items()), answer.output)
 
 
 @pipeline.command()

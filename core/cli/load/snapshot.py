@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Group, cluster_id_option, json_option, output_option
-from core.cli.common.output import emit, say, say_none, write_text
+from core.cli.common.options import Group, answer_options, cluster_id_option
+from core.cli.common.output import Answer, emit, say, write_text
 from core.cli.load.pipeline import format_counts, resolve_load
 from core.errors import DocumentError, ExitCode, UsageError
 from core.load.load_paths import root_of
@@ -29,10 +30,9 @@ def snapshot() -> None:
 
 @snapshot.command("ls")
 @cluster_id_option
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def ls(context: Context, cluster_id: str | None, as_json: bool, output: Path | None) -> None:
+def ls(context: Context, cluster_id: str | None, answer: Answer) -> None:
     """List the snapshots, newest first."""
     root, cluster_id = _place(context, cluster_id)
     kept: list[Manifest] = []
@@ -43,61 +43,25 @@ def ls(context: Context, cluster_id: str | None, as_json: bool, output: Path | N
             say(f"{name} is left out: {error.title}")
         else:
             kept += [] if manifest is None else [manifest]
-    if as_json:
-        emit(
-            [
-                {
-                    "snapshot_id": m.snapshot_id,
-                    "source": m.source.value,
-                    "published_at": format_time(m.published_at),
-                    "window_end": format_time(m.window_end),
-                    "partitions": sum(file.rows for file in m.files),
-                    "bytes": sum(file.bytes for file in m.files),
-                }
-                for m in kept
-            ],
-            output,
-        )
-        return
-    if not kept:
-        say_none("Nothing has been published yet.", output)
-        return
-    rows = [
-        [
-            m.snapshot_id,
-            format_time(m.published_at),
-            m.source.value,
-            str(sum(file.rows for file in m.files)),
-            format_bytes(sum(file.bytes for file in m.files)),
-        ]
-        for m in kept
-    ]
-    write_text(
-        text_table(("ID", "PUBLISHED", "SOURCE", "PARTITIONS", "SIZE"), rows, "   >>"), output
-    )
+    header = ("ID", "PUBLISHED", "SOURCE", "PARTITIONS", "SIZE")
+    none = "Nothing has been published yet."
+    answer.write_table(kept, _summary_json, header, _summary_row, "   >>", none=none)
 
 
 @snapshot.command()
 @click.argument("snapshot_id", required=False, metavar="[ID]")
 @cluster_id_option
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def show(
-    context: Context,
-    snapshot_id: str | None,
-    cluster_id: str | None,
-    as_json: bool,
-    output: Path | None,
-) -> None:
+def show(context: Context, snapshot_id: str | None, cluster_id: str | None, answer: Answer) -> None:
     """Show a snapshot (default: the newest): brokers, hottest partitions, counts, age."""
     root, cluster_id = _place(context, cluster_id)
     manifest = read_manifest(root, cluster_id, snapshot_id)
     if manifest is None:
         raise _nothing(cluster_id, snapshot_id)
     age = _age_seconds(manifest)
-    if as_json:
-        emit({**manifest.to_json(), "age_seconds": age}, output)
+    if answer.as_json:
+        emit({**manifest.to_json(), "age_seconds": age}, answer.output)
         return
     parts = (
         f"{manifest.cluster_id}  {manifest.snapshot_id}  source {manifest.source.value}  "
@@ -106,21 +70,16 @@ def show(
         _hottest(manifest),
         f"samples: {format_counts(manifest.to_json()['counts'])}",
     )
-    write_text("".join(f"{part}\n" for part in parts), output)
+    write_text("".join(f"{part}\n" for part in parts), answer.output)
 
 
 @snapshot.command()
 @click.argument("snapshot_id", required=False, metavar="[ID]")
 @cluster_id_option
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
 def verify(
-    context: Context,
-    snapshot_id: str | None,
-    cluster_id: str | None,
-    as_json: bool,
-    output: Path | None,
+    context: Context, snapshot_id: str | None, cluster_id: str | None, answer: Answer
 ) -> int:
     """Verify a snapshot (default: the newest): manifest, files, sizes and SHA-256.
 
@@ -130,8 +89,8 @@ def verify(
     found = verify_snapshot(root, cluster_id, snapshot_id)
     if found is None:
         raise _nothing(cluster_id, snapshot_id)
-    manifest = found.manifest
-    if as_json:
+    manifest, output = found.manifest, answer.output
+    if answer.as_json:
         emit(
             {
                 "cluster_id": cluster_id,
@@ -160,6 +119,27 @@ def verify(
         lines = (f"{one.problem}\n  {one.path}\n  {one.next}\n" for one in found.problems)
         write_text("".join(lines), output)
     return ExitCode.NO if found.problems else ExitCode.DONE
+
+
+def _summary_json(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "snapshot_id": manifest.snapshot_id,
+        "source": manifest.source.value,
+        "published_at": format_time(manifest.published_at),
+        "window_end": format_time(manifest.window_end),
+        "partitions": sum(file.rows for file in manifest.files),
+        "bytes": sum(file.bytes for file in manifest.files),
+    }
+
+
+def _summary_row(manifest: Manifest) -> tuple[str, ...]:
+    return (
+        manifest.snapshot_id,
+        format_time(manifest.published_at),
+        manifest.source.value,
+        str(sum(file.rows for file in manifest.files)),
+        format_bytes(sum(file.bytes for file in manifest.files)),
+    )
 
 
 def _nothing(cluster_id: str, snapshot_id: str | None) -> UsageError:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Group, allow_option, json_option, output_option, plan_argument
-from core.cli.common.output import emit, say, write_data, write_text
+from core.cli.common.options import Group, allow_option, answer_options, plan_argument
+from core.cli.common.output import Answer, emit, say, write_data, write_text
 from core.cli.plan.impact import impact
 from core.cli.plan.place import place
 from core.cli.plan.plan_file import fetch_if_named, read_plan_document, with_dirs
@@ -38,18 +38,18 @@ from core.text.tables import text_table
 from core.units import counted, format_duration, format_rate, id_list, parse_rate
 
 
+class Target(NamedTuple):
+    """Replicas, and a log dir for each; empty where a plan does not name them."""
+
+    replicas: tuple[int, ...]
+    log_dirs: tuple[str | None, ...]
+
+
 class Difference(NamedTuple):
-    """Replicas in the one and in the other; empty where one does not name the partition.
-
-    Log dirs are one for each replica, empty where none is asked for.
-    """
-
     tp: TopicPartition
-    first: tuple[int, ...]
-    second: tuple[int, ...]
+    first: Target
+    second: Target
     status: VerifyStatus | None = None
-    first_dirs: tuple[str | None, ...] = ()
-    second_dirs: tuple[str, ...] = ()
 
 
 @click.group(cls=Group)
@@ -77,16 +77,10 @@ plan.add_command(show)
     ),
 )
 @allow_option
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
 def check(
-    context: Context,
-    plan_file: Path,
-    throttle: str | None,
-    allow: str | None,
-    as_json: bool,
-    output: Path | None,
+    context: Context, plan_file: Path, throttle: str | None, allow: str | None, answer: Answer
 ) -> int:
     """Check a plan against the cluster and print findings, worst first.
 
@@ -110,7 +104,7 @@ def check(
         estimate = None
     refused = [f for f in findings if _forbids(f, allowed)]
     blind = find_skipped(state, plan.moves)
-    if as_json:
+    if answer.as_json:
         emit(
             {
                 "ok": not refused,
@@ -130,12 +124,12 @@ def check(
                     for f in findings
                 ],
             },
-            output,
+            answer.output,
         )
     else:
         text = _findings_text(plan, findings, allowed)
         text += "".join(textwrap.fill(one, 79) + "\n" for one in skipped_sentences(state, blind))
-        write_text(text + _rate_text(estimate, is_given=rate is not None), output)
+        write_text(text + _rate_text(estimate, is_given=rate is not None), answer.output)
     return ExitCode.NO if refused else ExitCode.DONE
 
 
@@ -179,87 +173,81 @@ def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset
 @plan.command()
 @plan_argument
 @click.argument("other", required=False, type=click.Path(path_type=Path, allow_dash=True))
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def diff(
-    context: Context, plan_file: Path, other: Path | None, as_json: bool, output: Path | None
-) -> None:
+def diff(context: Context, plan_file: Path, other: Path | None, answer: Answer) -> None:
     """Compare a plan with the cluster, or with OTHER, another plan."""
     document = read_plan_document(context, plan_file, other)
     if other is not None:
         second = read_plan_document(context, other)
         every = sorted(document.targets.keys() | second.targets.keys())
-        both = (_between(document, second, tp) for tp in every)
-        rows = [d for d in both if (d.first, d.first_dirs) != (d.second, d.second_dirs)]
+        both = (Difference(tp, _target(document, tp), _target(second, tp)) for tp in every)
+        rows = [row for row in both if row.first != row.second]
     else:
         state, _ = context.picture()
         refuse_other_cluster(document, state)
         rows = [
             Difference(
-                v.tp, v.replicas, v.expected, v.status, v.log_dirs, v.expected_log_dirs or ()
+                v.tp,
+                Target(v.replicas, v.log_dirs),
+                Target(v.expected, v.expected_log_dirs or ()),
+                v.status,
             )
             for v in verify(state, document.targets, document.log_dirs)
             if v.status is not VerifyStatus.DONE
         ]
-    if as_json:
-        emit({"differences": [_difference_document(row) for row in rows]}, output)
+    if answer.as_json:
+        emit({"differences": [_difference_document(row) for row in rows]}, answer.output)
         return
     names = ("now", "planned") if other is None else (plan_file.name, other.name)
     lines = [
         (
             str(r.tp),
-            with_dirs(r.first, r.first_dirs) or "-",
-            with_dirs(r.second, r.second_dirs) or "-",
+            with_dirs(*r.first) or "-",
+            with_dirs(*r.second) or "-",
             r.status.value if r.status else "",
         )
         for r in rows
     ]
     count = f"{len(rows):,} {'partition differs' if len(rows) == 1 else 'partitions differ'}.\n"
-    write_text(
-        text_table(("partition", *names, ""), lines) + count if rows else "No difference.\n", output
-    )
+    table = text_table(("partition", *names, ""), lines)
+    write_text(table + count if rows else "No difference.\n", answer.output)
 
 
 @plan.command()
 @plan_argument
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def inverse(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> None:
+def inverse(context: Context, plan_file: Path, answer: Answer) -> None:
     """Write the plan that undoes a plan."""
     there = fetch_if_named(context)
     plan = bind_document(read_plan_document(context, plan_file), there[0] if there else None)
-    if not as_json:
+    if not answer.as_json:
         say(f"{counted(len(plan), 'partition')} back.")
-    write_data(format_plan_file(plan.inverse()), output)
+    write_data(format_plan_file(plan.inverse()), answer.output)
 
 
-def _between(one: PlanDocument, other: PlanDocument, tp: TopicPartition) -> Difference:
-    first, second = (plan.targets.get(tp, ()) for plan in (one, other))
-    first_dirs, second_dirs = (plan.log_dirs.get(tp, ()) for plan in (one, other))
-    return Difference(tp, first, second, None, first_dirs, second_dirs)
+def _target(plan: PlanDocument, tp: TopicPartition) -> Target:
+    return Target(plan.targets.get(tp, ()), plan.log_dirs.get(tp, ()))
 
 
 def _difference_document(row: Difference) -> dict[str, Any]:
+    first, second = row.first, row.second
+    dirs = {"first_log_dirs": list(first.log_dirs), "second_log_dirs": list(second.log_dirs)}
     return {
         **row.tp._asdict(),
-        "first": list(row.first),
-        "second": list(row.second),
+        "first": list(first.replicas),
+        "second": list(second.replicas),
         "standing": row.status.value if row.status else None,
-    } | (
-        {"first_log_dirs": list(row.first_dirs), "second_log_dirs": list(row.second_dirs)}
-        if row.first_dirs or row.second_dirs
-        else {}
-    )
+        **(dirs if first.log_dirs or second.log_dirs else {}),
+    }
 
 
 @plan.command("rebase")
 @plan_argument
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def rebase_plan(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> int:
+def rebase_plan(context: Context, plan_file: Path, answer: Answer) -> int:
     """Rebase a plan on the present state of the cluster.
 
     Keeps the moves that still apply, drops those that are done or in flight, and lists those that
@@ -270,7 +258,8 @@ def rebase_plan(context: Context, plan_file: Path, as_json: bool, output: Path |
     state, _ = context.picture()
     plan = bind_document(document, state, loosely=True)
     found = rebase(state, plan)
-    if as_json:
+    output = answer.output
+    if answer.as_json:
         emit(_rebase_document(found), output)
     else:
         write_text(_rebase_text(found, plan), None)

@@ -1,9 +1,10 @@
-"""`trimtab estimate PLAN`: how long at a rate, how fast for a deadline, or a table of both."""
+"""`trimtab estimate PLAN`: how long at a rate, how fast for a deadline, a table or chart."""
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,20 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import (
     Command,
-    json_option,
-    output_option,
+    answer_options,
     plan_argument,
     refuse_together,
 )
-from core.cli.common.output import emit, write_text
-from core.cli.plan.estimate_chart import chart_text
+from core.cli.common.output import Answer, emit, write_text
 from core.cli.plan.plan_file import bind_plan, read_plan_document
 from core.errors import ExitCode
+from core.load.view.verdicts import DISK_LOOK
+from core.plan.copies import Side
 from core.plan.estimate.calibration import NOTHING_LEARNED
 from core.plan.estimate.estimate import Estimate, SideRow, estimate_at, estimate_within
 from core.plan.estimate.estimate_json import format_estimate, format_peak_usage, format_timeline
 from core.plan.estimate.estimate_text import format_per_side_rates
+from core.plan.estimate.near_capacity import NEAR_CAPACITY
 from core.plan.estimate.peak_usage import PeakUsage, estimate_peak_usage
 from core.plan.estimate.plan_over_time import PlanTimeline, build_timeline
 from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
@@ -40,18 +42,6 @@ from core.units import (
     parse_rate,
     parse_size,
 )
-
-
-def time_range(answer: Estimate) -> str:
-    """Return `about 44 s (41 s to 48 s)`."""
-    if answer.range_seconds is None:
-        return "time unknown"
-    low, high = answer.range_seconds
-    return (
-        f"about {format_duration(answer.seconds)} "
-        f"({format_duration(low)} to {format_duration(high)})"
-    )
-
 
 ROWS = 15
 """Brokers and sides that are printed, those that need most first."""
@@ -77,8 +67,7 @@ ROWS = 15
     is_flag=True,
     help="Ignore what was learned from earlier runs on this cluster.",
 )
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
 def estimate(
     context: Context,
@@ -87,8 +76,7 @@ def estimate(
     within: str | None,
     max_extra: str | None,
     no_calibration: bool,
-    as_json: bool,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     """Estimate how long a plan takes, or which throttle it needs.
 
@@ -128,7 +116,7 @@ def estimate(
     usages = [estimate_peak_usage(state, load, plan, row) for row in answers]
     at = next((i for i, row in enumerate(answers) if row.rate_bytes_per_s == chosen), 0)
     timeline = build_timeline(state, load, answers[at], usages[at].extra)
-    if as_json:
+    if answer.as_json:
         # How much is copied is not known where a size is not.
         total = {"total_bytes": None} if unsized else {}
         rows = [
@@ -138,11 +126,11 @@ def estimate(
         document: dict[str, Any] = (
             {"rates": rows, "default_bytes_per_s": chosen} if is_table else rows[0]
         )
-        emit(document | {"timeline": format_timeline(timeline)}, output)
+        emit(document | {"timeline": format_timeline(timeline)}, answer.output)
     elif is_table:
-        write_text(_rates_text(answers, usages, chosen, timeline, unsized), output)
+        write_text(_rates_text(answers, usages, chosen, timeline, unsized), answer.output)
     else:
-        write_text(_text(answers[0], usages[0], seconds, timeline, unsized), output)
+        write_text(_text(answers[0], usages[0], seconds, timeline, unsized), answer.output)
     if all(row.never for row in answers):
         return ExitCode.NO
     return ExitCode.INCOMPLETE if unsized else ExitCode.DONE
@@ -274,6 +262,14 @@ def _table_usage(
             yield from replace(usage, near_capacity=None).sentences
 
 
+def time_range(answer: Estimate) -> str:
+    """Return `about 44 s (41 s to 48 s)`."""
+    if answer.range_seconds is None:
+        return "time unknown"
+    low, high = map(format_duration, answer.range_seconds)
+    return f"about {format_duration(answer.seconds)} ({low} to {high})"
+
+
 def calibrated_range(answer: Estimate) -> str:
     """Return `about 44 s (41 s to 48 s), learned from 4 runs here: 3 % longer`."""
     learned = answer.calibration
@@ -290,3 +286,76 @@ def format_exact_rate(rate: int) -> str:
         if rate >= factor:
             return f"{-(-rate * 100 // factor) / 100:g}{unit}"
     return f"{rate}B/s"
+
+
+LANES = 8
+DISKS = 4
+COLUMNS = 20
+QUARTERS = " .:+#"
+NEAR = "!"
+
+SIDES = {Side.LEADER: "sends", Side.FOLLOWER: "receives", Side.LOG_DIRS: "log dirs"}
+
+
+def chart_text(found: PlanTimeline | None) -> str:
+    """Return the lanes of the worst brokers at most 80 columns wide; "" where there are none."""
+    if found is None:
+        return ""
+    shown = found.lanes[:LANES]
+    rows = [
+        (
+            str(lane.broker),
+            SIDES[lane.side],
+            format_rate(lane.max_bytes_per_s),
+            format_rate(lane.besides_bytes_per_s),
+            "" if lane.max_fraction is None else f"{lane.max_fraction:.0%}",
+            f"|{_drawn(lane.columns(COLUMNS, found.ends), found.max_bytes_per_s)}|",
+            format_duration(lane.ends),
+        )
+        for lane in shown
+    ]
+    disks = found.disks[:DISKS]
+    rows += [
+        (
+            str(disk.broker),
+            "disk",
+            f"+{format_bytes(disk.max_bytes)}",
+            format_bytes(disk.used_bytes),
+            "" if disk.max_fraction is None else f"{disk.max_fraction:.0%}",
+            f"|{_drawn(disk.columns(COLUMNS, found.ends), found.max_disk_bytes)}|",
+            format_duration(disk.ends),
+        )
+        for disk in disks
+    ]
+    marked = []
+    if any(lane.is_near(lane.max_bytes_per_s) for lane in shown):
+        marked.append(f"{NEAR_CAPACITY:.0%} of capacity")
+    if any(disk.is_near(disk.max_bytes) for disk in disks):
+        marked.append(f"{DISK_LOOK:.0%} of a disk")
+    legend = (
+        f"Over time: a column is {format_duration(found.ends / COLUMNS)}, "
+        f". : + # are quarters of {format_rate(found.max_bytes_per_s)}"
+        + (f", on disks of {format_bytes(found.max_disk_bytes)} more" if disks else "")
+        + (f", and {NEAR} is {' or '.join(marked)} or more." if marked else ".")
+    )
+    header = ("broker", "", "at most", "besides", "of can", "", "until")
+    text = textwrap.fill(legend, 79) + "\n\n"
+    text += text_table(header, rows, right="> >>> >")
+    if more := len(found.lanes) - len(shown):
+        last = max(lane.ends for lane in found.lanes[LANES:])
+        text += f"{more} more, the last of them until {format_duration(last)}.\n"
+    if more := len(found.disks) - len(disks):
+        highest = max(disk.max_bytes for disk in found.disks[DISKS:])
+        text += f"The disks of {more} more, at most +{format_bytes(highest)}.\n"
+    if len(found.batches) > 1:
+        text += (
+            f"Batches: {len(found.batches)}, "
+            f"the last begins after {format_duration(found.batches[-1])}.\n"
+        )
+    return text
+
+
+def _drawn(columns: Iterable[tuple[float, bool]], highest: float) -> str:
+    """Return a character for each part of the whole time: its amount, or that it is too much."""
+    quarters = ((math.ceil(4 * amount / highest - 0.001), near) for amount, near in columns)
+    return "".join(NEAR if near else QUARTERS[min(quarter, 4)] for quarter, near in quarters)

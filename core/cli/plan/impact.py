@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option, plan_argument
-from core.cli.common.output import emit, say, write_text
+from core.cli.common.options import Command, answer_options, plan_argument
+from core.cli.common.output import Answer, say
 from core.cli.plan.plan_file import bind_plan, read_plan_document
 from core.cluster.documents.cluster_document import DocumentGroup, fetch_document_groups
 from core.cluster.documents.reader import read_document
@@ -45,12 +45,9 @@ ROWS = 20
         "every consumer group can bear)."
     ),
 )
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def impact(
-    context: Context, plan_file: Path, retention: str | None, as_json: bool, output: Path | None
-) -> None:
+def impact(context: Context, plan_file: Path, retention: str | None, answer: Answer) -> None:
     """Show which groups, producers and topics a plan affects.
 
     Also shows how much less would be copied with a shorter retention. With --from, the groups are
@@ -63,10 +60,7 @@ def impact(
     state, load, groups = _picture(context)
     plan = bind_plan(document, state)
     found = estimate_impact(state, load, plan, groups, seconds)
-    if as_json:
-        emit(_document(found), output)
-    else:
-        write_text(_text(found, str(plan_file)), output)
+    answer.write(lambda: _document(found), lambda: _text(found, str(plan_file)))
 
 
 def _picture(

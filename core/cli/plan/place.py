@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option
-from core.cli.common.output import emit, say, write_text
+from core.cli.common.options import Command, answer_options
+from core.cli.common.output import Answer, emit, say, write_text
 from core.cli.topics.layout import (
     ROWS,
     layout_json,
     parse_expected,
+    place_in_turn,
     rate_option,
     rf_option,
     rule_option,
@@ -21,7 +21,6 @@ from core.cli.topics.layout import (
 )
 from core.plan.planner.new_topic import (
     place_by_load,
-    place_round_robin,
     refuse_topic,
     without_rack,
     without_room,
@@ -43,8 +42,7 @@ from core.units import id_list
 @rule_option
 @rate_option
 @size_option
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
 def place(
     context: Context,
@@ -54,8 +52,7 @@ def place(
     rule: str,
     rate: str | None,
     size: str | None,
-    as_json: bool,
-    output: Path | None,
+    answer: Answer,
 ) -> None:
     """Show where the replicas of a new TOPIC should go; nothing is created.
 
@@ -65,15 +62,14 @@ def place(
     state, load = context.picture()
     refuse_topic(state, topic, rf)
     if rule == "kafka":
-        racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
         notes: list[str] = []
-        found = place_round_robin(racks, partitions, rf)
+        found = place_in_turn(state, partitions, rf)
     else:
         found = place_by_load(state, load, partitions, rf, expected)
         notes = without_rack(state)
     notes += without_room(state, load, found, expected)
     assignment = ",".join(":".join(map(str, replicas)) for replicas in found)
-    if as_json:
+    if answer.as_json:
         document: dict[str, Any] = {
             "topic": topic,
             "rule": rule,
@@ -81,7 +77,7 @@ def place(
             "replica_assignment": assignment,
             "notes": notes,
         }
-        emit(document, output)
+        emit(document, answer.output)
         return
     for note in notes:
         say(note)
@@ -90,4 +86,4 @@ def place(
     where = context.target.address.bootstrap if context.target.address else "HOST:PORT"
     text += f"\nkafka-topics.sh --bootstrap-server {where} --create --topic {topic}"
     text += f" --replica-assignment {assignment}\n"
-    write_text(text, output)
+    write_text(text, answer.output)

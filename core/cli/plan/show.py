@@ -14,12 +14,11 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import (
     Command,
-    json_option,
-    output_option,
+    answer_options,
     plan_argument,
     refuse_together,
 )
-from core.cli.common.output import emit, write_data, write_text
+from core.cli.common.output import Answer, emit, write_data, write_text
 from core.cli.plan.plan_file import (
     bind_plan,
     fetch_if_named,
@@ -90,17 +89,14 @@ class Shown:
     type=click.Choice(["csv", "markdown"]),
     help="Print CSV for a spreadsheet, or Markdown for a ticket (default: a table).",
 )
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def show(
-    context: Context, plan_file: Path, form: str | None, as_json: bool, output: Path | None
-) -> None:
+def show(context: Context, plan_file: Path, form: str | None, answer: Answer) -> None:
     """Show the moves of a plan with their reasons.
 
     When a cluster is given: with sizes, and the moves that relieve most for their bytes first.
     """
-    refuse_together({"--format": form, "--json": as_json})
+    refuse_together({"--format": form, "--json": answer.as_json})
     document = read_plan_document(context, plan_file)
     there = fetch_if_named(context)
     plan = bind_plan(document, there[0]) if there else bind_document(document, None)
@@ -110,7 +106,8 @@ def show(
     total = sum(known) if len(known) == len(sizes) else None
     leader_moves = sum(move.before[0] != move.after[0] for move in plan)
     moving = sum(bool(move.receiving) for move in plan)
-    if as_json:
+    output = answer.output
+    if answer.as_json:
         emit(
             {
                 "cluster_id": plan.cluster_id,

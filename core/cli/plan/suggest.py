@@ -11,8 +11,8 @@ import click
 
 from core import files
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option, refuse_together
-from core.cli.common.output import emit, say, write_text
+from core.cli.common.options import Command, answer_options, refuse_together
+from core.cli.common.output import Answer, emit, say, write_text
 from core.cli.plan import suggest_output
 from core.cli.plan.estimate import format_exact_rate
 from core.cluster.state import ClusterState
@@ -26,7 +26,7 @@ from core.plan.estimate.peak_usage import PeakUsage, estimate_peak_usage
 from core.plan.estimate.rate_table import estimate_plan_time, simulated_seconds
 from core.plan.formats.plan_file import format_plan_file, read_topics_to_move, refuse_unknown_topics
 from core.plan.plan import Plan
-from core.plan.planner.log_dir_balancing import balance_log_dirs
+from core.plan.planner.log_dir_balancing import LogDirPlan, balance_log_dirs
 from core.plan.planner.plan_request import (
     NO_LIMITS,
     Limits,
@@ -34,7 +34,7 @@ from core.plan.planner.plan_request import (
     parse_broker_ids,
     parse_broker_pairs,
 )
-from core.plan.planner.plan_result import brokers_reached, is_reached
+from core.plan.planner.plan_result import PlanResult, is_reached
 from core.plan.planner.planner import suggest_plan as find_plan
 from core.run.reporting.runs import calibration
 from core.units import parse_deadline, parse_duration, parse_size
@@ -153,8 +153,7 @@ class TimeBudget:
         "limit)."
     ),
 )
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
 def suggest(
     context: Context,
@@ -179,8 +178,7 @@ def suggest(
     max_replicas: int | None,
     within: str | None,
     time_budget: str | None,
-    as_json: bool,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     """Suggest a plan that balances the brokers with as few bytes as possible.
 
@@ -229,40 +227,22 @@ def suggest(
     refuse_unknown_topics(state, named)
     if keep is not None:
         matching(keep, "--keep", [topic.name for topic in state.topics], "topic")
+    found: PlanResult | LogDirPlan
     if request.only_dirs:
-        return _suggest_log_dirs(state, load, request, seconds, as_json, output)
-    found = find_plan(state, load, request)
+        found = balance_log_dirs(state, request)
+        reached = found.reached
+    else:
+        found = find_plan(state, load, request)
+        reached = is_reached(found, request)
     estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
-    reached = is_reached(found, request)
-    if as_json:
-        dirs = None if found.dirs is None else suggest_output.dirs_json(found.dirs)
+    if answer.as_json:
         document = suggest_output.document(found, estimate, usage, reached, state.hidden)
-        emit(document | {"log_dirs": dirs, "allow": allow}, output)
+        emit(document | {"allow": allow}, answer.output)
     else:
-        evened = brokers_reached(found, request)
-        text = suggest_output.text(found, request, estimate, usage, evened, seconds)
-        text += suggest_output.log_dirs_totals(found, request.band, estimate, usage)
-        _write(text, found.plan, output, allow, estimate)
-    return _exit_code(reached, estimate)
-
-
-def _suggest_log_dirs(
-    state: ClusterState,
-    load: Load,
-    request: PlanRequest,
-    seconds: float | None,
-    as_json: bool,
-    output: Path | None,
-) -> int:
-    found = balance_log_dirs(state, request)
-    estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
-    if as_json:
-        document = suggest_output.log_dirs_document(found, estimate, usage, state.hidden)
-        emit(document | {"allow": allow}, output)
-    else:
-        text = suggest_output.log_dirs_text(found, request.band, estimate, usage)
-        _write(text, found.plan, output, allow, estimate)
-    return _exit_code(found.reached, estimate)
+        text = suggest_output.text(found, request, estimate, usage, seconds)
+        _write(text, found.plan, answer.output, allow, estimate)
+    never = estimate is not None and estimate.never
+    return ExitCode.DONE if reached and not never else ExitCode.NO
 
 
 def _outlook(
@@ -275,11 +255,6 @@ def _outlook(
     findings = CheckedPlan(state, load, plan, in_flight(state)).after(simulated_seconds(estimate))
     unsafe = dict.fromkeys(f.id for f in findings if f.severity is Severity.UNSAFE)
     return estimate, usage, list(unsafe)
-
-
-def _exit_code(reached: bool, estimate: Estimate | None) -> int:
-    never = estimate is not None and estimate.never
-    return ExitCode.DONE if reached and not never else ExitCode.NO
 
 
 def _write(

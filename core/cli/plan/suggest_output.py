@@ -16,7 +16,7 @@ from core.plan.planner.broker_log_dirs import DirShare
 from core.plan.planner.log_dir_balancing import LogDirPlan
 from core.plan.planner.model.measures import SHOWN
 from core.plan.planner.plan_request import PlanRequest
-from core.plan.planner.plan_result import PlanResult, explain_no_plan
+from core.plan.planner.plan_result import PlanResult, brokers_reached, explain_no_plan
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, format_rate, id_list
 
@@ -25,24 +25,32 @@ ROWS = 15
 
 
 def document(
-    found: PlanResult,
+    found: PlanResult | LogDirPlan,
     estimate: Estimate | None,
     usage: PeakUsage,
     reached: bool,
     hidden_topics: HiddenTopics | None,
 ) -> dict[str, Any]:
-    return {
+    """Return the document of a suggestion; without brokers' shares of a plan of log dirs alone."""
+    notes = _unknown_copies if isinstance(found, LogDirPlan) else time_notes
+    outlook = {
+        **time_document(estimate),
+        **format_peak_usage(usage),
+        "reached": reached,
+        "notes": [*found.notes, *notes(estimate)],
+        "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
+        "plan": to_document(found.plan),
+    }
+    if isinstance(found, LogDirPlan):
+        return dirs_json(found) | outlook
+    return outlook | {
         "moves": found.moves,
         "leader_moves": found.leader_moves,
         "dropped_replicas": found.plan.dropped_replicas,
         "bytes": None if found.unsized else found.bytes,
         "before": _shares(found, found.before),
         "after": _shares(found, found.after),
-        **time_document(estimate),
-        **format_peak_usage(usage),
-        "reached": reached,
-        "notes": [*found.notes, *time_notes(estimate)],
-        "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
+        "log_dirs": None if found.dirs is None else dirs_json(found.dirs),
         "reasons": [
             {
                 **tp._asdict(),
@@ -55,7 +63,6 @@ def document(
             }
             for tp, why in sorted(found.reasons.items())
         ],
-        "plan": to_document(found.plan),
     }
 
 
@@ -92,13 +99,30 @@ def _shares(found: PlanResult, loads: Any) -> dict[str, Any]:
 
 
 def text(
+    found: PlanResult | LogDirPlan,
+    request: PlanRequest,
+    estimate: Estimate | None,
+    usage: PeakUsage,
+    within: float | None,
+) -> str:
+    if isinstance(found, LogDirPlan):
+        return _log_dirs_text(found, request.band, estimate, usage)
+    text = _brokers_text(found, request, estimate, usage, within)
+    if found.dirs is None or not found.dirs.plan.moves:
+        return text
+    if found.reasons:  # it has been said with the brokers
+        estimate, usage = None, PeakUsage()
+    return f"{text}\n{_changes_text(found.dirs, request.band, estimate, usage)}"
+
+
+def _brokers_text(
     found: PlanResult,
     request: PlanRequest,
     estimate: Estimate | None,
     usage: PeakUsage,
-    reached: bool,
     within: float | None,
 ) -> str:
+    reached = brokers_reached(found, request)
     lines = [f"{note}\n" for note in found.notes]
     if not found.reasons:
         between = " between brokers" if found.dirs is not None else ""
@@ -144,11 +168,10 @@ def time_text(estimate: Estimate | None) -> str:
         return ""
     if estimate.seconds is None:
         return "; how long it takes is not known"
-    rate = estimate.timed_bytes_per_s
     between = estimate.range_seconds is not None
     takes = time_range(estimate) if between else f"at least {format_duration(estimate.seconds)}"
     learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
-    return f"; {takes} at {format_rate(rate)}{learned}"
+    return f"; {takes} at {format_rate(estimate.timed_bytes_per_s)}{learned}"
 
 
 def time_notes(estimate: Estimate | None) -> list[str]:
@@ -197,24 +220,6 @@ def _moves_text(found: PlanResult) -> str:
 # -- of log dirs -----------------------------------------------------------------------------------
 
 
-def log_dirs_document(
-    found: LogDirPlan,
-    estimate: Estimate | None,
-    usage: PeakUsage,
-    hidden_topics: HiddenTopics | None,
-) -> dict[str, Any]:
-    """Return the document of `plan suggest --disks --json`."""
-    return {
-        **dirs_json(found),
-        **time_document(estimate),
-        **format_peak_usage(usage),
-        "reached": found.reached,
-        "notes": [*found.notes, *_unknown_copies(estimate)],
-        "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
-        "plan": to_document(found.plan),
-    }
-
-
 def dirs_json(found: LogDirPlan) -> dict[str, Any]:
     return {
         "moves": found.moves,
@@ -245,19 +250,7 @@ def dirs_json(found: LogDirPlan) -> dict[str, Any]:
     }
 
 
-def log_dirs_totals(
-    found: PlanResult, band: float, estimate: Estimate | None, usage: PeakUsage
-) -> str:
-    """Return what is said of log dirs below what is said of brokers; "" where nothing changes."""
-    dirs = found.dirs
-    if dirs is None or not dirs.plan.moves:
-        return ""
-    if found.reasons:  # it has been said with the brokers
-        estimate, usage = None, PeakUsage()
-    return f"\n{_changes_text(dirs, band, estimate, usage)}"
-
-
-def log_dirs_text(
+def _log_dirs_text(
     found: LogDirPlan, band: float, estimate: Estimate | None, usage: PeakUsage
 ) -> str:
     """Return the suggestion as text: log dirs that are or were off, moves, the sum."""

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from core.cli.common.context import Context
-from core.cli.common.options import Command, json_option, output_option, plan_argument
-from core.cli.common.output import emit, write_text
+from core.cli.common.options import Command, answer_options, plan_argument
+from core.cli.common.output import Answer
 from core.cli.plan.plan_file import read_plan_document
 from core.cluster.client import ClusterClient
 from core.cluster.log_dirs import with_log_dirs
 from core.cluster.state import ClusterState
 from core.errors import ExitCode
 from core.plan.formats.plan_file import PlanDocument, refuse_other_cluster
-from core.plan.verify import VerifyStatus
+from core.plan.verify import Verification, VerifyStatus
 from core.plan.verify import verify as verify_targets
 from core.units import counted
 
 
 @click.command(cls=Command)
 @plan_argument
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None) -> int:
+def verify(context: Context, plan_file: Path, answer: Answer) -> int:
     """Check that the cluster matches a plan.
 
     Every partition must have the planned replicas, in order, in sync, and in the log dirs that the
@@ -43,38 +43,32 @@ def verify(context: Context, plan_file: Path, as_json: bool, output: Path | None
     refuse_other_cluster(document, state)
     found = verify_targets(state, document.targets, document.log_dirs)
     open_ones = [v for v in found if v.status is not VerifyStatus.DONE]
-    if as_json:
-        emit(
-            {
-                "verified": not open_ones,
-                "partitions": [
-                    {
-                        **v.tp._asdict(),
-                        "standing": v.status.value,
-                        "expected": list(v.expected),
-                        "replicas": list(v.replicas),
-                        "isr": list(v.isr),
-                    }
-                    | (
-                        {
-                            "expected_log_dirs": list(v.expected_log_dirs),
-                            "log_dirs": list(v.log_dirs),
-                        }
-                        if v.expected_log_dirs is not None
-                        else {}
-                    )
-                    for v in found
-                ],
-            },
-            output,
-        )
-    else:
-        count = counted(len(found), "partition")
-        end = f"{len(open_ones):,} of {count} not as planned.\n" if open_ones else (
-            f"{count} as planned, all in sync.\n"
-        )  # fmt: skip
-        write_text("".join(f"{v.sentence}\n" for v in open_ones) + end, output)
+    count = counted(len(found), "partition")
+    end = f"{len(open_ones):,} of {count} not as planned.\n"
+    answer.write(
+        lambda: {"verified": not open_ones, "partitions": [_document(v) for v in found]},
+        lambda: (
+            "".join(f"{v.sentence}\n" for v in open_ones) + end
+            if open_ones
+            else f"{count} as planned, all in sync.\n"
+        ),
+    )
     return ExitCode.NO if open_ones else ExitCode.DONE
+
+
+def _document(found: Verification) -> dict[str, Any]:
+    expected = found.expected_log_dirs
+    dirs: dict[str, Any] = {}
+    if expected is not None:
+        dirs = {"expected_log_dirs": list(expected), "log_dirs": list(found.log_dirs)}
+    return {
+        **found.tp._asdict(),
+        "standing": found.status.value,
+        "expected": list(found.expected),
+        "replicas": list(found.replicas),
+        "isr": list(found.isr),
+        **dirs,
+    }
 
 
 def _fetch_state(client: ClusterClient, document: PlanDocument) -> ClusterState:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from core.cli.common.context import Context
-from core.cli.common.output import emit, emit_line, print_lines, say, write_text
+from core.cli.common.output import Answer, emit_line, print_lines, say
 from core.cli.runs.follow_progress import DETACHED
 from core.cluster.metadata import TopicPartition
 from core.cluster.observer import fetch_cluster_state
@@ -36,19 +35,16 @@ def own_partitions(cluster_id: str) -> frozenset[TopicPartition]:
     )
 
 
-def show_external(context: Context, *, as_json: bool, output: Path | None) -> int:
+def show_external(context: Context, answer: Answer) -> int:
     """Show external moves once."""
     with context.connected() as connection:
         state = fetch_cluster_state(connection.client)
     state.require_known_moves()
     moves = foreign_moves(state, own_partitions(state.cluster_id))
-    if as_json:
-        emit(_document(state, moves), output)
-    elif moves:
-        write_text(_table(moves), output)
-        say(NOTE)
-    else:
-        say("No external moves are in flight.")
+    if answer.as_json or moves:
+        answer.write(lambda: _document(state, moves), lambda: _table(moves))
+    if not answer.as_json:
+        say(NOTE if moves else "No external moves are in flight.")
     return ExitCode.DONE
 
 

@@ -11,6 +11,7 @@ from core.cli.common.context import Context
 from core.cli.common.output import emit_line, say
 from core.cli.common.prompts import ask_passwords, confirm
 from core.cli.common.times import format_local
+from core.cli.plan.estimate import calibrated_range
 from core.cli.runs.follow_progress import follow_run
 from core.cluster.connect import Address, connect
 from core.cluster.documents.cluster_document import DocumentGroup, fetch_document_groups
@@ -277,6 +278,4 @@ def _summary(plan: Plan, estimate: Estimate, name: str, bounds: RateBounds | Non
     what = f"{moves} on {name}, {format_bytes(estimate.total_bytes)}, at {rate}"
     if estimate.seconds is None or estimate.range_seconds is None:
         return f"{what}; how long is not known. {estimate.note}"
-    low, high = (format_duration(seconds) for seconds in estimate.range_seconds)
-    learned = f", {estimate.calibration.words}" if estimate.calibration is not None else ""
-    return f"{what}: about {format_duration(estimate.seconds)} ({low} to {high}){learned}."
+    return f"{what}: {calibrated_range(estimate)}."

@@ -58,9 +58,9 @@ def cancel(
     state = _read_writable(context, run)
     if moves:
         only = {"moves": find_moves(state, moves)}
-        _confirm(context, state, "cancel", "Cancelling", yes)
-        return send_request(context, state, "cancel", only, as_json=as_json)
-    return request_and_follow(context, state, "cancel", "Cancelling", yes, as_json)
+        _confirm(state, "cancel", "Cancelling", yes)
+        return send_request(state, "cancel", only, as_json=as_json)
+    return request_and_follow(state, "cancel", "Cancelling", yes, as_json)
 
 
 @click.command(cls=Command)
@@ -76,7 +76,7 @@ def pause(context: Context, run: str | None, floor: bool, as_json: bool) -> int:
     Nothing is cancelled, and what has been copied stays.
     """
     state = _read_writable(context, run)
-    return send_request(context, state, "pause", {"floor": floor}, as_json=as_json)
+    return send_request(state, "pause", {"floor": floor}, as_json=as_json)
 
 
 @click.command(cls=Command)
@@ -85,7 +85,7 @@ def pause(context: Context, run: str | None, floor: bool, as_json: bool) -> int:
 @click.pass_obj
 def resume(context: Context, run: str | None, as_json: bool) -> int:
     """Resume a paused run."""
-    return send_request(context, _read_writable(context, run), "resume", {}, as_json=as_json)
+    return send_request(_read_writable(context, run), "resume", {}, as_json=as_json)
 
 
 @click.command(
@@ -116,7 +116,7 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
         payload = {"auto": parsed.to_json()}
     state = _read_writable(context, run)
     allowed = parse_allow(allow)
-    return send_request(context, state, "throttle", payload, allow=allowed, as_json=as_json)
+    return send_request(state, "throttle", payload, allow=allowed, as_json=as_json)
 
 
 @click.command(cls=Command)
@@ -128,7 +128,7 @@ def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool)
     """Skip partitions whose move has not started."""
     state = _read_writable(context, run)
     moves = {"moves": find_moves(state, partitions)}
-    return send_request(context, state, "skip", moves, as_json=as_json)
+    return send_request(state, "skip", moves, as_json=as_json)
 
 
 @click.command(cls=Command)
@@ -157,9 +157,9 @@ def retarget(
     after = list(parse_ids(brokers))
     state = _read_writable(context, run)
     (index,) = find_moves(state, (partition,))
-    _confirm(context, state, "retarget", "Retargeting", yes)
+    _confirm(state, "retarget", "Retargeting", yes)
     payload = {"move": index, "after": after} | ({"allow": sorted(allowed)} if allowed else {})
-    return send_request(context, state, "retarget", payload, as_json=as_json)
+    return send_request(state, "retarget", payload, as_json=as_json)
 
 
 COMMANDS = (cancel, pause, resume, throttle, skip, retarget)
@@ -167,11 +167,12 @@ COMMANDS = (cancel, pause, resume, throttle, skip, retarget)
 
 def _read_writable(context: Context, run: str | None) -> RunState:
     context.require_writable()
-    return read_named_run(context, run).state
+    state = read_named_run(context, run).state
+    require_writable(context, state)
+    return state
 
 
 def send_request(
-    context: Context,
     state: RunState,
     kind: str,
     payload: Mapping[str, Any],
@@ -180,7 +181,6 @@ def send_request(
     allow: frozenset[str] = frozenset(),
 ) -> int:
     """Write one request to a run's journal and say so; return an exit code."""
-    require_writable(context, state)
     run = state.run_id
     sent = request(state.cluster_id, run, kind, payload, allow=allow)
     if as_json:
@@ -194,11 +194,9 @@ def send_request(
     return ExitCode.DONE
 
 
-def request_and_follow(
-    context: Context, state: RunState, kind: str, doing: str, yes: bool, as_json: bool
-) -> int:
+def request_and_follow(state: RunState, kind: str, doing: str, yes: bool, as_json: bool) -> int:
     """Ask for the cluster's name, write the request, and follow the run to its end."""
-    _confirm(context, state, kind, doing, yes)
+    _confirm(state, kind, doing, yes)
     cluster_id, run = state.cluster_id, state.run_id
     if request(cluster_id, run, kind).is_waiting:
         say(_queued_message(run, kind))
@@ -207,8 +205,7 @@ def request_and_follow(
     return ExitCode.DONE if ended_so else code
 
 
-def _confirm(context: Context, state: RunState, verb: str, doing: str, yes: bool) -> None:
-    require_writable(context, state)
+def _confirm(state: RunState, verb: str, doing: str, yes: bool) -> None:
     if not yes and state.ended is None:
         confirm(state.cluster_name, verb, doing, "the run continues")
 

@@ -93,7 +93,7 @@ def retry(context: Context, /, run: str, partitions: tuple[str, ...], **words: A
         return _launch_followup(context, reading, "retry", partitions, words)
     state = _require_in_progress(context, reading, words)
     moves = {"moves": find_moves(state, partitions)}
-    return send_request(context, state, "retry", moves, as_json=words["as_json"])
+    return send_request(state, "retry", moves, as_json=words["as_json"])
 
 
 @click.command(cls=Command)
@@ -110,7 +110,7 @@ def rollback(context: Context, /, run: str | None, **words: Any) -> int:
         return _launch_followup(context, reading, "rollback", (), words)
     state = _require_in_progress(context, reading, words)
     yes, as_json = words["yes"], words["as_json"]
-    return request_and_follow(context, state, "rollback", "Rolling back", yes, as_json)
+    return request_and_follow(state, "rollback", "Rolling back", yes, as_json)
 
 
 def _require_in_progress(
@@ -125,7 +125,7 @@ def _require_in_progress(
                 f"--{name.replace('_', '-')} is for one that has ended.",
                 next=f"Leave it out; `trimtab runs throttle {state.run_id}` changes its rate.",
             )
-    context.require_writable()
+    require_writable(context, state)
     return state
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from core.cli.common.context import Context, report_unknown
-from core.cli.common.options import Group, json_option, output_option
-from core.cli.common.output import emit, say, say_none, write_text
+from core.cli.common.options import Group, answer_options, json_option, output_option
+from core.cli.common.output import Answer, say, write_text
 from core.cli.common.prompts import ask_passwords, confirm
 from core.cli.runs import requests, retry_rollback
 from core.cli.runs.external import FOREIGN, follow_external, report_external, show_external
@@ -28,8 +28,7 @@ from core.run.options import address_of
 from core.run.reporting.documents import run_document, summary_document
 from core.run.reporting.report import headline, markdown, report
 from core.run.reporting.runs import RunReading, list_runs, read_journal, unreadable
-from core.run.reporting.views import RunStatus
-from core.text.tables import text_table
+from core.run.reporting.views import RunStatus, RunSummary
 from core.units import format_bytes, format_duration, format_rate, format_time
 
 
@@ -43,57 +42,49 @@ def runs() -> None:
 
 
 @runs.command("ls")
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def ls(context: Context, as_json: bool, output: Path | None) -> None:
+def ls(context: Context, answer: Answer) -> None:
     """List runs, newest first; with -b or --cluster those of one cluster."""
     named = resolve_clusters(context)
-    if context.target.address is not None and not as_json:
+    if context.target.address is not None and not answer.as_json:
         with context.connected() as connection:
             report_external(named[0], report_unknown(connection.client.describe_cluster()))
     found = [run for cluster_id in named for run in list_runs(cluster_id)]
     for wrong in (wrong for cluster_id in named for wrong in unreadable(cluster_id)):
         say(wrong)
     found.sort(key=lambda run: run.started_at, reverse=True)
-    if as_json:
-        emit([summary_document(run) for run in found], output)
-        return
-    if not found:
-        say_none("No runs yet.", output)
-        return
-    rows = [
-        [
-            run.run,
-            short_name(run.cluster_id),
-            run.state.value,
-            f"{run.done}/{run.moves}",
-            f"{format_bytes(run.moved_bytes)} / {format_bytes(run.total_bytes)}",
-            format_duration(run.seconds),
-            "-" if run.estimated_seconds is None else format_duration(run.estimated_seconds),
-            format_rate(run.rate_bytes_per_s),
-            format_time(run.started_at),
-            run.who,
-        ]
-        for run in found
-    ]
     header = ["RUN", "CLUSTER", "STATE", "DONE", "MOVED", "TOOK", "ESTIMATED", "THROTTLE"]
     header += ["STARTED", "BY"]
-    write_text(text_table(header, rows, right="   >>>>>"), output)
+    answer.write_table(found, summary_document, header, _row, "   >>>>>", none="No runs yet.")
+
+
+def _row(run: RunSummary) -> tuple[str, ...]:
+    return (
+        run.run,
+        short_name(run.cluster_id),
+        run.state.value,
+        f"{run.done}/{run.moves}",
+        f"{format_bytes(run.moved_bytes)} / {format_bytes(run.total_bytes)}",
+        format_duration(run.seconds),
+        "-" if run.estimated_seconds is None else format_duration(run.estimated_seconds),
+        format_rate(run.rate_bytes_per_s),
+        format_time(run.started_at),
+        run.who,
+    )
 
 
 @runs.command("show")
 @click.argument("run", required=False)
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def show(context: Context, run: str | None, as_json: bool, output: Path | None) -> int:
+def show(context: Context, run: str | None, answer: Answer) -> int:
     """Show a run: its plan, its outcome, and what a dead one left behind.
 
     RUN `foreign` shows the moves in flight that no run of this machine started (needs -b).
     """
     if run == FOREIGN:
-        return show_external(context, as_json=as_json, output=output)
+        return show_external(context, answer)
     cluster_id, name = resolve_run_or_latest(context, run)
     reading = read_journal(cluster_id, name)
     view = reading.view
@@ -104,10 +95,7 @@ def show(context: Context, run: str | None, as_json: bool, output: Path | None) 
                 reading = replace(reading, view=replace(view, leftovers=left))
             else:
                 say("This is not the run's cluster; what the run left there was not checked.")
-    if as_json:
-        emit(run_document(reading), output)
-    else:
-        write_text(report(reading), output)
+    answer.write(lambda: run_document(reading), lambda: report(reading))
     return ExitCode.INCOMPLETE if view.state is RunStatus.DIED else ExitCode.DONE
 
 

@@ -160,15 +160,15 @@ def document(sandbox: Sandbox) -> dict[str, Any]:
         "folder": str(sandbox.folder),
         "nodes": [
             {
-                "id": status.node.id,
-                "role": status.node.role.value,
-                "rack": status.node.rack,
-                "port": status.node.port,
-                "alive": status.alive,
-                "pid": status.pid,
-                "log": str(status.node.server_log),
+                "id": node.id,
+                "role": node.role.value,
+                "rack": node.rack,
+                "port": node.port,
+                "alive": (process := sandbox.process(node.id)) is not None,
+                "pid": None if process is None else process.pid,
+                "log": str(node.server_log),
             }
-            for status in sandbox.status()
+            for node in sandbox.nodes
         ],
     }
 
@@ -177,9 +177,9 @@ def show_sandbox(sandbox: Sandbox, as_json: bool) -> None:
     if as_json:
         emit(document(sandbox))
         return
-    for status in sandbox.status():
-        node = status.node
+    for node in sandbox.nodes:
+        process = sandbox.process(node.id)
         rack = f"rack {node.rack}" if node.rack else ""
-        state = f"pid {status.pid}" if status.alive else "down"
+        state = "down" if process is None else f"pid {process.pid}"
         print_lines(f"{node.role.value:<10} {node.id:>4}  {node.address:<16} {rack:<7} {state}")
     print_lines(f"\ntrimtab -b {sandbox.bootstrap} --write")

@@ -12,8 +12,8 @@ from typing import IO
 
 import click
 
-from core.cli.common.options import Group, json_option, output_option
-from core.cli.common.output import StatusLine, say, write_stream
+from core.cli.common.options import Group, answer_options
+from core.cli.common.output import Answer, StatusLine, say, write_stream
 from core.errors import ExitCode, UsageError
 from core.patterns import nearly, pattern
 from core.text.json_output import json_line
@@ -66,8 +66,7 @@ def statelog() -> None:
     "--align", is_flag=True, help="Correct the brokers' clock offsets; reads the logs twice."
 )
 @click.option("--all", "everything", is_flag=True, help="Include records of unknown form.")
-@json_option
-@output_option
+@answer_options
 def merge(
     files: tuple[Path, ...],
     since: str | None,
@@ -77,8 +76,7 @@ def merge(
     zone_names: tuple[str, ...],
     align: bool,
     everything: bool,
-    as_json: bool,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     """Merge state-change logs of brokers by time, one line for each event.
 
@@ -89,10 +87,10 @@ def merge(
     zones = parse_zones(zone_names)
     chosen = _parse_filter(since, until, topic, partitions, everything)
     found = find_log_files(files, zones)
-    shifts = _shifts(found, output) if align else {}
+    shifts = _shifts(found, answer) if align else {}
     tally = MergeTally()
-    merged = partial(_write_merged, found, zones, chosen, shifts, tally, output, as_json)
-    write_stream(merged, output)
+    merged = partial(_write_merged, found, zones, chosen, shifts, tally, answer)
+    write_stream(merged, answer.output)
     if not tally.events:
         say(_nothing(chosen, tally.topics))
     is_whole = all(source.whole for source in found.sources)
@@ -143,10 +141,10 @@ def parse_numbers(text: str) -> frozenset[int]:
     return frozenset(numbers)
 
 
-def _shifts(found: LogFiles, output: Path | None) -> dict[int, int]:
+def _shifts(found: LogFiles, answer: Answer) -> dict[int, int]:
     """Return by how much each broker's times are to be shifted, as far as that is sure."""
     first = Merge(found.sources)
-    progress = Progress(found.sources, output, "comparing clocks")
+    progress = Progress(found.sources, answer.output, "comparing clocks")
     for number, _ in enumerate(first):
         progress.at(number)
     progress.end()
@@ -165,20 +163,21 @@ def _write_merged(
     chosen: EventFilter,
     shifts: dict[int, int],
     tally: MergeTally,
-    output: Path | None,
-    as_json: bool,
+    answer: Answer,
     out: IO[str],
 ) -> None:
-    progress = Progress(found.sources, output, "merging")
+    progress = Progress(found.sources, answer.output, "merging")
     lines = merge_lines(
-        found.sources, chosen, shifts, tally, as_json=as_json, processes=os.cpu_count() or 1
+        *(found.sources, chosen, shifts, tally),
+        as_json=answer.as_json,
+        processes=os.cpu_count() or 1,
     )
     with closing(lines):
         for number, line in enumerate(lines):
             out.write(line)
             progress.at(number)
     progress.end()
-    if as_json:
+    if answer.as_json:
         summary = summary_document(tally, found, zones, shifts)
         out.write(json_line(summary) + "\n")
         return

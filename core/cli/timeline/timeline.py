@@ -15,8 +15,8 @@ import numpy as np
 
 from core import paths
 from core.cli.common.context import Context
-from core.cli.common.options import Command, cluster_id_option, json_option, output_option
-from core.cli.common.output import emit, say, write_text
+from core.cli.common.options import Command, answer_options, cluster_id_option
+from core.cli.common.output import Answer, emit, say, write_text
 from core.cli.common.times import last_time_of_day, next_time_of_day, parse_dated, parse_time_of_day
 from core.cli.timeline.record import event_document, kind_name, record_here
 from core.clock import SystemClock
@@ -184,8 +184,7 @@ MAX_LINES, MAX_NAMED_GAPS = 200, 3
     multiple=True,
     help="Time zone of those logs (default: UTC), or 3=ZONE for broker 3; may be repeated.",
 )
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
 def timeline(
     context: Context,
@@ -201,8 +200,7 @@ def timeline(
     cluster_id: str | None,
     logs: tuple[Path, ...],
     zones: tuple[str, ...],
-    as_json: bool,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     """Show what happened in the cluster: brokers, leaders, ISRs, assignments, configs.
 
@@ -212,7 +210,7 @@ def timeline(
     """
     _refuse_other_options(click.get_current_context())
     if recording:
-        record_here(context, as_json)
+        record_here(context, answer.as_json)
         return ExitCode.DONE
     recorded_ids = (path.stem for path in paths.timeline_file("x").parent.glob("*.timeline"))
     cluster_id = context.resolve_cluster_id(
@@ -226,7 +224,7 @@ def timeline(
             raise UsageError("Nothing has been recorded yet.", next="Wait a second and try again.")
         now = max(span[1], SystemClock().now())
         if moment is not None:
-            _print_state_at(opened, parse_moment(moment, now), now, output)
+            _print_state_at(opened, parse_moment(moment, now), now, answer.output)
             return ExitCode.DONE
         chosen = EventFilter(
             *parse_range(since, until, now),
@@ -246,9 +244,9 @@ def timeline(
             every = merge(every, log_events.events(chosen.kinds), key=lambda event: event.at)
         found = (event for event in every if chosen.has(event))
         if summary:
-            _summary(list(found), chosen.kinds, last, as_json, output)
+            _summary(list(found), chosen.kinds, last, answer)
         else:
-            _events(found, last, as_json, output)
+            _events(found, last, answer)
         return ExitCode.DONE if log_events is None or log_events.whole else ExitCode.INCOMPLETE
     finally:
         opened.close()
@@ -285,26 +283,25 @@ def _report_gaps(timeline: Timeline, chosen: EventFilter, now: datetime) -> None
         say(gap.text)
 
 
-def _events(found: Iterable[Event], last: int | None, as_json: bool, output: Path | None) -> None:
+def _events(found: Iterable[Event], last: int | None, answer: Answer) -> None:
     # What is not shown is not held: logs may be long.
     count = 0
-    shown: deque[Event] = deque(maxlen=last or (None if as_json else MAX_LINES))
+    shown: deque[Event] = deque(maxlen=last or (None if answer.as_json else MAX_LINES))
     for event in found:
         count += 1
         shown.append(event)
-    if as_json:
-        emit([event_document(event) for event in shown], output)
-        return
-    _report_omitted(count - len(shown), "events")
-    write_text(_lines((event.at, format_event(event)) for event in shown), output)
+    if not answer.as_json:
+        _report_omitted(count - len(shown), "events")
+    answer.write(
+        lambda: [event_document(event) for event in shown],
+        lambda: _lines((event.at, format_event(event)) for event in shown),
+    )
 
 
-def _summary(
-    found: list[Event], kinds: Kind, last: int | None, as_json: bool, output: Path | None
-) -> None:
+def _summary(found: list[Event], kinds: Kind, last: int | None, answer: Answer) -> None:
     every = group_events(found, kinds)
-    shown = every[-(last or (len(every) if as_json else MAX_LINES)) :]
-    if as_json:
+    shown = every[-(last or (len(every) if answer.as_json else MAX_LINES)) :]
+    if answer.as_json:
         emit(
             [
                 {
@@ -316,11 +313,11 @@ def _summary(
                 }
                 for one in shown
             ],
-            output,
+            answer.output,
         )
         return
     _report_omitted(len(every) - len(shown), "lines")
-    write_text(_lines((one.began, one.text) for one in shown), output)
+    write_text(_lines((one.began, one.text) for one in shown), answer.output)
 
 
 def _report_omitted(count: int, what: str) -> None:

@@ -55,6 +55,7 @@ from core.cluster.configs import (
 from core.cluster.connect import Connection
 from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
+from core.cluster.topics import has_leaders
 from core.errors import ExitCode, IncompleteError, TrimtabError, UsageError
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def create(
             new = NewTopic(topic, tuple(layout), values)
             answers = audited(client, state.cluster_id, None).create_topics([new])
             _raise_for(answers.get(topic), f"Topic {topic} was not created")
-            wait_until_visible(connection, lambda now: _has_leaders(now, topic, len(layout)), topic)
+            wait_until_visible(connection, lambda now: has_leaders(now, topic, len(layout)), topic)
     if as_json:
         emit(
             {
@@ -360,15 +361,9 @@ def _apply_alteration(connection: Connection, cluster_id: str, planned: _Alterat
                 f"Its configs were changed, but {topic} got no new partitions: {refused}."
             )
         _raise_for(refused, f"{topic} got no new partitions")
-        wait_until_visible(connection, lambda now: _has_leaders(now, topic, total), topic)
+        wait_until_visible(connection, lambda now: has_leaders(now, topic, total), topic)
 
 
 def _raise_for(fault: Fault | None, what: str) -> None:
     if fault is not None:
         raise TrimtabError(f"{what}: {fault}.")
-
-
-def _has_leaders(state: ClusterState, topic: str, partitions: int) -> bool:
-    rows = state.partitions_of(topic)
-    at = slice(rows.start, rows.stop)
-    return len(rows) >= partitions and bool((state.leader[at] >= 0).all())

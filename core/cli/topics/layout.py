@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from core.cli.common.context import Context
+from core.cli.common.options import refuse_together
 from core.cli.common.output import say, write_text
 from core.cluster.client import ClusterClient
 from core.cluster.observer import fetch_cluster_state
@@ -64,17 +65,9 @@ def parse_expected(rate: str | None, size: str | None) -> Expected:
 def refuse_with_replicas() -> None:
     """Raise UsageError for options that would place the replicas that are given."""
     ctx = click.get_current_context()
-    for name, said in (
-        ("partitions", "--partitions"),
-        ("rf", "--rf"),
-        ("rule", "--rule"),
-        ("rate", "--in"),
-        ("size", "--size"),
-    ):
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(
-                f"--replicas and {said} exclude each other.", next="Give only one of them."
-            )
+    for name in ("partitions", "rf", "rule", "rate", "size"):
+        is_given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        refuse_together({"--replicas": True, "--in" if name == "rate" else f"--{name}": is_given})
 
 
 def parse_layout(text: str) -> list[Replicas]:
@@ -88,6 +81,14 @@ def parse_layout(text: str) -> list[Replicas]:
         ) from error
 
 
+def place_in_turn(state: ClusterState, partitions: int, rf: int, start: int = 0) -> list[Replicas]:
+    """Return where new partitions go on live brokers by Kafka's rule."""
+    from core.plan.planner.new_topic import place_round_robin
+
+    racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
+    return place_round_robin(racks, partitions, rf, start=start % len(racks))
+
+
 def plan_replicas(
     context: Context,
     client: ClusterClient,
@@ -99,17 +100,10 @@ def plan_replicas(
     start: int,
 ) -> list[Replicas]:
     """Return where new partitions go, by the rule that was asked for."""
-    from core.plan.planner.new_topic import (
-        place_by_load,
-        place_round_robin,
-        without_rack,
-        without_room,
-    )
+    from core.plan.planner.new_topic import place_by_load, without_rack, without_room
 
     if rule == "kafka":
-        racks = {broker.id: broker.rack for broker in state.brokers if broker.alive}
-        return place_round_robin(racks, partitions, rf, start=start % len(racks))
-
+        return place_in_turn(state, partitions, rf, start)
     state = fetch_cluster_state(client)
     load = newest_load(state, context.target.snapshots)
     found = place_by_load(state, load, partitions, rf, expected)

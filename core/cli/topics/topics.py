@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
 from core.cli.common.context import Context, report_unknown
-from core.cli.common.options import Group, json_option, output_option, yes_option
-from core.cli.common.output import emit, say, say_none, write_text
+from core.cli.common.options import Group, answer_options, json_option, yes_option
+from core.cli.common.output import Answer, emit, say, say_none
 from core.cli.common.prompts import confirm
 from core.cli.topics.changes import alter, create
 from core.cli.topics.topic_data import (
@@ -43,33 +42,28 @@ topics.add_command(alter)
 
 @topics.command("ls")
 @click.argument("regex", required=False)
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def ls(context: Context, regex: str | None, as_json: bool, output: Path | None) -> None:
+def ls(context: Context, regex: str | None, answer: Answer) -> None:
     """List topics, all or those whose whole name matches REGEX."""
     with context.connected() as connection:
         state = _described_whole(connection.client)
-    found = topic_health(state, _names(state, regex))
-    if as_json:
-        emit([_health_json(health) for health in found], output)
-        return
-    if not found:
-        say_none("There is no topic.", output)
-        return
-    rows = [(h.name, str(h.partitions), "/".join(map(str, h.replicas)), _marks(h)) for h in found]
-    write_text(text_table(("TOPIC", "PARTITIONS", "REPLICAS", ""), rows, right=" >>"), output)
+    answer.write_table(
+        topic_health(state, _names(state, regex)),
+        _health_json,
+        ("TOPIC", "PARTITIONS", "REPLICAS", ""),
+        lambda h: (h.name, str(h.partitions), "/".join(map(str, h.replicas)), _marks(h)),
+        " >>",
+        none="There is no topic.",
+    )
 
 
 @topics.command("describe")
 @click.argument("regex", required=False)
 @click.option("--all-configs", is_flag=True, help="Also print configs with their default value.")
-@json_option
-@output_option
+@answer_options
 @click.pass_obj
-def describe(
-    context: Context, regex: str | None, all_configs: bool, as_json: bool, output: Path | None
-) -> None:
+def describe(context: Context, regex: str | None, all_configs: bool, answer: Answer) -> None:
     """Describe topics: partitions, leaders, replicas, ISRs and configs.
 
     All topics, or those whose whole name matches REGEX. --json always has all configs.
@@ -78,14 +72,11 @@ def describe(
         state = _described_whole(connection.client)
         names = _names(state, regex)
         configs = fetch_topic_configs(connection.client, names)
-    if as_json:
-        emit([_described(state, name, configs[name]) for name in names], output)
+    found = [_described(state, name, configs[name]) for name in names]
+    if not found and not answer.as_json:
+        say_none("There is no topic.", answer.output)
         return
-    if not names:
-        say_none("There is no topic.", output)
-        return
-    texts = [_text(_described(state, name, configs[name]), all_configs) for name in names]
-    write_text("\n".join(texts), output)
+    answer.write(lambda: found, lambda: "\n".join(_text(one, all_configs) for one in found))
 
 
 @topics.command("delete")

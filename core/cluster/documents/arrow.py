@@ -7,8 +7,7 @@ document without its partitions, in the schema's metadata. Unknown is -1 or NaN,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +17,20 @@ import numpy.typing as npt
 from core.cluster.documents.cluster_document import ClusterDocument, header_to_json
 from core.cluster.documents.json_object import InvalidDocumentError, reject_duplicate_keys
 from core.cluster.metadata import NO_LEADER, UNKNOWN
-from core.cluster.state import ClusterState, read_only
 
 MAGIC = b"ARROW1"
 _HEADER = b"trimtab.cluster"
 _ROWS = ("topic_of", "partition", "leader", "leader_epoch")
 _LISTS = ("replica_broker", "in_sync", "adding", "removing", "size_bytes", "lag", "log_dir")
-_RATES = ("in_bytes_per_s", "out_bytes_per_s")
+RATES = ("in_bytes_per_s", "out_bytes_per_s")
 _TYPES: Mapping[str, Any] = {
     **dict.fromkeys((*_ROWS, "replica_broker", "log_dir"), np.int32),
     **dict.fromkeys(("in_sync", "adding", "removing"), np.bool_),
     **dict.fromkeys(("size_bytes", "lag"), np.int64),
-    **dict.fromkeys(_RATES, np.float64),
+    **dict.fromkeys(RATES, np.float64),
 }
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """What an Arrow document holds: the JSON beside it, and its columns by name."""
-
-    header: Mapping[str, Any]
-    replica_start: Array
-    arrays: Mapping[str, Array]
 
 
 def write_arrow(document: ClusterDocument, path: Path) -> None:
@@ -52,7 +41,7 @@ def write_arrow(document: ClusterDocument, path: Path) -> None:
     header = header_to_json(document) | {"log_dir_paths": list(state.log_dir_paths)}
     starts = pa.array(state.replica_start.astype(np.int32))
     columns = {name: pa.array(getattr(state, name)) for name in _ROWS}
-    columns |= {name: pa.array(getattr(document, name)) for name in _RATES}
+    columns |= {name: pa.array(getattr(document, name)) for name in RATES}
     for name in _LISTS:
         columns[name] = pa.ListArray.from_arrays(starts, pa.array(getattr(state, name)))
     table = pa.table(columns).replace_schema_metadata({_HEADER: json.dumps(header)})
@@ -60,8 +49,10 @@ def write_arrow(document: ClusterDocument, path: Path) -> None:
         writer.write_table(table)
 
 
-def read_arrow(content: bytes | Path) -> Columns:
-    """Return what an Arrow file holds; raises InvalidDocumentError for what is none of ours.
+def read_arrow(content: bytes | Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the JSON beside the columns, and these by name, `replica_start` among them.
+
+    Raises InvalidDocumentError for what is none of ours.
 
     Nothing is done with columns before pyarrow has looked at all of them: on a list that reaches
     out of its values it ends the process.
@@ -81,7 +72,7 @@ def read_arrow(content: bytes | Path) -> Columns:
     start = np.zeros(1, np.int64)
     for name, kind in _TYPES.items():
         column = table.column(name)
-        if column.null_count and name not in _RATES:
+        if column.null_count and name not in RATES:
             raise InvalidDocumentError(f"its column {name} has a value that is missing")
         values = column.chunk(0) if column.num_chunks else column.combine_chunks()
         if name in _LISTS:
@@ -92,7 +83,7 @@ def read_arrow(content: bytes | Path) -> Columns:
             start = ends
         arrays[name] = _values(name, values, np.dtype(kind))
     _check_columns(header, start, arrays)
-    return Columns(header, start, arrays)
+    return header, arrays | {"replica_start": start}
 
 
 def _check_schema(schema: Any) -> None:
@@ -129,7 +120,7 @@ def _values(name: str, values: Any, kind: np.dtype[Any]) -> Array:
     By the buffer, as pyarrow's own way imports all of pandas first.
     """
     if values.null_count:
-        if name not in _RATES:
+        if name not in RATES:
             raise InvalidDocumentError(f"its column {name} has a value that is missing")
         return np.asarray(values.to_numpy(zero_copy_only=False)).astype(kind)
     if kind == np.bool_:
@@ -170,19 +161,7 @@ def _check_columns(header: Mapping[str, Any], start: Array, arrays: Mapping[str,
             raise InvalidDocumentError(f"its column {name} has a value that cannot be")
     if (arrays["log_dir"] >= len(header.get("log_dir_paths", ()))).any():
         raise InvalidDocumentError("a replica is in a log dir that is not named")
-    for name in _RATES:
+    for name in RATES:
         rates = arrays[name]
         if ((rates < 0) | (rates >= 2**63)).any():
             raise InvalidDocumentError(f"its column {name} has a value that is no rate")
-
-
-def build_state(columns: Columns, header: ClusterState) -> ClusterState:
-    """Return the state of these columns, with the brokers and topics that the header tells."""
-    of_state: dict[str, Any] = {name: read_only(columns.arrays[name]) for name in (*_ROWS, *_LISTS)}
-    paths: Sequence[str] = columns.header.get("log_dir_paths", ())
-    return replace(
-        header,
-        replica_start=read_only(columns.replica_start),
-        log_dir_paths=tuple(paths),
-        **of_state,
-    )

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from core.cluster.metadata import (
     Topic,
     TopicPartition,
 )
-from core.cluster.state import ClusterState
+from core.cluster.state import ClusterState, read_only
 from core.errors import DocumentError
 
 _MAKE_ONE = "Make one with trimtab show --json -o FILE."
@@ -47,7 +48,7 @@ def read_document(path: Path) -> ClusterDocument:
         content = path if _starts_with(path, arrow.MAGIC) else files.read_input(path)
         if isinstance(content, Path) or content.startswith(arrow.MAGIC):  # a file, or a pipe
             bug_log.note("document", {"form": "Arrow"})
-            document = parse_arrow(arrow.read_arrow(content), _written_at(path))
+            document = parse_arrow(*arrow.read_arrow(content), _written_at(path))
         else:
             bug_log.note("document", {"form": "JSON", "bytes": len(content)})
             document = parse_json(_load_json(content, name), _written_at(path))
@@ -160,16 +161,19 @@ def _parse_hidden_topics(document: JsonObject, brokers: Collection[Broker]) -> H
     return HiddenTopics(topics or 0, logs, unknown, why)
 
 
-def parse_arrow(columns: arrow.Columns, written_at: datetime) -> ClusterDocument:
+def parse_arrow(
+    header: Mapping[str, Any], arrays: Mapping[str, arrow.Array], written_at: datetime
+) -> ClusterDocument:
     """Return the document of an Arrow file; raises InvalidDocumentError."""
-    holders = np.unique(columns.arrays["replica_broker"]).tolist()
-    header = parse_json({**columns.header, "partitions": []}, written_at, holders)
-    names = [topic.name for topic in header.state.topics]
-    if names != [topic["name"] for topic in columns.header["topics"]]:
+    holders = np.unique(arrays["replica_broker"]).tolist()
+    described = parse_json({**header, "partitions": []}, written_at, holders)
+    if [topic.name for topic in described.state.topics] != [t["name"] for t in header["topics"]]:
         raise InvalidDocumentError("its topics are not in order")
-    state = arrow.build_state(columns, header.state)
-    rates = (columns.arrays["in_bytes_per_s"], columns.arrays["out_bytes_per_s"])
-    return ClusterDocument(state, *rates, header.groups)
+    rates = {name: arrays[name] for name in arrow.RATES}
+    columns: dict[str, Any] = {n: read_only(a) for n, a in arrays.items() if n not in rates}
+    paths = tuple(header.get("log_dir_paths", ()))
+    state = replace(described.state, log_dir_paths=paths, **columns)
+    return ClusterDocument(state, **rates, groups=described.groups)
 
 
 def _check_unique(what: str, names: list[str]) -> None:

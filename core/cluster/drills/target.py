@@ -76,10 +76,10 @@ class SandboxTarget:
             return Offer(kind, tuple(broker_drill(kind, node.id) for node in nodes), why_not)
 
         sandbox = self._open()
-        statuses = [one for one in sandbox.status() if one.node.role is Role.BROKER]
-        up = [one.node for one in statuses if one.alive]
-        down = [one.node for one in statuses if not one.alive]
-        full = [node for node in sandbox.nodes if node in (*up, *down) and full_disk.is_full(node)]
+        every = [node for node in sandbox.nodes if node.role is Role.BROKER]
+        up = [node for node in every if sandbox.process(node.id) is not None]
+        down = [node for node in every if node not in up]
+        full = [node for node in every if full_disk.is_full(node)]
         offers = (
             brokers(DrillKind.KILL, up, "no broker is up"),
             brokers(DrillKind.STOP, up, "no broker is up"),

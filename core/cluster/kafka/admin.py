@@ -6,7 +6,7 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from core.cluster.kafka.connection.diagnosis import ConnectionFailure, access_denied, unreachable
@@ -159,11 +159,23 @@ class Admin:
     def record_answer(self) -> None:
         self.last_answer_at = time.monotonic()
 
-    def record_answers(self, answers: Iterable[object]) -> None:
-        """Note that an answer has come if any of these is one: silence is a fault, too."""
-        faults = (answer.name if isinstance(answer, Fault) else "" for answer in answers)
+    def ask(self, call: Callable[[ClosableClient], Mapping[Any, Any]]) -> dict[Any, Any]:
+        """Return what each future of a call comes to: an answer, or the fault instead.
+
+        The client is held until all is answered: let go of, it is destroyed. It is opened anew for
+        the next call where a broker was waited for in vain: it may not know a broker that came up
+        after it was opened, and asks one that died again and again, long after the cluster names
+        it no more.
+        """
+        client = self.client()
+        answers = {key: _result_or_fault(future) for key, future in call(client).items()}
+        faults = [answer.name if isinstance(answer, Fault) else "" for answer in answers.values()]
+        if any("TIMED_OUT" in name for name in faults):
+            self.reopen()
+        # Silence is a fault, too, and no answer.
         if not all("TIMED_OUT" in name or name in _NO_BROKER for name in faults):
             self.record_answer()
+        return answers
 
     def client(self) -> ClosableClient:
         """Return the AdminClient, opened if need be; raise where no cluster answers."""
@@ -211,15 +223,6 @@ class Admin:
             self._opened = None
             return True
 
-    def reopen_after_timeout(self, answers: Iterable[object]) -> None:
-        """Open the client anew for the next call where a broker was waited for in vain.
-
-        It may not know a broker that came up after it was opened, and asks one that died again and
-        again, long after the cluster names it no more.
-        """
-        if any(isinstance(a, Fault) and "TIMED_OUT" in a.name for a in answers):
-            self.reopen()
-
     def raise_if_all_failed(self, answers: Iterable[object], *, of_brokers: bool = False) -> None:
         """Raise when every answer is that nobody may ask, or that nobody answers.
 
@@ -255,8 +258,7 @@ def _fetch_broker_ids(admin: ClosableClient) -> frozenset[int]:
         return frozenset()
 
 
-def result_or_fault(future: Any) -> Any:
-    """Return a future's answer, or the fault that came instead."""
+def _result_or_fault(future: Any) -> Any:
     from confluent_kafka import KafkaException
 
     try:

@@ -22,7 +22,7 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.kafka.admin import Admin, result_or_fault
+from core.cluster.kafka.admin import Admin, ClosableClient
 from core.cluster.kafka.wire import Wire, fault_from_code, fault_from_silence
 from core.cluster.kafka_errors import Fault
 
@@ -184,23 +184,19 @@ def describe_topic_configs(
     from confluent_kafka.admin import ConfigResource
 
     resource_of = {ConfigResource(_resource_type(r), r.name): r for r in topics}
-    client = admin.client()  # held until all is answered: let go of, it is destroyed
-    futures = client.describe_configs(list(resource_of), request_timeout=admin.seconds)
-    answers: dict[Resource, dict[str, ConfigValue] | Fault] = {}
-    for resource, future in futures.items():
-        entries = result_or_fault(future)
-        answers[resource_of[resource]] = (
-            entries
-            if isinstance(entries, Fault)
-            else {
-                name: ConfigValue(entry.value, _config_source(entry.source))
-                for name, entry in entries.items()
-                if name in names
-            }
-        )
-    admin.reopen_after_timeout(answers.values())
-    admin.record_answers(answers.values())
-    return answers
+    answers = admin.ask(
+        lambda client: client.describe_configs(list(resource_of), request_timeout=admin.seconds)
+    )
+    return {
+        resource_of[resource]: entries
+        if isinstance(entries, Fault)
+        else {
+            name: ConfigValue(entry.value, _config_source(entry.source))
+            for name, entry in entries.items()
+            if name in names
+        }
+        for resource, entries in answers.items()
+    }
 
 
 def alter_configs(
@@ -234,30 +230,28 @@ def _alter_once(
                 incremental_operation=operations[change.op],
             )
         )
-    client = admin.client()  # held, as above
-    pending: dict[Resource, Any] = {}
     topics = [resource for resource in by_resource if resource.kind is ResourceKind.TOPIC]
     # Topics go together; each broker is asked alone, as it answers for itself.
     groups = [[resource] for resource in by_resource if resource.kind is ResourceKind.BROKER]
-    for group in (*groups, *([topics] if topics else ())):
-        is_broker = group[0].kind is ResourceKind.BROKER
-        resource_of = {
-            ConfigResource(_resource_type(r), r.name, incremental_configs=by_resource[r]): r
-            for r in group
-        }
-        futures = client.incremental_alter_configs(
-            list(resource_of),
-            request_timeout=_BROKER_SECONDS if is_broker else admin.seconds,
-            validate_only=validate_only,
-        )
-        pending |= {resource_of[resource]: future for resource, future in futures.items()}
-    answers = {
-        resource: answer if isinstance(answer := result_or_fault(future), Fault) else None
-        for resource, future in pending.items()
-    }
-    admin.reopen_after_timeout(answers.values())
-    admin.record_answers(answers.values())
-    return answers
+
+    def alter(client: ClosableClient) -> dict[Resource, Any]:
+        pending: dict[Resource, Any] = {}
+        for group in (*groups, *([topics] if topics else ())):
+            is_broker = group[0].kind is ResourceKind.BROKER
+            resource_of = {
+                ConfigResource(_resource_type(r), r.name, incremental_configs=by_resource[r]): r
+                for r in group
+            }
+            futures = client.incremental_alter_configs(
+                list(resource_of),
+                request_timeout=_BROKER_SECONDS if is_broker else admin.seconds,
+                validate_only=validate_only,
+            )
+            pending |= {resource_of[resource]: future for resource, future in futures.items()}
+        return pending
+
+    answers = admin.ask(alter)
+    return {r: answer if isinstance(answer, Fault) else None for r, answer in answers.items()}
 
 
 def _resource_type(resource: Resource) -> Any:

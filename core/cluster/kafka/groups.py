@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from core.cluster.groups import GROUPS_HIDDEN, SHARE, UNDESCRIBABLE, ActiveGroups, Group, Member
-from core.cluster.kafka.admin import Admin, result_or_fault
+from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.wire import Wire, fault_from_code, fault_from_silence
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
@@ -28,40 +28,25 @@ _DESCRIBE = 8
 """AclOperation.DESCRIBE, among authorized operations (KIP-430)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """A group as the broker lists it that coordinates it; older brokers tell no state."""
-
-    id: str
-    state: str
-    protocol: str
-    is_consumer: bool
-    coordinator: int
-
-
 def describe_groups(
     admin: Admin, wire: Wire, matching: str | None, lost: Callable[[Fault], None]
 ) -> tuple[Group, ...]:
     """Return groups by id; see ClusterClient."""
-    listed = sorted(
-        (group for group in _list_groups(wire, lost, _SECONDS) if is_whole(matching, group.id)),
-        key=lambda group: group.id,
-    )
-    described = _describe_consumers(
-        admin, [group.id for group in listed if group.is_consumer], admin.seconds
-    )
+    listed = [g for g in _list_groups(wire, lost, _SECONDS) if is_whole(matching, g.id)]
+    consumers = [group.id for group in listed if group.protocol in _CONSUMERS]
+    described = _describe_consumers(admin, consumers, admin.seconds)
     coordinators: dict[str, int] = {}
     for group in listed:
-        if not group.is_consumer:
-            if group.protocol != SHARE:  # these commit no offsets
-                coordinators[group.id] = group.coordinator
-        elif getattr(described[group.id], "coordinator", None) is not None:
-            coordinators[group.id] = described[group.id].coordinator.id
+        if group.protocol in _CONSUMERS:
+            if (coordinator := getattr(described[group.id], "coordinator", None)) is not None:
+                coordinators[group.id] = coordinator.id
+        elif group.protocol != SHARE and group.coordinator is not None:  # these commit no offsets
+            coordinators[group.id] = group.coordinator
     offsets = fetch_committed(wire, coordinators)
     groups = (
         build_group(group.id, described[group.id], offsets.get(group.id, _UNCOORDINATED))
-        if group.is_consumer
-        else _build_other_group(group, offsets.get(group.id))
+        if group.protocol in _CONSUMERS
+        else _with_committed(group, offsets.get(group.id))
         for group in listed
     )
     return tuple(group for group in groups if group is not None)
@@ -70,27 +55,21 @@ def describe_groups(
 def describe_active_groups(admin: Admin, wire: Wire, limit: int) -> ActiveGroups:
     """Return groups with members, at most so many that are consumers'; see ClusterClient."""
     lost: list[Fault] = []
-    listed = sorted(
-        (
-            group
-            for group in _list_groups(wire, lost.append, _ACTIVE_SECONDS)
-            if group.state not in _WITHOUT_MEMBERS
-        ),
-        key=lambda group: group.id,
-    )
-    ids = [group.id for group in listed if group.is_consumer]
+    every = _list_groups(wire, lost.append, _ACTIVE_SECONDS)
+    listed = [group for group in every if group.state not in _WITHOUT_MEMBERS]
+    ids = [group.id for group in listed if group.protocol in _CONSUMERS]
     described = _describe_consumers(admin, ids[:limit], _ACTIVE_SECONDS)
     groups = (build_group(id, described[id]) for id in ids[:limit])
     return ActiveGroups(
         tuple(group for group in groups if group is not None and group.state != "empty"),
         max(0, len(ids) - limit),
         is_complete=all(fault == GROUPS_HIDDEN for fault in lost),
-        other_groups=tuple(_build_other_group(g) for g in listed if not g.is_consumer),
+        other_groups=tuple(group for group in listed if group.protocol not in _CONSUMERS),
     )
 
 
-def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> list[_Listed]:
-    """Return what brokers list; `lost` hears of those that do not, and of GROUPS_HIDDEN."""
+def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> list[Group]:
+    """Return what brokers list, by id; `lost` hears of those that do not, and of GROUPS_HIDDEN."""
     from kafka.protocol.admin import DescribeClusterRequest, ListGroupsRequest
 
     cluster = wire.send_to_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
@@ -99,7 +78,7 @@ def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> l
         lost(GROUPS_HIDDEN)
     brokers = [broker.broker_id for broker in cluster.brokers]
     requests = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
-    found: dict[str, _Listed] = {}
+    found: dict[str, Group] = {}
     faults: list[Fault] = []
     for broker, answer in wire.ask_each(requests, seconds).items():
         if isinstance(answer, Exception):
@@ -112,17 +91,23 @@ def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> l
         raise wire.explain(TimeoutError(), str(faults[0]) if faults else "it names no brokers")
     for fault in faults:
         lost(fault)
-    return list(found.values())
+    return sorted(found.values(), key=lambda group: group.id)
 
 
-def _parse_listed(broker: int, group: Any) -> _Listed:
+def _parse_listed(broker: int, group: Any) -> Group:
+    """Return a group as the broker lists it that coordinates it; older brokers tell no state."""
     type = (group.group_type or "").lower()
-    return _Listed(
-        group.group_id,
-        (group.group_state or "unknown").lower(),
-        type if type in UNDESCRIBABLE else group.protocol_type,
-        group.protocol_type in _CONSUMERS,
-        broker,
+    protocol = type if type in UNDESCRIBABLE else group.protocol_type
+    why = Fault("UNSUPPORTED_GROUP_TYPE", f"members of {protocol} groups are not told")
+    return Group(
+        id=group.group_id,
+        state=(group.group_state or "unknown").lower(),
+        assignor="",
+        coordinator=broker,
+        members=(),
+        committed={},
+        protocol=protocol,
+        fault=None if protocol in _CONSUMERS else why,
     )
 
 
@@ -130,20 +115,15 @@ def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dic
     """Return what each group's coordinator tells of it, or the fault that came instead."""
 
     def ask(some: Sequence[str]) -> dict[str, Any]:
-        if not some:
-            return {}
-        client = admin.client()  # held until all is answered: let go of, it is destroyed
-        futures = client.describe_consumer_groups(some, request_timeout=seconds)
-        answers = {id: result_or_fault(future) for id, future in futures.items()}
-        admin.record_answers(answers.values())
-        return answers
+        return admin.ask(
+            lambda client: client.describe_consumer_groups(some, request_timeout=seconds)
+        )
 
-    found = ask(ids)
+    found = ask(ids) if ids else {}
     moved = [id for id, a in found.items() if isinstance(a, Fault) and a.name == "NOT_COORDINATOR"]
     if moved:
         admin.reopen()  # it remembers coordinators for minutes, whatever they answer
         found |= ask(moved)
-    admin.reopen_after_timeout(found.values())
     return found
 
 
@@ -158,16 +138,16 @@ def build_group(
     if description.state.name == "DEAD":
         return None
     coordinator = description.coordinator.id if description.coordinator is not None else None
-    return Group(
+    group = Group(
         id=id,
         state=description.state.name.lower(),
         assignor=description.partition_assignor or "",
         coordinator=coordinator,
         members=tuple(_build_member(member) for member in description.members),
-        committed={} if offsets is None or isinstance(offsets, Fault) else offsets,
+        committed={},
         protocol="consumer" if description.type.name == "CONSUMER" else "classic",
-        committed_fault=offsets if isinstance(offsets, Fault) else None,
     )
+    return _with_committed(group, offsets)
 
 
 def _build_member(member: Any) -> Member:
@@ -181,20 +161,10 @@ def _build_member(member: Any) -> Member:
     )
 
 
-def _build_other_group(
-    listed: _Listed, offsets: Mapping[TopicPartition, int] | Fault | None = None
-) -> Group:
-    return Group(
-        id=listed.id,
-        state=listed.state,
-        assignor="",
-        coordinator=listed.coordinator,
-        members=(),
-        committed={} if offsets is None or isinstance(offsets, Fault) else offsets,
-        protocol=listed.protocol,
-        fault=Fault("UNSUPPORTED_GROUP_TYPE", f"members of {listed.protocol} groups are not told"),
-        committed_fault=offsets if isinstance(offsets, Fault) else None,
-    )
+def _with_committed(group: Group, offsets: Mapping[TopicPartition, int] | Fault | None) -> Group:
+    if isinstance(offsets, Fault):
+        return replace(group, committed_fault=offsets)
+    return replace(group, committed=offsets or {})
 
 
 Committed: TypeAlias = dict[TopicPartition, int]

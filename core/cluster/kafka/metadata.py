@@ -80,27 +80,21 @@ def _fetch_answers(wire: Wire) -> tuple[Any, Any, Any, Any]:
     from kafka.protocol.metadata import MetadataRequest
 
     async def ask(manager: Any, node: int) -> tuple[Any, Any, Any, Any]:
-        metadata = manager.send(
-            MetadataRequest(
-                topics=None,
-                allow_auto_topic_creation=False,
-                include_cluster_authorized_operations=False,
-                include_topic_authorized_operations=False,
-            ),
-            node_id=node,
-            request_timeout_ms=wire.metadata_timeout.seconds * 1000,
+        def send(request: Any, to: int, seconds: float) -> Any:
+            return manager.send(request, node_id=to, request_timeout_ms=seconds * 1000)
+
+        every_topic = MetadataRequest(
+            topics=None,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
         )
-        cluster = manager.send(
-            DescribeClusterRequest(include_fenced_brokers=True),
-            node_id=node,
-            request_timeout_ms=wire.metadata_timeout.seconds * 1000,
-        )
+        seconds = wire.metadata_timeout.seconds
+        metadata = send(every_topic, node, seconds)
+        cluster = send(DescribeClusterRequest(include_fenced_brokers=True), node, seconds)
         metadata, cluster = await metadata, await cluster
-        quick = _CONTROLLER_SECONDS * 1000
-        moves = manager.send(
-            build_list_request(), node_id=wire.controller_or(node), request_timeout_ms=quick
-        )
-        quorum = manager.send(_quorum_request(), node_id=node, request_timeout_ms=quick)
+        moves = send(build_list_request(), wire.controller_or(node), _CONTROLLER_SECONDS)
+        quorum = send(_quorum_request(), node, _CONTROLLER_SECONDS)
         return metadata, cluster, await _await_optional(moves), await _await_optional(quorum)
 
     answers: tuple[Any, Any, Any, Any] = wire.ask_any(ask, wire.metadata_timeout)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from core.cluster.client import OffsetAt, ReplicaRecords
-from core.cluster.kafka.admin import Admin, result_or_fault
+from core.cluster.kafka.admin import Admin
 from core.cluster.kafka.wire import Wire, fault_from_code
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
@@ -38,16 +38,9 @@ def fetch_offsets(
     spec = OffsetSpec.earliest() if at is OffsetAt.EARLIEST else OffsetSpec.latest()
 
     def ask(some: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
-        client = admin.client()  # held until all is answered: let go of, it is destroyed
-        futures = client.list_offsets(
-            {TheirPartition(tp.topic, tp.partition): spec for tp in some},
-            request_timeout=admin.seconds,
-        )
-        answers = {
-            TopicPartition(tp.topic, tp.partition): result_or_fault(f) for tp, f in futures.items()
-        }
-        admin.record_answers(answers.values())
-        return answers
+        specs = {TheirPartition(tp.topic, tp.partition): spec for tp in some}
+        answers = admin.ask(lambda of: of.list_offsets(specs, request_timeout=admin.seconds))
+        return {TopicPartition(tp.topic, tp.partition): answer for tp, answer in answers.items()}
 
     answers = ask(partitions)
     elsewhere = [
@@ -55,7 +48,6 @@ def fetch_offsets(
     ]
     if elsewhere and admin.reopen_for_leaders():
         answers |= ask(elsewhere)
-    admin.reopen_after_timeout(answers.values())
     admin.raise_if_all_failed(answers.values())
     return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}
 

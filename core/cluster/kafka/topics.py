@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from core.cluster.client import NewPartitions, NewTopic
@@ -40,9 +40,7 @@ def create_topics(wire: Wire, topics: Collection[NewTopic]) -> dict[str, Fault |
         timeout_ms=_MILLISECONDS,
         validate_only=False,
     )
-    return _parse_faults(
-        wire.ask_controller(request, lambda answer: _error_codes(answer.topics)).topics
-    )
+    return _ask_for_each(wire, request, lambda answer: answer.topics)
 
 
 def add_partitions(wire: Wire, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
@@ -65,9 +63,7 @@ def add_partitions(wire: Wire, additions: Mapping[str, NewPartitions]) -> dict[s
         timeout_ms=_MILLISECONDS,
         validate_only=False,
     )
-    return _parse_faults(
-        wire.ask_controller(request, lambda answer: _error_codes(answer.results)).results
-    )
+    return _ask_for_each(wire, request, lambda answer: answer.results)
 
 
 def delete_topics(wire: Wire, names: Collection[str]) -> dict[str, Fault | None]:
@@ -82,18 +78,17 @@ def delete_topics(wire: Wire, names: Collection[str]) -> dict[str, Fault | None]
         topic_names=list(names),
         timeout_ms=_MILLISECONDS,
     )
-    return _parse_faults(
-        wire.ask_controller(request, lambda answer: _error_codes(answer.responses)).responses
-    )
+    return _ask_for_each(wire, request, lambda answer: answer.responses)
 
 
-def _error_codes(results: Iterable[Any]) -> list[int]:
-    return [result.error_code for result in results]
-
-
-def _parse_faults(results: Iterable[Any]) -> dict[str, Fault | None]:
+def _ask_for_each(
+    wire: Wire, request: Any, results: Callable[[Any], Iterable[Any]]
+) -> dict[str, Fault | None]:
+    """Return what the controller answers for each topic; an answer has no error as a whole."""
+    answer = wire.ask_controller(request, lambda answer: [r.error_code for r in results(answer)])
     return {
-        r.name: fault_from_code(r.error_code, getattr(r, "error_message", None)) for r in results
+        r.name: fault_from_code(r.error_code, getattr(r, "error_message", None))
+        for r in results(answer)
     }
 
 
@@ -159,8 +154,6 @@ def parse_reassignments(answer: Any) -> dict[TopicPartition, Reassignment]:
 
 
 _PREFERRED, _UNCLEAN = 0, 1
-
-
 _MAX_PARTITIONS = 1000
 """Partitions in one request: KRaft's controller refuses more than 10,000 as a whole, and while it
 elects it does nothing else."""

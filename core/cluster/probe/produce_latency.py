@@ -11,23 +11,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from core.clock import Clock
-from core.cluster.connect import Address
+from core.cluster.client import ClusterClient, NewTopic
+from core.cluster.connect import Address, connect
+from core.cluster.kafka_errors import Fault, is_missing
 from core.cluster.topics import PROBE_TOPIC
-from core.errors import TrimtabError
+from core.errors import TrimtabError, UnreachableError
 
 if TYPE_CHECKING:
     from core.cluster.kafka.connection.settings import ConnectionSettings
-
-AuditNote = Callable[..., None]
-"""Writes down what is about to be changed, and what came of it; see core.run.audit.note.
-
-What it refuses is not done.
-"""
 
 MESSAGE_BYTES = 100
 TOPIC_CONFIGS: Mapping[str, str] = {
@@ -67,15 +64,6 @@ def producer_config(timeout_seconds: float) -> dict[str, Any]:
     }
 
 
-def denied_codes() -> frozenset[int]:
-    """Return the codes of errors that no waiting mends."""
-    from confluent_kafka import KafkaError
-
-    return frozenset(
-        {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
-    )
-
-
 def quantile(ordered: Sequence[float], part: float) -> float:
     """Return the value that `part` of these do not exceed (nearest rank)."""
     return ordered[math.ceil(part * len(ordered)) - 1]
@@ -93,15 +81,22 @@ class LatencyWindow:
 
 
 def start_probe(
-    address: Address, name: str, brokers: Sequence[int], clock: Clock, note: AuditNote
+    address: Address,
+    name: str,
+    brokers: Sequence[int],
+    clock: Clock,
+    audited: Callable[[ClusterClient], ClusterClient],
 ) -> ProduceProbe | None:
-    """Return a probe that has begun to measure; None for a simulator, which has no producers."""
+    """Return a probe that has begun to measure; None for a simulator, which has no producers.
+
+    By what `audited` returns, its topic is made and deleted.
+    """
     if address.is_simulated:
         return None
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
     settings = ConnectionSettings.load(address.bootstrap, address.command_config)
-    probe = ProduceProbe(settings, name, brokers, clock, note)
+    probe = ProduceProbe(settings, lambda: audited(connect(address).client), name, brokers, clock)
     probe.start()
     return probe
 
@@ -116,17 +111,17 @@ class ProduceProbe:
     def __init__(
         self,
         settings: ConnectionSettings,
+        open_client: Callable[[], ClusterClient],
         name: str,
         brokers: Sequence[int],
         clock: Clock,
-        note: AuditNote,
     ) -> None:
         self.topic = f"{TOPIC_PREFIX}{name}"
         self.trouble = ""
         self.leftover = ""
         self.replicas_by_broker: Mapping[int, tuple[int, ...]] = {}
         self._settings, self._brokers, self._clock = settings, tuple(sorted(brokers)), clock
-        self._note = note
+        self._open_client = open_client
         self._windows: dict[int, deque[LatencyWindow]] = {}
         self._waited_ms: dict[int, list[float]] = {}
         self._failed: dict[int, int] = {}
@@ -151,85 +146,53 @@ class ProduceProbe:
     def _run(self) -> None:
         from confluent_kafka import KafkaException
 
-        from core.cluster.kafka.admin import create_admin_client
-
-        admin = create_admin_client(self._settings)
         try:
-            try:
-                self._create(admin)
-                self._measure()
-            except (KafkaException, TrimtabError) as error:
-                self._say(error)
-                if isinstance(error, KafkaException) and error.args[0].code() in denied_codes():
-                    self.leftover = ""
-            self._delete(admin)
+            self._create()
+            self._measure()
         except (KafkaException, TrimtabError) as error:
             self._say(error)
-        finally:
-            admin.close()
-
-    def _change(self, what: str, topics: object, call: Callable[[], Any]) -> None:
-        from confluent_kafka import KafkaException
-
-        self._note(what, topics=topics)
-        faults = {}
         try:
-            call()[self.topic].result()
-        except KafkaException as error:
-            faults[self.topic] = error.args[0].str()
-            raise
-        finally:
-            self._note("answer", to=what, taken=1 - len(faults), faults=faults)
+            self._delete()
+        except TrimtabError as error:
+            self._say(error)
 
     def _say(self, error: Exception) -> None:
         """Keep the first trouble: what follows comes of it."""
         reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
         self.trouble = self.trouble or f"produce latency is not measured: {reason}"
 
-    def _create(self, admin: Any) -> None:
+    def _create(self) -> None:
         """Make the topic; one of that name is ours, from before this process."""
-        from confluent_kafka import KafkaError, KafkaException
-        from confluent_kafka.admin import NewTopic
-
         ring = [*self._brokers, *self._brokers]
         copies = min(REPLICAS, len(self._brokers))
-        layout = [ring[at : at + copies] for at in range(len(self._brokers))]
-        topic = NewTopic(
-            self.topic, len(layout), replica_assignment=layout, config=dict(TOPIC_CONFIGS)
-        )
-        detail = {self.topic: {"replicas": layout, "configs": dict(TOPIC_CONFIGS)}}
-
-        def make() -> Any:
+        layout = tuple(tuple(ring[at : at + copies]) for at in range(len(self._brokers)))
+        topic = NewTopic(self.topic, layout, TOPIC_CONFIGS)
+        with closing(self._open_client()) as client:
+            fault = self._change(lambda: client.create_topics([topic]))
+        if fault is None or "AUTHORIZATION" not in fault.name:
             self.leftover = f"the topic {self.topic} may be left"
-            return admin.create_topics([topic], request_timeout=START_SECONDS)
+        if fault is not None and fault.name != "TOPIC_ALREADY_EXISTS":
+            raise TrimtabError(str(fault))
 
-        try:
-            self._change("create topics", detail, make)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-
-    def _delete(self, admin: Any) -> None:
+    def _delete(self) -> None:
         """Delete the topic; while a broker has just died, others are asked until one does it."""
-        from confluent_kafka import KafkaError, KafkaException
-
         deadline = self._clock.monotonic() + CLOSE_SECONDS
-        while True:
-            try:
-                self._change(
-                    "delete topics",
-                    [self.topic],
-                    lambda: admin.delete_topics([self.topic], request_timeout=TIMEOUT_SECONDS),
-                )
-                break
-            except KafkaException as error:
-                code = error.args[0].code()
-                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        with closing(self._open_client()) as client:
+            while True:
+                fault = self._change(lambda: client.delete_topics([self.topic]))
+                if fault is None or is_missing(fault):
                     break
-                if code in denied_codes() or self._clock.monotonic() >= deadline:
-                    raise
-            self._clock.sleep(RETRY_SECONDS)
+                if "AUTHORIZATION" in fault.name or self._clock.monotonic() >= deadline:
+                    raise TrimtabError(str(fault))
+                self._clock.sleep(RETRY_SECONDS)
         self.leftover = ""
+
+    def _change(self, call: Callable[[], Mapping[str, Fault | None]]) -> Fault | None:
+        """Return what comes of a change; without an answer it may have been made all the same."""
+        try:
+            return call().get(self.topic, Fault("UNKNOWN_SERVER_ERROR", "it is left out"))
+        except UnreachableError as error:
+            return Fault("REQUEST_TIMED_OUT", error.title)
 
     def _measure(self) -> None:
         from confluent_kafka import Producer
@@ -290,12 +253,10 @@ class ProduceProbe:
             producer.poll(min(max(sent * pause - (time.monotonic() - began), 0.0), 0.1))
 
     def _recorder(self, broker: int) -> Callable[[Any, Any], None]:
-        denied = denied_codes()
-
         def on_delivery(error: Any, message: Any) -> None:
             if error is None:
                 waited = message.latency()
-            elif error.code() in denied:
+            elif "AUTHORIZATION" in error.name():  # no waiting mends that
                 self._say(Exception(error))
                 return
             else:

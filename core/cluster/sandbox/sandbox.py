@@ -34,18 +34,6 @@ _UP_SECONDS = 90.0
 _PORT_TAKEN = "Address already in use"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStatus:
-    """One node and whether its process runs."""
-
-    node: Node
-    pid: int | None
-
-    @property
-    def alive(self) -> bool:
-        return self.pid is not None
-
-
 @dataclass(eq=False)
 class Sandbox:
     """A sandbox that is up, or was; made by `up`, found again by `open`."""
@@ -211,12 +199,6 @@ class Sandbox:
         """Return a node's process when it runs."""
         process = self._processes.get(id)
         return process if process is not None and process.alive else None
-
-    def status(self) -> tuple[NodeStatus, ...]:
-        return tuple(
-            NodeStatus(node, process.pid if (process := self.process(node.id)) else None)
-            for node in self.nodes
-        )
 
     def tool(
         self, class_name: str, *arguments: str, seconds: float = 60.0

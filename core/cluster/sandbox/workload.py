@@ -27,7 +27,7 @@ from core.cluster.sandbox.workload_spec import (
     read_overrides,
     skewed_workload,
 )
-from core.cluster.state import ClusterState
+from core.cluster.topics import has_leaders
 from core.daemons.lease import hold_lease
 from core.daemons.process import set_on_signals
 from core.errors import TrimtabError
@@ -53,20 +53,15 @@ def create_topics(
             if fault is not None and fault.name != "TOPIC_ALREADY_EXISTS":
                 raise TrimtabError(f"Topic {name} cannot be created: {fault}")
         deadline = time.monotonic() + _LEADERS_SECONDS
-        while not _all_have_leaders(client.describe_cluster(), layouts):
+        while True:
+            state = client.describe_cluster()
+            if all(has_leaders(state, name, len(layout)) for name, layout in layouts.items()):
+                return
             if time.monotonic() > deadline:
                 raise unreachable(
                     None, f"{settings.bootstrap}: the new topics have no leaders yet."
                 )
             time.sleep(_RETRY_SECONDS)
-
-
-def _all_have_leaders(state: ClusterState, layouts: Mapping[str, Sequence[Sequence[int]]]) -> bool:
-    rows = {name: state.partitions_of(name) for name in layouts}
-    return all(
-        len(rows[name]) >= len(layout) and all(state.leader[row] >= 0 for row in rows[name])
-        for name, layout in layouts.items()
-    )
 
 
 def _create_producer(settings: ConnectionSettings) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -154,18 +154,13 @@ def _topic_plans(partitions: int, brokers: int, rng: np.random.Generator) -> Ite
         left -= size
 
 
-@dataclass
 class _Placement:
     """Hands out leaders and followers by weight, always to who is furthest behind its due."""
 
-    brokers: int
-    rack_of: dict[int, str] = field(init=False)
-    _leader_counts: dict[bool, dict[int, float]] = field(init=False)
-    _follower_counts: dict[int, float] = field(init=False)
-
-    def __post_init__(self) -> None:
-        ids = range(1, self.brokers + 1)
-        self.rack_of = {b: RACKS[(b - 1) * len(RACKS) // self.brokers] for b in ids}
+    def __init__(self, brokers: int) -> None:
+        ids = range(1, brokers + 1)
+        self.brokers = brokers
+        self.rack_of = {b: RACKS[(b - 1) * len(RACKS) // brokers] for b in ids}
         self._leader_counts = {hot: dict.fromkeys(ids, 0.0) for hot in (False, True)}
         self._follower_counts = dict.fromkeys(ids, 0.0)
 

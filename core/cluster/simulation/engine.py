@@ -345,9 +345,8 @@ class Engine:
         )
         self.logs.add_rows(rows)
         self.throttles.add_rows(rows)
-        self._sick = add_rows(self._sick, rows)
-        self.writable = add_rows(self.writable, rows)
-        self._leader_column = add_rows(self._leader_column, rows, -1)
+        add_rows(self, rows, "_sick", "writable")
+        add_rows(self, rows, "_leader_column", value=-1)
         self._min_insync += [1] * rows
         self.registrations += registrations
         self.readers.add_rows(range(first, first + rows))

@@ -36,11 +36,12 @@ class ConsumerGroups:
 
     def add_rows(self, rows: Sequence[int]) -> None:
         """Take in new partitions; groups that read their topics read them, too, from the start."""
-        self.fan_out = add_rows(self.fan_out, len(rows))
+        add_rows(self, len(rows), "fan_out")
         for group in self._specs:
             mine = [row for row in rows if self._partitions[row].topic in group.topics]
             self._rows[group.id] = np.concatenate((self._rows[group.id], mine)).astype(np.int64)
-            self._positions[group.id] = add_rows(self._positions[group.id], len(mine))
+            started = np.zeros(len(mine))
+            self._positions[group.id] = np.concatenate((self._positions[group.id], started))
             if group.members:
                 self.fan_out[mine] += 1
 

@@ -63,10 +63,7 @@ class Traffic:
 
     def add_rows(self, rows: int) -> None:
         """Take in partitions that nobody produces to."""
-        self.mean_bytes_per_s = add_rows(self.mean_bytes_per_s, rows)
-        self._rhythm = add_rows(self._rhythm, rows)
-        self._jitter = add_rows(self._jitter, rows)
-        self._peak = add_rows(self._peak, rows)
+        add_rows(self, rows, "mean_bytes_per_s", "_rhythm", "_jitter", "_peak")
         self._phases = np.concatenate((self._phases, np.zeros((2, rows))), axis=1)
         self._periods = np.concatenate((self._periods, np.ones((2, rows))), axis=1)
 
@@ -128,20 +125,12 @@ class Logs:
     def add_rows(self, rows: int) -> None:
         """Take in new partitions: empty, without replicas, and quiet."""
         self.traffic.add_rows(rows)
-        self.message_bytes = add_rows(self.message_bytes, rows, 1_000)
         self.batch_bytes += [15_000] * rows
-        self.start = add_rows(self.start, rows)
-        self.end = add_rows(self.end, rows)
-        self._first_start = add_rows(self._first_start, rows)
-        self._first_end = add_rows(self._first_end, rows)
-        self._idle_rate = add_rows(self._idle_rate, rows)
-        self.holds = add_rows(self.holds, rows)
-        self.follows = add_rows(self.follows, rows)
-        self.position = add_rows(self.position, rows)
-        self.log_dir = add_rows(self.log_dir, rows)
-        self.retention_seconds = add_rows(self.retention_seconds, rows, np.inf)
-        self.retention_bytes = add_rows(self.retention_bytes, rows, np.inf)
-        self.segment_bytes = add_rows(self.segment_bytes, rows, 1 << 30)
+        add_rows(self, rows, "start", "end", "_first_start", "_first_end", "_idle_rate")
+        add_rows(self, rows, "holds", "follows", "position", "log_dir")
+        add_rows(self, rows, "retention_seconds", "retention_bytes", value=np.inf)
+        add_rows(self, rows, "message_bytes", value=1_000)
+        add_rows(self, rows, "segment_bytes", value=1 << 30)
 
     def add_replica(self, row: int, broker: int, log_dir: int, position: float) -> None:
         """Give `broker` a replica that has the log up to `position`."""
@@ -206,9 +195,12 @@ class Logs:
             self.retention_bytes[row] = number("retention.bytes")
 
 
-def add_rows(array: npt.NDArray[Any], rows: int, value: float = 0) -> npt.NDArray[Any]:
-    """Return an array by partitions, [P] or [P, B], with so many more of this value."""
-    return np.concatenate((array, np.full((rows, *array.shape[1:]), value, array.dtype)))
+def add_rows(of: object, rows: int, *columns: str, value: float = 0) -> None:
+    """Lengthen these arrays by partitions, [P] or [P, B], by so many rows of this value."""
+    for name in columns:
+        array: npt.NDArray[Any] = getattr(of, name)
+        more = np.full((rows, *array.shape[1:]), value, array.dtype)
+        setattr(of, name, np.concatenate((array, more)))
 
 
 DIR_COPY_BYTES_PER_S = 200e6

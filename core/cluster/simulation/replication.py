@@ -9,6 +9,7 @@ a quota counts is in core.cluster.quota. Lists of throttled replicas are matrice
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,8 +36,7 @@ class Throttles:
 
     def add_rows(self, rows: int) -> None:
         """Take in new partitions, which are on no list."""
-        self.leader_listed = add_rows(self.leader_listed, rows)
-        self.follower_listed = add_rows(self.follower_listed, rows)
+        add_rows(self, rows, "leader_listed", "follower_listed")
 
     def restart(self, broker: int, now: float) -> None:
         """Give a broker the quotas that it has when it starts, without a rate."""
@@ -218,38 +218,6 @@ class Link:
         return min(idle, WAIT_SECONDS) if self.follows_quiet else idle
 
 
-def run_links(
-    links: Mapping[tuple[int, int], Link],
-    leader_quotas: Mapping[int, Quota],
-    follower_quotas: Mapping[int, Quota],
-    wire_bytes_per_s: float,
-    until: float,
-) -> list[tuple[int, int]]:
-    """Fetch in time order up to `until`; return (partition, broker) that caught up."""
-    from_leader: dict[int, int] = {}
-    into_follower: dict[int, int] = {}
-    for link in links.values():
-        from_leader[link.leader] = from_leader.get(link.leader, 0) + 1
-        into_follower[link.follower] = into_follower.get(link.follower, 0) + 1
-    caught_up: list[tuple[int, int]] = []
-    due = [link for link in links.values() if link.next_at < until]
-    while due:
-        link = min(due, key=lambda one: one.next_at)
-        sharing = max(from_leader[link.leader], into_follower[link.follower])
-        done = link.fetch(
-            link.next_at,
-            leader_quotas[link.leader],
-            follower_quotas[link.follower],
-            wire_bytes_per_s / sharing,
-        )
-        for partition in done:
-            del link.replicas[partition]
-            caught_up.append((partition, link.follower))
-        if link.next_at >= until or not link.replicas:
-            due.remove(link)
-    return caught_up
-
-
 REACTION_SECONDS = 0.1
 """From a change of assignment to the first fetch of the new follower."""
 
@@ -309,13 +277,7 @@ class Links:
                 # What its leader has expired meanwhile is no longer copied.
                 start = float(logs.start[replica.partition])
                 replica.position = max(replica.position, start)
-        done = run_links(
-            self._links,
-            self._throttles.leader_quotas,
-            self._throttles.follower_quotas,
-            self._wire_bytes_per_s,
-            until,
-        )
+        done = self._fetch(until)
         for link in self._links.values():
             column = logs.column[link.follower]
             for replica in link.replicas.values():
@@ -323,3 +285,26 @@ class Links:
         for row, broker in done:
             logs.position[row, logs.column[broker]] = logs.end[row]
             yield row, broker
+
+    def _fetch(self, until: float) -> list[tuple[int, int]]:
+        """Fetch in time order up to `until`; return (partition, broker) that caught up."""
+        links = self._links.values()
+        from_leader = Counter(link.leader for link in links)
+        into_follower = Counter(link.follower for link in links)
+        caught_up: list[tuple[int, int]] = []
+        due = [link for link in links if link.next_at < until]
+        while due:
+            link = min(due, key=lambda one: one.next_at)
+            done = link.fetch(
+                link.next_at,
+                self._throttles.leader_quotas[link.leader],
+                self._throttles.follower_quotas[link.follower],
+                self._wire_bytes_per_s
+                / max(from_leader[link.leader], into_follower[link.follower]),
+            )
+            for partition in done:
+                del link.replicas[partition]
+                caught_up.append((partition, link.follower))
+            if link.next_at >= until or not link.replicas:
+                due.remove(link)
+        return caught_up

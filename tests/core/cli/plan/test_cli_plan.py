@@ -10,7 +10,7 @@ import pytest
 from clusters import cluster, load_of
 from offline import MB
 
-from core.cli.plan.estimate_chart import DISKS, LANES
+from core.cli.plan.estimate import DISKS, LANES
 from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.errors import ExitCode
 from core.plan.copies import Side

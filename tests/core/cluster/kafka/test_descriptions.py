@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from fake_broker import ANCIENT, KRAFT, WITH_ZOOKEEPER, fake_broker
 
+from core.cluster.configs import LEADER_LIST
 from core.cluster.kafka import metadata as description
 from core.cluster.kafka import wire
 from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.configs import parse_list_entries
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.metadata import describe_cluster, fetch_denied_topics
+from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
@@ -114,3 +117,38 @@ def test_that_moves_may_not_be_seen_holds_until_a_controller_says_otherwise() ->
 def test_for_no_name_no_broker_is_asked() -> None:
     nobody: Any = None
     assert fetch_denied_topics(nobody, []) == frozenset()
+
+
+MUST = "leader.replication.throttled.replicas must be the literal '*' or a list of replicas"
+
+
+@pytest.mark.parametrize(
+    ("value", "entries"),
+    [
+        ("[?]", set()),
+        ("[0:1, 9:5, ?]", {"0:1", "9:5"}),
+        ("[*, ?]", {"*"}),
+        ("0:1,?", {"0:1"}),
+    ],
+)
+def test_a_refusal_tells_what_the_list_holds(value: str, entries: set[str]) -> None:
+    said = f"Invalid value {value} for configuration {LEADER_LIST}: {MUST}"
+    assert parse_list_entries(Fault("INVALID_CONFIG", said)) == entries
+    with_zookeeper = f"Invalid config value for resource ConfigResource(type=TOPIC): {said}"
+    assert parse_list_entries(Fault("INVALID_REQUEST", with_zookeeper)) == entries
+
+
+@pytest.mark.parametrize(
+    ("refusal", "name"),
+    [
+        (None, "UNSUPPORTED_VERSION"),
+        (Fault("INVALID_CONFIG", "no"), "UNSUPPORTED_VERSION"),
+        (Fault("INVALID_CONFIG", "Invalid value [0:1] for configuration x"), "UNSUPPORTED_VERSION"),
+        (Fault("UNKNOWN_TOPIC_OR_PARTITION"), "UNKNOWN_TOPIC_OR_PARTITION"),
+        (Fault("REQUEST_TIMED_OUT"), "REQUEST_TIMED_OUT"),
+    ],
+)
+def test_what_does_not_tell_is_no_empty_list(refusal: Fault | None, name: str) -> None:
+    answer = parse_list_entries(refusal)
+    assert isinstance(answer, Fault)
+    assert answer.name == name

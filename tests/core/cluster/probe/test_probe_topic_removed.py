@@ -2,86 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any
+from collections.abc import Sequence
+from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
 from core.clock import SystemClock
-from core.cluster.kafka import admin as kafka_admin
+from core.cluster.client import ClusterClient, NewTopic
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka_errors import Fault
 from core.cluster.probe import produce_latency as probing
-from core.cluster.probe.produce_latency import AuditNote, ProduceProbe
-from core.errors import TrimtabError
+from core.cluster.probe.produce_latency import ProduceProbe
+from core.errors import TrimtabError, UnreachableError
+
+LATE, LOST, DENIED, GONE = (
+    *("REQUEST_TIMED_OUT", "unreachable", "TOPIC_AUTHORIZATION_FAILED"),
+    "UNKNOWN_TOPIC_OR_PARTITION",
+)
 
 
 class Cluster:
-    """An admin client whose topic is made, never led, and deleted as the answers say."""
+    """A cluster whose topic is made and deleted as the answers say, or is not reached."""
 
-    def __init__(self, *answers: int | None, creates: int | None = KafkaError._TIMED_OUT) -> None:
-        self.answers, self.creates, self.asked = list(answers), creates, 0
+    def __init__(self, *answers: str | None, creates: str | None = LATE) -> None:
+        self.answers, self.creates = list(answers), creates
+        self.made: list[NewTopic] = []
+        self.asked = self.closed = 0
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, Fault | None]:
+        self.made += topics
+        return {topics[0].name: answered(self.creates)}
+
+    def delete_topics(self, names: Sequence[str]) -> dict[str, Fault | None]:
+        self.asked += 1
+        name = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return {names[0]: answered(name)}
 
     def close(self) -> None:
-        """Nothing is left of it."""
-
-    def create_topics(self, topics: Sequence[Any], **_: object) -> Mapping[str, Future[None]]:
-        return {topics[0].topic: answered(self.creates)}
-
-    def delete_topics(self, names: Sequence[str], **_: object) -> Mapping[str, Future[None]]:
-        self.asked += 1
-        code = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        return {names[0]: answered(code)}
+        self.closed += 1
 
 
-def answered(code: int | None) -> Future[None]:
-    future: Future[None] = Future()
-    if code is None:
-        future.set_result(None)
-    else:
-        future.set_exception(KafkaException(KafkaError(code)))
-    return future
+def answered(name: str | None) -> Fault | None:
+    if name == LOST:
+        raise UnreachableError("Nobody answers.")
+    return None if name is None else Fault(name)
 
 
-def unnoted(what: str, **detail: object) -> None:
-    """Keep no audit."""
-
-
-def closed(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, note: AuditNote = unnoted
-) -> ProduceProbe:
+def closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> ProduceProbe:
     """Return a probe that was opened on this cluster and has come to its end."""
-    monkeypatch.setattr(kafka_admin, "create_admin_client", lambda settings: cluster)
     monkeypatch.setattr(probing, "CLOSE_SECONDS", 0.05)
     monkeypatch.setattr(probing, "RETRY_SECONDS", 0.001)
-    probe = ProduceProbe(ConnectionSettings("127.0.0.1:1"), "a", (1, 2), SystemClock(), note)
+    client = cast(ClusterClient, cluster)
+    settings = ConnectionSettings("127.0.0.1:1")
+    probe = ProduceProbe(settings, lambda: client, "a", (1, 2), SystemClock())
     probe.start()
     probe.close()
+    assert cluster.closed == 2
     return probe
-
-
-LATE, LOST, DENIED = (
-    *(KafkaError._TIMED_OUT, KafkaError._TRANSPORT),
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-)
 
 
 @pytest.mark.parametrize(
     ("answers", "creates", "asked"),
     [
-        ([LOST, LATE, None], LATE, 3),
-        ([LOST, KafkaError.UNKNOWN_TOPIC_OR_PART], LATE, 2),
+        ([LOST, LATE, None], LOST, 3),
+        ([LATE, GONE], LATE, 2),
         ([DENIED], DENIED, 1),
     ],
     ids=["a dying broker did not do it", "gone by then", "never made"],
 )
 def test_a_topic_is_deleted_until_it_is_gone(
-    monkeypatch: pytest.MonkeyPatch, answers: list[int | None], creates: int, asked: int
+    monkeypatch: pytest.MonkeyPatch, answers: list[str | None], creates: str, asked: int
 ) -> None:
     cluster = Cluster(*answers, creates=creates)
     assert closed(cluster, monkeypatch).leftover == ""
     assert cluster.asked == asked
+    assert cluster.made[0].replicas == ((1, 2), (2, 1))
 
 
 def test_what_cannot_be_deleted_in_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,34 +85,14 @@ def test_what_cannot_be_deleted_in_time_is_said(monkeypatch: pytest.MonkeyPatch)
     assert cluster.asked > 1
 
 
-def test_what_a_probe_makes_and_deletes_is_noted_before_and_after(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    noted: list[tuple[str, dict[str, Any]]] = []
-    cluster = Cluster(KafkaError._TRANSPORT, None)
-    closed(cluster, monkeypatch, lambda what, **detail: noted.append((what, detail)))
-    topic = "__trimtab_probe-a"
-    (made, of), *rest = noted
-    assert made == "create topics"
-    assert of["topics"][topic]["replicas"] == [[1, 2], [2, 1]]
-    assert of["topics"][topic]["configs"]
-    assert [(what, detail.get("to"), detail.get("taken")) for what, detail in rest] == [
-        ("answer", "create topics", 0),
-        ("delete topics", None, None),
-        ("answer", "delete topics", 0),
-        ("delete topics", None, None),
-        ("answer", "delete topics", 1),
-    ]
-    assert list(rest[0][1]["faults"]) == [topic]
+def test_what_cannot_be_audited_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unaudited(Cluster):
+        def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, Fault | None]:
+            raise TrimtabError("The audit cannot be written.")
 
+        def delete_topics(self, names: Sequence[str]) -> dict[str, Fault | None]:
+            raise TrimtabError("The audit cannot be written.")
 
-def test_what_cannot_be_noted_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(what: str, **detail: object) -> None:
-        raise TrimtabError("The audit cannot be written.")
-
-    cluster = Cluster(None, creates=None)
-    monkeypatch.setattr(cluster, "create_topics", None)
-    probe = closed(cluster, monkeypatch, full)
-    assert cluster.asked == 0
+    probe = closed(Unaudited(None), monkeypatch)
     assert probe.trouble == "produce latency is not measured: The audit cannot be written."
     assert probe.leftover == "", "nothing was made"

@@ -1,14 +1,16 @@
-"""JSON on stdout: as the standard library indents it, and rows where there are very many."""
+"""Text for terminals, JSON and Markdown: what it must not do, and what it keeps."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.text.json_output import MANY, compact, json_line, json_text
+from core.text.tables import markdown_cell
 
 SHOWN = st.text(st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \n\t\x1b"))
 VALUES = st.recursive(
@@ -49,3 +51,19 @@ def test_what_a_terminal_would_obey_is_escaped_and_means_the_same() -> None:
         assert all(part.isprintable() for part in text.split("\n"))
         assert "漢é" in text
         assert json.loads(text) == document
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("orders-7  moves", "orders-7 moves"),
+        ("a | b", "a / b"),
+        ("two\nlines", "two lines"),
+        ("[free](http://x)", "\\[free](http://x)"),
+        ("\\[free](http://x)", "\\\\\\[free](http://x)"),
+        ("`rm`", "'rm'"),
+        ("<img src=x>", "&lt;img src=x>"),
+    ],
+)
+def test_a_cell_means_nothing_to_markdown(text: str, said: str) -> None:
+    assert markdown_cell(text) == said

@@ -264,43 +264,38 @@ SAFETY_PART = 0.8
 def choose_plan(situation: Situation) -> Act | Reason:
     """Return the plan to carry out, or in one sentence why there is none.
 
-    There is a load, and there are brokers outside the band.
+    There is a load, and there are brokers outside the band. To choose leaders anew moves no data:
+    where that is enough, nothing is copied.
     """
     try:
-        return _in_time(situation, _leader_plan(situation) or _copy_plan(situation))
+        found = _find_plan(situation, leaders_only=True)
+        if not isinstance(found, Act):
+            found = _find_plan(situation)
+        return _in_time(situation, found)
     except UsageError as error:  # a topic of the settings that is not there any more
         return Reason("nothing-helps", f"{error.title} {error.next}")
 
 
-def _leader_plan(situation: Situation) -> Act | None:
-    """Return the plan that only chooses leaders anew, if that is enough: it moves no data."""
-    if act := _daily_plan(situation, leaders_only=True):
-        return act
-    draft = draft_plan(situation, situation.load_view.load, leaders_only=True)
-    if imbalance_of(situation.settings, draft.then, after=True).outside:
-        return None
-    found = check_worth(situation, draft)
-    return found if isinstance(found, Act) else None
+def _find_plan(
+    situation: Situation, *, leaders_only: bool = False, max_bytes: float = inf
+) -> Act | Reason:
+    """Return the plan by the mean of the day, if brokers are even enough by it now, too.
 
-
-def _copy_plan(situation: Situation, *, max_bytes: float = inf) -> Act | Reason:
-    if act := _daily_plan(situation, leaders_only=False, max_bytes=max_bytes):
-        return act
+    Else the plan by the load of now, if leaders alone bring everybody inside the band by it.
+    """
+    settings, usual = situation.settings, situation.load_view.usual()
+    if usual is not None:
+        draft = draft_plan(situation, usual, leaders_only=leaders_only, max_bytes=max_bytes)
+        if draft.then.off(draft.then.after).max(initial=0.0) <= settings.inner_band:
+            found = check_worth(situation, draft)
+            if isinstance(found, Act):
+                return found
     now = situation.load_view.load
-    draft = draft_plan(situation, now, leaders_only=False, max_bytes=max_bytes)
+    draft = draft_plan(situation, now, leaders_only=leaders_only, max_bytes=max_bytes)
+    after = imbalance_of(settings, draft.then, after=True)
+    if leaders_only and after.outside:
+        return Reason("nothing-helps", f"{after.sentence}, whoever leads.")
     return check_worth(situation, draft)
-
-
-def _daily_plan(situation: Situation, *, leaders_only: bool, max_bytes: float = inf) -> Act | None:
-    """Return the plan by the mean of the day, if brokers are even enough by it now, too."""
-    usual = situation.load_view.usual()
-    if usual is None:
-        return None
-    draft = draft_plan(situation, usual, leaders_only=leaders_only, max_bytes=max_bytes)
-    if draft.then.off(draft.then.after).max(initial=0.0) > situation.settings.inner_band:
-        return None
-    found = check_worth(situation, draft)
-    return found if isinstance(found, Act) else None
 
 
 def _in_time(situation: Situation, found: Act | Reason) -> Act | Reason:
@@ -319,7 +314,7 @@ def _in_time(situation: Situation, found: Act | Reason) -> Act | Reason:
         if not found.bytes:
             break
         max_bytes = found.bytes * SAFETY_PART * left / (late + left)
-        found = _copy_plan(situation, max_bytes=max_bytes)
+        found = _find_plan(situation, max_bytes=max_bytes)
     return why or found
 
 

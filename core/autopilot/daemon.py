@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from core import files, paths
@@ -196,14 +195,6 @@ def read_status(switch: Switch) -> AutopilotStatus:
         entries[-1] if entries else None,
         build_history(entries),
     )
-
-
-def switch_off(switch: Switch, *, at: datetime, who: str) -> None:
-    """Turn an autopilot off; needs neither the cluster nor its process.
-
-    Raises OSError or TrimtabError.
-    """
-    set_switch(switch.turned(Mode.OFF, at=at, who=who))
 
 
 def runs_in_progress(switch: Switch, clock: Clock) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ from core import files, paths
 from core.autopilot import switch as switches
 from core.autopilot.history import DecisionHistory
 from core.autopilot.log import (
-    Clause,
     DecisionLog,
     Entry,
     EntryKind,
     build_history,
     entry_brokers,
+    format_clause,
     timeline_clause,
 )
 from core.autopilot.loop import Autopilot, elect_leaders, run_loop, start_plan
@@ -151,7 +151,7 @@ def set_switch(switch: Switch) -> None:
     DecisionLog(switch.cluster_id).add(entry)
     if not switch.address.is_simulated:
         with Publisher(switch.cluster_id) as publisher:
-            text = Clause.SET.with_(f"{switch.mode.value} by {switch.who}")
+            text = format_clause(EntryKind.SWITCH, f"{switch.mode.value} by {switch.who}")
             publisher.report(Kind.AUTOPILOT, by=PUBLISHER, text=text)
 
 

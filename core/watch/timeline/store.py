@@ -28,7 +28,7 @@ from core.watch.timeline.database_file import (
     sqlite_errors,
     transaction,
 )
-from core.watch.timeline.events import ALL_KINDS, Event, Kind
+from core.watch.timeline.events import ALL_KINDS, Event, Kind, Note
 
 STATE_CHANGES: Final = 5_000
 """After so many changes a whole picture is kept: a jump applies no more than these."""
@@ -125,8 +125,16 @@ class Timeline:
         """Keep what somebody tells of; `after` of each is a Note. Raises TimelineError."""
         if not events:
             return
+        rows = []
+        for event in events:
+            if not isinstance(event.after, Note):
+                raise TypeError(f"not a note: {event}")
+            of = event.after
+            at = (to_milliseconds(event.at), int(event.kind), event.topic, event.partition)
+            rows.append((*at, of.by, of.text, json.dumps(of.brokers)))
+        sql = "INSERT INTO told (at, kind, topic, partition, by, text, brokers)"
         with transaction(self.path, self._database):
-            tables.add_notes(self._database, events)
+            self._database.executemany(f"{sql} VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def forget(self, before: datetime, max_bytes: int = MAX_BYTES) -> None:
         """Let go of what is older, and of the oldest while the file is larger than `max_bytes`.
@@ -232,9 +240,19 @@ class Timeline:
         until: datetime | None = None,
         kinds: Kind = ALL_KINDS,
     ) -> Iterator[Event]:
-        """Yield what was told of in that time, without what was seen."""
+        """Yield what was told of in that time, in the order of its times, without what was seen."""
         with sqlite_errors(self.path):
-            yield from tables.read_notes(self._database, since, until, kinds)
+            rows = tables.note_rows(
+                self._database,
+                "SELECT at, kind, topic, partition, by, text, brokers FROM told"
+                " WHERE at >= ? AND at <= ? AND (? = 0 OR kind & ?) ORDER BY at, seq",
+                -(2**62) if since is None else to_milliseconds(since),
+                2**62 if until is None else to_milliseconds(until),
+                *(int(kinds), int(kinds)),
+            )
+            for at, kind, topic, partition, by, text, brokers in rows:
+                note = Note(by, text, tuple(json.loads(brokers)))
+                yield Event(from_milliseconds(at), Kind(kind), None, note, topic, partition)
 
     @property
     def last_note(self) -> int:

@@ -16,7 +16,7 @@ from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate.estimate_json import format_estimate
 from core.plan.estimate.fetch_simulation import Conditions, simulate_copies
 from core.plan.estimate.near_capacity import NearCapacity
-from core.plan.estimate.peak_usage import estimate_extra_disk
+from core.plan.estimate.plan_over_time import estimate_extra_disk
 from core.plan.estimate.rate_table import ROUND_RATES, default_rate, rate_table, slower_reason
 from core.plan.estimate.uncertainty import END_SECONDS, START_SECONDS
 from core.plan.plan import Move, Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.autopilot.decision import Decision, Elect, Off, Reason, Wait
-from core.autopilot.guards import SAFETY, TIMELY, check_guards
+from core.autopilot.guards import check_safety, check_timing
 from core.autopilot.history import DecisionHistory, Situation
 from core.autopilot.observation import (
     MIN_GAIN,
@@ -55,14 +55,14 @@ def find_objections(
 ) -> tuple[Reason, ...]:
     """Return what speaks against doing anything, without planning; `history` as for `decide`."""
     situation = Situation(settings, history, observed)
-    unsafe = check_guards(SAFETY, situation)
+    unsafe = check_safety(situation)
     imbalance, by_leader = observed.imbalance, observed.leader_imbalance
     if imbalance is not None and not imbalance.outside and not (by_leader and by_leader.outside):
         seen = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
         even = f"Brokers are even enough{seen}: {imbalance.words}"
         band = f"a run is worth more than {settings.start_band:.0%} off"
         return (*unsafe, Reason("balanced", f"{even}, and {band}."))
-    return unsafe or check_guards(TIMELY, situation)
+    return unsafe or tuple(check_timing(situation))
 
 
 def _decide_elections(situation: Situation) -> Elect | Reason:

@@ -113,4 +113,4 @@ def _decide_elections(situation: Situation) -> Elect | Reason:
     does = f"{counted(len(chosen), 'partition')} given back to {back}, nothing to move"
     elections = preferred_elections(state, chosen)
     why = f"{off}{load_view.words}: {does}, and then {after.words}.{late}"
-    return Elect(elections, Reason("elect", why))
+    return Elect(elections, (Reason("elect", why),))

@@ -220,7 +220,7 @@ def check_worth(situation: Situation, draft: Draft) -> Act | Reason:
             return Reason("refused", f"{off}, but a check speaks against the plan: {against}")
     return Act(
         plan=draft.part,
-        why=Reason("act", _explain(situation, draft)),
+        reasons=(Reason("act", _explain(situation, draft)),),
         copies=sum(move.moves_data for move in draft.part),
         leaders=sum(move.before[0] != move.after[0] for move in draft.part),
         bytes=draft.part_bytes,

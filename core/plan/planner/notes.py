@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Iterator, Set
 
 import numpy as np
 
@@ -113,16 +113,15 @@ def _only_down(state: ClusterState) -> bool:
     return set(state.alive_ids).isdisjoint(state.hidden.unknown_brokers)
 
 
-def alone(given: Problem) -> list[str]:
+def alone(given: Problem) -> Iterator[str]:
     """Say that there are no two brokers between which anything could be evened out."""
     up, of = int(given.counts.sum()), given.brokers
-    if up > 1 or of < 2:
-        return []
-    who = f"Only broker {given.ids[given.counts][0]}" if up else "None"
-    return [f"{who} of {of} brokers is up and may take part: nothing can be evened out."]
+    if up < 2 <= of:
+        who = f"Only broker {given.ids[given.counts][0]}" if up else "None"
+        yield f"{who} of {of} brokers is up and may take part: nothing can be evened out."
 
 
-def left_alone(given: Problem) -> list[str]:
+def left_alone(given: Problem) -> Iterator[str]:
     """Say which partitions are left as they are though they may be touched, and why."""
     state, still = given.state, given.touchable & ~given.movable
     moving = state.moving
@@ -132,26 +131,23 @@ def left_alone(given: Problem) -> list[str]:
         "without a leader": int((still & leaderless).sum()),
         "out of sync or on a broker that is down": int((still & ~moving & ~leaderless).sum()),
     }
-    return [
-        f"{counted(count, 'partition')} {'is' if count == 1 else 'are'} {words} and left as "
-        f"{'it is' if count == 1 else 'they are'}."
-        for words, count in counts.items()
-        if count
-    ]
+    for words, count in counts.items():
+        if count:
+            are, they_are = ("is", "it is") if count == 1 else ("are", "they are")
+            yield f"{counted(count, 'partition')} {are} {words} and left as {they_are}."
 
 
-def not_empty(state: ClusterState, request: PlanRequest) -> list[str]:
+def not_empty(state: ClusterState, request: PlanRequest) -> Iterator[str]:
     """Say that brokers keep replicas of topics that were not chosen, though others leave them."""
     chosen = chosen_partitions(state, request)[state.partition_of_replica]
     held = held_replicas(state, request.leaving) & ~chosen
-    if not held.any():
-        return []
-    brokers, count = np.unique(state.replica_broker[held]).tolist(), int(held.sum())
-    return [
-        f"{brokers_do(brokers, 'is', 'are')} not empty then: {counted(count, 'replica')} of topics "
-        f"that were not chosen {'stays' if count == 1 else 'stay'} on "
-        f"{'it' if len(brokers) == 1 else 'them'}."
-    ]
+    if held.any():
+        brokers, count = np.unique(state.replica_broker[held]).tolist(), int(held.sum())
+        yield (
+            f"{brokers_do(brokers, 'is', 'are')} not empty then: {counted(count, 'replica')} of "
+            f"topics that were not chosen {'stays' if count == 1 else 'stay'} on "
+            f"{'it' if len(brokers) == 1 else 'them'}."
+        )
 
 
 def capacities(given: Problem) -> list[str]:
@@ -187,23 +183,20 @@ def capacities(given: Problem) -> list[str]:
     return notes
 
 
-def no_disk_sizes(given: Problem, copies: int) -> list[str]:
+def no_disk_sizes(given: Problem, copies: int) -> Iterator[str]:
     """Say that nothing is known of disks, where a plan copies to them."""
     known = [given.state.broker_by_id[broker] for broker in given.ids[given.counts].tolist()]
-    if not copies or any(whole_bytes(disks_of(b.log_dirs)) is not None for b in known):
-        return []
-    return ["No broker tells the size of its disks: nothing keeps them from filling up."]
+    if copies and all(whole_bytes(disks_of(b.log_dirs)) is None for b in known):
+        yield "No broker tells the size of its disks: nothing keeps them from filling up."
 
 
-def kept(plan: Plan, leaving: Set[int]) -> list[str]:
+def kept(plan: Plan, leaving: Set[int]) -> Iterator[str]:
     """Say which moves that are planned already leave replicas on brokers that are to have none."""
-    found = [move.tp for move in plan if not leaving.isdisjoint(move.after)]
-    if not found:
-        return []
-    return [
-        f"{name_list(found)}: what is planned already leaves replicas on brokers that are to have "
-        "none; drop it, and plan again."
-    ]
+    if found := [move.tp for move in plan if not leaving.isdisjoint(move.after)]:
+        yield (
+            f"{name_list(found)}: what is planned already leaves replicas on brokers that are to "
+            "have none; drop it, and plan again."
+        )
 
 
 def few_racks(given: Problem, replicas: int | None) -> list[str]:

@@ -93,7 +93,7 @@ def _decide_elections(situation: Situation) -> Elect | Reason:
         )
     late, every = "", observed.returns_every_seconds
     if every is not None:
-        spans = situation.history.leader_spans
+        spans = situation.history.lasting
         waited = max(
             spans[place].seconds for place in observed.leader_imbalance.outside & spans.keys()
         )

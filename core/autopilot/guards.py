@@ -138,9 +138,9 @@ def check_timing(situation: Situation) -> Iterator[Reason]:
 
 def _not_lasting(situation: Situation) -> Reason:
     off, by_leader = situation.imbalance, situation.observed.leader_imbalance
-    lasting = situation.history.lasting
     if not off.outside and by_leader is not None:
-        off, lasting = by_leader, situation.history.leader_spans
+        off = by_leader
+    lasting = situation.history.lasting
     known = [lasting[place] for place in off.outside if place in lasting]
     longest = max(known, key=lambda one: (one.seconds, one.snapshots), default=None)
     seen, looks = (longest.seconds, longest.snapshots) if longest else (0.0, 0)

@@ -171,7 +171,7 @@ class Task:
         what = self.at_submission(case.inflow)
         quota = math.inf if rate == UNLIMITED else float(rate)
         link, room = self.link_bytes_per_s, self.room
-        conditions = Conditions(quota, quota, link, case.cut, case.phase, room, per_side_rates)
+        conditions = Conditions(quota, link, case.cut, case.phase, room, per_side_rates)
         return simulate_copies(what.copies, what.idle_seconds, conditions, batches)
 
     def at_submission(self, inflow: float) -> PlanCopies:

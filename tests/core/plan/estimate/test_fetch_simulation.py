@@ -38,7 +38,7 @@ def game(
     *,
     events: int = 2500,
 ) -> Trace:
-    conditions = Conditions(RATE, RATE, cut=1.0)
+    conditions = Conditions(RATE, cut=1.0)
     return simulate_copies(what, {Flow(1, 2): 0.02}, conditions, batches, midway, events=events)
 
 

@@ -229,6 +229,13 @@ class Plan:
         return replace(self, moves=tuple(move.inverse() for move in self.moves))
 
 
+def moves_with_rows(state: ClusterState, moves: Iterable[Move]) -> Iterator[tuple[Move, int]]:
+    """Yield the moves of partitions that are there, each with its row."""
+    for move in moves:
+        if (row := state.find(move.tp)) is not None:
+            yield move, row
+
+
 def current_target(state: ClusterState, tp: TopicPartition) -> tuple[int, ...]:
     """Return what a partition's assignment is, or will be once its reassignment in flight ends."""
     index = state.find(tp)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -135,13 +135,12 @@ class _Disks:
         left = np.concatenate([[0.0], np.cumsum([size for _, size in sorted(self.leaves)])])
         moments = np.unique(np.concatenate([at, left_at]))
         there = np.interp(moments, at, come)
-        held = [there - left[np.searchsorted(left_at, moments, side)] for side in _SIDES]
-        points = zip(np.repeat(moments, 2), np.round(np.stack(held, axis=1)).ravel(), strict=True)
+        # What has left at a moment is still there just before it.
+        before = there - left[np.searchsorted(left_at, moments, "left")]
+        after = there - left[np.searchsorted(left_at, moments, "right")]
+        held = np.round(np.stack([before, after], axis=1)).ravel()
+        points = zip(np.repeat(moments, 2), held, strict=True)
         return list(dict.fromkeys(DiskPoint(float(moment), int(size)) for moment, size in points))
-
-
-_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
-"""What has left at a moment is still there just before it."""
 
 
 def _thinned(course: Sequence[DiskPoint], peak: DiskPoint) -> tuple[DiskPoint, ...]:

@@ -25,7 +25,7 @@ from core.errors import DocumentError
 from core.plan.checks.catalogue import REBASE
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.text.json_output import compact
-from core.units import counted
+from core.units import counted, name_list
 
 FORMAT = "trimtab.plan"
 MAJOR = 1
@@ -364,11 +364,10 @@ def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
             )
         for broker in replicas:
             if broker not in state.broker_by_id:
-                known = ", ".join(str(b.id) for b in state.brokers[:12])
-                more = ", …" if len(state.brokers) > 12 else ""
+                known = name_list(state.broker_ids.tolist(), 12)
                 raise DocumentError(
                     f"{name} puts {tp} on broker {broker}, which the cluster does not have.",
-                    next=f"Choose one of its brokers: {known}{more}.",
+                    next=f"Choose one of its brokers: {known}.",
                 )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
+from core.load.view.heat import alive_brokers
 from core.plan.checks.catalogue import Finding, finding
 from core.plan.disk_space import (
     Disk,
@@ -76,7 +77,7 @@ def find_above_fair_share(
     was, now = before.in_bytes_per_s, after.in_bytes_per_s
     if np.isnan(now).all():
         return
-    alive = np.array([broker.alive for broker in state.brokers])
+    alive = alive_brokers(state)
     fair = float(now[alive].mean()) if alive.any() else 0.0
     if fair <= 0:
         return
@@ -112,7 +113,7 @@ def check_leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Fi
         after[at[becomes]] += 1
         if was in at:
             after[at[was]] -= 1
-    alive = np.array([broker.alive for broker in state.brokers])
+    alive = alive_brokers(state)
     fair = after[alive].mean() if alive.any() else 0.0
     worst = int(np.argmax(after))
     if after[worst] > before.max() and after[worst] > fair * (1 + BAND):

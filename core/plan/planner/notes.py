@@ -62,26 +62,23 @@ def hidden(state: ClusterState) -> list[str]:
     return [f"{state.hidden.sentence} {counts}What is even is so for the topics that are seen."]
 
 
-def hidden_stay(state: ClusterState, leaving: Collection[int]) -> list[str]:
+def hidden_stay(state: ClusterState, leaving: Collection[int]) -> Iterator[str]:
     """Say which brokers that are to be emptied keep replicas of hidden topics, or may."""
     if state.hidden is None or not leaving:
-        return []
+        return
     held = dict(zip(state.broker_ids.tolist(), state.hidden_replicas.tolist(), strict=True))
-    keep = sorted(broker for broker in leaving if held.get(broker))
-    notes = []
-    if keep:
+    if keep := sorted(broker for broker in leaving if held.get(broker)):
         count = counted(sum(held[broker] for broker in keep), "replica")
-        notes.append(
+        yield (
             f"{brokers_do(keep, 'keeps', 'keep')} {count} of topics that are hidden: allow "
             "DESCRIBE on them, and plan again."
         )
     if (doubt := _doubted(state, leaving) - set(keep)) and not _only_down(state):
         get = "gets" if len(doubt) == 1 else "get"
-        notes.append(
+        yield (
             f"Whether {broker_list(sorted(doubt))} {get} empty is not known: topics may be hidden "
             "there."
         )
-    return notes
 
 
 def hidden_down(state: ClusterState, leaving: Collection[int]) -> list[str]:
@@ -199,37 +196,37 @@ def kept(plan: Plan, leaving: Set[int]) -> Iterator[str]:
         )
 
 
-def few_racks(given: Problem, replicas: int | None) -> list[str]:
+def few_racks(given: Problem, replicas: int | None) -> Iterator[str]:
     """Say that replicas have to share racks, whatever the plan; `replicas` are wanted of each."""
     state = given.state
     there = np.isin(given.ids, state.alive_ids)
     racks = given.racks[there & (given.counts | ~given.gives)]
     kinds = len(np.unique(racks[racks != NOBODY]))
     if not kinds:
-        return ["No broker has a rack, so that none is shared or not: set broker.rack."]
+        yield "No broker has a rack, so that none is shared or not: set broker.rack."
+        return
     held_replicas = state.partition_of_replica[~state.removing]
     held = np.bincount(held_replicas, minlength=state.partition_count)[given.touchable]
     count = replicas or int(held.max(initial=0))
-    if count <= kinds:
-        return []
-    rows = len(held) if replicas else int((held > kinds).sum())
-    where = "one rack" if kinds == 1 else f"{kinds} racks"
-    return [
-        f"{counted(rows, 'partition')} with up to {count} replicas in {where}: some share one "
-        "whatever the plan; add brokers in another rack."
-    ]
+    if count > kinds:
+        rows = len(held) if replicas else int((held > kinds).sum())
+        where = "one rack" if kinds == 1 else f"{kinds} racks"
+        yield (
+            f"{counted(rows, 'partition')} with up to {count} replicas in {where}: some share one "
+            "whatever the plan; add brokers in another rack."
+        )
 
 
 def over_capacity(
     start: Placement, found: Placement, request: PlanRequest, names: Names
-) -> list[str]:
+) -> Iterator[str]:
     """Say which brokers end above what they can carry, one sentence for each measure.
 
     Where only what has to move does, not those that were so before and get no more. Where others
     lead than the preferred replicas, both count: what brokers carry at first, and once leaders have
     been elected. Brokers that the plan may not give anything can still be handed leadership.
     """
-    given, notes = found.problem, []
+    given = found.problem
     both = [(on, actual_leaders(on)) for on in (start, found)]
     ways = [[on.carried for on, _ in both], [load_as_leader(on, leader) for on, leader in both]]
     sure = ways
@@ -266,5 +263,4 @@ def over_capacity(
             help = "trimtab elect gives leaders back first"
         else:
             help = "what it leads for others goes back once they are up and in sync"
-        notes.append(f"Broker {given.ids[rows[0]]} ends {words}{too}: {help}.")
-    return notes
+        yield f"Broker {given.ids[rows[0]]} ends {words}{too}: {help}."

@@ -10,7 +10,7 @@ from core.autopilot.history import DecisionHistory, Situation
 from core.autopilot.observation import (
     MIN_GAIN,
     Observation,
-    excess_shares,
+    gained_shares,
     imbalance_of,
     level_similar,
 )
@@ -86,7 +86,7 @@ def _decide_elections(situation: Situation) -> Elect | Reason:
     rows = np.array([row for row in found if row is not None], np.int64)
     level = level_similar(state, load_view.load, settings.alike)
     chosen, even = select_elections(*level, rows, left, band=band)
-    gain = excess_shares(even, band) - excess_shares(even, band, after=True)
+    gain = gained_shares(even, band)
     if gain < MIN_GAIN:
         return Reason(
             "election-helps-not", f"{off}, and no preferred leader that may be elected helps."

@@ -228,7 +228,9 @@ def is_outside(settings: AutopilotSettings, off: Float64) -> Bool:
     return off > settings.start_band + 1e-9
 
 
-def excess_shares(even: Evenness, band: float, *, after: bool = False) -> float:
-    """Return how many fair shares are outside a band, over all brokers and measures."""
-    loads = even.after if after else even.before
-    return float(np.maximum(even.off(loads) - band, 0.0).sum())
+def gained_shares(even: Evenness, band: float) -> float:
+    """Return how many fair shares come into a band, over all brokers and measures."""
+    before, after = (
+        float(np.maximum(even.off(loads) - band, 0.0).sum()) for loads in (even.before, even.after)
+    )
+    return before - after

@@ -12,7 +12,7 @@ from core.autopilot.decision import Act, Reason
 from core.autopilot.history import Situation
 from core.autopilot.observation import (
     MIN_GAIN,
-    excess_shares,
+    gained_shares,
     imbalance_of,
     is_outside,
     level_similar,
@@ -199,8 +199,7 @@ def check_worth(situation: Situation, draft: Draft) -> Act | Reason:
         plan = _size(draft.whole_bytes, len(draft.whole))
         why = f"{left} are left of the hour's {of}: too little to go on with a plan of {plan}."
         return Reason("budget", f"{off}, but {why}")
-    even, aim = draft.even, settings.aim_band
-    gain = excess_shares(even, aim) - excess_shares(even, aim, after=True)
+    gain = gained_shares(draft.even, settings.aim_band)
     if not draft.part.moves or gain < MIN_GAIN or not _relieves(settings, draft.then):
         why = f": {draft.notes[0]}" if draft.notes else ", and no move within the rules helps."
         return Reason("nothing-helps", off + why)

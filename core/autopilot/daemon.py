@@ -7,19 +7,18 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from core import files, paths
 from core.autopilot import switch as switches
 from core.autopilot.history import DecisionHistory
 from core.autopilot.log import (
-    Clause,
     DecisionLog,
     Entry,
     EntryKind,
     build_history,
     entry_brokers,
+    format_clause,
     timeline_clause,
 )
 from core.autopilot.loop import Autopilot, elect_leaders, run_loop, start_plan
@@ -152,7 +151,7 @@ def set_switch(switch: Switch) -> None:
     DecisionLog(switch.cluster_id).add(entry)
     if not switch.address.is_simulated:
         with Publisher(switch.cluster_id) as publisher:
-            text = Clause.SET.with_(f"{switch.mode.value} by {switch.who}")
+            text = format_clause(EntryKind.SWITCH, f"{switch.mode.value} by {switch.who}")
             publisher.report(Kind.AUTOPILOT, by=PUBLISHER, text=text)
 
 
@@ -196,14 +195,6 @@ def read_status(switch: Switch) -> AutopilotStatus:
         entries[-1] if entries else None,
         build_history(entries),
     )
-
-
-def switch_off(switch: Switch, *, at: datetime, who: str) -> None:
-    """Turn an autopilot off; needs neither the cluster nor its process.
-
-    Raises OSError or TrimtabError.
-    """
-    set_switch(switch.turned(Mode.OFF, at=at, who=who))
 
 
 def runs_in_progress(switch: Switch, clock: Clock) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from core.autopilot.decision import Decision, Elect, Off, Reason, Wait
-from core.autopilot.guards import SAFETY, TIMELY, check_guards
+from core.autopilot.guards import check_safety, check_timing
 from core.autopilot.history import DecisionHistory, Situation
 from core.autopilot.observation import (
     MIN_GAIN,
     Observation,
-    excess_shares,
+    gained_shares,
     imbalance_of,
     level_similar,
 )
@@ -55,14 +55,14 @@ def find_objections(
 ) -> tuple[Reason, ...]:
     """Return what speaks against doing anything, without planning; `history` as for `decide`."""
     situation = Situation(settings, history, observed)
-    unsafe = check_guards(SAFETY, situation)
+    unsafe = check_safety(situation)
     imbalance, by_leader = observed.imbalance, observed.leader_imbalance
     if imbalance is not None and not imbalance.outside and not (by_leader and by_leader.outside):
         seen = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
         even = f"Brokers are even enough{seen}: {imbalance.words}"
         band = f"a run is worth more than {settings.start_band:.0%} off"
         return (*unsafe, Reason("balanced", f"{even}, and {band}."))
-    return unsafe or check_guards(TIMELY, situation)
+    return unsafe or tuple(check_timing(situation))
 
 
 def _decide_elections(situation: Situation) -> Elect | Reason:
@@ -86,14 +86,14 @@ def _decide_elections(situation: Situation) -> Elect | Reason:
     rows = np.array([row for row in found if row is not None], np.int64)
     level = level_similar(state, load_view.load, settings.alike)
     chosen, even = select_elections(*level, rows, left, band=band)
-    gain = excess_shares(even, band) - excess_shares(even, band, after=True)
+    gain = gained_shares(even, band)
     if gain < MIN_GAIN:
         return Reason(
             "election-helps-not", f"{off}, and no preferred leader that may be elected helps."
         )
     late, every = "", observed.returns_every_seconds
     if every is not None:
-        spans = situation.history.leader_spans
+        spans = situation.history.lasting
         waited = max(
             spans[place].seconds for place in observed.leader_imbalance.outside & spans.keys()
         )
@@ -113,4 +113,4 @@ def _decide_elections(situation: Situation) -> Elect | Reason:
     does = f"{counted(len(chosen), 'partition')} given back to {back}, nothing to move"
     elections = preferred_elections(state, chosen)
     why = f"{off}{load_view.words}: {does}, and then {after.words}.{late}"
-    return Elect(elections, Reason("elect", why))
+    return Elect(elections, (Reason("elect", why),))

@@ -20,9 +20,7 @@ class Reason:
 class Off:
     """Nothing is looked for."""
 
-    @property
-    def reasons(self) -> tuple[Reason, ...]:
-        return (Reason("off", "The autopilot is off."),)
+    reasons: tuple[Reason, ...] = (Reason("off", "The autopilot is off."),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +35,12 @@ class Act:
     """A plan that every rule lets pass; in mode `suggest` it is only written down."""
 
     plan: Plan
-    why: Reason
+    reasons: tuple[Reason, ...]
     copies: int
     """Partitions that get a new replica."""
     leaders: int
     """Partitions that get another preferred leader."""
     bytes: float
-
-    @property
-    def reasons(self) -> tuple[Reason, ...]:
-        return (self.why,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +51,7 @@ class Elect:
     """
 
     elections: tuple[Election, ...]
-    why: Reason
-
-    @property
-    def reasons(self) -> tuple[Reason, ...]:
-        return (self.why,)
+    reasons: tuple[Reason, ...]
 
 
 Decision = Off | Wait | Act | Elect

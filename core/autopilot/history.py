@@ -58,8 +58,6 @@ class DecisionHistory:
 
     acts: tuple[PastAction, ...] = ()
     lasting: Mapping[BrokerMeasure, ImbalanceSpan] = field(default_factory=dict)
-    leader_spans: Mapping[BrokerMeasure, ImbalanceSpan] = field(default_factory=dict)
-    """The same by who leads now."""
     last_load_id: str | None = None
     last_as_of: datetime | None = None
     controller: int | None = None
@@ -100,33 +98,27 @@ class DecisionHistory:
 
     def _seeing_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
         load_view, imbalance = observed.load_view, observed.imbalance
-        by_leader = observed.leader_imbalance
         if load_view is None or imbalance is None or load_view.load.as_of is None:
-            return replace(self, lasting={}, leader_spans={}, last_load_id=None, last_as_of=None)
+            return replace(self, lasting={}, last_load_id=None, last_as_of=None)
         if load_view.id == self.last_load_id:
             return self
         as_of, last = load_view.load.as_of, self.last_as_of
         gap = last is not None and (as_of - last).total_seconds() > settings.stale_seconds
         anew = gap or (last is not None and as_of <= last)
-        return replace(
-            self,
-            lasting=_extend_spans({} if anew else self.lasting, imbalance.outside, as_of),
-            leader_spans=_extend_spans(
-                {} if anew else self.leader_spans, by_leader.outside if by_leader else (), as_of
-            ),
-            last_load_id=load_view.id,
-            last_as_of=as_of,
-        )
+        by_leader = observed.leader_imbalance
+        outside = imbalance.outside | (by_leader.outside if by_leader else frozenset())
+        lasting = _extend_spans({} if anew else self.lasting, outside, as_of)
+        return replace(self, lasting=lasting, last_load_id=load_view.id, last_as_of=as_of)
 
     def acting(self, act: PastAction) -> DecisionHistory:
         """Return what is remembered once a run has been started, or leaders were elected."""
         after = replace(self, acts=(*self.acts, act))
         # What lasted before an election is over.
-        return replace(after, lasting={}, leader_spans={}) if act.elected else after
+        return replace(after, lasting={}) if act.elected else after
 
     def failing(self, at: datetime) -> DecisionHistory:
         """Return what is remembered once something could not be done."""
-        return replace(self, failed_at=at, lasting={}, leader_spans={})
+        return replace(self, failed_at=at, lasting={})
 
     @property
     def is_starting_run(self) -> bool:
@@ -142,7 +134,7 @@ class DecisionHistory:
             replace(act, ended_at=at, bytes=max(act.bytes, moved_bytes)) if act.run == run else act
             for act in self.acts
         )
-        return replace(self, acts=acts, lasting={}, leader_spans={})
+        return replace(self, acts=acts, lasting={})
 
     def spent(self, now: datetime) -> tuple[float, int]:
         """Return the bytes, and the moves and elections, of all that can lie in the last hour.
@@ -191,19 +183,16 @@ class Situation:
     @property
     def imbalance_lasts(self) -> bool:
         """Return whether one and the same broker has been outside for as long as a run is worth."""
-        found = self.observed.imbalance
-        return self._lasts(self.history.lasting, found.outside if found else ())
+        return self._lasts(self.observed.imbalance)
 
     @property
     def leader_imbalance_lasts(self) -> bool:
         """Return the same by who leads now."""
-        by_leader = self.observed.leader_imbalance
-        return self._lasts(self.history.leader_spans, by_leader.outside if by_leader else ())
+        return self._lasts(self.observed.leader_imbalance)
 
-    def _lasts(
-        self, spans: Mapping[BrokerMeasure, ImbalanceSpan], outside: Iterable[BrokerMeasure]
-    ) -> bool:
+    def _lasts(self, imbalance: Imbalance | None) -> bool:
         # Who is outside may have changed by the same snapshot, as leaders and sizes do.
+        spans, outside = self.history.lasting, imbalance.outside if imbalance else ()
         found = (spans[place] for place in outside if place in spans)
         return any(
             one.seconds >= self.settings.min_imbalance_seconds

@@ -195,56 +195,52 @@ def _past_action(entry: Entry, run: str, ended_at: datetime | None) -> PastActio
     return PastAction(entry.at, run, moved, entry.bytes, ended_at, elected)
 
 
-class Clause(Enum):
-    """What is told; the value is how its text begins."""
-
-    SET = "was set to"
-    ACTS = "decided to act:"
-    SUGGESTS = "would have acted:"
-    ELECTED = "elected:"
-    STARTED = "started run"
-    FAILED = "did not act:"
-    ENDED = "saw run"
-    WAITED = "waited:"
-
-    def with_(self, text: str) -> str:
-        return f"{self.value} {text}"
+CLAUSES = {
+    EntryKind.SWITCH: "was set to",
+    EntryKind.ACT: "decided to act:",
+    EntryKind.SUGGEST: "would have acted:",
+    EntryKind.ELECTED: "elected:",
+    EntryKind.STARTED: "started run",
+    EntryKind.FAILED: "did not act:",
+    EntryKind.ENDED: "saw run",
+    EntryKind.WAIT: "waited:",
+}
+"""How the timeline's text of an entry begins."""
 
 
-def clause_of(text: str) -> Clause | None:
+def format_clause(what: EntryKind, text: str) -> str:
+    return f"{CLAUSES[what]} {text}"
+
+
+def parse_clause(text: str) -> EntryKind | None:
     """Return what a text of the timeline tells; None for one of another version's."""
-    return next((clause for clause in Clause if text.startswith(f"{clause.value} ")), None)
+    return next((what for what, begins in CLAUSES.items() if text.startswith(f"{begins} ")), None)
 
 
 def mode_of(text: str) -> str:
-    """Return the mode that a text of `Clause.SET` names."""
-    return text.removeprefix(Clause.SET.value).split()[0]
+    """Return the mode that a text of a switch names."""
+    return text.removeprefix(CLAUSES[EntryKind.SWITCH]).split()[0]
 
 
 UNREPORTED = frozenset(("balanced", "not-lasting"))
 """Why it waits on a quiet day: in the log, and nothing for a timeline."""
 
 
-_CLAUSES = {
-    EntryKind.ACT: Clause.ACTS,
-    EntryKind.SUGGEST: Clause.SUGGESTS,
-    EntryKind.ELECTED: Clause.ELECTED,
-    EntryKind.FAILED: Clause.FAILED,
-    EntryKind.WAIT: Clause.WAITED,
-}
-
-
 def timeline_clause(entry: Entry) -> str:
     """Return an entry in the past tense for the timeline, "" for what does not belong there."""
-    if entry.what is EntryKind.STARTED:
-        return Clause.STARTED.with_(f"{entry.run}")
-    if entry.what is EntryKind.ENDED:
-        return Clause.ENDED.with_(f"{entry.run} end")
-    clause = _CLAUSES.get(entry.what)
-    if clause is None or (clause is Clause.WAITED and entry.reasons[0].id in UNREPORTED):
-        return ""
-    text = entry.text.rstrip(".")
-    return clause.with_(text[:1].lower() + text[1:])
+    match entry.what:
+        case EntryKind.STARTED:
+            text = f"{entry.run}"
+        case EntryKind.ENDED:
+            text = f"{entry.run} end"
+        case EntryKind.SWITCH | EntryKind.CAPACITY:
+            return ""
+        case EntryKind.WAIT if entry.reasons[0].id in UNREPORTED:
+            return ""
+        case _:
+            text = entry.text.rstrip(".")
+            text = text[:1].lower() + text[1:]
+    return format_clause(entry.what, text)
 
 
 def entry_brokers(entry: Entry) -> tuple[int, ...]:

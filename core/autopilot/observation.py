@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 
@@ -97,8 +98,17 @@ def _mean(values: Float64, topic_of: np.ndarray, some: Bool, topics: int) -> Flo
 
 MIN_GAIN = 0.01
 """Shares that whatever is done must bring into the band to be any help."""
-BrokerMeasure = tuple[int, Measure]
-"""A broker by its id, and what it carries too much or too little of."""
+
+
+class BrokerMeasure(NamedTuple):
+    """A broker by its id, and what it carries too much or too little of.
+
+    `by_leader` counts leaders as they are, not as they should be: a placement's preferred.
+    """
+
+    broker: int
+    measure: Measure
+    by_leader: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -131,15 +141,13 @@ class Imbalance:
     worst: BrokerMeasure | None
     share: float
     """What the worst carries, 1 is even."""
-    by_leader: bool = False
-    """Whether leaders are counted as they are, not as they should be: a placement's preferred."""
 
     @property
     def words(self) -> str:
         if self.worst is None:
             return "nothing is known"
-        broker, measure = self.worst
-        by = " as partitions are led now" if self.by_leader else ""
+        broker, measure, by_leader = self.worst
+        by = " as partitions are led now" if by_leader else ""
         return f"broker {broker} is at {self.share:.0%} of its fair share of {measure.words}{by}"
 
     @property
@@ -204,14 +212,15 @@ def imbalance_of(
     loads = even.after if after else even.before
     rows, columns = np.nonzero(is_outside(settings, even.off(loads)))
     outside = frozenset(
-        (even.brokers[row], even.measures[column])
+        BrokerMeasure(even.brokers[row], even.measures[column], by_leader)
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
     )
     furthest = even.furthest(loads)
     if furthest is None:
-        return Imbalance(outside, None, 1.0, by_leader)
+        return Imbalance(outside, None, 1.0)
     row, measure = furthest
-    return Imbalance(outside, (even.brokers[row], measure), float(loads[row, measure]), by_leader)
+    worst = BrokerMeasure(even.brokers[row], measure, by_leader)
+    return Imbalance(outside, worst, float(loads[row, measure]))
 
 
 def is_outside(settings: AutopilotSettings, off: Float64) -> Bool:
@@ -219,7 +228,9 @@ def is_outside(settings: AutopilotSettings, off: Float64) -> Bool:
     return off > settings.start_band + 1e-9
 
 
-def excess_shares(even: Evenness, band: float, *, after: bool = False) -> float:
-    """Return how many fair shares are outside a band, over all brokers and measures."""
-    loads = even.after if after else even.before
-    return float(np.maximum(even.off(loads) - band, 0.0).sum())
+def gained_shares(even: Evenness, band: float) -> float:
+    """Return how many fair shares come into a band, over all brokers and measures."""
+    before, after = (
+        float(np.maximum(even.off(loads) - band, 0.0).sum()) for loads in (even.before, even.after)
+    )
+    return before - after

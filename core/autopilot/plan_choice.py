@@ -12,7 +12,7 @@ from core.autopilot.decision import Act, Reason
 from core.autopilot.history import Situation
 from core.autopilot.observation import (
     MIN_GAIN,
-    excess_shares,
+    gained_shares,
     imbalance_of,
     is_outside,
     level_similar,
@@ -199,8 +199,7 @@ def check_worth(situation: Situation, draft: Draft) -> Act | Reason:
         plan = _size(draft.whole_bytes, len(draft.whole))
         why = f"{left} are left of the hour's {of}: too little to go on with a plan of {plan}."
         return Reason("budget", f"{off}, but {why}")
-    even, aim = draft.even, settings.aim_band
-    gain = excess_shares(even, aim) - excess_shares(even, aim, after=True)
+    gain = gained_shares(draft.even, settings.aim_band)
     if not draft.part.moves or gain < MIN_GAIN or not _relieves(settings, draft.then):
         why = f": {draft.notes[0]}" if draft.notes else ", and no move within the rules helps."
         return Reason("nothing-helps", off + why)
@@ -220,7 +219,7 @@ def check_worth(situation: Situation, draft: Draft) -> Act | Reason:
             return Reason("refused", f"{off}, but a check speaks against the plan: {against}")
     return Act(
         plan=draft.part,
-        why=Reason("act", _explain(situation, draft)),
+        reasons=(Reason("act", _explain(situation, draft)),),
         copies=sum(move.moves_data for move in draft.part),
         leaders=sum(move.before[0] != move.after[0] for move in draft.part),
         bytes=draft.part_bytes,
@@ -264,43 +263,38 @@ SAFETY_PART = 0.8
 def choose_plan(situation: Situation) -> Act | Reason:
     """Return the plan to carry out, or in one sentence why there is none.
 
-    There is a load, and there are brokers outside the band.
+    There is a load, and there are brokers outside the band. To choose leaders anew moves no data:
+    where that is enough, nothing is copied.
     """
     try:
-        return _in_time(situation, _leader_plan(situation) or _copy_plan(situation))
+        found = _find_plan(situation, leaders_only=True)
+        if not isinstance(found, Act):
+            found = _find_plan(situation)
+        return _in_time(situation, found)
     except UsageError as error:  # a topic of the settings that is not there any more
         return Reason("nothing-helps", f"{error.title} {error.next}")
 
 
-def _leader_plan(situation: Situation) -> Act | None:
-    """Return the plan that only chooses leaders anew, if that is enough: it moves no data."""
-    if act := _daily_plan(situation, leaders_only=True):
-        return act
-    draft = draft_plan(situation, situation.load_view.load, leaders_only=True)
-    if imbalance_of(situation.settings, draft.then, after=True).outside:
-        return None
-    found = check_worth(situation, draft)
-    return found if isinstance(found, Act) else None
+def _find_plan(
+    situation: Situation, *, leaders_only: bool = False, max_bytes: float = inf
+) -> Act | Reason:
+    """Return the plan by the mean of the day, if brokers are even enough by it now, too.
 
-
-def _copy_plan(situation: Situation, *, max_bytes: float = inf) -> Act | Reason:
-    if act := _daily_plan(situation, leaders_only=False, max_bytes=max_bytes):
-        return act
+    Else the plan by the load of now, if leaders alone bring everybody inside the band by it.
+    """
+    settings, usual = situation.settings, situation.load_view.usual()
+    if usual is not None:
+        draft = draft_plan(situation, usual, leaders_only=leaders_only, max_bytes=max_bytes)
+        if draft.then.off(draft.then.after).max(initial=0.0) <= settings.inner_band:
+            found = check_worth(situation, draft)
+            if isinstance(found, Act):
+                return found
     now = situation.load_view.load
-    draft = draft_plan(situation, now, leaders_only=False, max_bytes=max_bytes)
+    draft = draft_plan(situation, now, leaders_only=leaders_only, max_bytes=max_bytes)
+    after = imbalance_of(settings, draft.then, after=True)
+    if leaders_only and after.outside:
+        return Reason("nothing-helps", f"{after.sentence}, whoever leads.")
     return check_worth(situation, draft)
-
-
-def _daily_plan(situation: Situation, *, leaders_only: bool, max_bytes: float = inf) -> Act | None:
-    """Return the plan by the mean of the day, if brokers are even enough by it now, too."""
-    usual = situation.load_view.usual()
-    if usual is None:
-        return None
-    draft = draft_plan(situation, usual, leaders_only=leaders_only, max_bytes=max_bytes)
-    if draft.then.off(draft.then.after).max(initial=0.0) > situation.settings.inner_band:
-        return None
-    found = check_worth(situation, draft)
-    return found if isinstance(found, Act) else None
 
 
 def _in_time(situation: Situation, found: Act | Reason) -> Act | Reason:
@@ -319,7 +313,7 @@ def _in_time(situation: Situation, found: Act | Reason) -> Act | Reason:
         if not found.bytes:
             break
         max_bytes = found.bytes * SAFETY_PART * left / (late + left)
-        found = _copy_plan(situation, max_bytes=max_bytes)
+        found = _find_plan(situation, max_bytes=max_bytes)
     return why or found
 
 

@@ -153,14 +153,13 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _publish_until_stopped(
-    cluster: SimulatedCluster, root: Path, stopped: threading.Event, owner: int | None
+    cluster: SimulatedCluster, root: Path, stopped: threading.Event, owner: int
 ) -> None:
     number, due = 0, 0.0
     from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
     from core.load.snapshot.writer import write_snapshot
     from core.load.windows import write_window
 
-    child = owner == os.getppid()
     windows_since = cluster.now - HISTORY
     while not stopped.is_set():
         if time.monotonic() >= due:
@@ -181,32 +180,17 @@ def _publish_until_stopped(
                 print(f"snapshot {number} was not published: {error}", file=sys.stderr, flush=True)
             due = time.monotonic() + PUBLISH_SECONDS
         stopped.wait(0.5)
-        if owner is not None and not _is_running(owner, child):
+        if os.getppid() != owner:  # it is gone: another process has taken its children over
             return
-
-
-def _is_running(owner: int, child: bool) -> bool:
-    """Return whether the owner still runs; a child is told by losing its parent."""
-    if child:
-        return os.getppid() == owner
-    try:
-        os.kill(owner, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="core.load.simulator")
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--cluster-id", required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--brokers", type=int, default=12)
-    parser.add_argument("--partitions", type=int, default=4180)
-    parser.add_argument("--speed", type=float, default=1.0)
-    parser.add_argument("--owner", type=int)
+    parser.add_argument("--speed", type=float, required=True)
+    for name in ("seed", "brokers", "partitions", "owner"):
+        parser.add_argument(f"--{name}", type=int, required=True)
     return parser.parse_args(argv)
 
 

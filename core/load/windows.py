@@ -6,7 +6,7 @@ Import this module late: it imports pyarrow.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -164,64 +164,42 @@ def read_history(
     """
     until = until or datetime.now(UTC) + timedelta(minutes=1)
     if isinstance(of, TopicPartition):
-        return _partition_history(root, cluster_id, of, until)
-    return _broker_history(root, cluster_id, of, until)
-
-
-def _partition_history(
-    root: Path, cluster_id: str, tp: TopicPartition, until: datetime
-) -> LoadHistory:
-    names = {(rate, stat): rate_column(rate, stat) for rate in RATES for stat in STATISTICS}
-
-    def is_it(table: Any) -> Any:
-        codes, topics = columns.to_codes(table["topic"])
-        if tp.topic not in topics:
-            return np.zeros(len(codes), np.bool_)
-        partition = columns.to_numpy(table["partition"])
-        return (codes == topics.index(tp.topic)) & (partition == tp.partition)
-
-    paths = window_files(root, cluster_id, until - HISTORY, until)
-    rows = _history(paths, ("topic", "partition"), is_it, (*names.values(), "size_last"))
-    size = _column(rows, "size_last")
-    return LoadHistory(
-        _column(rows, "start"),
-        {key: _column(rows, name) for key, name in names.items()},
-        np.where(size < 0, np.nan, size),
-    )
-
-
-def _broker_history(root: Path, cluster_id: str, broker: int, until: datetime) -> LoadHistory:
-    paths = window_files(root, cluster_id, until - HISTORY, until, "b5m")
-    names = (*_BROKER_RATES, "size_bytes")
-    rows = _history(
-        paths, ("broker",), lambda table: columns.to_numpy(table["broker"]) == broker, names
-    )
-    return LoadHistory(
-        _column(rows, "start"),
-        {
-            ("in_bytes_per_s", "avg"): _column(rows, "leader_in_bytes_per_s"),
-            ("out_bytes_per_s", "avg"): _column(rows, "out_bytes_per_s"),
-        },
-        _column(rows, "size_bytes"),
-    )
-
-
-def _history(
-    paths: Sequence[Path], keys: Sequence[str], is_it: Callable[[Any], Any], names: Sequence[str]
-) -> list[dict[str, float]]:
-    """Return the values of one partition or broker in each window that has it."""
-    rows = []
-    for path in paths:
-        table = _read(path, [*keys, *names], [key for key in keys if key == "topic"])
-        here = np.flatnonzero(is_it(table))
+        kind, keys, size = "w5m", ["topic", "partition"], "size_last"
+        names = {(rate, stat): rate_column(rate, stat) for rate in RATES for stat in STATISTICS}
+    else:
+        kind, keys, size = "b5m", ["broker"], "size_bytes"
+        names = {
+            ("in_bytes_per_s", "avg"): "leader_in_bytes_per_s",
+            ("out_bytes_per_s", "avg"): "out_bytes_per_s",
+        }
+    rows: list[dict[str, float]] = []
+    for path in window_files(root, cluster_id, until - HISTORY, until, kind):
+        table = _read(path, [*keys, *names.values(), size], ["topic"] if "topic" in keys else None)
+        here = np.flatnonzero(_rows_of(table, of))
         if len(here):
             values = {
                 name: float(columns.to_numpy(table[name])[here[-1]])
-                for name in names
+                for name in (*names.values(), size)
                 if name in table.column_names
             }
             rows.append({"start": layout.window_start(path).timestamp()} | values)
-    return rows
+    sizes = _column(rows, size)
+    return LoadHistory(
+        _column(rows, "start"),
+        {key: _column(rows, name) for key, name in names.items()},
+        np.where(sizes < 0, np.nan, sizes),
+    )
+
+
+def _rows_of(table: Any, of: int | TopicPartition) -> Any:
+    """Return which rows of a window are of a broker, or of a partition."""
+    if not isinstance(of, TopicPartition):
+        return columns.to_numpy(table["broker"]) == of
+    codes, topics = columns.to_codes(table["topic"])
+    if of.topic not in topics:
+        return np.zeros(len(codes), np.bool_)
+    partition = columns.to_numpy(table["partition"])
+    return (codes == topics.index(of.topic)) & (partition == of.partition)
 
 
 def load_at(root: Path, cluster_id: str, state: ClusterState, moment: datetime) -> Load | None:

@@ -29,7 +29,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.quota import BACKOFF_SECONDS
 from core.cluster.state import ClusterState
 from core.load.load import Load
-from core.plan.plan import Plan, log_dir_of
+from core.plan.plan import Plan, log_dir_of, moves_with_rows
 
 PARTITION_FETCH_BYTES = 1 << 20
 """replica.fetch.max.bytes."""
@@ -178,8 +178,8 @@ def build_copies(state: ClusterState, load: Load, plan: Plan) -> PlanCopies:
     sizes_unknown: list[TopicPartition] = []
     loads_unknown: list[TopicPartition] = []
     leaderless: list[TopicPartition] = []
-    found = [(row, move) for move in plan if (row := state.find(move.tp)) is not None]
-    rows = np.array([row for row, _ in found], np.int64)
+    found = list(moves_with_rows(state, plan))
+    rows = np.array([row for _, row in found], np.int64)
     facts = zip(
         found,
         state.leader[rows].tolist(),
@@ -187,7 +187,7 @@ def build_copies(state: ClusterState, load: Load, plan: Plan) -> PlanCopies:
         load.in_bytes_per_s[rows].tolist(),
         strict=True,
     )
-    for (row, move), leader, size, rate in facts:
+    for (move, row), leader, size, rate in facts:
         adding = move.adding
         if not adding:
             continue
@@ -263,7 +263,7 @@ def _idle_seconds(
     if not ordered:
         return {}
     moving = np.zeros(state.partition_count, np.bool_)
-    moving[[row for move in plan if (row := state.find(move.tp)) is not None]] = True
+    moving[[row for _, row in moves_with_rows(state, plan)]] = True
     of = state.partition_of_replica
     followers = np.flatnonzero(
         np.isin(state.replica_broker, [flow.destination for flow in ordered])
@@ -348,10 +348,7 @@ def build_log_dir_copies(state: ClusterState, load: Load, plan: Plan) -> LogDirC
     unknown: list[TopicPartition] = []
     loads_unknown: list[TopicPartition] = []
     down: int | None = None
-    for move in plan:
-        row = state.find(move.tp) if move.log_dirs is not None else None
-        if row is None:
-            continue
+    for move, row in moves_with_rows(state, (move for move in plan if move.log_dirs is not None)):
         sizes = state.size_bytes[state.replica_slice(row)].tolist()
         held = dict(zip(state.replicas(row), sizes, strict=True))
         for broker, path in move.dir_moves.items():

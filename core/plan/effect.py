@@ -16,7 +16,7 @@ from core.load.load import Float64, Load
 from core.load.view.heat import Metric
 from core.load.view.totals import broker_values, disk_bytes
 from core.plan.disk_space import growth_bytes
-from core.plan.plan import Move
+from core.plan.plan import Move, moves_with_rows
 
 BAND = 0.10
 """How far from its fair share a broker may be."""
@@ -133,9 +133,7 @@ def with_growth(
     """Return an effect with what new replicas grow by meanwhile, as the checks of disks have it."""
     used = effect.after.disk_used_bytes.copy()
     at = {int(broker): i for i, broker in enumerate(effect.after.brokers)}
-    for move in plan:
-        if (row := state.find(move.tp)) is None:
-            continue
+    for move, row in moves_with_rows(state, plan):
         for broker in move.adding:
             if broker in at:
                 used[at[broker]] += growth_bytes(state, load, row, seconds)

@@ -170,10 +170,7 @@ class Plan:
 
     def with_target(self, state: ClusterState, tp: TopicPartition, target: tuple[int, ...]) -> Plan:
         """Return the plan with `tp` ending as `target`; back to its base drops the move."""
-        known = self.by_partition.get(tp)
-        if known is None:
-            topic, before = state.topic(tp.topic), current_target(state, tp)
-            known = Move(tp, before, before, topic.id if topic else None)
+        known = self.by_partition.get(tp) or unchanged(state, tp)
         others = (move for move in self.moves if move.tp != tp)
         return Plan.of(
             (*others, known.with_replicas(target)),
@@ -229,6 +226,13 @@ class Plan:
         return replace(self, moves=tuple(move.inverse() for move in self.moves))
 
 
+def moves_with_rows(state: ClusterState, moves: Iterable[Move]) -> Iterator[tuple[Move, int]]:
+    """Yield the moves of partitions that are there, each with its row."""
+    for move in moves:
+        if (row := state.find(move.tp)) is not None:
+            yield move, row
+
+
 def current_target(state: ClusterState, tp: TopicPartition) -> tuple[int, ...]:
     """Return what a partition's assignment is, or will be once its reassignment in flight ends."""
     index = state.find(tp)
@@ -236,6 +240,12 @@ def current_target(state: ClusterState, tp: TopicPartition) -> tuple[int, ...]:
         raise KeyError(str(tp))
     row = state.row(index)
     return tuple(b for b in row.replicas if b not in row.removing)
+
+
+def unchanged(state: ClusterState, tp: TopicPartition) -> Move:
+    """Return the move that leaves a partition as it is, or will be; raises KeyError for none."""
+    topic, held = state.topic(tp.topic), current_target(state, tp)
+    return Move(tp, held, held, topic.id if topic else None)
 
 
 def log_dir_of(state: ClusterState, tp: TopicPartition, broker: int) -> str | None:

@@ -15,7 +15,7 @@ from core.load.view.totals import broker_totals, fair_shares, max_ratio
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.drop import check_drop
 from core.plan.effect import BrokerUsage, compute_effect
-from core.plan.plan import Plan
+from core.plan.plan import Plan, moves_with_rows
 
 TRIES = 24
 """Candidates looked at, best first, before there is nothing to suggest."""
@@ -123,7 +123,7 @@ def _candidates(
         rows = np.unique(state.partition_of_replica[state.replica_broker == broker])
     if topic is not None:
         rows = rows[np.isin(rows, state.partitions_of(topic))]
-    planned = {row for move in plan if (row := state.find(move.tp)) is not None}
+    planned = {row for _, row in moves_with_rows(state, plan)}
     return np.array([row for row in rows.tolist() if row not in planned], np.int64)
 
 

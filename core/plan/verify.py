@@ -10,6 +10,7 @@ from types import MappingProxyType
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.plan.plan import ANY, log_dir_of
+from core.units import id_list
 
 _NONE: Mapping[TopicPartition, tuple[str, ...]] = MappingProxyType({})
 
@@ -39,7 +40,7 @@ class Verification:
 
     @property
     def sentence(self) -> str:
-        now, target = _list(self.replicas), _list(self.expected)
+        now, target = id_list(self.replicas), id_list(self.expected)
         match self.status:
             case VerifyStatus.DONE:
                 where = " in the log dirs asked for," if self.expected_log_dirs else ","
@@ -50,7 +51,7 @@ class Verification:
                 return f"{self.tp} is on {now}, not on {target}."
             case VerifyStatus.OUT_OF_SYNC:
                 late = tuple(b for b in self.replicas if b not in self.isr)
-                return f"{self.tp} is on {target}, and {_list(late)} not in sync."
+                return f"{self.tp} is on {target}, and {id_list(late)} not in sync."
             case VerifyStatus.MOVING:
                 return f"{self.tp} is moving: {now} now, {target} wanted."
             case VerifyStatus.OTHER_LOG_DIR:
@@ -103,7 +104,3 @@ def _verified(
     if status is VerifyStatus.DONE and found._misplaced:
         return replace(found, status=VerifyStatus.OTHER_LOG_DIR)
     return found
-
-
-def _list(brokers: tuple[int, ...]) -> str:
-    return ",".join(map(str, brokers))

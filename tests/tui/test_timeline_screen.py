@@ -20,7 +20,7 @@ from watch_help import RECORDED, at, cluster, record_night, row
 
 from core import paths
 from core.autopilot.decision import Reason
-from core.autopilot.log import Clause, Entry, EntryKind, clause_of, timeline_clause
+from core.autopilot.log import Entry, EntryKind, format_clause, parse_clause, timeline_clause
 from core.cluster.connect import Address
 from core.cluster.state import ClusterState
 from core.load import load_paths as layout
@@ -124,7 +124,7 @@ def test_a_slow_follower_is_behind_for_as_long_as_it_is() -> None:
 
 
 def set_to(mode: str, seconds: float) -> tuple[float, str]:
-    return seconds, Clause.SET.with_(f"{mode} by ada")
+    return seconds, format_clause(EntryKind.SWITCH, f"{mode} by ada")
 
 
 def test_the_autopilot_has_a_lane_with_its_mode_and_what_it_decided(session: Session) -> None:
@@ -133,10 +133,10 @@ def test_the_autopilot_has_a_lane_with_its_mode_and_what_it_decided(session: Ses
         Kind.AUTOPILOT,
         "autopilot",
         set_to("act", 10),
-        (30, Clause.WAITED.with_("not while a broker is down: 2")),
-        (50, Clause.ACTS.with_("broker 1 is hot")),
+        (30, format_clause(EntryKind.WAIT, "not while a broker is down: 2")),
+        (50, format_clause(EntryKind.ACT, "broker 1 is hot")),
         set_to("suggest", 70),
-        (90, Clause.SUGGESTS.with_("broker 1 is hot")),
+        (90, format_clause(EntryKind.SUGGEST, "broker 1 is hot")),
         set_to("off", 110),
     )
     lanes = past().lanes
@@ -154,7 +154,7 @@ def test_the_autopilot_has_a_lane_with_its_mode_and_what_it_decided(session: Ses
 )
 def test_all_that_an_autopilot_tells_is_told_apart(what: EntryKind) -> None:
     entry = Entry(at(0), what, (Reason("broker-down", "Not while a broker is down: 3."),), "r-1")
-    assert clause_of(timeline_clause(entry)) is not None
+    assert parse_clause(timeline_clause(entry)) is not None
 
 
 def test_nothing_is_read_again_when_nothing_changed(session: Session) -> None:
@@ -273,7 +273,7 @@ async def test_ascii_tells_it_with_ascii_only_of_the_past_too(session: Session) 
 async def test_the_autopilots_lane_is_drawn_below_the_brokers(
     session: Session, size: tuple[int, int], ascii_only: bool, head: str, legend: str
 ) -> None:
-    acts = Clause.ACTS.with_("broker 1 is hot")
+    acts = format_clause(EntryKind.ACT, "broker 1 is hot")
     report(Kind.AUTOPILOT, "autopilot", set_to("act", 10), (60, acts))
     async with dashboard(session, "timeline", size, ascii_only=ascii_only) as pilot:
         assert re.search(f"{head} *$", text(pilot), re.M)

@@ -19,8 +19,7 @@ from core.plan.checks.check_plan import CheckedPlan, in_flight
 from core.plan.effect import Effect, compute_effect, with_growth
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at
-from core.plan.estimate.peak_usage import estimate_extra_disk
-from core.plan.estimate.plan_over_time import PlanTimeline, build_timeline
+from core.plan.estimate.plan_over_time import PlanTimeline, build_timeline, estimate_extra_disk
 from core.plan.estimate.rate_table import default_rate, rate_table
 from core.plan.impact.clients import Impact, estimate_impact
 from core.plan.plan import Move, Plan

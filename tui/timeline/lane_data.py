@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from core.autopilot.log import Clause, clause_of, mode_of
+from core.autopilot.log import EntryKind, mode_of, parse_clause
 from core.cluster.metadata import Broker
 from core.cluster.state import ClusterState
 from core.watch.timeline.events import Event, Kind, Note, Replicas
@@ -127,16 +127,16 @@ class _Drawing:
                     self._put(id, at, self._now(id))
 
     def _autopilot(self, at: float, text: str) -> None:
-        match clause_of(text):
-            case None | Clause.ENDED:
+        match parse_clause(text):
+            case None | EntryKind.ENDED:
                 return
-            case Clause.SET:
+            case EntryKind.SWITCH:
                 self.mode = _MODES.get(mode_of(text), Lane.ABSENT)
-            case Clause.WAITED:
+            case EntryKind.WAIT:
                 self._put(AUTOPILOT, at, Lane.WAITED)
-            case clause:
+            case what:
                 # Its mode may have been set before the first of what is shown.
-                self.mode = Lane.SUGGESTS if clause is Clause.SUGGESTS else Lane.ACTS
+                self.mode = Lane.SUGGESTS if what is EntryKind.SUGGEST else Lane.ACTS
                 self._put(AUTOPILOT, at, Lane.DECIDED)
         self._put(AUTOPILOT, at, self.mode)
 

@@ -166,7 +166,7 @@ def _off(
     context: Context, limits: dict[str, str | None], *, cancelling: bool, as_json: bool
 ) -> int:
     """Turn off what the command line names, else every autopilot of this machine."""
-    from core.autopilot.daemon import cancel_runs, runs_in_progress, switch_off
+    from core.autopilot.daemon import cancel_runs, runs_in_progress, set_switch
 
     if any(value is not None for value in limits.values()):
         raise UsageError(
@@ -182,7 +182,7 @@ def _off(
     wrong: list[str] = []
     for switch in found:  # all of them, before a run of any is waited for
         with _noted(switch, wrong):
-            switch_off(switch, at=datetime.now(UTC), who=user())
+            set_switch(switch.turned(Mode.OFF, at=datetime.now(UTC), who=user()))
             say(f"The autopilot of {switch.name} is off.")
             off.append(switch)
     for switch in off:

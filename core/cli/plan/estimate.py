@@ -28,8 +28,12 @@ from core.plan.estimate.estimate import Estimate, SideRow, estimate_at, estimate
 from core.plan.estimate.estimate_json import format_estimate, format_peak_usage, format_timeline
 from core.plan.estimate.estimate_text import format_per_side_rates
 from core.plan.estimate.near_capacity import NEAR_CAPACITY
-from core.plan.estimate.peak_usage import PeakUsage, estimate_peak_usage
-from core.plan.estimate.plan_over_time import PlanTimeline, build_timeline
+from core.plan.estimate.plan_over_time import (
+    PeakUsage,
+    PlanTimeline,
+    build_timeline,
+    estimate_peak_usage,
+)
 from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
 from core.run.reporting.runs import calibration
 from core.text.tables import text_table

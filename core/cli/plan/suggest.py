@@ -22,7 +22,7 @@ from core.patterns import matching
 from core.plan.checks.catalogue import Severity
 from core.plan.checks.check_plan import CheckedPlan, in_flight
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.peak_usage import PeakUsage, estimate_peak_usage
+from core.plan.estimate.plan_over_time import PeakUsage, estimate_peak_usage
 from core.plan.estimate.rate_table import estimate_plan_time, simulated_seconds
 from core.plan.formats.plan_file import format_plan_file, read_topics_to_move, refuse_unknown_topics
 from core.plan.plan import Plan

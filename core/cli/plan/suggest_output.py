@@ -9,7 +9,7 @@ from core.cluster import hidden_topics as hidden
 from core.cluster.hidden_topics import HiddenTopics
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.estimate_json import format_calibration, format_peak_usage
-from core.plan.estimate.peak_usage import PeakUsage
+from core.plan.estimate.plan_over_time import PeakUsage
 from core.plan.formats.plan_file import to_document
 from core.plan.plan import Plan
 from core.plan.planner.broker_log_dirs import DirShare

@@ -26,7 +26,7 @@ from core.plan.checks.check_plan import CheckedPlan
 from core.plan.estimate.calibration import Calibration
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate.estimate_text import format_per_side_rates
-from core.plan.estimate.peak_usage import estimate_peak_usage
+from core.plan.estimate.plan_over_time import estimate_peak_usage
 from core.plan.estimate.rate_table import default_rate, rate_table, slower_reason
 from core.plan.impact.clients import find_precautions
 from core.plan.impact.retention import (

@@ -180,11 +180,12 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
     leading[state.partition_of_replica[state.is_leader]] = np.flatnonzero(state.is_leader)
     if memory is None:
         memory = empty_memory(reading, _mean_message(reading, leading))
-    before = memory if has_same_layout(memory.state, state) else realign_memory(memory, state)
+    last = memory.newest
+    before = memory if has_same_layout(last.state, state) else realign_memory(memory, state)
 
-    replaced = recreated_partitions(memory.state, state)
-    wall_seconds = (reading.at - memory.at).total_seconds()
-    stepped = abs(wall_seconds - (reading.monotonic - memory.monotonic)) > CLOCK_STEP_SECONDS
+    replaced = recreated_partitions(last.state, state)
+    wall_seconds = (reading.at - last.at).total_seconds()
+    stepped = abs(wall_seconds - (reading.monotonic - last.monotonic)) > CLOCK_STEP_SECONDS
     known = reading.end >= 0
     had = (before.end >= 0) & ~replaced
     truncated = known & had & (reading.end < before.end)
@@ -204,7 +205,7 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
     of = state.partition_of_replica
     # A leader's sizes and offsets share a row's time. They are of different ones where a partition
     # had no leader, and where a poll waited between the two for a broker that is away.
-    together = np.abs(reading.sized - memory.sized - dt) <= MAX_SPAN_DIFFERENCE * dt
+    together = np.abs(reading.sized - last.sized - dt) <= MAX_SPAN_DIFFERENCE * dt
     size_known = (state.size_bytes >= 0) & (before.size >= 0) & ~replaced[of] & (not stepped)
     size_known &= ~(state.is_leader & (delta_known & ~together)[of])
     change = np.where(size_known, state.size_bytes - before.size, 0)
@@ -249,13 +250,10 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
         size_delta_known=size_known,
         replica_flags=replica_flags,
         memory=CollectorMemory(
-            state=state,
-            at=reading.at,
-            monotonic=reading.monotonic,
+            newest=reading,
             observed_at=np.where(
                 known, reading.monotonic, np.where(replaced, np.nan, before.observed_at)
             ),
-            sized=reading.sized,
             end=np.where(known, reading.end, np.where(replaced, UNKNOWN, before.end)),
             start=np.where(reading.start >= 0, reading.start, before.start),
             leader=np.where(state.leader >= 0, state.leader, before.leader),

@@ -54,15 +54,13 @@ class Commits:
 
 @dataclass(frozen=True, eq=False)
 class CollectorMemory:
-    """What is kept of earlier polls, laid upon `state`: the last accepted value of each series."""
+    """What is kept of earlier polls, laid upon the newest: the last accepted value of each series.
 
-    state: ClusterState
-    at: datetime
-    monotonic: float
-    """Of the newest poll; `observed_at` has each partition's own."""
+    `observed_at` are the monotonic seconds of each partition's last known end offset, NaN never.
+    """
+
+    newest: Reading
     observed_at: Float64
-    """Monotonic seconds of each partition's last known end offset, NaN never."""
-    sized: float
     end: Int64
     start: Int64
     leader: Int32
@@ -80,11 +78,8 @@ def empty_memory(reading: Reading, bytes_per_message: Float64) -> CollectorMemor
     state = reading.state
     unknown = np.full(state.partition_count, UNKNOWN, np.int64)
     return CollectorMemory(
-        state=state,
-        at=reading.at,
-        monotonic=reading.monotonic,
+        newest=reading,
         observed_at=np.full(state.partition_count, np.nan),
-        sized=reading.sized,
         end=unknown,
         start=unknown,
         leader=np.full(state.partition_count, UNKNOWN, np.int32),
@@ -122,7 +117,7 @@ def recreated_partitions(old: ClusterState, new: ClusterState) -> Bool:
 
 def realign_memory(memory: CollectorMemory, state: ClusterState) -> CollectorMemory:
     """Return `memory` upon another layout: rows that are new are unknown."""
-    old = memory.state
+    old = memory.newest.state
     at = align_rows([topic.name for topic in old.topics], old.topic_of, old.partition, state)
     size = np.full(state.replica_count, UNKNOWN, np.int64)
     old_keys = (old.partition_of_replica << 32) | old.replica_broker.astype(np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -54,9 +55,7 @@ def verdicts(
     """
     totals = totals or broker_totals(state, load)
     found = [
-        *_brokers_down(state),
-        *_without_leader(state),
-        *_out_of_sync(state),
+        *_faults(state),
         *_disks(state, totals),
         *_skews(totals),
         *_moving(state, left_seconds, halted),
@@ -66,63 +65,46 @@ def verdicts(
     return tuple(sorted(found, key=lambda verdict: verdict.weight))
 
 
-def _brokers_down(state: ClusterState) -> list[Verdict]:
-    down = [broker.id for broker in state.brokers if not broker.alive]
-    if not down:
-        return []
-    words = f"{_named(down)} down"
-    return [Verdict("brokers-down", Weight.ACT, words, words, broker=down[0])]
+def _faults(state: ClusterState) -> Iterator[Verdict]:
+    if down := [broker.id for broker in state.brokers if not broker.alive]:
+        words = f"{_named(down)} down"
+        yield Verdict("brokers-down", Weight.ACT, words, words, broker=down[0])
+    offline = np.flatnonzero(state.leader < 0)
+    if len(offline):
+        topic, count = state.tp(int(offline[0])).topic, f"{len(offline):,}"
+        words, short = f"{count} without leader", f"{count} offline"
+        yield Verdict("offline", Weight.ACT, words, short, topic=topic)
+    mask = out_of_sync_replicas(state)
+    if mask.any():  # np.unique loads numpy.ma, for which a first paint would wait
+        behind = np.unique(state.partition_of_replica[mask])
+        words = f"{len(behind):,} out of sync"
+        # Not counted by id: brokers may have ids near 2^31.
+        brokers, counts = np.unique(state.replica_broker[mask], return_counts=True)
+        topic = state.topics[int(np.bincount(state.topic_of[behind]).argmax())].name
+        broker = int(brokers[counts.argmax()])
+        yield Verdict("out-of-sync", Weight.ACT, words, words, broker=broker, topic=topic)
 
 
 def _named(brokers: list[int]) -> str:
     return " ".join(f"b{id}" for id in brokers[:3]) + (" …" if len(brokers) > 3 else "")
 
 
-def _without_leader(state: ClusterState) -> list[Verdict]:
-    offline = np.flatnonzero(state.leader < 0)
-    if not len(offline):
-        return []
-    topic, count = state.tp(int(offline[0])).topic, f"{len(offline):,}"
-    words, short = f"{count} without leader", f"{count} offline"
-    return [Verdict("offline", Weight.ACT, words, short, topic=topic)]
-
-
-def _out_of_sync(state: ClusterState) -> list[Verdict]:
-    mask = out_of_sync_replicas(state)
-    if not mask.any():  # np.unique loads numpy.ma, for which a first paint would wait
-        return []
-    behind = np.unique(state.partition_of_replica[mask])
-    words = f"{len(behind):,} out of sync"
-    # Not counted by id: brokers may have ids near 2^31.
-    brokers, counts = np.unique(state.replica_broker[mask], return_counts=True)
-    topic = state.topics[int(np.bincount(state.topic_of[behind]).argmax())].name
-    broker = int(brokers[counts.argmax()])
-    return [Verdict("out-of-sync", Weight.ACT, words, words, broker=broker, topic=topic)]
-
-
-def _disks(state: ClusterState, totals: BrokerTotals) -> list[Verdict]:
+def _disks(state: ClusterState, totals: BrokerTotals) -> Iterator[Verdict]:
     failed = [b.id for b in state.brokers if b.alive and any(d.error for d in b.log_dirs)]
-    if failed:  # how full the others are comes second
+    if failed:
         words = f"{_named(failed)} log dir failed"
-        return [
-            Verdict("disks", Weight.ACT, words, words, broker=failed[0], metric=Metric.SIZE),
-            *(one for one in _full_disks(totals) if one.weight is not Weight.FINE),
-        ]
-    unsure = np.isnan(totals.disk_used) & np.isin(totals.brokers, state.alive_ids)
-    return [one for one in _full_disks(totals) if one.weight is not Weight.FINE or not unsure.any()]
-
-
-def _full_disks(totals: BrokerTotals) -> list[Verdict]:
+        yield Verdict("disks", Weight.ACT, words, words, broker=failed[0], metric=Metric.SIZE)
     used = totals.disk_used
     if np.isnan(used).all():
-        return []
+        return
     column = int(np.nanargmax(used))
-    if used[column] < DISK_LOOK:
-        return [Verdict("disks", Weight.FINE, "disks", "disks")]
-    weight = Weight.ACT if used[column] >= DISK_ACT else Weight.LOOK
-    broker = int(totals.brokers[column])
-    words = f"b{broker} disk {used[column]:.0%}"
-    return [Verdict("disks", weight, words, words, broker=broker, metric=Metric.SIZE)]
+    if used[column] >= DISK_LOOK:
+        weight = Weight.ACT if used[column] >= DISK_ACT else Weight.LOOK
+        broker = int(totals.brokers[column])
+        words = f"b{broker} disk {used[column]:.0%}"
+        yield Verdict("disks", weight, words, words, broker=broker, metric=Metric.SIZE)
+    elif not failed and not (np.isnan(used) & np.isin(totals.brokers, state.alive_ids)).any():
+        yield Verdict("disks", Weight.FINE, "disks", "disks")
 
 
 def _skews(totals: BrokerTotals) -> list[Verdict]:

@@ -11,6 +11,7 @@ import numpy as np
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
+from core.load.view.heat import alive_brokers
 from core.plan.checks.catalogue import Finding, finding
 from core.plan.disk_space import (
     Disk,
@@ -22,7 +23,7 @@ from core.plan.disk_space import (
     whole_bytes,
 )
 from core.plan.effect import BAND, BrokerUsage
-from core.plan.plan import Move, log_dir_of
+from core.plan.plan import Move, log_dir_of, moves_with_rows
 from core.units import format_bytes, format_rate, name_list
 
 NOTICED_BYTES_PER_S = 1.0
@@ -62,8 +63,8 @@ def find_over_capacity(
 
 def moves_with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[Move]:
     """Return the moves of partitions of which what is produced to them is known."""
-    rows = ((move, state.find(move.tp)) for move in moves)
-    return [m for m, row in rows if row is not None and not np.isnan(load.in_bytes_per_s[row])]
+    found = moves_with_rows(state, moves)
+    return [move for move, row in found if not np.isnan(load.in_bytes_per_s[row])]
 
 
 def find_above_fair_share(
@@ -76,7 +77,7 @@ def find_above_fair_share(
     was, now = before.in_bytes_per_s, after.in_bytes_per_s
     if np.isnan(now).all():
         return
-    alive = np.array([broker.alive for broker in state.brokers])
+    alive = alive_brokers(state)
     fair = float(now[alive].mean()) if alive.any() else 0.0
     if fair <= 0:
         return
@@ -98,10 +99,8 @@ def check_leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Fi
     """Compare how many partitions prefer each broker as leader, now and after."""
     changed = [
         (held[0], move.after[0])
-        for move in moves
-        if (row := state.find(move.tp)) is not None
-        and (held := state.replicas(row))
-        and held[0] != move.after[0]
+        for move, row in moves_with_rows(state, moves)
+        if (held := state.replicas(row)) and held[0] != move.after[0]
     ]
     if not changed:
         return
@@ -114,7 +113,7 @@ def check_leader_skew(state: ClusterState, moves: Sequence[Move]) -> Iterator[Fi
         after[at[becomes]] += 1
         if was in at:
             after[at[was]] -= 1
-    alive = np.array([broker.alive for broker in state.brokers])
+    alive = alive_brokers(state)
     fair = after[alive].mean() if alive.any() else 0.0
     worst = int(np.argmax(after))
     if after[worst] > before.max() and after[worst] > fair * (1 + BAND):
@@ -150,8 +149,8 @@ def check_disks(
     state: ClusterState, load: Load, moves: Sequence[Move], seconds: float
 ) -> Iterator[Finding]:
     """Compare free disk with all that arrives; nothing that leaves counts before it has left."""
-    rows = (state.find(move.tp) for move in moves)
-    in_flight = incoming_bytes(state, excluded_rows={row for row in rows if row is not None})
+    rows = {row for _, row in moves_with_rows(state, moves)}
+    in_flight = incoming_bytes(state, excluded_rows=rows)
     for broker, sizes in sorted(arrivals(state, load, moves, seconds).items()):
         yield from check_broker_disks(state, broker, sizes, in_flight.get(broker, 0))
 
@@ -192,10 +191,7 @@ def _brokers(ids: Sequence[int]) -> str:
 def arrivals(state: ClusterState, load: Load, moves: Iterable[Move], seconds: float) -> Arrivals:
     """Return what these moves bring to brokers, grown as it will be after so many seconds."""
     arriving: defaultdict[int, list[Arrival]] = defaultdict(list)
-    for move in moves:
-        index = state.find(move.tp)
-        if index is None:
-            continue
+    for move, index in moves_with_rows(state, moves):
         size = max(0, int(state.partition_size_bytes[index]))
         arrival = Arrival(move.tp, size, growth_bytes(state, load, index, seconds))
         for broker in move.adding:
@@ -269,10 +265,7 @@ def check_log_dir_space(
     }
     arriving: defaultdict[tuple[int, Disk], list[tuple[TopicPartition, str, int]]]
     arriving = defaultdict(list)
-    for move in moves:
-        index = state.find(move.tp)
-        if index is None:
-            continue
+    for move, index in moves_with_rows(state, moves):
         size = max(0, int(state.partition_size_bytes[index]))
         size += growth_bytes(state, load, index, seconds)
         for id, path in move.target_log_dirs.items():

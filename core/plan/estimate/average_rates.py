@@ -25,8 +25,8 @@ Floats = npt.NDArray[np.float64]
 class Conditions:
     """What the copies run under.
 
-    `leader_bytes_per_s` and `follower_bytes_per_s` are each broker's quotas, infinity for none;
-    those in `per_side_rates` are lower.
+    `bytes_per_s` is the quota of each broker's sides, infinity for none; those in `per_side_rates`
+    are lower.
     `link_bytes_per_s` is what one fetcher gets when nothing holds it back. `cut` is how many times
     a byte is counted: a fetch of 1 MiB ends inside a batch, whose cut part is counted and fetched
     again. `phase` (0 to 1) is where in a second the brokers' sample slots begin, and how far apart
@@ -34,28 +34,21 @@ class Conditions:
     brokers can send and take in for copies, in bytes/s and shared by fetchers, as far as known.
     """
 
-    leader_bytes_per_s: float
-    follower_bytes_per_s: float
+    bytes_per_s: float
     link_bytes_per_s: float = 300e6
     cut: float = 1.007
     phase: float = 0.5
     room: Mapping[BrokerSide, float] = field(default_factory=dict)
     per_side_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
 
-    def sends(self, broker: int) -> float:
-        """Return a broker's quota as leader."""
-        own = self.per_side_rates.get(BrokerSide(broker, Side.LEADER), math.inf)
-        return min(self.leader_bytes_per_s, own)
+    def quota(self, broker: int, side: Side) -> float:
+        own = self.per_side_rates.get(BrokerSide(broker, side), math.inf)
+        return min(self.bytes_per_s, own)
 
     def room_of(self, brokers: Ints, side: Side) -> Floats:
         """Return what each broker's link has for copies; infinite is not known."""
         sides = (BrokerSide(broker, side) for broker in brokers.tolist())
         return np.array([self.room.get(each, math.inf) for each in sides])
-
-    def receives(self, broker: int) -> float:
-        """Return a broker's quota as follower."""
-        own = self.per_side_rates.get(BrokerSide(broker, Side.FOLLOWER), math.inf)
-        return min(self.follower_bytes_per_s, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +127,8 @@ def simulate_flows(
     can_send = conditions.room_of(flowed.leaders, Side.LEADER)
     can_receive = conditions.room_of(flowed.destinations, Side.FOLLOWER)
     own = np.minimum(own, can_receive[destination_of])
-    may_send = np.array([conditions.sends(broker) for broker in flowed.leaders.tolist()])
+    quotas = (conditions.quota(broker, Side.LEADER) for broker in flowed.leaders.tolist())
+    may_send = np.fromiter(quotas, np.float64, len(flowed.leaders))
     sending = np.minimum(can_send, np.minimum(may_send, conditions.link_bytes_per_s))
     # About how long the busiest side is at work.
     sent_seconds = float((np.bincount(leader_of, left) / sending).max())

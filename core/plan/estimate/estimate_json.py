@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.peak_usage import PeakUsage
-from core.plan.estimate.plan_over_time import PlanTimeline
+from core.plan.estimate.plan_over_time import PeakUsage, PlanTimeline
 
 
 def format_estimate(estimate: Estimate) -> dict[str, Any]:

@@ -145,14 +145,13 @@ class _FetchSimulation:
         self.now = 0.0
         self.ends = [math.inf] * len(copies)
         leaders = {copy.leader for copy in copies}
+        quotas = {broker: conditions.quota(broker, Side.LEADER) for broker in leaders}
         self.sends = {
-            broker: Quota(conditions.sends(broker))
-            if midway
-            else Quota.after_idle(conditions.sends(broker), -conditions.phase)
-            for broker in leaders
+            broker: Quota(quota) if midway else Quota.after_idle(quota, -conditions.phase)
+            for broker, quota in quotas.items()
         }
         self.receives = {
-            destination: Quota(conditions.receives(destination))
+            destination: Quota(conditions.quota(destination, Side.FOLLOWER))
             for destination in dict.fromkeys(copy.destination for copy in copies)
         }
         self.links = Links(conditions.room)
@@ -218,7 +217,7 @@ class _FetchSimulation:
         for (flow, _), unit in units.items():
             fetch_bytes = min(PARTITIONS_A_FETCH, len(unit)) * PARTITION_FETCH_BYTES
             asleep = self.fetchers[flow].idle_seconds / WINDOW_SECONDS
-            quota = self.conditions.receives(flow.destination)
+            quota = self.conditions.quota(flow.destination, Side.FOLLOWER)
             receive.append(quota * (1 - asleep) + fetch_bytes / (4 * WINDOW_SECONDS))
         for at, end in average_rates.simulate_flows(
             flowed, self.conditions, receive, self.submissions, self.now, steps

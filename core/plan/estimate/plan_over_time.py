@@ -1,38 +1,77 @@
-"""A plan over time at one rate: when each broker copies, and what its disks hold. Pure."""
+"""A plan over time at one rate: when brokers copy, what disks hold, and the peaks of both. Pure.
+
+What arrives grows as it is copied, and by what is produced meanwhile; what leaves is there until
+its move has ended, and a while longer: brokers delete late.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
+from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.load.view.verdicts import DISK_LOOK
 from core.plan.copies import SWAP_SECONDS, Side
-from core.plan.disk_space import disks_of, free_bytes, whole_bytes
+from core.plan.disk_space import disks_of, free_bytes, growth_bytes, whole_bytes
 from core.plan.estimate.estimate import Estimate
-from core.plan.estimate.near_capacity import NEAR_CAPACITY, broker_traffic, capacity_of
-from core.plan.estimate.peak_usage import DiskPoint, ExtraDisk
+from core.plan.estimate.near_capacity import (
+    NEAR_CAPACITY,
+    NearCapacity,
+    broker_traffic,
+    capacity_of,
+)
 from core.plan.estimate.trace import Step
 from core.plan.estimate.uncertainty import START_SECONDS
+from core.plan.plan import Plan
+from core.units import format_bytes, format_duration
+
+DELETED_SECONDS = 60.0
+"""file.delete.delay.ms: how long a replica that has left still lies on its disk."""
+
+
+CHANGE = 0.05
+"""Of the most that disks hold more: what changes by less is left out of their course."""
+MAX_POINTS = 80
+"""Of one course; where there are more, smaller changes are left out."""
+
+
+class DiskPoint(NamedTuple):
+    """How much more than before a broker's disks hold at a moment, from the start of an apply."""
+
+    at_seconds: float
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class DiskLane:
-    """One broker's disks: how much more they hold than before, from the start of an apply on.
+    """How much more a broker's disks hold at the most than before; None when not known.
 
-    `used_bytes` is what is on them now, whoever put it there, of `whole_bytes`; None where brokers
-    do not tell. What is produced meanwhile to what stays on them is not counted.
+    `at_seconds` is when, from the start of an apply; None where the plan was not simulated. So is
+    `course`: straight lines between its points, steps where two have the same time. `used_bytes` is
+    what is on them now, whoever put it there, of `whole_bytes`; None where brokers do not tell.
+    What is produced meanwhile to what stays on them is not counted.
     """
 
     broker: int
-    course: tuple[DiskPoint, ...]
-    used_bytes: int | None = None
-    whole_bytes: int | None = None
+    bytes: int | None
+    at_seconds: float | None = None
+    course: tuple[DiskPoint, ...] = ()
+    used_bytes: int | None = field(default=None, compare=False)
+    whole_bytes: int | None = field(default=None, compare=False)
+
+    @property
+    def words(self) -> str:
+        size = "an unknown size" if self.bytes is None else format_bytes(self.bytes)
+        when = "" if self.at_seconds is None else f" after {format_duration(self.at_seconds)}"
+        return f"{size} on broker {self.broker}{when}"
 
     @property
     def ends(self) -> float:
@@ -41,7 +80,7 @@ class DiskLane:
 
     @property
     def max_bytes(self) -> int:
-        return max(held.bytes for held in self.course)
+        return self.bytes or 0
 
     @property
     def max_fraction(self) -> float | None:
@@ -77,17 +116,157 @@ class DiskLane:
         return (self.fraction(more_bytes) or 0.0) >= DISK_LOOK
 
 
-def build_disk_lanes(state: ClusterState, extra: Iterable[ExtraDisk]) -> tuple[DiskLane, ...]:
-    """Return the disks whose course is known, those nearest to full first."""
-    lanes = []
-    for one in extra:
-        if one.course:
-            known = state.broker_by_id.get(one.broker)
-            disks = disks_of(known.log_dirs) if known is not None else ()
-            whole, free = whole_bytes(disks), free_bytes(disks)
-            used = None if whole is None or free is None else whole - free
-            lanes.append(DiskLane(one.broker, one.course, used, whole))
-    return tuple(sorted(lanes, key=lambda d: (-(d.max_fraction or 0.0), -d.max_bytes, d.broker)))
+@dataclass(slots=True)
+class _Disks:
+    """What comes to a broker's disks (from, to, bytes) and what leaves them (when, bytes)."""
+
+    comes: list[tuple[float, float, int]] = field(default_factory=list)
+    leaves: list[tuple[float, int]] = field(default_factory=list)
+
+    def course(self) -> list[DiskPoint]:
+        """Return how much more they hold than before, at each moment when that bends or steps."""
+        begins, ends, sizes = (np.array(column) for column in zip(*self.comes, strict=True))
+        slopes = sizes / np.maximum(ends - begins, 1e-9)
+        at = np.concatenate([begins, np.maximum(ends, begins + 1e-9)])
+        order = np.argsort(at, kind="stable")
+        at, changes = at[order], np.concatenate([slopes, -slopes])[order]
+        come = np.concatenate([[0.0], np.cumsum(np.cumsum(changes)[:-1] * np.diff(at))])
+        left_at = np.array(sorted(when for when, _ in self.leaves))
+        left = np.concatenate([[0.0], np.cumsum([size for _, size in sorted(self.leaves)])])
+        moments = np.unique(np.concatenate([at, left_at]))
+        there = np.interp(moments, at, come)
+        # What has left at a moment is still there just before it.
+        before = there - left[np.searchsorted(left_at, moments, "left")]
+        after = there - left[np.searchsorted(left_at, moments, "right")]
+        held = np.round(np.stack([before, after], axis=1)).ravel()
+        points = zip(np.repeat(moments, 2), held, strict=True)
+        return list(dict.fromkeys(DiskPoint(float(moment), int(size)) for moment, size in points))
+
+
+def _thinned(course: Sequence[DiskPoint], peak: DiskPoint) -> tuple[DiskPoint, ...]:
+    """Return a course without small changes; its first point, its last and `peak` stay."""
+    change = max(CHANGE * peak.bytes, 1)
+    while True:
+        kept = [course[0]]
+        for before, point in pairwise(course):
+            must = point in (peak, course[-1])
+            if must or abs(point.bytes - kept[-1].bytes) >= change:
+                kept += [point] if before == kept[-1] else [before, point]
+        if len(kept) <= MAX_POINTS:
+            return tuple(kept)
+        change *= 2
+
+
+def estimate_extra_disk(
+    state: ClusterState, load: Load, plan: Plan, estimate: Estimate
+) -> tuple[DiskLane, ...]:
+    """Return how much more each broker's disks hold at the most, the most first.
+
+    Where the plan was not simulated, all of it arrives before anything leaves.
+    """
+    when = _when(estimate)
+    timed = True
+    disks: defaultdict[int, _Disks] = defaultdict(_Disks)
+    unknown: set[int] = set()
+    for move in plan:
+        row = state.find(move.tp)
+        size = -1 if row is None else int(state.partition_size_bytes[row])
+        if row is None or size < 0:
+            unknown.update(move.receiving)
+            continue
+        sizes = state.size_bytes[state.replica_slice(row)].tolist()
+        removed = state.row(row).removing
+        held = {
+            b: own
+            for b, own in zip(state.replicas(row), sizes, strict=True)
+            if own >= 0 and b not in removed
+        }
+        ended = START_SECONDS
+        grows = growth_bytes(state, load, row, estimate.seconds or 0.0)
+        for broker in move.receiving:
+            comes = grows + (
+                held.get(broker, size) if broker in move.dir_moves else size - held.get(broker, 0)
+            )
+            if comes > 0:
+                span = when.get((move.tp, broker)) or when.get((None, broker))
+                timed = timed and span is not None
+                begin, end = span or (START_SECONDS, START_SECONDS)
+                disks[broker].comes.append((begin, end, comes))
+                ended = max(ended, end)
+        for broker in (*move.removing, *move.dir_moves):
+            disks[broker].leaves.append((ended + DELETED_SECONDS, held.get(broker, size)))
+    found = [DiskLane(broker, None) for broker in unknown]
+    for broker, disk in disks.items():
+        if disk.comes and broker not in unknown:
+            if not timed:
+                found.append(DiskLane(broker, sum(size for *_, size in disk.comes)))
+                continue
+            course = disk.course()
+            peak = max(course, key=lambda held: held.bytes)
+            kept, space = _thinned(course, peak), _disk_space(state, broker)
+            found.append(DiskLane(broker, peak.bytes, peak.at_seconds, kept, *space))
+    return tuple(
+        sorted(
+            (one for one in found if one.bytes != 0),
+            key=lambda one: (one.bytes is not None, -(one.bytes or 0), one.broker),
+        )
+    )
+
+
+def _disk_space(state: ClusterState, broker: int) -> tuple[int | None, int | None]:
+    """Return what is used of a broker's disks, and how large they are; None where not known."""
+    known = state.broker_by_id.get(broker)
+    disks = disks_of(known.log_dirs) if known is not None else ()
+    whole, free = whole_bytes(disks), free_bytes(disks)
+    return (None if whole is None or free is None else whole - free), whole
+
+
+def _when(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tuple[float, float]]:
+    """Return when each new replica is copied, after the start of an apply; log dirs by broker."""
+    found: dict[tuple[TopicPartition | None, int], tuple[float, float]] = {
+        (None, row.broker): (START_SECONDS, row.seconds)
+        for row in estimate.rows
+        if row.side is Side.LOG_DIRS and row.seconds is not None
+    }
+    if estimate.trace is not None:
+        for at, copy in enumerate(estimate.trace.copies):
+            begin, end = estimate.trace.when(at)
+            found[copy.tp, copy.destination] = START_SECONDS + begin, START_SECONDS + end
+    return found
+
+
+NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PeakUsage:
+    """Who comes nearest to its capacity, None when nobody does; extra disk, the most first."""
+
+    near_capacity: NearCapacity | None = None
+    extra: tuple[DiskLane, ...] = ()
+
+    @property
+    def sentences(self) -> list[str]:
+        """Return what is to be said of it."""
+        sentences = []
+        if self.near_capacity is not None:
+            words = self.near_capacity.words
+            sentences.append(f"With the throttle on top {words}: clients there may wait longer.")
+        if self.extra:
+            shown = [one.words for one in self.extra[:NAMED]]
+            more = len(self.extra) - len(shown)
+            rest = f"; less on {more} more" if more else ""
+            sentences.append(f"Meanwhile disks hold more, at most {', '.join(shown)}{rest}.")
+        return sentences
+
+
+def estimate_peak_usage(
+    state: ClusterState, load: Load, plan: Plan, estimate: Estimate
+) -> PeakUsage:
+    """Return what brokers bear at the rate of an estimate; nothing of one that never ends."""
+    if estimate.never is not None:
+        return PeakUsage()
+    return PeakUsage(estimate.near_capacity, estimate_extra_disk(state, load, plan, estimate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +354,7 @@ class PlanTimeline:
 
 
 def build_timeline(
-    state: ClusterState, load: Load, estimate: Estimate, extra: Iterable[ExtraDisk]
+    state: ClusterState, load: Load, estimate: Estimate, extra: Iterable[DiskLane]
 ) -> PlanTimeline | None:
     """Return how a plan goes at the rate of its estimate; None where that was not simulated."""
     if estimate.seconds is None:
@@ -212,4 +391,10 @@ def build_timeline(
         key=lambda one: (-(one.max_fraction or 0.0), -round(one.bytes), one.broker, one.side.value)
     )
     batches = tuple(START_SECONDS + at for at in trace.submissions) if trace is not None else ()
-    return PlanTimeline(tuple(found), batches, build_disk_lanes(state, extra))
+    return PlanTimeline(tuple(found), batches, fullest_first(extra))
+
+
+def fullest_first(disks: Iterable[DiskLane]) -> tuple[DiskLane, ...]:
+    """Return the disks whose course is known, those nearest to full first."""
+    known = (disk for disk in disks if disk.course)
+    return tuple(sorted(known, key=lambda d: (-(d.max_fraction or 0.0), -d.max_bytes, d.broker)))

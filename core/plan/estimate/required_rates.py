@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from core.plan.copies import NO_PER_SIDE_RATES, BrokerSide, PerSideRates
 from core.plan.estimate.calibration import Learned
 from core.plan.estimate.near_capacity import find_near_capacity
-from core.plan.estimate.uncertainty import AROUND_RANGE, Task, slow_seconds
+from core.plan.estimate.uncertainty import AROUND_RANGE, Task
 
 MIN_BYTES_PER_S = 1000
 """Where next to nothing is copied: a quota of nothing would hold the first byte for ever."""
@@ -51,7 +51,7 @@ def max_seconds(
 ) -> float:
     """Return about how long a task takes at most, with lower rates of some sides."""
     factor = 1.0 if learned is None else learned.factor
-    return AROUND_RANGE[1] + (slow_seconds(task, rate, per_side_rates) - AROUND_RANGE[1]) * factor
+    return AROUND_RANGE[1] + (task.slow_seconds(rate, per_side_rates) - AROUND_RANGE[1]) * factor
 
 
 def is_in_time(

@@ -124,10 +124,55 @@ class Task:
     ) -> TimeRange:
         """Return how long it takes at a rate, over what is not known; a rate is simulated once."""
         if per_side_rates:
-            return spread(self, rate_bytes_per_s, per_side_rates)
+            return self._spread(rate_bytes_per_s, per_side_rates)
         if rate_bytes_per_s not in self._by_rate:
-            self._by_rate[rate_bytes_per_s] = spread(self, rate_bytes_per_s)
+            self._by_rate[rate_bytes_per_s] = self._spread(rate_bytes_per_s, per_side_rates)
         return self._by_rate[rate_bytes_per_s]
+
+    def _spread(self, rate_bytes_per_s: int, per_side_rates: PerSideRates) -> TimeRange:
+        batches = self._batches(rate_bytes_per_s)
+        usual = self._simulate(rate_bytes_per_s, per_side_rates, batches, USUAL)
+        last, ends = max(usual.ends), _side_ends(self.what, usual.ends)
+        if math.isinf(last):
+            return TimeRange(math.inf, math.inf, math.inf, True, ends, usual)
+        cases = [QUICK, SLOW]
+        if len(self.what.idle_seconds) <= MANY_FLOWS:  # the more flows, the less a phase matters
+            cases += (Case(phase=phase) for phase in PHASES[1:])
+        traces = (self._simulate(rate_bytes_per_s, per_side_rates, batches, one) for one in cases)
+        lasts = [last, *(max(trace.ends) for trace in traces)]
+        finite = [each for each in lasts if math.isfinite(each)]
+        middle = median(lasts)
+        typical = middle if math.isfinite(middle) else last
+        return TimeRange(
+            typical + AROUND_SECONDS,
+            min(finite) * (1 - MARGIN) + AROUND_RANGE[0],
+            max(finite) * (1 + MARGIN) + AROUND_RANGE[1],
+            len(finite) < len(lasts),
+            {side: end * typical / last for side, end in ends.items()},
+            replace(usual, stretch=typical / last),
+        )
+
+    def slow_seconds(
+        self, rate_bytes_per_s: int, per_side_rates: PerSideRates = NO_PER_SIDE_RATES
+    ) -> float:
+        """Return the wall seconds of the slow case alone: nearly the most, for a fraction of it."""
+        batches = self._batches(rate_bytes_per_s)
+        last = max(self._simulate(rate_bytes_per_s, per_side_rates, batches, SLOW).ends)
+        return last * (1 + MARGIN) + AROUND_RANGE[1]
+
+    def _batches(self, rate_bytes_per_s: int) -> CopyBatches:
+        return CopyBatches.of(
+            self.plan, self.what, self.work, rate_bytes_per_s, self.max_extra_bytes
+        )
+
+    def _simulate(
+        self, rate: int, per_side_rates: PerSideRates, batches: CopyBatches, case: Case
+    ) -> Trace:
+        what = self.at_submission(case.inflow)
+        quota = math.inf if rate == UNLIMITED else float(rate)
+        link, room = self.link_bytes_per_s, self.room
+        conditions = Conditions(quota, link, case.cut, case.phase, room, per_side_rates)
+        return simulate_copies(what.copies, what.idle_seconds, conditions, batches)
 
     def at_submission(self, inflow: float) -> PlanCopies:
         """Return what there is to copy once brokers begin: what is produced until then is added."""
@@ -183,65 +228,6 @@ class TimeRange:
     def fits(self, seconds: float) -> bool:
         """Return whether every case ends within so many seconds."""
         return not self.risk and self.max_seconds <= seconds
-
-
-def spread(
-    task: Task, rate_bytes_per_s: int, per_side_rates: PerSideRates = NO_PER_SIDE_RATES
-) -> TimeRange:
-    """Return how long a task that copies something takes at a rate, over what is not known."""
-    batches = _batches(task, rate_bytes_per_s)
-
-    def simulate(case: Case) -> Trace:
-        return _simulate(task, rate_bytes_per_s, per_side_rates, batches, case)
-
-    usual = simulate(USUAL)
-    last = max(usual.ends)
-    if math.isinf(last):
-        sides = _side_ends(task.what, usual.ends)
-        return TimeRange(math.inf, math.inf, math.inf, True, sides, usual)
-    cases = [QUICK, SLOW]
-    if len(task.what.idle_seconds) <= MANY_FLOWS:  # a phase matters less, the more flows there are
-        cases += (Case(phase=phase) for phase in PHASES[1:])
-    lasts = [last, *(max(simulate(case).ends) for case in cases)]
-    finite = [each for each in lasts if math.isfinite(each)]
-    middle = median(lasts)
-    typical = middle if math.isfinite(middle) else last
-    return TimeRange(
-        typical + AROUND_SECONDS,
-        min(finite) * (1 - MARGIN) + AROUND_RANGE[0],
-        max(finite) * (1 + MARGIN) + AROUND_RANGE[1],
-        len(finite) < len(lasts),
-        {side: end * typical / last for side, end in _side_ends(task.what, usual.ends).items()},
-        replace(usual, stretch=typical / last),
-    )
-
-
-def slow_seconds(
-    task: Task, rate_bytes_per_s: int, per_side_rates: PerSideRates = NO_PER_SIDE_RATES
-) -> float:
-    """Return the wall seconds of the slow case alone: nearly the most, for a fraction of it."""
-    batches = _batches(task, rate_bytes_per_s)
-    last = max(_simulate(task, rate_bytes_per_s, per_side_rates, batches, SLOW).ends)
-    return last * (1 + MARGIN) + AROUND_RANGE[1]
-
-
-def _batches(task: Task, rate_bytes_per_s: int) -> CopyBatches:
-    return CopyBatches.of(task.plan, task.what, task.work, rate_bytes_per_s, task.max_extra_bytes)
-
-
-def _simulate(
-    task: Task,
-    rate_bytes_per_s: int,
-    per_side_rates: PerSideRates,
-    batches: CopyBatches,
-    case: Case,
-) -> Trace:
-    what = task.at_submission(case.inflow)
-    quota = math.inf if rate_bytes_per_s == UNLIMITED else float(rate_bytes_per_s)
-    conditions = Conditions(
-        quota, quota, task.link_bytes_per_s, case.cut, case.phase, task.room, per_side_rates
-    )
-    return simulate_copies(what.copies, what.idle_seconds, conditions, batches)
 
 
 def _side_ends(what: PlanCopies, ends: Sequence[float]) -> dict[BrokerSide, float]:

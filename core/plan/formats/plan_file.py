@@ -10,32 +10,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from core import bug_log, files
+from core.cluster.documents.json_object import (
+    InvalidDocumentError,
+    JsonObject,
+    reject_duplicate_keys,
+)
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
 from core.plan.checks.catalogue import REBASE
-from core.plan.formats.json_values import (
-    add_once,
-    expect_list,
-    expect_number,
-    expect_object,
-    expect_optional_text,
-    expect_partition,
-    expect_replicas,
-    expect_rows,
-    expect_text,
-    parse_json,
-    read_document_text,
-)
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
 from core.text.json_output import compact
-from core.units import counted
+from core.units import counted, name_list
 
 FORMAT = "trimtab.plan"
 MAJOR = 1
+FIX = "Mend it there, or export the plan again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +60,51 @@ class PlanDocument:
 
 def read_document(source: Path | str) -> PlanDocument:
     """Return a plan file's content (of stdin for `-`), checked in itself; raises DocumentError."""
-    if source == files.STDIN:
-        return parse_plan_file(read_document_text(source, "The plan on stdin"), "The plan on stdin")
+    name = "The plan"
     if isinstance(source, Path):
-        return parse_plan_file(read_document_text(source, str(source)), source.name)
-    return parse_plan_file(source, "The plan")
+        name = "The plan on stdin" if source == files.STDIN else source.name
+        source = _read_text(source, name if source == files.STDIN else str(source))
+    bug_log.note("plan", {"form": "JSON", "bytes": len(source)})
+    try:
+        return _parse_plan(_parse_json(source, name), name)
+    except InvalidDocumentError as error:
+        raise DocumentError(f"{name} cannot be read: {error}.", next=FIX) from error
 
 
-def parse_plan_file(text: str, name: str) -> PlanDocument:
-    """Return the content of plan file `name`; raises DocumentError."""
-    bug_log.note("plan", {"form": "JSON", "bytes": len(text)})
-    document = expect_object(parse_json(text, name), name, "")
+def _read_text(path: Path, name: str) -> str:
+    try:
+        return files.read_input(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DocumentError(
+            f"{name} is not text: byte {error.start} is not UTF-8.", next="Give one in JSON."
+        ) from error
+    except OSError as error:
+        raise DocumentError(
+            f"{name} cannot be read: {error.strerror}.", next="Check the name and its permissions."
+        ) from error
+
+
+def _parse_json(text: str, name: str) -> dict[str, Any]:
+    """Return the object that a document is; raises InvalidDocumentError for another value."""
+    if not text.strip():
+        raise DocumentError(f"{name} is empty.", next="Give one in JSON.")
+    try:
+        values = json.loads(text, object_pairs_hook=reject_duplicate_keys)
+    except json.JSONDecodeError as error:
+        raise DocumentError(
+            f"{name} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}.", next=FIX
+        ) from error
+    except (RecursionError, ValueError) as error:
+        raise DocumentError(
+            f"{name} cannot be read: it is nested too deeply or has huge numbers.",
+            next="Export the plan again.",
+        ) from error
+    if not isinstance(values, dict):
+        raise InvalidDocumentError("it is not an object")
+    return values
+
+
+def _parse_plan(document: dict[str, Any], name: str) -> PlanDocument:
     version = document.get("version", 1)
     if version != 1 or isinstance(version, bool):
         raise DocumentError(
@@ -97,15 +125,15 @@ def parse_plan_file(text: str, name: str) -> PlanDocument:
         )
     targets: dict[TopicPartition, tuple[int, ...]] = {}
     log_dirs: dict[TopicPartition, tuple[str, ...]] = {}
-    for i, value in enumerate(expect_rows(document.get("partitions", []), name, "partitions")):
-        tp, replicas = _assignment(value, name, f"partitions[{i}]")
-        add_once(targets, tp, replicas, name)
-        if named := _log_dirs(value, name, tp, replicas):
+    root = JsonObject(document, "the document")
+    for row in _rows(root, "partitions", name):
+        tp = _partition(row)
+        targets[tp] = _replicas(row, "replicas", tp, name, targets)
+        if named := _log_dirs(row, name, tp, targets[tp]):
             log_dirs[tp] = named
-    ours = document.get("trimtab")
-    if ours is None:
-        return PlanDocument(name, targets, log_dirs)
-    return _with_ours(PlanDocument(name, targets, log_dirs), expect_object(ours, name, "trimtab"))
+    plain = PlanDocument(name, targets, log_dirs)
+    ours = root.child("trimtab")
+    return plain if ours is None else _with_ours(plain, ours)
 
 
 def _parse_proposals(document: Mapping[str, Any], name: str) -> PlanDocument:
@@ -121,25 +149,20 @@ def _parse_proposals(document: Mapping[str, Any], name: str) -> PlanDocument:
         )
     targets: dict[TopicPartition, tuple[int, ...]] = {}
     base: dict[TopicPartition, MoveBase] = {}
-    for i, value in enumerate(expect_rows(document["proposals"], name, "proposals")):
-        where = f"proposals[{i}]"
-        row = expect_object(value, name, where)
-        at = f"{where}.topicPartition"
-        tp = expect_partition(expect_object(row.get("topicPartition"), name, at), name, at)
-        old = expect_list(row.get("oldReplicas"), name, f"{where}.oldReplicas")
-        before = tuple(
-            expect_number(broker, name, f"{where}.oldReplicas[{n}]") for n, broker in enumerate(old)
-        )
-        after = expect_replicas(row.get("newReplicas"), tp, name, f"{where}.newReplicas")
-        add_once(targets, tp, after, name)
-        if before:
+    for row in _rows(JsonObject(document, "the document"), "proposals", name):
+        named = row.child("topicPartition")
+        if named is None:
+            raise InvalidDocumentError(f"{row.where} has no 'topicPartition'")
+        tp = _partition(named)
+        targets[tp] = _replicas(row, "newReplicas", tp, name, targets)
+        if before := row.ids("oldReplicas", required=True):
             base[tp] = MoveBase(before)
     return PlanDocument(name, targets, {}, base=base, notes=("from Cruise Control's proposals",))
 
 
-def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
+def _with_ours(document: PlanDocument, ours: JsonObject) -> PlanDocument:
     name = document.name
-    kind, _, major = str(ours.get("format", "")).partition("/")
+    kind, _, major = ours.get("format", str, "").partition("/")
     if kind != FORMAT or not major.isdecimal():
         raise DocumentError(
             f"{name}: trimtab.format must be {FORMAT}/{MAJOR}.",
@@ -151,36 +174,67 @@ def _with_ours(document: PlanDocument, ours: Mapping[str, Any]) -> PlanDocument:
             next="Use the newer trimtab that wrote it.",
         )
     base: dict[TopicPartition, MoveBase] = {}
-    for i, value in enumerate(expect_list(ours.get("base", []), name, "trimtab.base")):
-        where = f"trimtab.base[{i}]"
-        tp, replicas = _assignment(value, name, where)
-        topic_id = expect_optional_text(value.get("topic_id"), name, f"{where}.topic_id")
-        reason = expect_optional_text(value.get("because"), name, f"{where}.because") or ""
-        base[tp] = MoveBase(replicas, topic_id, _log_dirs(value, name, tp, replicas), reason)
-    notes = expect_list(ours.get("notes", []), name, "trimtab.notes")
-    return replace(
-        document,
-        base=base,
-        cluster_id=expect_optional_text(ours.get("cluster_id"), name, "trimtab.cluster_id"),
-        notes=tuple(expect_text(note, name, f"trimtab.notes[{i}]") for i, note in enumerate(notes)),
-    )
+    for row in ours.each("base"):
+        tp = _partition(row)
+        replicas = _replicas(row, "replicas", tp, name)
+        topic_id, reason = row.get("topic_id", str, None), row.get("because", str, "")
+        base[tp] = MoveBase(replicas, topic_id, _log_dirs(row, name, tp, replicas), reason)
+    cluster_id, notes = ours.get("cluster_id", str, None), _texts(ours, "notes")
+    return replace(document, base=base, cluster_id=cluster_id, notes=notes)
 
 
-def _assignment(value: Any, name: str, where: str) -> tuple[TopicPartition, tuple[int, ...]]:
-    """Return partition and ordered replicas of one entry; raises DocumentError."""
-    row = expect_object(value, name, where)
-    tp = expect_partition(row, name, where)
-    return tp, expect_replicas(row.get("replicas"), tp, name, f"{where}.replicas")
+def _rows(document: JsonObject, key: str, name: str) -> list[JsonObject]:
+    """Return the entries of a plan, at least one."""
+    rows = document.each(key)
+    if not rows:
+        raise DocumentError(
+            f"{name} has no partitions.", next="Name at least one partition with its replicas."
+        )
+    return rows
+
+
+def _partition(row: JsonObject) -> TopicPartition:
+    topic = row.get("topic", str)
+    if not topic or not topic.isprintable():
+        raise InvalidDocumentError(f"'topic' of {row.where} is not a topic's name")
+    return TopicPartition(topic, row.id("partition"))
+
+
+def _replicas(
+    row: JsonObject,
+    key: str,
+    tp: TopicPartition,
+    name: str,
+    others: Mapping[TopicPartition, object] = MappingProxyType({}),
+) -> tuple[int, ...]:
+    """Return the brokers that are to hold `tp`, at least one; `others` may not hold it as well."""
+    if tp in others:
+        raise DocumentError(
+            f"{name} names {tp} twice.", next=f"Keep one entry for {tp} and remove the other."
+        )
+    replicas = row.ids(key, required=True)
+    if not replicas:
+        raise DocumentError(
+            f"{name} leaves {tp} without a replica.",
+            next="Name at least one broker, or remove the entry.",
+        )
+    return replicas
+
+
+def _texts(row: JsonObject, key: str) -> tuple[str, ...]:
+    values = row.get(key, list, [])
+    if not all(isinstance(value, str) and value for value in values):
+        raise InvalidDocumentError(f"{key!r} of {row.where} is not a list of texts")
+    return tuple(values)
 
 
 def _log_dirs(
-    row: Mapping[str, Any], name: str, tp: TopicPartition, replicas: tuple[int, ...]
+    row: JsonObject, name: str, tp: TopicPartition, replicas: tuple[int, ...]
 ) -> tuple[str, ...] | None:
     """Return the log dirs that a row names; None when it leaves all of them to the brokers."""
-    if "log_dirs" not in row:
+    if not row.has("log_dirs"):
         return None
-    values = expect_list(row["log_dirs"], name, f"log_dirs of {tp}")
-    log_dirs = tuple(expect_text(path, name, f"log_dirs of {tp}") for path in values)
+    log_dirs = _texts(row, "log_dirs")
     if len(log_dirs) != len(replicas):
         raise DocumentError(
             f"{name} gives {tp} {len(replicas)} replicas and {len(log_dirs)} log_dirs.",
@@ -232,10 +286,10 @@ def bind_document(
 
     `loosely` takes partitions and brokers that the cluster does not have, too: for a rebase.
     """
-    if state is not None and loosely:
+    if state is not None:
         refuse_other_cluster(document, state)
-    elif state is not None:
-        _refuse_misfits(document, state)
+        if not loosely:
+            _refuse_misfits(document, state)
     moves = []
     for tp, target in document.targets.items():
         base = _base_of(document, state, tp)
@@ -292,7 +346,6 @@ def _with_dirs(document: PlanDocument, state: ClusterState | None, move: Move) -
 
 
 def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
-    refuse_other_cluster(document, state)
     name = document.name
     for tp, replicas in document.targets.items():
         if state.find(tp) is None:
@@ -311,11 +364,10 @@ def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
             )
         for broker in replicas:
             if broker not in state.broker_by_id:
-                known = ", ".join(str(b.id) for b in state.brokers[:12])
-                more = ", …" if len(state.brokers) > 12 else ""
+                known = name_list(state.broker_ids.tolist(), 12)
                 raise DocumentError(
                     f"{name} puts {tp} on broker {broker}, which the cluster does not have.",
-                    next=f"Choose one of its brokers: {known}{more}.",
+                    next=f"Choose one of its brokers: {known}.",
                 )
 
 
@@ -325,19 +377,19 @@ def read_topics_to_move(path: Path) -> tuple[str, ...]:
     Raises DocumentError.
     """
     name = "The list on stdin" if path == files.STDIN else path.name
-    document = expect_object(parse_json(read_document_text(path, name), name), name, "")
+    try:
+        document = _parse_json(_read_text(path, name), name)
+        rows = JsonObject(document, "the document").each("topics", required=True)
+        names = [row.get("topic", str) for row in rows]
+    except InvalidDocumentError as error:
+        raise DocumentError(f"{name} cannot be read: {error}.", next=FIX) from error
     if document.get("version", 1) != 1:
         raise DocumentError(
             f"{name} has version {document['version']}; topics-to-move files have version 1.",
             next="Set it to 1 if it is one.",
         )
-    rows = expect_list(document.get("topics"), name, "topics")
-    if not rows:
+    if not names:
         raise DocumentError(f"{name} names no topic.", next="Name at least one.")
-    names = []
-    for i, value in enumerate(rows):
-        row = expect_object(value, name, f"topics[{i}]")
-        names.append(expect_text(row.get("topic"), name, f"topics[{i}].topic"))
     return tuple(dict.fromkeys(names))
 
 

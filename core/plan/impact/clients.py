@@ -19,7 +19,7 @@ from core.plan.impact.retention import (
     estimate_retention_savings,
     retention_option,
 )
-from core.plan.plan import Move, Plan
+from core.plan.plan import Move, Plan, moves_with_rows
 from core.units import counted, format_bytes, name_list
 
 NEW_LEADER_SECONDS = 5.0
@@ -127,13 +127,11 @@ def estimate_impact(
     `retention_seconds` is what `Impact.shrinking` is about, by default what readers can bear.
     """
     touched: dict[TopicPartition, _PartitionImpact] = {}
-    for move in plan:
-        row = state.find(move.tp)
-        if row is not None:
-            leader = int(state.leader[row])
-            is_new = leader >= 0 and leader_after(move, leader) != leader
-            rates = float(load.in_bytes_per_s[row]), float(load.messages_per_s[row])
-            touched[move.tp] = _PartitionImpact(move, row, is_new, *rates)
+    for move, row in moves_with_rows(state, plan):
+        leader = int(state.leader[row])
+        is_new = leader >= 0 and leader_after(move, leader) != leader
+        rates = float(load.in_bytes_per_s[row]), float(load.messages_per_s[row])
+        touched[move.tp] = _PartitionImpact(move, row, is_new, *rates)
     low, unknown = _headroom(state, touched)
     unread = {group.id: group.type for group in groups or () if group.unknown}
     return Impact(
@@ -334,7 +332,6 @@ def count_elected(state: ClusterState, plan: Plan) -> int:
 
 def _moves_with_leader(state: ClusterState, plan: Plan) -> Iterator[tuple[Move, int]]:
     """Yield the moves of partitions that somebody leads now, and who that is."""
-    for move in plan:
-        row = state.find(move.tp)
-        if row is not None and (leader := int(state.leader[row])) >= 0:
+    for move, row in moves_with_rows(state, plan):
+        if (leader := int(state.leader[row])) >= 0:
             yield move, leader

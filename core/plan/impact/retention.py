@@ -14,7 +14,7 @@ from core.cluster.metadata import Topic
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.plan.checks.catalogue import Finding, finding
-from core.plan.plan import Plan
+from core.plan.plan import Plan, moves_with_rows
 from core.units import counted, format_bytes, format_duration, name_list
 
 HOUR = 3600
@@ -94,10 +94,8 @@ def estimate_retention_savings(
     # How many copies of a partition are made, by row; those of known size only.
     copies = {
         row: len(move.receiving)
-        for move in plan
-        if move.receiving
-        and (row := state.find(move.tp)) is not None
-        and state.partition_size_bytes[row] >= 0
+        for move, row in moves_with_rows(state, plan)
+        if move.receiving and state.partition_size_bytes[row] >= 0
     }
     topics = _by_age(state, plan)
     readers = _readers(state, load, groups or (), topics)

@@ -15,7 +15,7 @@ from core.cluster.metadata import LogDir
 from core.cluster.state import Bool, ClusterState, Int64
 from core.load.load import Float64
 from core.plan.disk_space import disks_of
-from core.plan.plan import Plan
+from core.plan.plan import Plan, moves_with_rows
 from core.plan.planner.model.placement import TINY
 from core.plan.planner.model.problem import FULL
 from core.units import format_bytes, name_list
@@ -65,18 +65,15 @@ class IncomingReplicas:
         placed: defaultdict[int, list[tuple[int, float, str]]] = defaultdict(list)
         part_in: Counter[int] = Counter()
         copied = 0.0
-        every = (*((move, False) for move in between), *((move, True) for move in kept))
-        for move, is_kept in every:
-            row = state.find(move.tp)
-            if row is None:
-                continue
-            size = float(max(state.partition_size_bytes[row], 0))
+        sizes = np.maximum(state.partition_size_bytes, 0).astype(np.float64)
+        for move, row in moves_with_rows(state, (*between, *kept)):
             for broker in move.removing:
                 leaving[broker].append(row)
-            if is_kept:
-                for broker, path in move.target_log_dirs.items():
-                    placed[broker].append((row, size, path))
-                continue
+        for move, row in moves_with_rows(state, kept):
+            for broker, path in move.target_log_dirs.items():
+                placed[broker].append((row, float(sizes[row]), path))
+        for move, row in moves_with_rows(state, between):
+            size = float(sizes[row])
             # What is dropped without another one in its place is copied from nowhere.
             part_in.update((*move.adding, *move.removing[: len(move.adding)]))
             copied += size * len(move.adding)

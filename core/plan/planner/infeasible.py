@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -180,17 +180,16 @@ def fixed(on: Placement, request: PlanRequest, names: Names) -> list[str]:
     ]
 
 
-def full(on: Placement) -> list[str]:
+def full(on: Placement) -> Iterator[str]:
     """Say which brokers had no disk left for what would have helped."""
     rows = np.flatnonzero(on.short_of_room)
-    if not len(rows):
-        return []
-    largest = max(0.0, float(on.one_room_bytes[rows].max()))
-    have = brokers_do(on.problem.ids[rows].tolist(), "has", "have")
-    return [
-        f"{have} no disk left for what would help ({format_bytes(largest)} may be "
-        "filled at most); add disk, or lower retention."
-    ]
+    if len(rows):
+        largest = max(0.0, float(on.one_room_bytes[rows].max()))
+        have = brokers_do(on.problem.ids[rows].tolist(), "has", "have")
+        yield (
+            f"{have} no disk left for what would help ({format_bytes(largest)} may be "
+            "filled at most); add disk, or lower retention."
+        )
 
 
 def _measures_reported(on: Placement, request: PlanRequest) -> Int64:

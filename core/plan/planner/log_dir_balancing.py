@@ -14,7 +14,7 @@ import numpy as np
 
 from core.cluster.metadata import Broker, TopicPartition
 from core.cluster.state import ClusterState
-from core.plan.plan import ANY, Move, Plan, log_dir_of
+from core.plan.plan import ANY, Move, Plan, log_dir_of, unchanged
 from core.plan.planner.broker_log_dirs import BrokerDirs, DirShare, IncomingReplicas
 from core.plan.planner.conflicts import refuse_conflicts
 from core.plan.planner.notes import hidden
@@ -198,7 +198,7 @@ def _moves(
     planned = between.by_partition
     moves = [move for move in between if move.tp not in named]
     for tp, dirs in named.items():
-        move = planned.get(tp) or _still(state, tp)
+        move = planned.get(tp) or unchanged(state, tp)
         left = {b: path for b in move.removing if (path := log_dir_of(state, tp, b))}
         held = found[tp] | left
         to, since = (
@@ -208,10 +208,3 @@ def _moves(
         whys = filter(None, (move.reason, *(why.words for why in reasons.get(tp, ()))))
         moves.append(replace(move, log_dirs=to, log_dirs_before=since, reason=", ".join(whys)))
     return moves, {tp: tuple(why) for tp, why in reasons.items()}
-
-
-def _still(state: ClusterState, tp: TopicPartition) -> Move:
-    row = state.find(tp)
-    assert row is not None
-    held = state.replicas(row)
-    return Move(tp, held, held, state.topics[int(state.topic_of[row])].id)

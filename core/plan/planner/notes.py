@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Iterator, Set
 
 import numpy as np
 
@@ -62,26 +62,23 @@ def hidden(state: ClusterState) -> list[str]:
     return [f"{state.hidden.sentence} {counts}What is even is so for the topics that are seen."]
 
 
-def hidden_stay(state: ClusterState, leaving: Collection[int]) -> list[str]:
+def hidden_stay(state: ClusterState, leaving: Collection[int]) -> Iterator[str]:
     """Say which brokers that are to be emptied keep replicas of hidden topics, or may."""
     if state.hidden is None or not leaving:
-        return []
+        return
     held = dict(zip(state.broker_ids.tolist(), state.hidden_replicas.tolist(), strict=True))
-    keep = sorted(broker for broker in leaving if held.get(broker))
-    notes = []
-    if keep:
+    if keep := sorted(broker for broker in leaving if held.get(broker)):
         count = counted(sum(held[broker] for broker in keep), "replica")
-        notes.append(
+        yield (
             f"{brokers_do(keep, 'keeps', 'keep')} {count} of topics that are hidden: allow "
             "DESCRIBE on them, and plan again."
         )
     if (doubt := _doubted(state, leaving) - set(keep)) and not _only_down(state):
         get = "gets" if len(doubt) == 1 else "get"
-        notes.append(
+        yield (
             f"Whether {broker_list(sorted(doubt))} {get} empty is not known: topics may be hidden "
             "there."
         )
-    return notes
 
 
 def hidden_down(state: ClusterState, leaving: Collection[int]) -> list[str]:
@@ -113,16 +110,15 @@ def _only_down(state: ClusterState) -> bool:
     return set(state.alive_ids).isdisjoint(state.hidden.unknown_brokers)
 
 
-def alone(given: Problem) -> list[str]:
+def alone(given: Problem) -> Iterator[str]:
     """Say that there are no two brokers between which anything could be evened out."""
     up, of = int(given.counts.sum()), given.brokers
-    if up > 1 or of < 2:
-        return []
-    who = f"Only broker {given.ids[given.counts][0]}" if up else "None"
-    return [f"{who} of {of} brokers is up and may take part: nothing can be evened out."]
+    if up < 2 <= of:
+        who = f"Only broker {given.ids[given.counts][0]}" if up else "None"
+        yield f"{who} of {of} brokers is up and may take part: nothing can be evened out."
 
 
-def left_alone(given: Problem) -> list[str]:
+def left_alone(given: Problem) -> Iterator[str]:
     """Say which partitions are left as they are though they may be touched, and why."""
     state, still = given.state, given.touchable & ~given.movable
     moving = state.moving
@@ -132,26 +128,23 @@ def left_alone(given: Problem) -> list[str]:
         "without a leader": int((still & leaderless).sum()),
         "out of sync or on a broker that is down": int((still & ~moving & ~leaderless).sum()),
     }
-    return [
-        f"{counted(count, 'partition')} {'is' if count == 1 else 'are'} {words} and left as "
-        f"{'it is' if count == 1 else 'they are'}."
-        for words, count in counts.items()
-        if count
-    ]
+    for words, count in counts.items():
+        if count:
+            are, they_are = ("is", "it is") if count == 1 else ("are", "they are")
+            yield f"{counted(count, 'partition')} {are} {words} and left as {they_are}."
 
 
-def not_empty(state: ClusterState, request: PlanRequest) -> list[str]:
+def not_empty(state: ClusterState, request: PlanRequest) -> Iterator[str]:
     """Say that brokers keep replicas of topics that were not chosen, though others leave them."""
     chosen = chosen_partitions(state, request)[state.partition_of_replica]
     held = held_replicas(state, request.leaving) & ~chosen
-    if not held.any():
-        return []
-    brokers, count = np.unique(state.replica_broker[held]).tolist(), int(held.sum())
-    return [
-        f"{brokers_do(brokers, 'is', 'are')} not empty then: {counted(count, 'replica')} of topics "
-        f"that were not chosen {'stays' if count == 1 else 'stay'} on "
-        f"{'it' if len(brokers) == 1 else 'them'}."
-    ]
+    if held.any():
+        brokers, count = np.unique(state.replica_broker[held]).tolist(), int(held.sum())
+        yield (
+            f"{brokers_do(brokers, 'is', 'are')} not empty then: {counted(count, 'replica')} of "
+            f"topics that were not chosen {'stays' if count == 1 else 'stay'} on "
+            f"{'it' if len(brokers) == 1 else 'them'}."
+        )
 
 
 def capacities(given: Problem) -> list[str]:
@@ -187,56 +180,53 @@ def capacities(given: Problem) -> list[str]:
     return notes
 
 
-def no_disk_sizes(given: Problem, copies: int) -> list[str]:
+def no_disk_sizes(given: Problem, copies: int) -> Iterator[str]:
     """Say that nothing is known of disks, where a plan copies to them."""
     known = [given.state.broker_by_id[broker] for broker in given.ids[given.counts].tolist()]
-    if not copies or any(whole_bytes(disks_of(b.log_dirs)) is not None for b in known):
-        return []
-    return ["No broker tells the size of its disks: nothing keeps them from filling up."]
+    if copies and all(whole_bytes(disks_of(b.log_dirs)) is None for b in known):
+        yield "No broker tells the size of its disks: nothing keeps them from filling up."
 
 
-def kept(plan: Plan, leaving: Set[int]) -> list[str]:
+def kept(plan: Plan, leaving: Set[int]) -> Iterator[str]:
     """Say which moves that are planned already leave replicas on brokers that are to have none."""
-    found = [move.tp for move in plan if not leaving.isdisjoint(move.after)]
-    if not found:
-        return []
-    return [
-        f"{name_list(found)}: what is planned already leaves replicas on brokers that are to have "
-        "none; drop it, and plan again."
-    ]
+    if found := [move.tp for move in plan if not leaving.isdisjoint(move.after)]:
+        yield (
+            f"{name_list(found)}: what is planned already leaves replicas on brokers that are to "
+            "have none; drop it, and plan again."
+        )
 
 
-def few_racks(given: Problem, replicas: int | None) -> list[str]:
+def few_racks(given: Problem, replicas: int | None) -> Iterator[str]:
     """Say that replicas have to share racks, whatever the plan; `replicas` are wanted of each."""
     state = given.state
     there = np.isin(given.ids, state.alive_ids)
     racks = given.racks[there & (given.counts | ~given.gives)]
     kinds = len(np.unique(racks[racks != NOBODY]))
     if not kinds:
-        return ["No broker has a rack, so that none is shared or not: set broker.rack."]
+        yield "No broker has a rack, so that none is shared or not: set broker.rack."
+        return
     held_replicas = state.partition_of_replica[~state.removing]
     held = np.bincount(held_replicas, minlength=state.partition_count)[given.touchable]
     count = replicas or int(held.max(initial=0))
-    if count <= kinds:
-        return []
-    rows = len(held) if replicas else int((held > kinds).sum())
-    where = "one rack" if kinds == 1 else f"{kinds} racks"
-    return [
-        f"{counted(rows, 'partition')} with up to {count} replicas in {where}: some share one "
-        "whatever the plan; add brokers in another rack."
-    ]
+    if count > kinds:
+        rows = len(held) if replicas else int((held > kinds).sum())
+        where = "one rack" if kinds == 1 else f"{kinds} racks"
+        yield (
+            f"{counted(rows, 'partition')} with up to {count} replicas in {where}: some share one "
+            "whatever the plan; add brokers in another rack."
+        )
 
 
 def over_capacity(
     start: Placement, found: Placement, request: PlanRequest, names: Names
-) -> list[str]:
+) -> Iterator[str]:
     """Say which brokers end above what they can carry, one sentence for each measure.
 
     Where only what has to move does, not those that were so before and get no more. Where others
     lead than the preferred replicas, both count: what brokers carry at first, and once leaders have
     been elected. Brokers that the plan may not give anything can still be handed leadership.
     """
-    given, notes = found.problem, []
+    given = found.problem
     both = [(on, actual_leaders(on)) for on in (start, found)]
     ways = [[on.carried for on, _ in both], [load_as_leader(on, leader) for on, leader in both]]
     sure = ways
@@ -273,5 +263,4 @@ def over_capacity(
             help = "trimtab elect gives leaders back first"
         else:
             help = "what it leads for others goes back once they are up and in sync"
-        notes.append(f"Broker {given.ids[rows[0]]} ends {words}{too}: {help}.")
-    return notes
+        yield f"Broker {given.ids[rows[0]]} ends {words}{too}: {help}."

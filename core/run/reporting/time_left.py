@@ -76,7 +76,6 @@ def time_left(
         _idle_seconds(run, copies),
         Conditions(
             math.inf,
-            math.inf,
             LINK_BYTES_PER_S,
             USUAL_CUT,
             per_side_rates={side: limit * speed for side, limit in limits.items()},

@@ -5,9 +5,8 @@ Anybody may add a note: what no poll of the cluster shows. It stands in a table 
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any, Final
 from core import files, paths
 from core.errors import TrimtabError
 from core.watch.timeline.codec import from_milliseconds, to_milliseconds
-from core.watch.timeline.events import ALL_KINDS, Event, Kind, Note
 
 FORMAT: Final = 2
 """The first had no table of what is told."""
@@ -209,46 +207,6 @@ def _delete_oldest(path: Path, database: sqlite3.Connection) -> bool:
 def _delete_changes(database: sqlite3.Connection, seq: int) -> None:
     for table in ("looks", "changes", "pictures"):
         database.execute(f"DELETE FROM {table} WHERE seq < ?", (seq,))
-
-
-def add_notes(database: sqlite3.Connection, events: Iterable[Event]) -> None:
-    """Keep events whose `after` is a Note; within a transaction of the caller's."""
-    rows = []
-    for event in events:
-        if not isinstance(event.after, Note):
-            raise TypeError(f"not a note: {event}")
-        of = event.after
-        rows.append(
-            (
-                *(to_milliseconds(event.at), int(event.kind), event.topic, event.partition),
-                *(of.by, of.text, json.dumps(of.brokers)),
-            )
-        )
-    database.executemany(
-        "INSERT INTO told (at, kind, topic, partition, by, text, brokers)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        rows,
-    )
-
-
-def read_notes(
-    database: sqlite3.Connection,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    kinds: Kind = ALL_KINDS,
-) -> Iterator[Event]:
-    """Yield what was told of from `since` to `until`, both included, in the order of its times."""
-    rows = note_rows(
-        database,
-        "SELECT at, kind, topic, partition, by, text, brokers FROM told"
-        " WHERE at >= ? AND at <= ? AND (? = 0 OR kind & ?) ORDER BY at, seq",
-        -(2**62) if since is None else to_milliseconds(since),
-        2**62 if until is None else to_milliseconds(until),
-        *(int(kinds), int(kinds)),
-    )
-    for at, kind, topic, partition, by, text, brokers in rows:
-        note = Note(by, text, tuple(json.loads(brokers)))
-        yield Event(from_milliseconds(at), Kind(kind), None, note, topic, partition)
 
 
 def _delete_notes(

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from heapq import merge
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from core.cluster.state import ClusterState
 from core.errors import UsageError
@@ -28,7 +28,7 @@ from core.watch.timeline.database_file import (
     sqlite_errors,
     transaction,
 )
-from core.watch.timeline.events import ALL_KINDS, Event, Kind
+from core.watch.timeline.events import ALL_KINDS, Event, Kind, Note
 
 STATE_CHANGES: Final = 5_000
 """After so many changes a whole picture is kept: a jump applies no more than these."""
@@ -125,8 +125,16 @@ class Timeline:
         """Keep what somebody tells of; `after` of each is a Note. Raises TimelineError."""
         if not events:
             return
+        rows = []
+        for event in events:
+            if not isinstance(event.after, Note):
+                raise TypeError(f"not a note: {event}")
+            of = event.after
+            at = (to_milliseconds(event.at), int(event.kind), event.topic, event.partition)
+            rows.append((*at, of.by, of.text, json.dumps(of.brokers)))
+        sql = "INSERT INTO told (at, kind, topic, partition, by, text, brokers)"
         with transaction(self.path, self._database):
-            tables.add_notes(self._database, events)
+            self._database.executemany(f"{sql} VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def forget(self, before: datetime, max_bytes: int = MAX_BYTES) -> None:
         """Let go of what is older, and of the oldest while the file is larger than `max_bytes`.
@@ -150,18 +158,23 @@ class Timeline:
 
     def _last_ms(self) -> int:
         """Return when the newest look or picture is of."""
-        found = self._database.execute(
+        (last,) = self._first(
             "SELECT max(coalesce((SELECT at FROM looks ORDER BY seq DESC LIMIT 1), 0),"
             " coalesce((SELECT at FROM pictures ORDER BY seq DESC LIMIT 1), 0))"
-        ).fetchone()
-        return int(found[0])
+        )
+        return int(last)
 
     def _next_seq(self) -> int:
-        found = self._database.execute(
+        (following,) = self._first(
             "SELECT max(coalesce((SELECT max(seq) + 1 FROM changes), 1),"
             " coalesce((SELECT max(seq) FROM pictures), 1))"
-        ).fetchone()
-        return int(found[0])
+        )
+        return int(following)
+
+    def _first(self, sql: str, *parameters: object) -> Any:
+        """Return the first row, None for none. Raises TimelineError."""
+        with sqlite_errors(self.path):
+            return self._database.execute(sql, parameters).fetchone()
 
     def _numbers(self) -> dict[str, int]:
         return {name: n for n, name in self._database.execute("SELECT number, name FROM topics")}
@@ -190,19 +203,17 @@ class Timeline:
     @property
     def span(self) -> tuple[datetime, datetime] | None:
         """Return from when to when the cluster is known; None when nothing was recorded."""
-        with sqlite_errors(self.path):
-            first = self._database.execute("SELECT min(at) FROM pictures").fetchone()[0]
-            last = self._database.execute(
-                "SELECT max(at) FROM (SELECT max(at) AS at FROM looks"
-                " UNION SELECT max(at) FROM pictures UNION SELECT at FROM seen)"
-            ).fetchone()[0]
+        (first,) = self._first("SELECT min(at) FROM pictures")
+        (last,) = self._first(
+            "SELECT max(at) FROM (SELECT max(at) AS at FROM looks"
+            " UNION SELECT max(at) FROM pictures UNION SELECT at FROM seen)"
+        )
         return None if first is None else (from_milliseconds(first), from_milliseconds(last))
 
     @property
     def noted(self) -> datetime | None:
         """Return when the cluster was last noted as looked at, by the clock as it was then."""
-        with sqlite_errors(self.path):
-            found = self._database.execute("SELECT at FROM seen").fetchone()
+        found = self._first("SELECT at FROM seen")
         return None if found is None else from_milliseconds(found[0])
 
     def events(
@@ -232,9 +243,19 @@ class Timeline:
         until: datetime | None = None,
         kinds: Kind = ALL_KINDS,
     ) -> Iterator[Event]:
-        """Yield what was told of in that time, without what was seen."""
+        """Yield what was told of in that time, in the order of its times, without what was seen."""
         with sqlite_errors(self.path):
-            yield from tables.read_notes(self._database, since, until, kinds)
+            rows = tables.note_rows(
+                self._database,
+                "SELECT at, kind, topic, partition, by, text, brokers FROM told"
+                " WHERE at >= ? AND at <= ? AND (? = 0 OR kind & ?) ORDER BY at, seq",
+                -(2**62) if since is None else to_milliseconds(since),
+                2**62 if until is None else to_milliseconds(until),
+                *(int(kinds), int(kinds)),
+            )
+            for at, kind, topic, partition, by, text, brokers in rows:
+                note = Note(by, text, tuple(json.loads(brokers)))
+                yield Event(from_milliseconds(at), Kind(kind), None, note, topic, partition)
 
     @property
     def last_note(self) -> int:
@@ -286,15 +307,12 @@ class Timeline:
 
     def since_newest(self, count: int) -> datetime | None:
         """Return since when there are at most `count` changes, or one look; None for all."""
-        with sqlite_errors(self.path):
-            last, first = self._database.execute("SELECT max(seq), min(seq) FROM looks").fetchone()
-            first_kept = self._next_seq() - count
-            if first is None or first >= first_kept:
-                return None
-            found = self._database.execute(
-                "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1", (min(first_kept, last),)
-            ).fetchone()
-            return from_milliseconds(found[0])
+        last, first = self._first("SELECT max(seq), min(seq) FROM looks")
+        first_kept = self._next_seq() - count
+        if first is None or first >= first_kept:
+            return None
+        sql = "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1"
+        return from_milliseconds(self._first(sql, min(first_kept, last))[0])
 
     def state_at(self, moment: datetime) -> ClusterState | None:
         """Return the cluster as it was; None before it was first seen.
@@ -303,10 +321,10 @@ class Timeline:
         """
         with sqlite_errors(self.path):
             # A picture that was kept with the last change of a look is as new as that look.
-            found = self._database.execute(
+            found = self._first(
                 "SELECT seq, at, data FROM pictures WHERE at <= ? ORDER BY seq DESC LIMIT 1",
-                (to_milliseconds(moment),),
-            ).fetchone()
+                to_milliseconds(moment),
+            )
             if found is None:
                 return None
             seq, at, data = found
@@ -316,21 +334,16 @@ class Timeline:
 
     def _from(self, since: datetime | None) -> int:
         """Return the number of the first change that was seen at `since` or later."""
-        if since is None:
-            return 0
-        found = self._database.execute(
-            "SELECT seq FROM looks WHERE at >= ? ORDER BY seq LIMIT 1", (to_milliseconds(since),)
-        ).fetchone()
-        return found[0] if found else self._next_seq()
+        return 0 if since is None else self._first_seq(">=", since)
 
     def _to(self, until: datetime | None) -> int:
         """Return the number of the first change after `until`."""
-        if until is None:
-            return self._next_seq()
-        found = self._database.execute(
-            "SELECT seq FROM looks WHERE at > ? ORDER BY seq LIMIT 1", (to_milliseconds(until),)
-        ).fetchone()
-        return found[0] if found else self._next_seq()
+        return self._next_seq() if until is None else self._first_seq(">", until)
+
+    def _first_seq(self, is_when: str, moment: datetime) -> int:
+        sql = f"SELECT seq FROM looks WHERE at {is_when} ? ORDER BY seq LIMIT 1"
+        found = self._first(sql, to_milliseconds(moment))
+        return int(found[0]) if found else self._next_seq()
 
     def _between(
         self, first: int, last: int, kinds: Kind, *, onward: bool = False

@@ -31,7 +31,7 @@ def ago(**how_long: float) -> datetime:
 def test_a_hot_broker_gives_half_of_what_it_holds() -> None:
     found = act_on(look(hot()))
     assert (found.copies, found.bytes) == (4, 4 * MB)
-    assert found.why.text == (
+    assert found.reasons[0].text == (
         "Broker 1 is at 0% of its fair share of disk: 4 partitions moved, 4.0 MB to copy, and "
         "then broker 1 is at 100% of its fair share of disk."
     )
@@ -41,7 +41,7 @@ def test_leaders_are_chosen_anew_where_that_is_enough() -> None:
     state = cluster({f"t-{n}": [2, 1] for n in range(8)}, brokers=(1, 2), size_bytes=MB)
     found = act_on(look(steady(state)))
     assert (found.copies, found.bytes, found.leaders) == (0, 0, 4)
-    assert "led by another of its replicas, nothing to copy" in found.why.text
+    assert "led by another of its replicas, nothing to copy" in found.reasons[0].text
 
 
 def test_off_decides_nothing_and_suggest_as_act_does() -> None:
@@ -328,7 +328,7 @@ def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
     assert found.bytes == 2 * MB
     assert (
         "2 partitions moved, 2.0 MB to copy (of a plan of 4 moves and 4.0 MB), and"
-        in found.why.text
+        in found.reasons[0].text
     )
 
 

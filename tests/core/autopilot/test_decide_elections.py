@@ -50,7 +50,7 @@ def test_leaders_that_are_away_are_elected_and_nothing_is_moved() -> None:
     assert isinstance(found, Elect)
     assert [str(election.tp) for election in found.elections] == sorted(BACK)
     assert {(election.leader, election.to) for election in found.elections} == {(2, 1)}
-    assert found.why.text == (
+    assert found.reasons[0].text == (
         "Broker 1 is at 0% of its fair share of leaders as partitions are led now: 4 partitions "
         "given back to their preferred leaders, nothing to move, and then broker 1 is at 100% of "
         "its fair share of leaders."

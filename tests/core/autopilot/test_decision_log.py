@@ -23,7 +23,7 @@ from core.autopilot.daemon import (
     is_running,
     read_status,
     runs_in_progress,
-    switch_off,
+    set_switch,
     switch_on,
 )
 from core.autopilot.decision import Reason
@@ -140,7 +140,7 @@ def test_the_timeout_of_config_toml_is_read_each_time() -> None:
 
 def test_off_is_written_down_and_needs_no_cluster() -> None:
     switches.write(SWITCH)
-    switch_off(SWITCH, at=NOON, who="bob")
+    set_switch(SWITCH.turned(Mode.OFF, at=NOON, who="bob"))
     assert runs_in_progress(SWITCH, Later()) == ()
     found = switches.read("c-1")
     assert (found.mode, found.who, found.settings.aim_band) == (Mode.OFF, "bob", 0.1)
@@ -169,7 +169,7 @@ def test_a_run_that_is_just_being_started_is_waited_for(then: Entry, runs: tuple
     unreadable(STARTED)
     clock = Later([lambda: None, lambda: log.add(then)])
     with running():
-        switch_off(SWITCH, at=NOON, who="bob")
+        set_switch(SWITCH.turned(Mode.OFF, at=NOON, who="bob"))
         assert runs_in_progress(SWITCH, clock) == runs
     assert clock.events == []
 
@@ -204,7 +204,7 @@ def test_what_a_process_meant_that_is_long_gone_is_not_waited_for() -> None:
 
 
 def test_one_that_has_read_off_does_not_run_on() -> None:
-    switch_off(SWITCH, at=NOON, who="bob")
+    set_switch(SWITCH.turned(Mode.OFF, at=NOON, who="bob"))
     clock = Later([lambda: None])
     with ExitStack() as lease:
         lease.enter_context(running())

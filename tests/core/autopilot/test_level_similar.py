@@ -216,5 +216,5 @@ def test_next_to_nothing_that_is_sent_makes_no_broker_uneven() -> None:
     state = steady(cluster(held, brokers=(1, 2), size_bytes=MB))
     rates = dict.fromkeys(held, RATE) | {"__consumer_offsets-0": 200.0}
     load = replace(loaded(state, rates), out_bytes_per_s=np.zeros(len(held)))
-    outside = {measure for _, measure in placement_imbalance(EAGER, state, load).outside}
+    outside = {one.measure for one in placement_imbalance(EAGER, state, load).outside}
     assert Measure.OUT not in outside

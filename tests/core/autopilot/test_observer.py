@@ -10,7 +10,7 @@ from auto_help import publish
 from run_help import TARGETS, TWO, Start, cluster, plan_of
 
 from core import paths
-from core.autopilot.guards import SAFETY, check_guards
+from core.autopilot.guards import check_safety
 from core.autopilot.history import DecisionHistory, Situation
 from core.autopilot.observer import ClusterObserver, ConfigReader
 from core.autopilot.settings import AutopilotSettings
@@ -30,7 +30,7 @@ SETTINGS = AutopilotSettings()
 def said(observer: ClusterObserver) -> set[str]:
     observed = observer.look(SETTINGS)
     history = DecisionHistory().seeing(SETTINGS, observed)
-    return {reason.id for reason in check_guards(SAFETY, Situation(SETTINGS, history, observed))}
+    return {reason.id for reason in check_safety(Situation(SETTINGS, history, observed))}
 
 
 @pytest.fixture

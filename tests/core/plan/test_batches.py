@@ -184,7 +184,7 @@ def relieved_seconds(
     for batch in batches:
         what = build_copies(state, load, Plan.of(plan.moves[i] for i in batch))
         if what.copies:
-            quotas = Conditions(float(rate), float(rate))
+            quotas = Conditions(float(rate))
             now += max(simulate_copies(what.copies, what.idle_seconds, quotas).ends)
         left -= sum(helps.get(i, 0.0) for i in batch)
         if left < 0.1 * sum(helps.values()):

@@ -18,7 +18,7 @@ from core.plan.checks.check_plan import CheckedPlan, check_plan
 from core.plan.disk_space import growth_bytes
 from core.plan.effect import compute_effect, with_growth
 from core.plan.estimate.estimate import estimate_at
-from core.plan.estimate.peak_usage import estimate_peak_usage
+from core.plan.estimate.plan_over_time import estimate_peak_usage
 from core.plan.plan import Move, Plan
 from core.plan.planner.model.problem import build_problem
 from core.plan.planner.plan_request import PlanRequest

@@ -17,7 +17,7 @@ from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.load import Float64, Load
 from core.plan.disk_space import disks_of, free_bytes, incoming_bytes, whole_bytes
 from core.plan.effect import BAND
-from core.plan.plan import Plan
+from core.plan.plan import Plan, moves_with_rows
 from core.plan.planner.model.measures import (
     LEADER_MEASURES,
     MEASURES,
@@ -324,14 +324,14 @@ def with_moves(given: Problem, plan: Plan) -> Problem:
 
     Moves of partitions that do not exist, and brokers that do not, are none.
     """
-    found = [(row, move) for move in plan if (row := given.state.find(move.tp)) is not None]
+    found = list(moves_with_rows(given.state, plan))
     row_of = {int(broker): row for row, broker in enumerate(given.ids)}
-    width = max([given.replicas.shape[1], *(len(move.after) for _, move in found)])
+    width = max([given.replicas.shape[1], *(len(move.after) for move, _ in found)])
     more = ((0, 0), (0, width - given.replicas.shape[1]))
     replicas = np.pad(given.replicas, more, constant_values=NOBODY)
     may_lead = np.pad(given.may_lead, more)
     touched, room = np.zeros(len(replicas), np.bool_), given.room_bytes.copy()
-    for row, move in found:
+    for move, row in found:
         known = [row_of[broker] for broker in move.after if broker in row_of]
         replicas[row] = NOBODY
         replicas[row, : len(known)] = known

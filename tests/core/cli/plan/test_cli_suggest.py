@@ -125,8 +125,8 @@ def test_only_topics_to_move_are_moved_as_kafkas_file_names_them(saved: Here) ->
         ('{"version":1,"topics":[{"topic":"nobody"},{"topic":"u"}]}', "topic nobody and 1 more"),
         ('{"version":1,"topics":[]}', "topics.json names no topic."),
         ('{"version":2,"topics":[{"topic":"t"}]}', "topics.json has version 2"),
-        ('{"version":1,"partitions":[]}', "topics.json at topics: expected a list, found nothing"),
-        ('{"topics":[{"topic":7}]}', "topics.json at topics[0].topic: expected a text, found 7"),
+        ('{"version":1,"partitions":[]}', "the document has no 'topics'"),
+        ('{"topics":[{"topic":7}]}', "'topic' of topics[0] is not a text"),
         ("topics: t", "topics.json is not JSON"),
     ],
 )

@@ -16,7 +16,7 @@ from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate.estimate_json import format_estimate
 from core.plan.estimate.fetch_simulation import Conditions, simulate_copies
 from core.plan.estimate.near_capacity import NearCapacity
-from core.plan.estimate.peak_usage import estimate_extra_disk
+from core.plan.estimate.plan_over_time import estimate_extra_disk
 from core.plan.estimate.rate_table import ROUND_RATES, default_rate, rate_table, slower_reason
 from core.plan.estimate.uncertainty import END_SECONDS, START_SECONDS
 from core.plan.plan import Move, Plan
@@ -97,10 +97,11 @@ def copies(count, megabytes, produced=0.0, followers=0, leaders=1):
 def simulated(these, rate, cut=1.007, sides="both"):
     """Return the earliest and latest end over where in a second the brokers' samples begin."""
     idle = {copy.flow: 1.0 for copy in these}
-    leader = math.inf if sides == "follower" else rate * MB
-    follower = math.inf if sides == "leader" else rate * MB
+    every = (side for copy in these for side in copy.flow.sides)
+    rates = {side: rate * MB for side in every if sides in ("both", side.side.value)}
+    conditions = Conditions(math.inf, cut=cut, per_side_rates=rates)
     ends = [
-        max(simulate_copies(these, idle, Conditions(leader, follower, cut=cut, phase=phase)).ends)
+        max(simulate_copies(these, idle, replace(conditions, phase=phase)).ends)
         for phase in (0.05, 0.35, 0.65, 0.95)
     ]
     return min(ends), max(ends)
@@ -421,7 +422,7 @@ def test_a_busy_plan_that_would_never_end_at_once_ends_batch_by_batch():
     state, load, plan = busy_plan()
     estimate = estimate_at(state, load, plan, 40 * MB)
     what = build_copies(state, load, plan)
-    conditions = Conditions(40.0 * MB, 40.0 * MB)
+    conditions = Conditions(40.0 * MB)
     assert math.isinf(max(simulate_copies(what.copies, what.idle_seconds, conditions).ends))
     assert estimate.never is None
     low, high = estimate.range_seconds

@@ -48,7 +48,7 @@ def _copies(draw: st.DrawFn) -> tuple[list[Copy], float]:
 
 def _last(copies: list[Copy], rate: float) -> float:
     idle = {copy.flow: 1.0 for copy in copies}
-    return max(simulate_copies(copies, idle, Conditions(rate, rate)).ends)
+    return max(simulate_copies(copies, idle, Conditions(rate)).ends)
 
 
 def _changed(copies: list[Copy], *, size: float = 1.0, produced: float = 1.0) -> list[Copy]:

@@ -14,12 +14,12 @@ from core.cluster.metadata import TopicPartition
 from core.plan import move_order
 from core.plan.batch_schedule import BETWEEN_SECONDS, WINDOW_SECONDS, CopyBatches
 from core.plan.copies import BrokerSide, Copy, Flow, Side
-from core.plan.estimate import uncertainty
 from core.plan.estimate.average_rates import share_fairly
 from core.plan.estimate.estimate import estimate_within
 from core.plan.estimate.fetch_simulation import Conditions, RunningCopies, simulate_copies
 from core.plan.estimate.rate_table import rate_table
 from core.plan.estimate.trace import Trace
+from core.plan.estimate.uncertainty import Task
 
 RATE = 10 * MB
 TAKES = BrokerSide(2, Side.FOLLOWER)
@@ -38,7 +38,7 @@ def game(
     *,
     events: int = 2500,
 ) -> Trace:
-    conditions = Conditions(RATE, RATE, cut=1.0)
+    conditions = Conditions(RATE, cut=1.0)
     return simulate_copies(what, {Flow(1, 2): 0.02}, conditions, batches, midway, events=events)
 
 
@@ -150,9 +150,9 @@ def test_a_rate_that_a_deadline_needs_is_not_played_again_to_be_told(
     state = cluster({"t-0": [1, 2]}, brokers=range(1, 5), size_bytes=1_000 * MB)
     plan = plan_of(state, {"t-0": (1, 4)})
     rates = []
-    once = uncertainty.spread
+    once = Task._spread
     monkeypatch.setattr(
-        uncertainty, "spread", lambda task, rate: rates.append(rate) or once(task, rate)
+        Task, "_spread", lambda task, rate, sides: rates.append(rate) or once(task, rate, sides)
     )
 
     estimate = estimate_within(state, load_of(state), plan, 600)

@@ -10,9 +10,9 @@ from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate.near_capacity import NearCapacity
-from core.plan.estimate.peak_usage import (
+from core.plan.estimate.plan_over_time import (
     DELETED_SECONDS,
-    ExtraDisk,
+    DiskLane,
     PeakUsage,
     estimate_extra_disk,
     estimate_peak_usage,
@@ -34,7 +34,7 @@ def at(state: ClusterState, plan: Plan, rate: int) -> Estimate:
     return estimate_at(state, load_of(state), plan, rate)
 
 
-def extra(state: ClusterState, plan: Plan, estimate: Estimate | int) -> tuple[ExtraDisk, ...]:
+def extra(state: ClusterState, plan: Plan, estimate: Estimate | int) -> tuple[DiskLane, ...]:
     """Return how much more disks hold, by an estimate or at a rate."""
     estimate = at(state, plan, estimate) if isinstance(estimate, int) else estimate
     return estimate_extra_disk(state, Load.unknown(state), plan, estimate)
@@ -74,7 +74,7 @@ def test_replicas_that_only_go_make_no_room_before_they_are_deleted() -> None:
 
 def test_where_nothing_was_played_out_all_of_it_arrives_before_anything_leaves() -> None:
     unplayed = Estimate(MB, 60.0, None, None, None, (), 800 * MB)
-    assert extra(STATE, PLAN, unplayed) == (ExtraDisk(0, 400 * MB), ExtraDisk(2, 400 * MB))
+    assert extra(STATE, PLAN, unplayed) == (DiskLane(0, 400 * MB), DiskLane(2, 400 * MB))
 
 
 def test_a_copy_between_log_dirs_needs_its_room_twice_for_a_while() -> None:
@@ -99,7 +99,7 @@ def test_an_unknown_size_is_not_nothing() -> None:
     state = cluster({"t-0": [0, 1], "u-0": [2, 1]}, size_bytes={"u-0": MB})
     plan = Plan.of([SWAPS[0], BACK[0]])
     estimate = at(state, plan, 10 * MB)
-    assert extra(state, plan, estimate) == (ExtraDisk(2, None), ExtraDisk(0, MB))
+    assert extra(state, plan, estimate) == (DiskLane(2, None), DiskLane(0, MB))
     assert estimate_peak_usage(state, Load.unknown(state), plan, estimate).sentences == [
         "Meanwhile disks hold more, at most an unknown size on broker 2, 1.0 MB on broker 0."
     ]
@@ -133,7 +133,7 @@ def test_nothing_is_said_of_what_never_ends() -> None:
 
 
 def test_it_is_said_in_sentences() -> None:
-    extra = tuple(ExtraDisk(broker, 100 * MB - broker, 44.0) for broker in range(5))
+    extra = tuple(DiskLane(broker, 100 * MB - broker, 44.0) for broker in range(5))
     assert PeakUsage(NearCapacity(3, Side.FOLLOWER, 0.93), extra).sentences == [
         "With the throttle on top broker 3 comes to 93% of what it can take in: clients there may "
         "wait longer.",

@@ -15,14 +15,17 @@ from core.load.load import Load
 from core.plan.copies import Side
 from core.plan.estimate.calibration import Calibration, Learned
 from core.plan.estimate.estimate import Estimate, estimate_at
-from core.plan.estimate.peak_usage import (
+from core.plan.estimate.plan_over_time import (
     CHANGE,
     DELETED_SECONDS,
     MAX_POINTS,
+    DiskLane,
     DiskPoint,
+    SideLane,
+    build_timeline,
     estimate_extra_disk,
+    fullest_first,
 )
-from core.plan.estimate.plan_over_time import DiskLane, SideLane, build_disk_lanes, build_timeline
 from core.plan.estimate.uncertainty import END_SECONDS, START_SECONDS
 from core.plan.plan import ANY, Move, Plan
 from core.units import UNLIMITED
@@ -188,7 +191,7 @@ def disk_lanes_of(
     state: ClusterState, plan: Plan, rate: int
 ) -> tuple[dict[int, DiskLane], Estimate]:
     estimate = estimate_at(state, load_of(state), plan, rate)
-    lanes = build_disk_lanes(state, estimate_extra_disk(state, Load.unknown(state), plan, estimate))
+    lanes = fullest_first(estimate_extra_disk(state, Load.unknown(state), plan, estimate))
     return {lane.broker: lane for lane in lanes}, estimate
 
 
@@ -293,13 +296,15 @@ def test_what_goes_lies_on_its_disk_until_it_is_deleted() -> None:
 
 def test_a_disk_that_waits_for_its_copy_is_not_drawn_as_filling() -> None:
     """The copy of a second batch begins when the first has ended, and then fills evenly."""
-    waits = DiskLane(1, (DiskPoint(2.0, 0), DiskPoint(90.0, 0), DiskPoint(100.0, 10 * MB)))
+    waits = DiskLane(
+        1, 10 * MB, 100.0, (DiskPoint(2.0, 0), DiskPoint(90.0, 0), DiskPoint(100.0, 10 * MB))
+    )
     assert [round(most) for most, _ in waits.columns(10, 100.0)] == [0] * 9 + [10 * MB]
 
 
 def test_a_disk_that_is_emptied_holds_nothing_more() -> None:
     course = (DiskPoint(2.0, 0), DiskPoint(10.0, MB), DiskPoint(50.0, MB), DiskPoint(50.0, -9 * MB))
-    columns = [most for most, _ in DiskLane(1, course).columns(4, 100.0)]
+    columns = [most for most, _ in DiskLane(1, MB, 10.0, course).columns(4, 100.0)]
     assert columns == [MB, MB, 0, 0]
 
 
@@ -322,9 +327,8 @@ def test_how_full_disks_get_is_told_where_brokers_tell_their_space(
 
 
 def test_a_full_disk_that_gets_nothing_more_is_not_marked() -> None:
-    full = DiskLane(
-        1, (DiskPoint(2.0, 0), DiskPoint(9.0, MB), DiskPoint(9.0, 0)), 99 * MB, 100 * MB
-    )
+    course = (DiskPoint(2.0, 0), DiskPoint(9.0, MB), DiskPoint(9.0, 0))
+    full = DiskLane(1, MB, 9.0, course, 99 * MB, 100 * MB)
     assert [near for _, near in full.columns(3, 30.0)] == [True, False, False]
 
 

@@ -8,7 +8,7 @@ from clusters import MB, cluster, load_of, plan_of
 from core.plan.batch_schedule import BETWEEN_SECONDS, CopyBatches, Submissions
 from core.plan.estimate.estimate import Estimate, estimate_at, estimate_within
 from core.plan.estimate.rate_table import rate_table
-from core.plan.estimate.uncertainty import AROUND_RANGE, START_SECONDS, Task, slow_seconds, spread
+from core.plan.estimate.uncertainty import AROUND_RANGE, START_SECONDS, Task
 
 
 def one_busy_partition(megabytes: float, produced: float):
@@ -71,7 +71,7 @@ def test_what_is_produced_before_brokers_begin_is_copied_too():
     later, *_ = one_busy_partition(40 + 0.7 * START_SECONDS, 0.7)
     rate = 4 * MB
     now, then = (Task.of(s, load, plan) for s in (state, later))
-    gone = spread(then, rate).seconds - spread(now, rate).seconds
+    gone = then.spread(rate).seconds - now.spread(rate).seconds
     assert gone == pytest.approx(0.7 * START_SECONDS / (4 - 0.7), abs=0.5)
 
 
@@ -88,7 +88,7 @@ def test_a_recommended_rate_keeps_its_deadline_batch_by_batch_too():
     answer = estimate_within(state, load, plan, 120)
     again = estimate_at(state, load, plan, answer.recommended_bytes_per_s)
     assert again.range_seconds[1] <= 120
-    assert slow_seconds(Task.of(state, load, plan), answer.recommended_bytes_per_s) <= 120
+    assert Task.of(state, load, plan).slow_seconds(answer.recommended_bytes_per_s) <= 120
 
 
 def test_no_rate_keeps_a_deadline_shorter_than_what_comes_around_the_copying():

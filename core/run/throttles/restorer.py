@@ -19,7 +19,6 @@ from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import (
     ALL,
-    RATES,
     Configs,
     Key,
     ListKey,
@@ -29,7 +28,12 @@ from core.run.journal.throttle_values import (
     joined,
 )
 from core.run.throttles.changes import delete_changes, restore_changes, subtract_changes
-from core.run.throttles.write_and_read_back import await_shown, faults_of, fetch_lists
+from core.run.throttles.write_and_read_back import (
+    await_shown,
+    faults_of,
+    fetch_lists,
+    fetch_throttle_configs,
+)
 
 
 def lists_to_json(lists: Iterable[ListPairs]) -> list[list[Any]]:
@@ -131,7 +135,7 @@ class ThrottleRestorer:
         intents = [self._throttles.rates[key] for key in rates]
         keys = [[broker, side.value] for broker, side in rates]
         self._recorder.intend_once(Kind.RATE_RESTORING, rates=keys)
-        found = dict(self._back.describe_configs(brokers, RATES))
+        found = fetch_throttle_configs(self._back, brokers=(broker for broker, _ in rates))
         once_more = self._once_more(intents, found)
         intents = [i for i in intents if i.key not in once_more]
         due = self._throttles.rates_due  # set perhaps, though not seen: brokers lag

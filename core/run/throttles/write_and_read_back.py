@@ -55,6 +55,21 @@ LAG_SECONDS = 1.0
 UNSUPPORTED = "UNSUPPORTED_VERSION"
 
 
+def fetch_throttle_configs(
+    client: ClusterClient, topics: Iterable[str] = (), brokers: Iterable[int] = ()
+) -> dict[Resource, Any]:
+    """Return the lists of topics and the rates of brokers as they are shown now."""
+    queries = (
+        ([Resource.topic(topic) for topic in sorted(set(topics))], LISTS),
+        ([Resource.broker(broker) for broker in sorted(set(brokers))], RATES),
+    )
+    found: dict[Resource, Any] = {}
+    for resources, names in queries:
+        if resources:
+            found |= client.describe_configs(resources, names)
+    return found
+
+
 def fetch_lists(
     client: ClusterClient, clock: Clock, keys: Collection[ListKey]
 ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
@@ -88,9 +103,7 @@ def fetch_list_answers(
 def _describe_lists(
     client: ClusterClient, keys: Collection[ListKey]
 ) -> dict[ListKey, frozenset[str] | Fault]:
-    found = client.describe_configs(
-        [Resource.topic(t) for t in sorted({t for t, _ in keys})], LISTS
-    )
+    found = fetch_throttle_configs(client, (topic for topic, _ in keys))
     return {
         (topic, side): answer
         if isinstance(answer := found[Resource.topic(topic)], Fault)
@@ -303,16 +316,7 @@ class VerifiedThrottles:
     def fetch_configs(
         self, topics: Iterable[str] = (), brokers: Iterable[int] = ()
     ) -> dict[Resource, Any]:
-        """Return the lists of topics and the rates of brokers as they are shown now."""
-        queries = (
-            ([Resource.topic(topic) for topic in sorted(set(topics))], LISTS),
-            ([Resource.broker(broker) for broker in sorted(set(brokers))], RATES),
-        )
-        found: dict[Resource, Any] = {}
-        for resources, names in queries:
-            if resources:
-                found |= self._client.describe_configs(resources, names)
-        return found
+        return fetch_throttle_configs(self._client, topics, brokers)
 
     def alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
         return faults_of(self._client.alter_configs(changes)) if changes else {}

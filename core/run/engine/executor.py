@@ -289,9 +289,7 @@ class Executor:
         match step:
             case steps.Poll() | steps.NoteEnded() | steps.ChangeRates() | steps.End():
                 return False
-            case steps.IntendThrottles() | steps.SetThrottles():
-                return False
-            case steps.IntendRates() | steps.SetRates():
+            case _ if isinstance(step, steps.ThrottleSetup):
                 return False
             case steps.RemovePairs() | steps.RestoreRates():
                 return not self._restorer.backoff

@@ -34,7 +34,7 @@ OFFSETS_SECONDS = 5.0
 UNLIMITED_MS = -1
 
 
-class LoweredRetention:
+class RetentionWriter:
     """What one run does to its topics' retention, before its moves and after them."""
 
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:

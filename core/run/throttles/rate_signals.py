@@ -10,12 +10,12 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from core.clock import Clock
-from core.cluster.probe.produce_latency import LatencyWindow
+from core.cluster.probe.produce_latency import ProduceProbe
 from core.cluster.state import ClusterState
 from core.plan.copies import Side
 from core.run.journal.produce_latency import (
@@ -39,23 +39,10 @@ BEFORE_WINDOWS = 7
 still feel how the run itself was started, and of three, two such have been seen."""
 
 
-class Probe(Protocol):
-    """What measures how long producers wait; see core.cluster.probe.produce_latency."""
-
-    @property
-    def trouble(self) -> str: ...
-    @property
-    def leftover(self) -> str: ...
-    @property
-    def replicas_by_broker(self) -> Mapping[int, tuple[int, ...]]: ...
-    def windows(self) -> dict[int, tuple[LatencyWindow, ...]]: ...
-    def close(self) -> None: ...
-
-
 class Signals:
     """Keeps the newest of what was seen; nothing of it outlives the process."""
 
-    def __init__(self, probe: Probe | None) -> None:
+    def __init__(self, probe: ProduceProbe | None) -> None:
         self._probe = probe
         self._samples: deque[tuple[datetime, dict[int, tuple[int, ...]]]] = deque()
         self._leaders: dict[int, int] = {}
@@ -193,7 +180,7 @@ MEASURE_SECONDS = 45.0
 """How long a run waits for what producers wait before it; then what is known must do."""
 
 
-OpenProbe = Callable[[Sequence[int]], Probe | None]
+OpenProbe = Callable[[Sequence[int]], ProduceProbe | None]
 """Opens a probe of these brokers; None where nothing can be probed."""
 
 
@@ -202,7 +189,7 @@ class SignalMonitor:
 
     def __init__(self, open_probe: OpenProbe, clock: Clock) -> None:
         self._open_probe, self._clock = open_probe, clock
-        self._probe: Probe | None = None
+        self._probe: ProduceProbe | None = None
         self._signals: Signals | None = None
         self._since = 0.0
         self._cleared = False

@@ -11,7 +11,7 @@ from typing import Any
 from core.clock import Clock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import ConfigChange, ConfigOp, Resource
-from core.cluster.kafka_errors import Fault, is_missing
+from core.cluster.kafka_errors import Fault
 from core.plan.copies import Side
 from core.run.backoff import Backoff, with_denials_as_faults
 from core.run.journal.held_throttles import PairState
@@ -29,8 +29,7 @@ from core.run.journal.throttle_values import (
 )
 from core.run.throttles.changes import delete_changes, restore_changes, subtract_changes
 from core.run.throttles.write_and_read_back import (
-    await_shown,
-    faults_of,
+    apply_restoring,
     fetch_lists,
     fetch_throttle_configs,
 )
@@ -92,7 +91,7 @@ class ThrottleRestorer:
             is_retry = Resource.topic(topic) in self.backoff
             if not (unverified or is_retry or ALL in there or ours <= there):
                 missing.append([topic, side.value])
-        return _in_words(failed) | self.apply_restoring(changes), missing
+        return _in_words(failed) | apply_restoring(self._back, self._clock, changes), missing
 
     def _unset(self, lists: Collection[ListPairs]) -> tuple[list[ListKey], dict[Resource, str]]:
         """Delete lists that hold nothing any more; return which, and what failed.
@@ -105,7 +104,7 @@ class ThrottleRestorer:
         held, failed = fetch_lists(self._back, self._clock, filled)
         changes = {key: delete_changes(known[key], there) for key, there in held.items()}
         flat = [change for of_one in changes.values() for change in of_one]
-        left = _in_words(failed) | self.apply_restoring(flat)
+        left = _in_words(failed) | apply_restoring(self._back, self._clock, flat)
         unset = [k for k, of_one in changes.items() if of_one and Resource.topic(k[0]) not in left]
         return unset, left
 
@@ -122,7 +121,7 @@ class ThrottleRestorer:
             ConfigChange(Resource.topic(t), s.list_config, ConfigOp.SUBTRACT, joined(set(pairs)))
             for t, s, pairs in lists
         ]
-        failed = self.apply_restoring(changes)
+        failed = apply_restoring(self._back, self._clock, changes)
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
             self._recorder.record_outcome(Kind.PAIRS_TAKEN, lists=done)
@@ -141,7 +140,8 @@ class ThrottleRestorer:
         due = self._throttles.rates_due  # set perhaps, though not seen: brokers lag
         changes = {i: restore_changes(i, found, unverified=i.key in due) for i in intents}
         flat = [change for of_one in changes.values() for change in of_one]
-        failed = self.apply_restoring(flat, found)
+        failed = _in_words({r: a for r, a in found.items() if isinstance(a, Fault)})
+        failed |= apply_restoring(self._back, self._clock, flat)
         done = [
             {
                 "broker": i.broker,
@@ -171,20 +171,6 @@ class ThrottleRestorer:
             "somebody else, is looked at once more: they may put it back"
             for broker, side in new
         }
-
-    def apply_restoring(
-        self, changes: list[ConfigChange], found: Mapping[Resource, Any] | None = None
-    ) -> dict[Resource, str]:
-        """Apply `changes` and read them back; return in words why a resource is not as found.
-
-        One of `found` that could not be read, though it may well be there, is among them.
-        """
-        faults = {r: a for r, a in (found or {}).items() if isinstance(a, Fault)}
-        faults |= faults_of(self._back.alter_configs(changes) if changes else {})
-        failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
-        left = (change for change in changes if change.resource not in failed)
-        unseen = await_shown(self._back, self._clock, left)
-        return failed | {change.resource: "it does not show yet" for change in unseen}
 
     def _leave_alone(self, tried: Collection[Resource], failed: Mapping[Resource, str]) -> None:
         """Let all else go on before what could not be put back is asked again."""

@@ -6,7 +6,7 @@ Whatever was read earlier decides nothing: somebody else may have changed it sin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -322,11 +322,13 @@ class VerifiedThrottles:
         return faults_of(self._client.alter_configs(changes)) if changes else {}
 
 
-def await_shown(
-    client: ClusterClient, clock: Clock, changes: Iterable[ConfigChange]
-) -> list[ConfigChange]:
-    """Wait until brokers show changes that take throttles out; return what they do not show."""
-    left = list(changes)
+def apply_restoring(
+    client: ClusterClient, clock: Clock, changes: Sequence[ConfigChange]
+) -> dict[Resource, str]:
+    """Apply changes that take throttles out or put rates back; return in words what failed."""
+    faults = faults_of(client.alter_configs(changes)) if changes else {}
+    failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
+    left = [change for change in changes if change.resource not in failed]
     deadline = clock.monotonic() + READ_BACK_SECONDS
     while left:
         resources = list(dict.fromkeys(change.resource for change in left))
@@ -335,7 +337,7 @@ def await_shown(
         if not left or clock.monotonic() >= deadline:
             break
         clock.sleep(0.05)
-    return left
+    return failed | {change.resource: "it does not show yet" for change in left}
 
 
 def faults_of(answers: Mapping[Resource, Fault | None]) -> dict[Resource, Fault]:

@@ -25,7 +25,7 @@ from core.run.journal.produce_latency import (
     before,
 )
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import Key, arriving_sides
+from core.run.journal.throttle_values import Key, by_side
 from core.run.steps import Observation
 from core.run.throttles.inflow import growing_sides, inflow_bytes_per_s, remaining_bytes
 
@@ -48,7 +48,7 @@ class Signals:
         self._leaders: dict[int, int] = {}
         self._out_since: dict[Key, tuple[str, datetime]] = {}
         self._sizes: dict[int, deque[tuple[datetime, int]]] = {}
-        self._left: dict[Key, int | None] | None = None
+        self._left: dict[Key, float | None] | None = None
 
     @property
     def trouble(self) -> str:
@@ -142,10 +142,8 @@ class Signals:
         for index, arrived in last.items():
             earlier = first.get(index, (0,) * len(arrived))
             came = [max(0, b - a) / seconds for a, b in zip(earlier, arrived, strict=True)]
-            for key, rate in zip(arriving_sides(run.moves[index].move), came, strict=True):
+            for key, rate in by_side(run.moves[index].move, came, self._leaders[index]):
                 flows[key] += rate
-                if key[1] is Side.FOLLOWER:
-                    flows[self._leaders[index], Side.LEADER] += rate
         return dict(flows)
 
 

@@ -11,6 +11,7 @@ from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record, Request
 from core.run.journal.requests import unreadable
 from core.run.journal.run_state import RunState
+from core.run.reporting.config_changes import AFTER_WORDS
 from core.run.reporting.views import Level, RunEvent, RunRequest
 from core.units import counted, format_bytes, format_duration, format_rate, name_list
 
@@ -246,18 +247,13 @@ def _throttled(run: RunState, batch: int) -> str:
 
 def restored(rates: Iterable[Mapping[str, Any]]) -> str:
     """Return how rates were put back, the unremarkable ones counted together."""
-    words = {
-        "set": "set as before",
-        "kept": "was kept",
-        "changed": "changed by somebody else meanwhile, left so",
-    }
     rates = list(rates)
     plain = [rate["broker"] for rate in rates if rate["how"] == "unset"]
     parts = [f"{_brokers(plain)} unset again"] if plain else []
     parts += [
-        f"b{rate['broker']} {rate['side']} {words[rate['how']]}"
+        f"b{rate['broker']} {rate['side']} {AFTER_WORDS[rate['how']]}"
         for rate in rates
-        if rate["how"] in words
+        if rate["how"] != "unset"
     ]
     return f"throttle rates: {', '.join(parts)}"
 

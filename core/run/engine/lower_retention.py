@@ -19,6 +19,7 @@ from core.cluster.configs import (
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.cluster.metadata import TopicPartition
 from core.run.backoff import RETRY_SECONDS, Backoff, with_denials_as_faults
+from core.run.engine.mover import replica_locations
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.retention_records import RETENTION, Retention, RetentionIntent
@@ -172,19 +173,16 @@ class RetentionWriter:
 
     def _leader_sizes(self, tps: Collection[TopicPartition]) -> dict[int, int]:
         """Return by move how long the logs of leaders are now, as far as brokers tell."""
-        moves = {self._state.moves[i].move.tp: i for i in self._state.queued}
-        leaders = {moves[tp]: self._state.moves[moves[tp]].leader for tp in tps if tp in moves}
-        asked = sorted(
-            {leader for leader in leaders.values() if leader is not None and leader >= 0}
-        )
-        answers = self._client.describe_log_dirs(asked) if asked else ()
-        found = {}
-        for answer in answers:
-            for log in answer.replicas:
-                index = moves.get(TopicPartition(log.topic, log.partition))
-                if index is not None and leaders.get(index) == answer.broker and not log.future:
-                    found[index] = log.size_bytes
-        return found
+        queued = ((i, self._state.moves[i]) for i in self._state.queued)
+        places = {
+            (m.move.tp, m.leader): i
+            for i, m in queued
+            if m.move.tp in tps and m.leader is not None and m.leader >= 0
+        }
+        brokers = sorted({broker for _, broker in places})
+        answers = self._client.describe_log_dirs(brokers) if brokers else ()
+        found = replica_locations(answers, places)
+        return {places[place]: location.size_bytes for place, location in found.items()}
 
     def _moved(self) -> set[TopicPartition]:
         """Return the partitions whose log begins later than before; one not told of has not."""

@@ -162,8 +162,7 @@ def out_of_step(state: ClusterState) -> dict[Key, str]:
     New replicas are out of it by nature, and a broker that is down is out of step for its own
     reasons.
     """
-    alive = [broker.id for broker in state.brokers if broker.alive]
-    lost = ~state.in_sync & ~state.adding & np.isin(state.replica_broker, alive)
+    lost = ~state.in_sync & ~state.adding & np.isin(state.replica_broker, state.alive_ids)
     found: dict[Key, str] = {}
     for replica in np.flatnonzero(lost).tolist():
         row = int(state.partition_of_replica[replica])

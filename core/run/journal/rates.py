@@ -69,7 +69,7 @@ def rates_from_json(rows: Iterable[Sequence[Any]]) -> dict[Key, int]:
 class SideRate:
     """The rate that one broker's side has, since when, and when trouble last lowered it.
 
-    Never above `most_bytes_per_s`, which somebody else had set.
+    Never above `max_bytes_per_s`, which somebody else had set.
     """
 
     rate_bytes_per_s: int

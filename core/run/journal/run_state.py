@@ -78,7 +78,7 @@ class RunState:
     unheld_at: datetime | None = None
     """When copies that were held on the floor last went on: until then none was meant to."""
     cancel_requested: bool = False
-    """All of it is to be taken back; what is asked of single moves is their `wish`."""
+    """All of it is to be taken back; what is asked of single moves is their `request`."""
     leave_requested: bool = False
     """Cancelled when no move was left: what cannot be given back now is to be left."""
     leave_copies: bool = False

@@ -34,7 +34,7 @@ def entries(value: str | None) -> frozenset[str]:
 
 
 def missing(required: Set[str], existing: str | None) -> tuple[str, ...]:
-    """Return the entries to append so that all `wanted` count, in order; none beside a `*`.
+    """Return the entries to append so that all `required` count, in order; none beside a `*`.
 
     What is there already is somebody else's, and not to be subtracted later.
     """

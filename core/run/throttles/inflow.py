@@ -93,7 +93,7 @@ def growing_sides(
 
 
 def expected_sides(run: RunState, indices: Iterable[int]) -> dict[Key, list[Growing]]:
-    """Return the same of moves that fly together, by what was produced when the run was made."""
+    """Return the same of moves in flight together, by what was produced when the run was made."""
     moves = {index: run.moves[index] for index in indices}
     produced = {index: m.produced_bytes_per_s for index, m in moves.items()}
     leaders = {

@@ -182,7 +182,7 @@ OpenProbe = Callable[[Sequence[int]], ProduceProbe | None]
 
 
 class SignalMonitor:
-    """The senses of one process; they open with the first look at a run that adapts its rate."""
+    """The signals of one process: measured from the first look at a run that adapts its rate."""
 
     def __init__(self, open_probe: OpenProbe, clock: Clock) -> None:
         self._open_probe, self._clock = open_probe, clock

@@ -175,7 +175,7 @@ class ThrottleWriter:
             self._verified.backoff.taken(batch)
 
     def _later(self, batch: int, indices: Iterable[int], why: str) -> None:
-        """Moves that fly go on without a limit until it can be set; others do not begin."""
+        """Moves in flight go on without a limit until it can be set; others do not begin."""
         if self._are_in_flight(indices):
             self._verified.back_off(batch, why)
         else:

@@ -42,7 +42,6 @@ class RetentionWriter:
         self._client, self._clock, self._recorder = client, clock, recorder
         self._state = recorder.state
         self.backoff = Backoff[Resource](clock)
-        self._intended: set[str] = set()
         asked = self._state.retention
         before = asked.topics if asked is not None and not asked.lowered else ()
         self._unanswered: set[str] = set(before)
@@ -193,9 +192,7 @@ class RetentionWriter:
     def restore(self, topics: tuple[str, ...]) -> None:
         """Put retention back as it was found, unless somebody has changed it meanwhile."""
         retention = self._retention
-        if not self._intended.issuperset(topics):  # else it was refused, and is tried again
-            self._recorder.write(Kind.RETENTION_RESTORING, topics=list(topics))
-            self._intended |= set(topics)
+        self._recorder.intend_once(Kind.RETENTION_RESTORING, topics=list(topics))
         client = with_denials_as_faults(self._client)  # a topic that is denied holds up no other
         found = client.describe_configs([Resource.topic(topic) for topic in topics], [RETENTION])
         how: dict[str, str] = {}
@@ -221,7 +218,7 @@ class RetentionWriter:
         faults |= {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
         done = {topic: word for topic, word in how.items() if topic not in faults}
         if done:
-            self._recorder.write(Kind.RETENTION_RESTORED, topics=done)
+            self._recorder.record_outcome(Kind.RETENTION_RESTORED, topics=done)
         refused = {
             Resource.topic(topic): f"the retention of {topic} cannot be put back: {fault}"
             for topic, fault in faults.items()

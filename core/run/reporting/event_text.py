@@ -110,10 +110,8 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
     p = record.payload
     match record.kind:
         case Kind.CREATED:
-            yield (
-                f"journal opened; original order of {counted(len(p['moves']), 'partition')} kept",
-                Level.INFO,
-            )
+            moved = counted(len(p["moves"]), "partition")
+            yield f"journal opened; original order of {moved} kept", Level.INFO
         case Kind.PREFLIGHT:
             for _, sentence in p["said"]:
                 yield sentence, Level.LOOK
@@ -133,10 +131,8 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
         case Kind.THROTTLE_FAILED:
             yield f"{p['why']}; what was set is taken back", Level.ACT
         case Kind.POSTPONED:
-            yield (
-                f"put off until the others are done: {_named_moves(p['moves'], run)}",
-                Level.LOOK,
-            )
+            named = _named_moves(p["moves"], run)
+            yield f"put off until the others are done: {named}", Level.LOOK
         case Kind.SUBMITTED if p["moves"]:
             batch = f"batch {p['batch'] + 1} of {run.batches}"
             yield f"{batch} submitted: {counted(len(p['moves']), 'partition')}", Level.INFO
@@ -263,9 +259,8 @@ def _ended(record: Record, run: RunState, copied_bytes: int) -> tuple[str, Level
     took = format_duration((record.at - run.created_at).total_seconds())
     newest = run.newest.values()
     done = sum(m.phase is Phase.DONE for m in newest)
-    result = (
-        f"{done} of {counted(len(newest), 'partition')}, {format_bytes(copied_bytes)} in {took}"
-    )
+    of = counted(len(newest), "partition")
+    result = f"{done} of {of}, {format_bytes(copied_bytes)} in {took}"
     why = f"; {p['why']}" if p["why"] else ""
     match Outcome(p["outcome"]):
         case Outcome.DONE:

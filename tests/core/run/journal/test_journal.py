@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters import NOON
 from full_disk import files_of_at_most
 from run_help import MB, Faulty, Start, cluster, submitted, unreachable
 
@@ -27,8 +28,6 @@ from core.run.journal.journal import (
 from core.run.journal.move_state import Outcome
 from core.run.journal.records import Kind
 from core.run.options import RunOptions, create_journal
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ class Executor:
         self._mover = Mover(client, clock, self._recorder)
         self._restorer = ThrottleRestorer(client, clock, self._recorder)
         self._verified = VerifiedThrottles(client, clock, self._recorder)
-        self._writer = ThrottleWriter(clock, self._recorder, self._verified, self._restorer)
+        self._writer = ThrottleWriter(client, clock, self._recorder, self._verified, self._restorer)
         self._log_dirs = LogDirMover(client, clock, self._recorder)
         self._retention = RetentionWriter(client, clock, self._recorder)
         self._sampler = Sampler(client, clock)

@@ -201,7 +201,7 @@ class VerifiedThrottles:
 
     def _lost_for_sure(self, lists: Collection[ListIntent]) -> tuple[ListIntent, ...]:
         """Return which pairs the controller does not hold either; a broker may be behind."""
-        held, failed = self.fetch_lists(lost.key for lost in lists)
+        held, failed = fetch_lists(self._client, self._clock, [lost.key for lost in lists])
         sure = []
         for lost in lists:
             there = held.get(lost.key)
@@ -214,7 +214,7 @@ class VerifiedThrottles:
 
     def reread_rates(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:
         """Journal rates anew that somebody has set, changed or freed since they were intended."""
-        found = self.fetch_configs(brokers=(rate.broker for rate in rates))
+        found = fetch_throttle_configs(self._client, brokers=(rate.broker for rate in rates))
         changed = set()
         for rate in rates:
             answer = found[Resource.broker(rate.broker)]
@@ -251,7 +251,7 @@ class VerifiedThrottles:
         """
         rates = self._throttles.rates
         keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
-        found = self.fetch_configs(brokers=(broker for broker, _ in keys))
+        found = fetch_throttle_configs(self._client, brokers=(broker for broker, _ in keys))
         kept: dict[Key, int | None] = {}
         for key in keys:
             answer, intent = found[Resource.broker(key[0])], rates[key]
@@ -289,7 +289,7 @@ class VerifiedThrottles:
     ) -> Refusal | None:
         """Set throttles and read them back; return why they are not in force, or None."""
         for changes in (list_changes(lists), rate_changes(rates)):
-            faults = self.alter(changes)
+            faults = faults_of(self._client.alter_configs(changes)) if changes else {}
             if faults:
                 unknown = frozenset(r for r, fault in faults.items() if is_transient(fault))
                 passing = all(is_transient(f) or is_missing(f) for f in faults.values())
@@ -300,26 +300,13 @@ class VerifiedThrottles:
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         topics, brokers = [i.topic for i in lists], [r.broker for r in rates]
         while True:
-            off = not_in_force(lists, rates, self.fetch_configs(topics, brokers))
+            off = not_in_force(lists, rates, fetch_throttle_configs(self._client, topics, brokers))
             if not off:
                 return None
             if self._clock.monotonic() >= deadline:
                 why = f"throttles were set but do not read back: {', '.join(off)}"
                 return Refusal(why, not_shown=True)
             self._clock.sleep(0.05)
-
-    def fetch_lists(
-        self, keys: Iterable[ListKey]
-    ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
-        return fetch_lists(self._client, self._clock, list(keys))
-
-    def fetch_configs(
-        self, topics: Iterable[str] = (), brokers: Iterable[int] = ()
-    ) -> dict[Resource, Any]:
-        return fetch_throttle_configs(self._client, topics, brokers)
-
-    def alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
-        return faults_of(self._client.alter_configs(changes)) if changes else {}
 
 
 def apply_restoring(

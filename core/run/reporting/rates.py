@@ -264,7 +264,7 @@ def _averages(run: RunState, tracks: Mapping[int, list[SamplePoint]]) -> dict[Ke
         if m.submitted_at is None or not m.move.receiving:
             continue
         track = tracks.get(index)
-        leader: int | None = m.move.before[0]
+        leader = next(iter(m.move.before), None)
         arrived: tuple[int | None, ...] = (m.size_bytes,) * len(m.move.receiving)
         if m.phase is not Phase.DONE:
             if not track:

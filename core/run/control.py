@@ -76,7 +76,7 @@ def request(
     details = dict(payload or {})
     with Journal.open(journal_path(cluster_id, run)) as journal:
         for before in journal.requests(state.last_request):  # what waits counts as taken up
-            if not refusal(state, before.kind, before.payload):
+            if not (before.payload.get("refused") or refusal(state, before.kind, before.payload)):
                 take(state, before.kind, before.payload)
         _check(state, kind, details, allow)
         audit.note(cluster_id, run, "request", kind=kind, **details)

@@ -306,7 +306,6 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         session.problem = None
         if any(broker.server in session.read_only_servers for broker in picture.state.brokers):
             session.writable, session.read_only_reason = False, MARKED
-        self._foreign.take(picture.state, session.run_partitions)
         self._update_external_moves()
         if session.address is not None and session.cluster_name == session.address.bootstrap:
             session.cluster_name = short_name(picture.state.cluster_id)

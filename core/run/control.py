@@ -19,8 +19,7 @@ from core.run.audit import requester
 from core.run.journal.journal import Journal, journal_path
 from core.run.journal.move_state import Phase, Role, RunMove
 from core.run.journal.rates import RateBounds
-from core.run.journal.records import Kind
-from core.run.journal.requests import KINDS, undone_by
+from core.run.journal.requests import KINDS, refusal, take, undone_by
 from core.run.journal.run_state import RunState
 from core.run.reporting.runs import read_journal
 from core.run.reporting.views import RunStatus
@@ -46,18 +45,6 @@ class SentRequest:
 
     def to_json(self) -> dict[str, Any]:
         return {"run": self.run, "request": self.kind, "seq": self.seq, "waits": self.is_waiting}
-
-
-@dataclass(slots=True)
-class _OpenRequests:
-    """What has been asked of a run so far, taken up or not, and still holds."""
-
-    paused: bool = False
-    floored: bool = False
-    cancelling: bool = False
-    rolling_back: bool = False
-    limited: bool = False
-    """It was given a rate."""
 
 
 def request(
@@ -88,13 +75,10 @@ def request(
         )
     details = dict(payload or {})
     with Journal.open(journal_path(cluster_id, run)) as journal:
-        before = [
-            (record.payload["kind"], record.payload)
-            for record in look.records
-            if record.kind is Kind.REQUEST and not record.payload.get("refused")
-        ]
-        before += [(r.kind, r.payload) for r in journal.requests(state.last_request)]
-        _check(state, _open_requests(before), kind, details, allow)
+        for before in journal.requests(state.last_request):  # what waits counts as taken up
+            if not (before.payload.get("refused") or refusal(state, before.kind, before.payload)):
+                take(state, before.kind, before.payload)
+        _check(state, kind, details, allow)
         audit.note(cluster_id, run, "request", kind=kind, **details)
         seq = journal.ask(datetime.now(UTC), kind, details | requester())
     return SentRequest(run, seq, kind, is_waiting=status is RunStatus.DIED)
@@ -115,34 +99,14 @@ def find_moves(run: RunState, names: Sequence[str]) -> list[int]:
     return list(dict.fromkeys(newest[name] for name in names))
 
 
-def _open_requests(requests: Iterable[tuple[str, Payload]]) -> _OpenRequests:
-    held = _OpenRequests()
-    for kind, payload in requests:
-        match kind:
-            case "pause":
-                held.paused, held.floored = True, bool(payload.get("floor"))
-            case "resume":
-                held.paused = held.floored = False
-            case "cancel" if payload.get("moves") is None:
-                held.cancelling, held.rolling_back = True, False
-            case "rollback":
-                held.rolling_back = True
-                held.cancelling = held.paused = held.floored = False
-            case "throttle":
-                held.limited = True
-    return held
-
-
 # -- what makes sense ------------------------------------------------------------------------------
 
 
-def _check(
-    run: RunState, held: _OpenRequests, kind: str, p: Payload, allow: Collection[str]
-) -> None:
+def _check(run: RunState, kind: str, p: Payload, allow: Collection[str]) -> None:
     """Raise UsageError for what makes no sense, RefusedError for what a check refuses."""
-    undoes = undone_by(run, kind, cancelling=held.cancelling, rolling_back=held.rolling_back)
-    if undoes:
-        goes_on = "" if held.cancelling else "It can be paused, given another rate, or cancelled."
+    if undoes := undone_by(run, kind):
+        can_change = not run.cancel_requested
+        goes_on = "It can be paused, given another rate, or cancelled." if can_change else ""
         raise UsageError(f"Run {run.run_id} {undoes}.", next=goes_on)
     match kind:
         # All of it may be cancelled twice: the second time leaves what cannot be put back.
@@ -151,8 +115,8 @@ def _check(
                 if m.phase.ended:
                     raise UsageError(f"{tp} cannot be cancelled: it is {m.phase.value} already.")
         case "pause":
-            _pause(run, held, p)
-        case "resume" if not (held.paused or guard.pauses(run)):
+            _pause(run, p)
+        case "resume" if not (run.paused or guard.pauses(run)):
             raise UsageError(f"Run {run.run_id} is not paused: there is nothing to resume.")
         case "throttle":
             _throttle(run, p, allow)
@@ -169,16 +133,16 @@ def _check(
         case "retarget":
             _retarget(run, p)
         case "rollback":
-            _rollback(run, held)
+            _rollback(run)
 
 
-def _pause(run: RunState, open_requests: _OpenRequests, p: Payload) -> None:
-    if open_requests.paused and open_requests.floored == bool(p.get("floor")):
+def _pause(run: RunState, p: Payload) -> None:
+    if run.paused and run.rate_control.floored == bool(p.get("floor")):
         raise UsageError(
             f"Run {run.run_id} is paused already.",
             next=f"`trimtab runs resume {run.run_id}` lets it go on.",
         )
-    if p.get("floor") and run.rate_bytes_per_s == UNLIMITED and not open_requests.limited:
+    if p.get("floor") and run.rate_bytes_per_s == UNLIMITED:
         raise UsageError(
             f"Run {run.run_id} has no throttle: what it has in flight cannot be held.",
             next=f"`trimtab runs pause {run.run_id}` begins no further batch; "
@@ -251,8 +215,8 @@ def _retarget(run: RunState, p: Payload) -> None:
         raise UsageError(f"{tp} is on its way to {id_list(after)} already.")
 
 
-def _rollback(run: RunState, open_requests: _OpenRequests) -> None:
-    if open_requests.rolling_back or run.rolling_back:
+def _rollback(run: RunState) -> None:
+    if run.rollback_requested or run.rolling_back:
         raise UsageError(f"Run {run.run_id} is being rolled back already.")
     if all(m.phase is Phase.QUEUED for m in run.moves):
         raise UsageError(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
+from clusters import NOON
 from run_help import begun_history, move
 
 from core.cluster.metadata import PartitionRow, Reassignment, TopicPartition
@@ -14,7 +14,6 @@ from core.run.journal.move_state import MoveRequest, Phase, RunMove
 from core.run.journal.run_state import RunState
 from core.run.steps import Observation
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TP = TopicPartition("foo", 1)
 ALIVE = frozenset(range(10))
 

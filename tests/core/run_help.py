@@ -268,7 +268,6 @@ def begun_history(rate_bytes_per_s: int, at: datetime, /, **more: Any) -> RunSta
             "cluster_id": "c",
             "cluster_name": "c",
             "bootstrap": "b",
-            "command_config": None,
             "rate_bytes_per_s": rate_bytes_per_s,
             "override_rates": False,
             "allowed": frozenset(),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
+from clusters import NOON
 from run_help import MB
 
 from core.run.journal.records import Kind, Record, Sample
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LIMIT = 5 * MB
 SIZE = 1000 * MB
 FOLLOWER = 9

@@ -58,7 +58,6 @@ def follow_external(context: Context, *, as_json: bool) -> int:
                 state = fetch_cluster_state(connection.client)
                 state.require_known_moves()
                 mine = own_partitions(state.cluster_id)
-                watch.take(state, mine)
                 moves = watch.look(state, mine)
                 text = _table(moves) if moves else "No external moves are in flight any more.\n"
                 if as_json:

@@ -17,7 +17,7 @@ from core.cluster.client import ClusterClient
 from core.errors import AccessDeniedError, RefusedError, TrimtabError, UnreachableError
 from core.plan.estimate.calibration import NOTHING_LEARNED
 from core.run import steps
-from core.run.engine.lower_retention import LoweredRetention
+from core.run.engine.lower_retention import RetentionWriter
 from core.run.engine.mover import LogDirMover, Mover, elect
 from core.run.engine.next_step import next_step
 from core.run.engine.observer import (
@@ -81,9 +81,9 @@ class Executor:
         self._mover = Mover(client, clock, self._recorder)
         self._restorer = ThrottleRestorer(client, clock, self._recorder)
         self._verified = VerifiedThrottles(client, clock, self._recorder)
-        self._writer = ThrottleWriter(clock, self._recorder, self._verified, self._restorer)
+        self._writer = ThrottleWriter(client, clock, self._recorder, self._verified, self._restorer)
         self._log_dirs = LogDirMover(client, clock, self._recorder)
-        self._retention = LoweredRetention(client, clock, self._recorder)
+        self._retention = RetentionWriter(client, clock, self._recorder)
         self._sampler = Sampler(client, clock)
         self._observer = Observer(client, clock)
         self._signal_monitor = SignalMonitor(open_probe, clock)
@@ -289,9 +289,7 @@ class Executor:
         match step:
             case steps.Poll() | steps.NoteEnded() | steps.ChangeRates() | steps.End():
                 return False
-            case steps.IntendThrottles() | steps.SetThrottles():
-                return False
-            case steps.IntendRates() | steps.SetRates():
+            case _ if isinstance(step, steps.ThrottleSetup):
                 return False
             case steps.RemovePairs() | steps.RestoreRates():
                 return not self._restorer.backoff

@@ -19,6 +19,7 @@ from core.cluster.configs import (
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.cluster.metadata import TopicPartition
 from core.run.backoff import RETRY_SECONDS, Backoff, with_denials_as_faults
+from core.run.engine.mover import replica_locations
 from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.retention_records import RETENTION, Retention, RetentionIntent
@@ -34,14 +35,13 @@ OFFSETS_SECONDS = 5.0
 UNLIMITED_MS = -1
 
 
-class LoweredRetention:
+class RetentionWriter:
     """What one run does to its topics' retention, before its moves and after them."""
 
     def __init__(self, client: ClusterClient, clock: Clock, recorder: RunRecorder) -> None:
         self._client, self._clock, self._recorder = client, clock, recorder
         self._state = recorder.state
         self.backoff = Backoff[Resource](clock)
-        self._intended: set[str] = set()
         asked = self._state.retention
         before = asked.topics if asked is not None and not asked.lowered else ()
         self._unanswered: set[str] = set(before)
@@ -172,19 +172,16 @@ class LoweredRetention:
 
     def _leader_sizes(self, tps: Collection[TopicPartition]) -> dict[int, int]:
         """Return by move how long the logs of leaders are now, as far as brokers tell."""
-        moves = {self._state.moves[i].move.tp: i for i in self._state.queued}
-        leaders = {moves[tp]: self._state.moves[moves[tp]].leader for tp in tps if tp in moves}
-        asked = sorted(
-            {leader for leader in leaders.values() if leader is not None and leader >= 0}
-        )
-        answers = self._client.describe_log_dirs(asked) if asked else ()
-        found = {}
-        for answer in answers:
-            for log in answer.replicas:
-                index = moves.get(TopicPartition(log.topic, log.partition))
-                if index is not None and leaders.get(index) == answer.broker and not log.future:
-                    found[index] = log.size_bytes
-        return found
+        queued = ((i, self._state.moves[i]) for i in self._state.queued)
+        places = {
+            (m.move.tp, m.leader): i
+            for i, m in queued
+            if m.move.tp in tps and m.leader is not None and m.leader >= 0
+        }
+        brokers = sorted({broker for _, broker in places})
+        answers = self._client.describe_log_dirs(brokers) if brokers else ()
+        found = replica_locations(answers, places)
+        return {places[place]: location.size_bytes for place, location in found.items()}
 
     def _moved(self) -> set[TopicPartition]:
         """Return the partitions whose log begins later than before; one not told of has not."""
@@ -195,9 +192,7 @@ class LoweredRetention:
     def restore(self, topics: tuple[str, ...]) -> None:
         """Put retention back as it was found, unless somebody has changed it meanwhile."""
         retention = self._retention
-        if not self._intended.issuperset(topics):  # else it was refused, and is tried again
-            self._recorder.write(Kind.RETENTION_RESTORING, topics=list(topics))
-            self._intended |= set(topics)
+        self._recorder.intend_once(Kind.RETENTION_RESTORING, topics=list(topics))
         client = with_denials_as_faults(self._client)  # a topic that is denied holds up no other
         found = client.describe_configs([Resource.topic(topic) for topic in topics], [RETENTION])
         how: dict[str, str] = {}
@@ -223,7 +218,7 @@ class LoweredRetention:
         faults |= {r.name: f for r, f in answers.items() if f is not None and not is_missing(f)}
         done = {topic: word for topic, word in how.items() if topic not in faults}
         if done:
-            self._recorder.write(Kind.RETENTION_RESTORED, topics=done)
+            self._recorder.record_outcome(Kind.RETENTION_RESTORED, topics=done)
         refused = {
             Resource.topic(topic): f"the retention of {topic} cannot be put back: {fault}"
             for topic, fault in faults.items()

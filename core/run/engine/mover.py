@@ -163,7 +163,6 @@ class Mover:
         self.submitted = clock.monotonic()
         """When this process last submitted something."""
         self.backoff = Backoff[TopicPartition](clock)
-        self._reordering: tuple[int, ...] = ()
 
     def submit(self, moves: tuple[int, ...]) -> None:
         """Submit moves. What is put off over and over is journalled no more, but for news."""
@@ -257,16 +256,13 @@ class Mover:
 
     def reorder(self, moves: tuple[int, ...]) -> None:
         """Submit the journalled order; a move whose order is refused for good ends without it."""
-        if moves != self._reordering:
-            self._recorder.write(Kind.REORDERING, moves=list(moves))
-        self._reordering = moves
+        self._recorder.intend_once(Kind.REORDERING, moves=list(moves))
         partitions = {self._state.moves[i].move.tp: i for i in moves}
         before = {tp: self._state.moves[i].move.before for tp, i in partitions.items()}
         answers = self._client.alter_reassignments(before)
         taken = [i for tp, i in partitions.items() if answers.get(tp) is None]
         if taken:
-            self._recorder.write(Kind.REORDERED, moves=taken)
-            self._reordering = ()
+            self._recorder.record_outcome(Kind.REORDERED, moves=taken)
         for_good = {
             tp: f
             for tp, f in answers.items()

@@ -17,9 +17,9 @@ from core.plan.plan import Move
 from core.run.backoff import with_denials_as_faults
 from core.run.journal.move_state import RunMove
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import LISTS, RATES
 from core.run.steps import SETTLE_SECONDS, Observation
 from core.run.throttles.rules import required_lists
+from core.run.throttles.write_and_read_back import fetch_throttle_configs
 
 DESCRIBE_SECONDS = 1.0
 DUTY = 10
@@ -88,7 +88,7 @@ class Observer:
         return Observation(
             reassignments=reassignments,
             rows=rows,
-            alive=frozenset(broker.id for broker in self._state.brokers if broker.alive),
+            alive=frozenset(self._state.alive_ids),
             steady_seconds=steady,
             gone=frozenset(tp for tp, why in absent.items() if not why),
             hidden={tp: why for tp, why in absent.items() if why},
@@ -113,14 +113,9 @@ class Observer:
         now = self._clock.monotonic()
         if now < self._throttles_due or not (run.in_flight or run.queued):
             return {}
-        alive = {b.id for b in self._state.brokers if b.alive} if self._state else set()
-        brokers = sorted({broker for broker, _ in run.throttles.rates} & alive)
-        topics = sorted({topic for topic, _ in required_lists(run)})
-        client, found = with_denials_as_faults(self._client), dict[Resource, _Answer]()
-        if topics:
-            found |= client.describe_configs([Resource.topic(topic) for topic in topics], LISTS)
-        if brokers:
-            found |= client.describe_configs([Resource.broker(broker) for broker in brokers], RATES)
+        brokers = {broker for broker, _ in run.throttles.rates}.intersection(self.state.alive_ids)
+        topics = (topic for topic, _ in required_lists(run))
+        found = fetch_throttle_configs(with_denials_as_faults(self._client), topics, brokers)
         took = self._clock.monotonic() - now
         alike = {r: a for r, a in found.items() if self._throttles.get(r) == a}
         wait = THROTTLES_SECONDS if len(alike) == len(found) else 1.0

@@ -50,9 +50,10 @@ def preflight(
     state = client.describe_cluster()
     if state.cluster_id != run.cluster_id:
         raise RefusedError(f"This is cluster {state.cluster_id}, not {run.cluster_id}.")
-    alive = {broker.id for broker in state.brokers if broker.alive}
     involved = {b for move in plan for b in (*move.before, *move.after)}
-    state = with_log_dirs(state, client.describe_log_dirs(sorted(involved & alive)))
+    state = with_log_dirs(
+        state, client.describe_log_dirs(sorted(involved.intersection(state.alive_ids)))
+    )
     min_insync = _min_insync(client, {move.tp.topic for move in plan})
     state = _with_min_insync(state, min_insync)
     findings = check_plan(state, Load.unknown(state), going, reassignments=reassignments)
@@ -104,9 +105,7 @@ def observe_once(client: ClusterClient, min_insync: Mapping[str, int]) -> Look:
     @cache
     def look() -> ClusterState:
         state = client.describe_cluster()
-        state = with_log_dirs(
-            state, client.describe_log_dirs([b.id for b in state.brokers if b.alive])
-        )
+        state = with_log_dirs(state, client.describe_log_dirs(state.alive_ids))
         return _with_min_insync(state, min_insync)
 
     return look

@@ -7,7 +7,7 @@ would have put it back. A `*`, and what moves in flight run under, goes only whe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from core.clock import Clock
@@ -36,7 +36,7 @@ from core.run.journal.throttle_values import (
 )
 from core.run.reporting.runs import KnownRun
 from core.run.throttles.changes import restore_changes
-from core.run.throttles.write_and_read_back import await_shown, fetch_lists
+from core.run.throttles.write_and_read_back import apply_restoring, fetch_lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +97,12 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
         for key, c in deletes.items()
         if pairs[key]
     ]
-    failed = _alter(client, first)
+    failed = apply_restoring(client, clock, first)
     deletes = {key: c for key, c in deletes.items() if c.resource not in failed}
     held, faults = fetch_lists(client, clock, deletes)
     failed |= {resource: str(fault) for resource, fault in faults.items()}
     empty = [change for key, change in deletes.items() if held.get(key) == frozenset()]
-    failed |= _alter(client, empty)
-    left = (change for change in (*first, *empty) if change.resource not in failed)
-    unseen = await_shown(client, clock, left)
-    return failed | {change.resource: "it is set still" for change in unseen}
-
-
-def _alter(client: ClusterClient, changes: Sequence[ConfigChange]) -> dict[Resource, str]:
-    answers = client.alter_configs(changes) if changes else {}
-    return {r: str(fault) for r, fault in answers.items() if fault is not None}
+    return failed | apply_restoring(client, clock, empty)
 
 
 _SIDES = {side.list_config: side for side in LISTED}

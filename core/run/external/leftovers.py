@@ -60,8 +60,8 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
     """
     in_flight = {*client.fetch_reassignments(), *_copied(client, left)}
     topics = sorted({t for t, _, _ in left.lists} | {r.topic for r in left.retention})
-    alive = {broker.id for broker in client.describe_cluster().brokers if broker.alive}
-    brokers = sorted(alive & {rate.broker for rate in left.rates})
+    limited = {rate.broker for rate in left.rates}
+    brokers = sorted(limited.intersection(client.describe_cluster().alive_ids))
     resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
     names = [*LISTS, *RATES, RETENTION]
     found = client.describe_configs(resources, names) if resources else {}

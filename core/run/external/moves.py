@@ -109,12 +109,12 @@ class ForeignWatch:
     def __init__(self) -> None:
         self._last_bytes: dict[Key, list[tuple[datetime, int]]] = {}
         self._since: dict[Key, datetime] = {}
-        self._last: datetime | None = None
 
-    def take(self, state: ClusterState, ours: Collection[TopicPartition]) -> None:
-        """Take a picture in."""
-        self._last = at = state.fetched_at
-        moves = foreign_moves(state, ours)
+    def look(
+        self, state: ClusterState, ours: Collection[TopicPartition]
+    ) -> tuple[ForeignMove, ...]:
+        """Take a picture in; return others' moves with the progress that was seen of them."""
+        at, moves = state.fetched_at, foreign_moves(state, ours)
         for gone in self._since.keys() - {move.key for move in moves}:
             del self._since[gone]
             self._last_bytes.pop(gone, None)
@@ -125,20 +125,15 @@ class ForeignWatch:
                 track.append((at, move.arrived_bytes))
             while len(track) > 2 and (at - track[1][0]).total_seconds() > RATE_SECONDS:
                 del track[0]
+        return tuple(self._with_progress(move, at) for move in moves)
 
-    def look(
-        self, state: ClusterState, ours: Collection[TopicPartition]
-    ) -> tuple[ForeignMove, ...]:
-        """Return others' moves with the progress that was seen of them."""
-        return tuple(self._with_progress(move) for move in foreign_moves(state, ours))
-
-    def _with_progress(self, move: ForeignMove) -> ForeignMove:
-        track, since = self._last_bytes.get(move.key), self._since.get(move.key)
-        if not track or since is None or self._last is None:
+    def _with_progress(self, move: ForeignMove, now: datetime) -> ForeignMove:
+        track, since = self._last_bytes[move.key], self._since[move.key]
+        if not track:
             return replace(move, since=since)
         (begun, first), (newest, last) = track[0], track[-1]
         took = (newest - begun).total_seconds()
-        idle = (self._last - newest).total_seconds()
+        idle = (now - newest).total_seconds()
         rate = max(0, last - first) / took if took > 0 else None
         return replace(
             move,

@@ -15,14 +15,15 @@ from core.plan.copies import Side
 from core.run.journal.throttle_values import (
     ALL,
     LISTED,
-    LISTS,
     RATES,
+    Configs,
     as_rate,
     entries,
     joined,
     own_list,
 )
 from core.run.reporting.runs import KnownRun
+from core.run.throttles.write_and_read_back import fetch_throttle_configs
 from core.units import counted, format_rate
 
 
@@ -61,9 +62,6 @@ class Throttles(NamedTuple):
     faults: Mapping[Resource, Fault]
 
 
-Answers = Mapping[Resource, Mapping[str, ConfigValue] | Fault]
-
-
 def fetch_throttles(
     client: ClusterClient, state: ClusterState, runs: Iterable[KnownRun]
 ) -> Throttles:
@@ -72,31 +70,19 @@ def fetch_throttles(
     Brokers that are down are left out: only they know their rates.
     """
     in_flight = client.fetch_reassignments()
-    rates = fetch_rate_configs(client, state)
-    lists = fetch_list_configs(client, [topic.name for topic in state.topics])
+    rates = fetch_throttle_configs(client, brokers=state.alive_ids)
+    lists = fetch_throttle_configs(client, (topic.name for topic in state.topics))
     return explain_throttles({**rates, **lists}, in_flight, _dir_copies(client, rates), runs)
 
 
-def fetch_rate_configs(client: ClusterClient, state: ClusterState) -> Answers:
-    """Return what live brokers say of their rates."""
-    brokers = [Resource.broker(b.id) for b in state.brokers if b.alive]
-    return client.describe_configs(brokers, RATES) if brokers else {}
-
-
-def fetch_list_configs(client: ClusterClient, topics: Iterable[str]) -> Answers:
-    """Return what the lists of these topics hold."""
-    resources = [Resource.topic(topic) for topic in topics]
-    return client.describe_configs(resources, LISTS) if resources else {}
-
-
-def any_rate(rates: Answers) -> bool:
+def any_rate(rates: Configs) -> bool:
     """Return whether any broker is throttled by a rate."""
     answers = (answer for answer in rates.values() if not isinstance(answer, Fault))
     return any(_limit(answer, name) is not None for answer in answers for name in RATES)
 
 
 def explain_throttles(
-    answers: Answers,
+    answers: Configs,
     in_flight: Mapping[TopicPartition, Reassignment],
     copies: Mapping[int, int],
     runs: Iterable[KnownRun],
@@ -122,7 +108,7 @@ def _order(resource: Resource) -> tuple[bool, int, str]:
     return is_topic, 0 if is_topic else int(resource.name), resource.name
 
 
-def _dir_copies(client: ClusterClient, rates: Answers) -> dict[int, int]:
+def _dir_copies(client: ClusterClient, rates: Configs) -> dict[int, int]:
     """Return how many replicas brokers copy between their log dirs, of those with a rate for it.
 
     One that does not say is left out.

@@ -37,8 +37,6 @@ class BatchThrottles:
     set: bool = False
     late: tuple[RateIntent, ...] = ()
     """Rates of brokers that were down at first."""
-    earlier: tuple[RateIntent, ...] = ()
-    """Those that moves of the batch had before: not all of them fit at a time."""
     moves: tuple[int, ...] = ()
 
 
@@ -72,7 +70,6 @@ class HeldThrottles:
             tuple(ListIntent.from_json(entry) for entry in p["lists"]),
             tuple(RateIntent.from_json(entry) for entry in p["rates"]),
             late=before.late if before else (),
-            earlier=(*before.earlier, *before.rates) if before else (),
             moves=tuple(p.get("moves", whole)),
         )
         self.batches[p["batch"]] = batch

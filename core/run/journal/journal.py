@@ -185,12 +185,6 @@ class Journal:
         rows = self._rows("records", after)
         return tuple(Record(seq, at, self._kind(kind), payload) for seq, at, kind, payload in rows)
 
-    def has(self, kind: Kind) -> bool:
-        """Return whether there is a record of this kind; reads no payload."""
-        with _readable(self.path):
-            query = "SELECT 1 FROM records WHERE kind = ? LIMIT 1"
-            return self._database.execute(query, (kind.value,)).fetchone() is not None
-
     def _kind(self, name: str) -> Kind:
         try:
             return Kind(name)

@@ -14,7 +14,7 @@ from typing import Any
 from core.errors import UsageError
 from core.plan.copies import Side
 from core.run.journal.move_state import RunMove
-from core.run.journal.throttle_values import Key, arriving_sides
+from core.run.journal.throttle_values import Key, by_side
 from core.units import UNLIMITED, format_rate
 
 
@@ -69,7 +69,7 @@ def rates_from_json(rows: Iterable[Sequence[Any]]) -> dict[Key, int]:
 class SideRate:
     """The rate that one broker's side has, since when, and when trouble last lowered it.
 
-    Never above `most_bytes_per_s`, which somebody else had set.
+    Never above `max_bytes_per_s`, which somebody else had set.
     """
 
     rate_bytes_per_s: int
@@ -222,11 +222,7 @@ class Backlog:
             self.left[key] = max(0.0, self.left_bytes(key, rate_of(key), at) - size), at
 
 
-def copied_sides(m: RunMove) -> Iterator[tuple[Key, int]]:
-    """Yield which brokers and sides copy for a move, and how much, as far as that is known."""
-    size, move = m.size_bytes or 0, m.move
-    if move.adding:
-        leader = next(iter(move.before), -1) if m.leader is None else m.leader
-        yield (leader, Side.LEADER), size * len(move.adding)
-    for key in arriving_sides(move):
-        yield key, size
+def copied_sides(m: RunMove) -> Iterator[tuple[Key, float]]:
+    """Return which brokers and sides copy for a move, and how much, as far as that is known."""
+    leader = next(iter(m.move.before), None) if m.leader is None else m.leader
+    return by_side(m.move, [m.size_bytes or 0] * len(m.move.receiving), leader)

@@ -24,6 +24,11 @@ from core.run.journal.run_state import RunState
 from core.run.journal.throttle_values import Key
 from core.units import parse_time
 
+_PAIR_STATES = {
+    Kind.PAIRS_TAKING: PairState.TAKING,
+    Kind.PAIRS_TAKEN: PairState.TAKEN,
+    Kind.PAIRS_PUTTING: PairState.PUTTING,
+}
 ONE_REMOVAL = timedelta(seconds=10)
 """Lists and rates that are found gone within this time of one another were taken at once."""
 _CHANGE_RATES = frozenset(
@@ -66,7 +71,6 @@ def _created(record: Record) -> RunState:
         cluster_id=p["cluster_id"],
         cluster_name=p["cluster_name"],
         bootstrap=p["address"]["bootstrap"],
-        command_config=p["address"]["command_config"],
         rate_bytes_per_s=rate,
         override_rates=options["override_rates"],
         allowed=frozenset(options["allow"]),
@@ -155,14 +159,8 @@ def fold_record(run: RunState, record: Record) -> None:
             theirs = {k: r.limit_bytes_per_s for k, r in held.items() if r.ours is not None}
             run.rate_control = run.rate_control.given_back(others).taken_over(theirs, record.at)
             _in_force(run, (key for key in held if key not in theirs), record.at)
-        case Kind.PAIRS_TAKING:
-            run.throttles.put_pairs(p["lists"], PairState.TAKING)
-        case Kind.PAIRS_TAKEN:
-            run.throttles.put_pairs(p["lists"], PairState.TAKEN)
-        case Kind.PAIRS_PUTTING:
-            run.throttles.put_pairs(p["lists"], PairState.PUTTING)
-        case Kind.PAIRS_PUT:
-            run.throttles.put_pairs(p["lists"], None)
+        case Kind.PAIRS_TAKING | Kind.PAIRS_TAKEN | Kind.PAIRS_PUTTING | Kind.PAIRS_PUT:
+            run.throttles.put_pairs(p["lists"], _PAIR_STATES.get(record.kind))
         case Kind.POSTPONED:
             run.place_last(p["moves"])
         case Kind.MOVES_ADDED:

@@ -23,18 +23,17 @@ OF_MOVES = frozenset(("skip", "retry", "retarget"))
 
 def refusal(run: RunState, kind: str, p: Mapping[str, Any]) -> str:
     """Return why a request is not to be taken up, in one sentence, or ""."""
-    wrong = _senseless(run, kind, p)
-    if wrong:
+    if wrong := _senseless(run, kind, p):
         return wrong
-    rolling_back = run.rollback_requested or run.rolling_back
-    undoes = undone_by(run, kind, cancelling=run.cancel_requested, rolling_back=rolling_back)
+    undoes = undone_by(run, kind)
     return f"the run {undoes}" if undoes else ""
 
 
-def undone_by(run: RunState, kind: str, *, cancelling: bool, rolling_back: bool) -> str:
+def undone_by(run: RunState, kind: str) -> str:
     """Return what a request would undo, as the end of a sentence about the run, or ""."""
-    if cancelling and kind not in AFTER_CANCEL:
+    if run.cancel_requested and kind not in AFTER_CANCEL:
         return "is being cancelled: it is asked for nothing else"
+    rolling_back = run.rollback_requested or run.rolling_back
     back = run.rolling_back and kind == "retry"  # of moves back
     if rolling_back and kind in OF_MOVES and not back:
         return "is being rolled back: its moves stay as they are"

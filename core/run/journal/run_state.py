@@ -30,7 +30,6 @@ class RunState:
     cluster_id: str
     cluster_name: str
     bootstrap: str
-    command_config: str | None
     rate_bytes_per_s: int
     override_rates: bool
     allowed: frozenset[str]

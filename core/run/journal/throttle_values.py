@@ -5,7 +5,7 @@ A list is one topic config with entries `partition:broker`, or `*` for all (docs
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ def entries(value: str | None) -> frozenset[str]:
 
 
 def missing(required: Set[str], existing: str | None) -> tuple[str, ...]:
-    """Return the entries to append so that all `wanted` count, in order; none beside a `*`.
+    """Return the entries to append so that all `required` count, in order; none beside a `*`.
 
     What is there already is somebody else's, and not to be subtracted later.
     """
@@ -74,6 +74,21 @@ def arriving_sides(move: Move) -> tuple[Key, ...]:
     """Return on which side each of `move.receiving` is limited."""
     adding = [(broker, Side.FOLLOWER) for broker in move.adding]
     return (*adding, *((broker, Side.LOG_DIRS) for broker in move.dir_moves))
+
+
+def by_side(
+    move: Move, arriving: Iterable[float], leader: int | None
+) -> Iterator[tuple[Key, float]]:
+    """Yield what each side carries where so much arrives on each of `move.receiving`.
+
+    The leader's, if it is known, sends all that followers get.
+    """
+    sent = 0.0
+    for key, part in zip(arriving_sides(move), arriving, strict=True):
+        yield key, part
+        sent += part if key[1] is Side.FOLLOWER else 0.0
+    if move.adding and leader is not None and leader >= 0:
+        yield (leader, Side.LEADER), sent
 
 
 @dataclass(frozen=True, slots=True)

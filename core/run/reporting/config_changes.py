@@ -24,7 +24,7 @@ _WHAT = {
     **{side.list_config: f"{side.value} list" for side in LISTED},
     RETENTION: "retention",
 }
-_AFTER = {
+AFTER_WORDS = {
     "set": "set as before",
     "unset": "unset again",
     "kept": "was kept",
@@ -89,7 +89,7 @@ class ChangedConfig:
         theirs = "" if not self.theirs else ", changed by somebody else meanwhile"
         out = "taken out again, " if self.during and self.after in ("unset", "found") else ""
         out = out if self.config in LISTS else ""
-        return out + _AFTER[self.after] + (theirs if self.after != "changed" else "")
+        return out + AFTER_WORDS[self.after] + (theirs if self.after != "changed" else "")
 
     def _words(self, value: str) -> str:
         if self.config in RATES:

@@ -11,6 +11,7 @@ from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind, Record, Request
 from core.run.journal.requests import unreadable
 from core.run.journal.run_state import RunState
+from core.run.reporting.config_changes import AFTER_WORDS
 from core.run.reporting.views import Level, RunEvent, RunRequest
 from core.units import counted, format_bytes, format_duration, format_rate, name_list
 
@@ -109,10 +110,8 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
     p = record.payload
     match record.kind:
         case Kind.CREATED:
-            yield (
-                f"journal opened; original order of {counted(len(p['moves']), 'partition')} kept",
-                Level.INFO,
-            )
+            moved = counted(len(p["moves"]), "partition")
+            yield f"journal opened; original order of {moved} kept", Level.INFO
         case Kind.PREFLIGHT:
             for _, sentence in p["said"]:
                 yield sentence, Level.LOOK
@@ -132,10 +131,8 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
         case Kind.THROTTLE_FAILED:
             yield f"{p['why']}; what was set is taken back", Level.ACT
         case Kind.POSTPONED:
-            yield (
-                f"put off until the others are done: {_named_moves(p['moves'], run)}",
-                Level.LOOK,
-            )
+            named = _named_moves(p["moves"], run)
+            yield f"put off until the others are done: {named}", Level.LOOK
         case Kind.SUBMITTED if p["moves"]:
             batch = f"batch {p['batch'] + 1} of {run.batches}"
             yield f"{batch} submitted: {counted(len(p['moves']), 'partition')}", Level.INFO
@@ -246,18 +243,13 @@ def _throttled(run: RunState, batch: int) -> str:
 
 def restored(rates: Iterable[Mapping[str, Any]]) -> str:
     """Return how rates were put back, the unremarkable ones counted together."""
-    words = {
-        "set": "set as before",
-        "kept": "was kept",
-        "changed": "changed by somebody else meanwhile, left so",
-    }
     rates = list(rates)
     plain = [rate["broker"] for rate in rates if rate["how"] == "unset"]
     parts = [f"{_brokers(plain)} unset again"] if plain else []
     parts += [
-        f"b{rate['broker']} {rate['side']} {words[rate['how']]}"
+        f"b{rate['broker']} {rate['side']} {AFTER_WORDS[rate['how']]}"
         for rate in rates
-        if rate["how"] in words
+        if rate["how"] != "unset"
     ]
     return f"throttle rates: {', '.join(parts)}"
 
@@ -267,9 +259,8 @@ def _ended(record: Record, run: RunState, copied_bytes: int) -> tuple[str, Level
     took = format_duration((record.at - run.created_at).total_seconds())
     newest = run.newest.values()
     done = sum(m.phase is Phase.DONE for m in newest)
-    result = (
-        f"{done} of {counted(len(newest), 'partition')}, {format_bytes(copied_bytes)} in {took}"
-    )
+    of = counted(len(newest), "partition")
+    result = f"{done} of {of}, {format_bytes(copied_bytes)} in {took}"
     why = f"; {p['why']}" if p["why"] else ""
     match Outcome(p["outcome"]):
         case Outcome.DONE:

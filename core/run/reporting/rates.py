@@ -13,7 +13,7 @@ from core.plan.copies import Side
 from core.run.journal.move_state import Phase, RunMove
 from core.run.journal.records import Kind, Record, Sample
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import Key, arriving_sides
+from core.run.journal.throttle_values import Key, by_side
 from core.run.reporting.event_text import ends_a_pause
 from core.run.reporting.views import DUE, IN_FLIGHT, BrokerProgress, MoveProgress, MoveStatus
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
@@ -91,7 +91,7 @@ class Passed(NamedTuple):
 
     at: datetime
     move: int
-    bytes: int
+    bytes: float
 
 
 def passed(
@@ -104,7 +104,6 @@ def passed(
     found: defaultdict[Key, list[Passed]] = defaultdict(list)
     for index, track in tracks.items():
         m = run.moves[index]
-        sides = arriving_sides(m.move)
         moments = [(p.at, p.leader, p.arrived) for p in track]
         if m.phase is Phase.DONE and m.ended_at is not None and track[-1].size_bytes is not None:
             whole = (track[-1].size_bytes,) * len(track[-1].arrived)
@@ -112,12 +111,11 @@ def passed(
         for (_, _, before), (at, leader, after) in pairwise(moments):
             if at < since or before == after:
                 continue
-            for key, was, now in zip(sides, before, after, strict=True):
-                came = (now or 0) - (was or 0)
-                if came > 0:
-                    found[key].append(Passed(at, index, came))
-                    if key[1] is Side.FOLLOWER and leader is not None:
-                        found[leader, Side.LEADER].append(Passed(at, index, came))
+            parts = zip(before, after, strict=True)
+            came = [max(0, (now or 0) - (was or 0)) for was, now in parts]
+            for key, part in by_side(m.move, came, leader):
+                if part:
+                    found[key].append(Passed(at, index, part))
     for rows in found.values():
         rows.sort()
     return dict(found)
@@ -238,13 +236,9 @@ def brokers_now(
         ends = zip(start.arrived, newest.arrived, strict=True)
         came = [(now or 0) - (before or 0) for before, now in ends]
         whole = sum(came)
-        sent = 0.0
-        for key, part in zip(arriving_sides(m.move), came, strict=True):
-            share = part / whole if whole > 0 else 1 / len(came)
+        shares = [part / whole if whole > 0 else 1 / len(came) for part in came]
+        for key, share in by_side(m.move, shares, newest.leader):
             flow(key, None if rate is None else rate * share)
-            sent += share if key[1] is Side.FOLLOWER else 0.0
-        if m.move.moves_data and newest.leader is not None and newest.leader >= 0:
-            flow((newest.leader, Side.LEADER), None if rate is None else rate * sent)
     rows = []
     for (broker, side), rate in flows.items():
         intent = run.throttles.rates.get((broker, side))
@@ -270,17 +264,13 @@ def _averages(run: RunState, tracks: Mapping[int, list[SamplePoint]]) -> dict[Ke
         if m.submitted_at is None or not m.move.receiving:
             continue
         track = tracks.get(index)
-        if m.phase is Phase.DONE:
-            arrived: tuple[int | None, ...] = (m.size_bytes,) * len(m.move.receiving)
-        else:
-            arrived = track[-1].arrived if track else ()
-        sizes = (size or 0 for size in arrived)
-        parts = list(zip(arriving_sides(m.move), sizes, strict=False))
-        leader = track[-1].leader if track and m.phase is not Phase.DONE else m.move.before[0]
-        if leader is not None and m.move.moves_data:
-            came_over = sum(size for (_, side), size in parts if side is Side.FOLLOWER)
-            parts.append(((leader, Side.LEADER), came_over))
-        for key, size in parts:
+        leader = next(iter(m.move.before), None)
+        arrived: tuple[int | None, ...] = (m.size_bytes,) * len(m.move.receiving)
+        if m.phase is not Phase.DONE:
+            if not track:
+                continue
+            leader, arrived = track[-1].leader, track[-1].arrived
+        for key, size in by_side(m.move, [size or 0 for size in arrived], leader):
             came[key] += size
             begun[key] = min(begun.get(key, m.submitted_at), m.submitted_at)
     if newest is None:

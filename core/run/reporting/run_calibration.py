@@ -52,15 +52,10 @@ def lesson_of(records: Iterable[Record], run: RunState) -> Lesson | None:
 
 def _is_plain(run: RunState) -> bool:
     """Return whether a run was carried out as it was estimated, alone and from beginning to end."""
-    kept = any(
-        rate.rate_bytes_per_s is None
-        for batch in run.throttles.batches.values()
-        for rate in (*batch.rates, *batch.late, *batch.earlier)
-    )
     return (
         run.ended is Outcome.DONE
         and all(m.phase is Phase.DONE and m.tries == 1 and not m.replaced for m in run.moves)
-        and not (kept or run.foreign_before)
+        and not run.foreign_before
         and run.rate_control.bounds is None
         and run.start_at is None
     )
@@ -71,8 +66,10 @@ def _was_disturbed(records: Iterable[Record]) -> bool:
     for record in records:
         p = record.payload
         started += record.kind is Kind.STARTED
+        intended = p["rates"] if record.kind is Kind.THROTTLE_INTENT else ()
         if (
             record.kind in _DISTURBING
+            or any(rate["rate_bytes_per_s"] is None for rate in intended)  # theirs, kept
             or (record.kind is Kind.REQUEST and not p.get("refused"))
             or (record.kind is Kind.WAITING and p["why"])
             or started > 1

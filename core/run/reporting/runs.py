@@ -19,7 +19,7 @@ from core import files, paths
 from core.errors import IncompleteError, UsageError
 from core.plan.estimate.calibration import Calibration, Lesson, build_calibration
 from core.run.journal.journal import SUFFIX, Journal, JournalError, journal_path
-from core.run.journal.records import Kind, Record
+from core.run.journal.records import Record
 from core.run.journal.replay import fold
 from core.run.journal.run_state import RunState
 from core.run.reporting import run_calibration as lessons
@@ -281,16 +281,11 @@ def with_throttles(cluster_id: str) -> tuple[KnownRun, ...]:
 
     Journals that cannot be read are left out: `unreadable` names them.
     """
-    found = []
-    summaries = SummaryCache(paths.runs_dir(cluster_id))
-    for path in _journals(cluster_id):
-        if (ended := summaries.find(path)) and not ended.left:
-            continue
-        with suppress(JournalError):
-            look = read_journal(cluster_id, path.name.removesuffix(SUFFIX))
-            if not look.view.state.ended or look.view.leftovers:
-                found.append(KnownRun(look.state, living=not look.view.state.ended))
-    return tuple(found)
+    return tuple(
+        KnownRun(look.state, living=not look.view.state.ended)
+        for look in _not_clean(cluster_id)
+        if not look.view.state.ended or look.view.leftovers
+    )
 
 
 def unfinished(cluster_id: str) -> tuple[str, ...]:
@@ -304,19 +299,21 @@ def left_behind(cluster_id: str) -> tuple[str, ...]:
 
     Journals that cannot be read are left out: `unreadable` names them.
     """
-    found = []
+    return tuple(
+        look.view.run
+        for look in _not_clean(cluster_id)
+        if look.view.state is RunStatus.DIED and look.state.preflight
+    )
+
+
+def _not_clean(cluster_id: str) -> Iterator[RunReading]:
+    """Yield the runs that are not known to have ended and left nothing in the cluster."""
     summaries = SummaryCache(paths.runs_dir(cluster_id))
     for path in _journals(cluster_id):
-        if summaries.find(path):
-            continue  # it has ended, also if it left something
+        if (ended := summaries.find(path)) and not ended.left:
+            continue
         with suppress(JournalError):
-            with Journal.open(path) as journal:
-                if journal.has(Kind.ENDED) or not journal.has(Kind.PREFLIGHT):
-                    continue
-            run = path.name.removesuffix(SUFFIX)
-            if read_run(cluster_id, run).state is RunStatus.DIED:
-                found.append(run)
-    return tuple(found)
+            yield read_journal(cluster_id, path.name.removesuffix(SUFFIX))
 
 
 def _journals(cluster_id: str) -> list[Path]:

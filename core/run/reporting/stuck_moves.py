@@ -10,7 +10,7 @@ from core.plan.copies import PARTITION_FETCH_BYTES, Side
 from core.run.journal.move_state import RunMove
 from core.run.journal.records import Sample
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import Key, arriving_sides
+from core.run.journal.throttle_values import Key, arriving_sides, by_side
 from core.run.reporting.rates import (
     RATE_SECONDS,
     Passed,
@@ -204,12 +204,10 @@ def never_sides(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]) -> d
     for index in run.in_flight:
         if not (track := tracks.get(index)):
             continue
-        newest, adding = track[-1], run.moves[index].move.adding
-        for broker, arrived in zip(adding, newest.arrived, strict=False):  # then log dirs
-            due = max(0, (newest.size_bytes or 0) - (arrived or 0))
-            left[broker, Side.FOLLOWER] += due
-            if newest.leader is not None:
-                left[newest.leader, Side.LEADER] += due
+        size, leader, arrived = track[-1].size_bytes or 0, track[-1].leader, track[-1].arrived
+        due = [max(0, size - (part or 0)) for part in arrived]
+        for key, part in by_side(run.moves[index].move, due, leader):
+            left[key] += part
     found = {}
     for key, growing in _growing_sides(run, tracks).items():
         held = run.throttles.rates.get(key)

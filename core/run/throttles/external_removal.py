@@ -37,7 +37,7 @@ def begins_within(run: RunState, now: datetime, moves: tuple[int, ...]) -> tuple
     if pauses(run):
         return ()
     chosen = []
-    begun: defaultdict[Key, int] = defaultdict(int)
+    begun: defaultdict[Key, float] = defaultdict(float)
     for index in moves:
         sizes = dict(copied_sides(run.moves[index]))
         if all(_is_due(run, key, begun[key], now) for key in sizes):
@@ -132,7 +132,7 @@ def _can_hold_back(run: RunState, key: Key) -> bool:
     return not rate.is_refused(FLOOR_BYTES_PER_S)
 
 
-def _is_due(run: RunState, key: Key, begun_bytes: int, now: datetime) -> bool:
+def _is_due(run: RunState, key: Key, begun_bytes: float, now: datetime) -> bool:
     """Return whether a side has so little to come that a move may begin besides."""
     rate = run.rate_in_force(key)
     left = run.backlog.left_bytes(key, rate, now) + begun_bytes

@@ -14,7 +14,7 @@ from itertools import pairwise
 from core.plan.copies import Side
 from core.run.journal.move_state import MoveRequest
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import Key, arriving_sides
+from core.run.journal.throttle_values import Key, by_side
 from core.units import format_rate
 
 GROWTH_SECONDS = 2.0
@@ -93,7 +93,7 @@ def growing_sides(
 
 
 def expected_sides(run: RunState, indices: Iterable[int]) -> dict[Key, list[Growing]]:
-    """Return the same of moves that fly together, by what was produced when the run was made."""
+    """Return the same of moves in flight together, by what was produced when the run was made."""
     moves = {index: run.moves[index] for index in indices}
     produced = {index: m.produced_bytes_per_s for index, m in moves.items()}
     leaders = {
@@ -128,26 +128,20 @@ def remaining_bytes(
     arrived: Mapping[int, Sequence[int]],
     sizes: Mapping[int, int],
     leaders: Mapping[int, int],
-) -> dict[Key, int | None]:
+) -> dict[Key, float | None]:
     """Return the bytes left by broker and side; None where one size is not known.
 
     By move: `arrived` is what each of its receiving brokers holds, `sizes` the leader's newest
     size, `leaders` who leads it; what they do not tell is as the preflight found it.
     """
-    found: defaultdict[Key, int | None] = defaultdict(int)
+    found: defaultdict[Key, float | None] = defaultdict(float)
     for index, m in enumerate(run.moves):
         if m.phase.ended or m.replaced or m.request is not MoveRequest.CONTINUE:
             continue
         size = sizes.get(index, m.size_bytes)
         leader = leaders.get(index, m.leader)
         came = arrived.get(index) or (0,) * len(m.move.receiving)
-        for arriving, part in zip(arriving_sides(m.move), came, strict=True):
-            keys = [arriving]
-            if leader is not None and arriving[1] is Side.FOLLOWER:
-                keys.append((leader, Side.LEADER))
-            for key in keys:
-                before = found[key]
-                found[key] = (
-                    None if size is None or before is None else before + max(0, size - part)
-                )
+        for key, due in by_side(m.move, [max(0, (size or 0) - part) for part in came], leader):
+            before = found[key]
+            found[key] = None if size is None or before is None else before + due
     return dict(found)

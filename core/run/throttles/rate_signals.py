@@ -10,12 +10,12 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from core.clock import Clock
-from core.cluster.probe.produce_latency import LatencyWindow
+from core.cluster.probe.produce_latency import ProduceProbe
 from core.cluster.state import ClusterState
 from core.plan.copies import Side
 from core.run.journal.produce_latency import (
@@ -25,7 +25,7 @@ from core.run.journal.produce_latency import (
     before,
 )
 from core.run.journal.run_state import RunState
-from core.run.journal.throttle_values import Key, arriving_sides
+from core.run.journal.throttle_values import Key, by_side
 from core.run.steps import Observation
 from core.run.throttles.inflow import growing_sides, inflow_bytes_per_s, remaining_bytes
 
@@ -39,29 +39,16 @@ BEFORE_WINDOWS = 7
 still feel how the run itself was started, and of three, two such have been seen."""
 
 
-class Probe(Protocol):
-    """What measures how long producers wait; see core.cluster.probe.produce_latency."""
-
-    @property
-    def trouble(self) -> str: ...
-    @property
-    def leftover(self) -> str: ...
-    @property
-    def replicas_by_broker(self) -> Mapping[int, tuple[int, ...]]: ...
-    def windows(self) -> dict[int, tuple[LatencyWindow, ...]]: ...
-    def close(self) -> None: ...
-
-
 class Signals:
     """Keeps the newest of what was seen; nothing of it outlives the process."""
 
-    def __init__(self, probe: Probe | None) -> None:
+    def __init__(self, probe: ProduceProbe | None) -> None:
         self._probe = probe
         self._samples: deque[tuple[datetime, dict[int, tuple[int, ...]]]] = deque()
         self._leaders: dict[int, int] = {}
         self._out_since: dict[Key, tuple[str, datetime]] = {}
         self._sizes: dict[int, deque[tuple[datetime, int]]] = {}
-        self._left: dict[Key, int | None] | None = None
+        self._left: dict[Key, float | None] | None = None
 
     @property
     def trouble(self) -> str:
@@ -155,10 +142,8 @@ class Signals:
         for index, arrived in last.items():
             earlier = first.get(index, (0,) * len(arrived))
             came = [max(0, b - a) / seconds for a, b in zip(earlier, arrived, strict=True)]
-            for key, rate in zip(arriving_sides(run.moves[index].move), came, strict=True):
+            for key, rate in by_side(run.moves[index].move, came, self._leaders[index]):
                 flows[key] += rate
-                if key[1] is Side.FOLLOWER:
-                    flows[self._leaders[index], Side.LEADER] += rate
         return dict(flows)
 
 
@@ -177,8 +162,7 @@ def out_of_step(state: ClusterState) -> dict[Key, str]:
     New replicas are out of it by nature, and a broker that is down is out of step for its own
     reasons.
     """
-    alive = [broker.id for broker in state.brokers if broker.alive]
-    lost = ~state.in_sync & ~state.adding & np.isin(state.replica_broker, alive)
+    lost = ~state.in_sync & ~state.adding & np.isin(state.replica_broker, state.alive_ids)
     found: dict[Key, str] = {}
     for replica in np.flatnonzero(lost).tolist():
         row = int(state.partition_of_replica[replica])
@@ -193,16 +177,16 @@ MEASURE_SECONDS = 45.0
 """How long a run waits for what producers wait before it; then what is known must do."""
 
 
-OpenProbe = Callable[[Sequence[int]], Probe | None]
+OpenProbe = Callable[[Sequence[int]], ProduceProbe | None]
 """Opens a probe of these brokers; None where nothing can be probed."""
 
 
 class SignalMonitor:
-    """The senses of one process; they open with the first look at a run that adapts its rate."""
+    """The signals of one process: measured from the first look at a run that adapts its rate."""
 
     def __init__(self, open_probe: OpenProbe, clock: Clock) -> None:
         self._open_probe, self._clock = open_probe, clock
-        self._probe: Probe | None = None
+        self._probe: ProduceProbe | None = None
         self._signals: Signals | None = None
         self._since = 0.0
         self._cleared = False

@@ -10,8 +10,8 @@ from typing import Any
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient
-from core.cluster.configs import ConfigChange, ConfigOp, Resource
-from core.cluster.kafka_errors import Fault, is_missing
+from core.cluster.configs import ConfigChange, ConfigOp, ConfigValue, Resource
+from core.cluster.kafka_errors import Fault
 from core.plan.copies import Side
 from core.run.backoff import Backoff, with_denials_as_faults
 from core.run.journal.held_throttles import PairState
@@ -19,8 +19,6 @@ from core.run.journal.journal_writer import RunRecorder
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import (
     ALL,
-    RATES,
-    Configs,
     Key,
     ListKey,
     ListPairs,
@@ -29,7 +27,14 @@ from core.run.journal.throttle_values import (
     joined,
 )
 from core.run.throttles.changes import delete_changes, restore_changes, subtract_changes
-from core.run.throttles.write_and_read_back import await_shown, faults_of, fetch_lists
+from core.run.throttles.write_and_read_back import (
+    apply_restoring,
+    fetch_lists,
+    fetch_throttle_configs,
+)
+
+Answer = Mapping[str, ConfigValue]
+"""What a broker shows of its configs."""
 
 
 def lists_to_json(lists: Iterable[ListPairs]) -> list[list[Any]]:
@@ -88,7 +93,7 @@ class ThrottleRestorer:
             is_retry = Resource.topic(topic) in self.backoff
             if not (unverified or is_retry or ALL in there or ours <= there):
                 missing.append([topic, side.value])
-        return _in_words(failed) | self.apply_restoring(changes), missing
+        return _in_words(failed) | apply_restoring(self._back, self._clock, changes), missing
 
     def _unset(self, lists: Collection[ListPairs]) -> tuple[list[ListKey], dict[Resource, str]]:
         """Delete lists that hold nothing any more; return which, and what failed.
@@ -101,7 +106,7 @@ class ThrottleRestorer:
         held, failed = fetch_lists(self._back, self._clock, filled)
         changes = {key: delete_changes(known[key], there) for key, there in held.items()}
         flat = [change for of_one in changes.values() for change in of_one]
-        left = _in_words(failed) | self.apply_restoring(flat)
+        left = _in_words(failed) | apply_restoring(self._back, self._clock, flat)
         unset = [k for k, of_one in changes.items() if of_one and Resource.topic(k[0]) not in left]
         return unset, left
 
@@ -118,7 +123,7 @@ class ThrottleRestorer:
             ConfigChange(Resource.topic(t), s.list_config, ConfigOp.SUBTRACT, joined(set(pairs)))
             for t, s, pairs in lists
         ]
-        failed = self.apply_restoring(changes)
+        failed = apply_restoring(self._back, self._clock, changes)
         done = [entry for entry in payload if Resource.topic(entry[0]) not in failed]
         if done:
             self._recorder.record_outcome(Kind.PAIRS_TAKEN, lists=done)
@@ -128,25 +133,30 @@ class ThrottleRestorer:
     def restore_rates(self, rates: tuple[Key, ...]) -> None:
         """Put rates back, each read right before: one that somebody has changed stays theirs."""
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
-        intents = [self._throttles.rates[key] for key in rates]
         keys = [[broker, side.value] for broker, side in rates]
         self._recorder.intend_once(Kind.RATE_RESTORING, rates=keys)
-        found = dict(self._back.describe_configs(brokers, RATES))
-        once_more = self._once_more(intents, found)
-        intents = [i for i in intents if i.key not in once_more]
+        found = fetch_throttle_configs(self._back, brokers=(broker for broker, _ in rates))
+        failed = _in_words({r: a for r, a in found.items() if isinstance(a, Fault)})
+        intents = (self._throttles.rates[key] for key in rates)
+        shown = {i: found[r] for i in intents if (r := Resource.broker(i.broker)) not in failed}
+        once_more = self._once_more(shown)
         due = self._throttles.rates_due  # set perhaps, though not seen: brokers lag
-        changes = {i: restore_changes(i, found, unverified=i.key in due) for i in intents}
+        changes = {
+            i: restore_changes(i, found, unverified=i.key in due)
+            for i in shown
+            if i.key not in once_more
+        }
         flat = [change for of_one in changes.values() for change in of_one]
-        failed = self.apply_restoring(flat, found)
+        failed |= apply_restoring(self._back, self._clock, flat)
         done = [
             {
                 "broker": i.broker,
                 "side": i.side.value,
-                "how": _how_restored(i, changes[i], found),
+                "how": _how_restored(now, of_one, shown[i]),
                 "prior": now.prior if now.dynamic else None,
             }
-            for i in intents
-            for now in [_current(i, found)]
+            for i, of_one in changes.items()
+            for now in [i.current(shown[i])]
             if Resource.broker(i.broker) not in failed
         ]
         if done:
@@ -154,12 +164,12 @@ class ThrottleRestorer:
         self._leave_alone(brokers, failed)
         self.backoff.tried((), {Resource.broker(key[0]): why for key, why in once_more.items()})
 
-    def _once_more(self, intents: Iterable[RateIntent], found: Configs) -> dict[Key, str]:
+    def _once_more(self, shown: Mapping[RateIntent, Answer]) -> dict[Key, str]:
         """Return which rates somebody else has changed and may be about to put back, in words.
 
         Another run on the same brokers that ends when ours does puts back what it found: our rate.
         """
-        foreign = {i.key for i in intents if _is_foreign(i, found)}
+        foreign = {intent.key for intent, answer in shown.items() if _is_foreign(intent, answer)}
         new = sorted(foreign - self._foreign, key=by_broker)
         self._foreign |= foreign
         return {
@@ -167,20 +177,6 @@ class ThrottleRestorer:
             "somebody else, is looked at once more: they may put it back"
             for broker, side in new
         }
-
-    def apply_restoring(
-        self, changes: list[ConfigChange], found: Mapping[Resource, Any] | None = None
-    ) -> dict[Resource, str]:
-        """Apply `changes` and read them back; return in words why a resource is not as found.
-
-        One of `found` that could not be read, though it may well be there, is among them.
-        """
-        faults = {r: a for r, a in (found or {}).items() if isinstance(a, Fault)}
-        faults |= faults_of(self._back.alter_configs(changes) if changes else {})
-        failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
-        left = (change for change in changes if change.resource not in failed)
-        unseen = await_shown(self._back, self._clock, left)
-        return failed | {change.resource: "it does not show yet" for change in unseen}
 
     def _leave_alone(self, tried: Collection[Resource], failed: Mapping[Resource, str]) -> None:
         """Let all else go on before what could not be put back is asked again."""
@@ -195,30 +191,20 @@ def _in_words(faults: Mapping[Resource, Fault]) -> dict[Resource, str]:
     return {resource: str(fault) for resource, fault in faults.items()}
 
 
-def _current(intent: RateIntent, found: Configs) -> RateIntent:
-    answer = found.get(Resource.broker(intent.broker), {})
-    return intent if isinstance(answer, Fault) else intent.current(answer)
-
-
-def _is_foreign(intent: RateIntent, found: Configs) -> bool:
+def _is_foreign(intent: RateIntent, answer: Answer) -> bool:
     """Return whether a broker shows a rate that is neither of ours nor what was found."""
-    answer = found.get(Resource.broker(intent.broker), {})
-    if isinstance(answer, Fault):
-        return False
     if intent.rate_bytes_per_s is None:  # noted as theirs; kept from the beginning is not
-        return intent.ours is not None and _current(intent, found) is intent
+        return intent.ours is not None and intent.current(answer) is intent
     return not (intent.is_ours(answer) or intent.is_as_found(answer))
 
 
-def _how_restored(intent: RateIntent, changes: Collection[ConfigChange], found: Configs) -> str:
-    """Return in one word what `restore_changes` came to; `found` is what it was made of.
+def _how_restored(intent: RateIntent, changes: Collection[ConfigChange], answer: Answer) -> str:
+    """Return in one word what `restore_changes` came to; `answer` is what it was made of.
 
     A rate that was as found already may have been put back by a process that died.
     """
-    intent = _current(intent, found)
     if intent.rate_bytes_per_s is None:
         return "kept"
-    answer = found.get(Resource.broker(intent.broker), {})
-    if not changes and (isinstance(answer, Fault) or not intent.is_as_found(answer)):
+    if not changes and not intent.is_as_found(answer):
         return "changed"
     return "set" if intent.dynamic else "unset"

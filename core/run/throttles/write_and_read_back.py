@@ -6,7 +6,7 @@ Whatever was read earlier decides nothing: somebody else may have changed it sin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +55,21 @@ LAG_SECONDS = 1.0
 UNSUPPORTED = "UNSUPPORTED_VERSION"
 
 
+def fetch_throttle_configs(
+    client: ClusterClient, topics: Iterable[str] = (), brokers: Iterable[int] = ()
+) -> dict[Resource, Any]:
+    """Return the lists of topics and the rates of brokers as they are shown now."""
+    queries = (
+        ([Resource.topic(topic) for topic in sorted(set(topics))], LISTS),
+        ([Resource.broker(broker) for broker in sorted(set(brokers))], RATES),
+    )
+    found: dict[Resource, Any] = {}
+    for resources, names in queries:
+        if resources:
+            found |= client.describe_configs(resources, names)
+    return found
+
+
 def fetch_lists(
     client: ClusterClient, clock: Clock, keys: Collection[ListKey]
 ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
@@ -88,9 +103,7 @@ def fetch_list_answers(
 def _describe_lists(
     client: ClusterClient, keys: Collection[ListKey]
 ) -> dict[ListKey, frozenset[str] | Fault]:
-    found = client.describe_configs(
-        [Resource.topic(t) for t in sorted({t for t, _ in keys})], LISTS
-    )
+    found = fetch_throttle_configs(client, (topic for topic, _ in keys))
     return {
         (topic, side): answer
         if isinstance(answer := found[Resource.topic(topic)], Fault)
@@ -188,7 +201,7 @@ class VerifiedThrottles:
 
     def _lost_for_sure(self, lists: Collection[ListIntent]) -> tuple[ListIntent, ...]:
         """Return which pairs the controller does not hold either; a broker may be behind."""
-        held, failed = self.fetch_lists(lost.key for lost in lists)
+        held, failed = fetch_lists(self._client, self._clock, [lost.key for lost in lists])
         sure = []
         for lost in lists:
             there = held.get(lost.key)
@@ -201,7 +214,7 @@ class VerifiedThrottles:
 
     def reread_rates(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:
         """Journal rates anew that somebody has set, changed or freed since they were intended."""
-        found = self.fetch_configs(brokers=(rate.broker for rate in rates))
+        found = fetch_throttle_configs(self._client, brokers=(rate.broker for rate in rates))
         changed = set()
         for rate in rates:
             answer = found[Resource.broker(rate.broker)]
@@ -238,7 +251,7 @@ class VerifiedThrottles:
         """
         rates = self._throttles.rates
         keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
-        found = self.fetch_configs(brokers=(broker for broker, _ in keys))
+        found = fetch_throttle_configs(self._client, brokers=(broker for broker, _ in keys))
         kept: dict[Key, int | None] = {}
         for key in keys:
             answer, intent = found[Resource.broker(key[0])], rates[key]
@@ -276,7 +289,7 @@ class VerifiedThrottles:
     ) -> Refusal | None:
         """Set throttles and read them back; return why they are not in force, or None."""
         for changes in (list_changes(lists), rate_changes(rates)):
-            faults = self.alter(changes)
+            faults = faults_of(self._client.alter_configs(changes)) if changes else {}
             if faults:
                 unknown = frozenset(r for r, fault in faults.items() if is_transient(fault))
                 passing = all(is_transient(f) or is_missing(f) for f in faults.values())
@@ -287,7 +300,7 @@ class VerifiedThrottles:
         deadline = self._clock.monotonic() + READ_BACK_SECONDS
         topics, brokers = [i.topic for i in lists], [r.broker for r in rates]
         while True:
-            off = not_in_force(lists, rates, self.fetch_configs(topics, brokers))
+            off = not_in_force(lists, rates, fetch_throttle_configs(self._client, topics, brokers))
             if not off:
                 return None
             if self._clock.monotonic() >= deadline:
@@ -295,34 +308,14 @@ class VerifiedThrottles:
                 return Refusal(why, not_shown=True)
             self._clock.sleep(0.05)
 
-    def fetch_lists(
-        self, keys: Iterable[ListKey]
-    ) -> tuple[dict[ListKey, frozenset[str]], dict[Resource, Fault]]:
-        return fetch_lists(self._client, self._clock, list(keys))
 
-    def fetch_configs(
-        self, topics: Iterable[str] = (), brokers: Iterable[int] = ()
-    ) -> dict[Resource, Any]:
-        """Return the lists of topics and the rates of brokers as they are shown now."""
-        queries = (
-            ([Resource.topic(topic) for topic in sorted(set(topics))], LISTS),
-            ([Resource.broker(broker) for broker in sorted(set(brokers))], RATES),
-        )
-        found: dict[Resource, Any] = {}
-        for resources, names in queries:
-            if resources:
-                found |= self._client.describe_configs(resources, names)
-        return found
-
-    def alter(self, changes: list[ConfigChange]) -> dict[Resource, Fault]:
-        return faults_of(self._client.alter_configs(changes)) if changes else {}
-
-
-def await_shown(
-    client: ClusterClient, clock: Clock, changes: Iterable[ConfigChange]
-) -> list[ConfigChange]:
-    """Wait until brokers show changes that take throttles out; return what they do not show."""
-    left = list(changes)
+def apply_restoring(
+    client: ClusterClient, clock: Clock, changes: Sequence[ConfigChange]
+) -> dict[Resource, str]:
+    """Apply changes that take throttles out or put rates back; return in words what failed."""
+    faults = faults_of(client.alter_configs(changes)) if changes else {}
+    failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
+    left = [change for change in changes if change.resource not in failed]
     deadline = clock.monotonic() + READ_BACK_SECONDS
     while left:
         resources = list(dict.fromkeys(change.resource for change in left))
@@ -331,7 +324,7 @@ def await_shown(
         if not left or clock.monotonic() >= deadline:
             break
         clock.sleep(0.05)
-    return left
+    return failed | {change.resource: "it does not show yet" for change in left}
 
 
 def faults_of(answers: Mapping[Resource, Fault | None]) -> dict[Resource, Fault]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from core.clock import Clock
+from core.cluster.client import ClusterClient
 from core.cluster.configs import ConfigChange, Resource, ResourceKind
 from core.cluster.kafka_errors import Fault, is_missing, is_transient
 from core.errors import AccessDeniedError
@@ -37,6 +38,8 @@ from core.run.throttles.write_and_read_back import (
     UNANSWERED_SECONDS,
     Refusal,
     VerifiedThrottles,
+    fetch_lists,
+    fetch_throttle_configs,
     first_fault,
 )
 
@@ -46,12 +49,13 @@ class ThrottleWriter:
 
     def __init__(
         self,
+        client: ClusterClient,
         clock: Clock,
         recorder: RunRecorder,
         verified: VerifiedThrottles,
         restorer: ThrottleRestorer,
     ) -> None:
-        self._clock, self._recorder = clock, recorder
+        self._client, self._clock, self._recorder = client, clock, recorder
         self._verified, self._restorer = verified, restorer
         self._not_shown: set[int] = set()
         """Batches whose limits were taken, and did not show."""
@@ -79,12 +83,11 @@ class ThrottleWriter:
         """Journal the lists of these moves, and the rates of all that is left of the batch."""
         beginning = [self._state.moves[index].move for index in indices]
         moves = [m.move for m in self._left_of(batch)]
-        found = self._verified.fetch_configs(*limited(moves, observed.alive))
+        found = fetch_throttle_configs(self._client, *limited(moves, observed.alive))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
         copying = sorted({move.tp.topic for move in beginning if move.moves_data})
-        held, list_faults = self._verified.fetch_lists(
-            (topic, side) for topic in copying for side in LISTED
-        )
+        keys = [(topic, side) for topic in copying for side in LISTED]
+        held, list_faults = fetch_lists(self._client, self._clock, keys)
         faults |= list_faults
         if faults:
             why = first_fault("reading", faults)
@@ -150,7 +153,7 @@ class ThrottleWriter:
     def intend_rates(self, batch: int, brokers: tuple[int, ...]) -> None:
         """Journal the rates of brokers that are back; one that does not answer is waited for."""
         moves = self._in_flight_or_left_of(batch)
-        found = self._verified.fetch_configs(brokers=brokers)
+        found = fetch_throttle_configs(self._client, brokers=brokers)
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         answered = {r: a for r, a in found.items() if r not in faults}
         rates = self._verified.desired_rates(moves, answered, self._throttles.rates)
@@ -175,7 +178,7 @@ class ThrottleWriter:
             self._verified.backoff.taken(batch)
 
     def _later(self, batch: int, indices: Iterable[int], why: str) -> None:
-        """Moves that fly go on without a limit until it can be set; others do not begin."""
+        """Moves in flight go on without a limit until it can be set; others do not begin."""
         if self._are_in_flight(indices):
             self._verified.back_off(batch, why)
         else:
@@ -190,7 +193,7 @@ class ThrottleWriter:
         up, and what was there before it stays. Each is read first: one that
         somebody else has changed meanwhile is theirs.
         """
-        found = self._verified.fetch_configs(brokers=(broker for (broker, _), _ in targets))
+        found = fetch_throttle_configs(self._client, brokers=(broker for (broker, _), _ in targets))
         faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
         refused = first_fault("reading", faults) if faults else ""
         keys = [key for key, _ in targets if Resource.broker(key[0]) not in faults]
@@ -204,7 +207,7 @@ class ThrottleWriter:
             ]
             back = {"held": True} if held_back else {}
             self._recorder.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
-            found = self._verified.fetch_configs(brokers=(broker for broker, _ in keys))
+            found = fetch_throttle_configs(self._client, brokers=(broker for broker, _ in keys))
             keys = self._verified.unchanged_rates({key: held[key] for key in keys}, found)
             unset = self._verified.apply_and_verify(
                 (), [self._throttles.rates[key] for key in keys]
@@ -224,11 +227,11 @@ class ThrottleWriter:
         """
         topics = [topic for topic, _ in required_lists(self._state)]
         brokers = {broker for broker, _ in self._throttles.rates} & observed.alive
-        found = self._verified.fetch_configs(topics, brokers)
+        found = fetch_throttle_configs(self._client, topics, brokers)
         if note_drift(self._state, replace(observed, throttles=found)) is None:
             return True
         self._clock.sleep(LAG_SECONDS)
-        later = self._verified.fetch_configs(topics, brokers)
+        later = fetch_throttle_configs(self._client, topics, brokers)
         alike = {resource: a for resource, a in later.items() if found.get(resource) == a}
         lost = note_drift(self._state, replace(observed, throttles=alike))
         return lost is None or not self._verified.note_lost(lost.rates, lost.lists, lost.editor)
@@ -238,7 +241,7 @@ class ThrottleWriter:
 
         A list that somebody has set to `*` meanwhile holds them already, and takes no more.
         """
-        found = self._verified.fetch_configs(topic for topic, _, _ in lists)
+        found = fetch_throttle_configs(self._client, [topic for topic, _, _ in lists])
         whole = [
             (topic, side, pairs)
             for topic, side, pairs in lists
@@ -264,8 +267,8 @@ class ThrottleWriter:
 
         What is refused here was refused before; what shows is given back step by step.
         """
-        held, _ = self._verified.fetch_lists(i.key for i in intent.lists)
-        found = self._verified.fetch_configs(brokers=(rate.broker for rate in intent.rates))
+        held, _ = fetch_lists(self._client, self._clock, [i.key for i in intent.lists])
+        found = fetch_throttle_configs(self._client, brokers=[r.broker for r in intent.rates])
         changes: list[ConfigChange] = []
         for i in intent.lists:
             there = held.get(i.key)
@@ -273,8 +276,9 @@ class ThrottleWriter:
                 changes += subtract_changes(i, i.pairs, there, unverified=True)
         for r in intent.rates:
             changes += restore_changes(r, found, unverified=True)
-        with suppress(AccessDeniedError):
-            self._verified.alter(changes)
+        if changes:
+            with suppress(AccessDeniedError):
+                self._client.alter_configs(changes)
 
     def _left_of(self, batch: int) -> list[RunMove]:
         moves = (self._state.moves[i] for i in self._state.batch(batch))

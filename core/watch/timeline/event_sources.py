@@ -22,18 +22,13 @@ from core.load.snapshot.format import LoadSnapshot
 from core.load.view.heat import Metric
 from core.load.view.totals import broker_totals
 from core.load.view.verdicts import SKEW
-from core.run.external.throttles import (
-    Answers,
-    any_rate,
-    explain_throttles,
-    fetch_list_configs,
-    fetch_rate_configs,
-)
+from core.run.external.throttles import any_rate, explain_throttles
 from core.run.journal.journal import SUFFIX, JournalError
 from core.run.journal.records import Kind as Wrote
-from core.run.journal.throttle_values import ALL, RATES, entries
+from core.run.journal.throttle_values import ALL, RATES, Configs, entries
 from core.run.reporting.runs import read_journal, with_throttles
 from core.run.reporting.views import Level
+from core.run.throttles.write_and_read_back import fetch_throttle_configs
 from core.units import counted, format_rate
 from core.watch.timeline.events import Event, Kind, Note
 
@@ -283,7 +278,7 @@ class ThrottleEvents:
         self._due = now + THROTTLES_SECONDS
         begun = self._stopwatch()
         try:
-            answers = dict(fetch_rate_configs(self._client, state))
+            answers = fetch_throttle_configs(self._client, brokers=state.alive_ids)
         except AccessDeniedError as error:  # of every broker
             return self._access.notice(state.fetched_at, error.title)
         faults = (answer for answer in answers.values() if isinstance(answer, Fault))
@@ -293,7 +288,8 @@ class ThrottleEvents:
         self._due = self._after(now, begun, THROTTLES_SECONDS)
         if now >= (self._lists_due if limited or self._limited else self._idle_due):
             begun = self._stopwatch()
-            lists = fetch_list_configs(self._client, [topic.name for topic in state.topics])
+            names = (topic.name for topic in state.topics)
+            lists = fetch_throttle_configs(self._client, names)
             self._lists_due = self._after(now, begun, THROTTLES_SECONDS)
             self._idle_due = self._after(now, begun, IDLE_LISTS_SECONDS)
             answers |= lists
@@ -302,17 +298,16 @@ class ThrottleEvents:
     def _after(self, now: float, begun: float, seconds: float) -> float:
         return now + max(seconds, THROTTLES_COST * (self._stopwatch() - begun))
 
-    def _changed_notes(self, state: ClusterState, answers: Answers) -> list[Event]:
+    def _changed_notes(self, state: ClusterState, answers: Configs) -> list[Event]:
         """Return what has changed, by what was asked for."""
         seen, unknown = self._read(state, answers)
         fresh = {key for key, words in seen.items() if words != self._known.get(key)}
         if fresh:
             # A run of ours may have set it right after its journal was read: that tells by now.
             brokers = {of for of, _ in fresh if of.kind is ResourceKind.BROKER}
-            topics = [of.name for of in {of for of, _ in fresh} - brokers]
-            rates = self._client.describe_configs([*brokers], RATES) if brokers else {}
-            lists = fetch_list_configs(self._client, topics)
-            rechecked, _ = self._read(state, {**rates, **lists})
+            topics = (of.name for of in {of for of, _ in fresh} - brokers)
+            ids = (int(broker.name) for broker in brokers)
+            rechecked, _ = self._read(state, fetch_throttle_configs(self._client, topics, ids))
             fresh = {key for key in fresh if rechecked.get(key) == seen[key]}
         gone = {key for key in self._known if key not in seen and key not in unknown}
         events = [self._set(state, key, seen[key]) for key in sorted(fresh, key=str)]
@@ -324,7 +319,7 @@ class ThrottleEvents:
         return events
 
     def _read(
-        self, state: ClusterState, answers: Answers
+        self, state: ClusterState, answers: Configs
     ) -> tuple[dict[_Config, str], set[_Config]]:
         """Return others' throttles in words, and of which known ones nothing can be said now."""
         found, faults = explain_throttles(answers, {}, {}, with_throttles(self._cluster_id))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from clusters import NOON
 from run_help import MB, move, new_journal
 
 from core.daemons.process import Process
@@ -18,7 +18,6 @@ from core.run.journal.records import Kind
 from core.run.reporting.runs import read_journal
 from core.units import UNLIMITED
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CLUSTER = "cluster"
 PRODUCED = {0: 9.0 * MB, 1: 1.5 * MB, 2: 1.0 * MB}
 """The first is over; 1 sends what is produced to the second twice, and to the third later."""

@@ -435,7 +435,7 @@ def test_moves_that_nobody_here_started_are_told_apart() -> None:
 def test_others_moves_say_when_no_byte_has_come_for_long() -> None:
     watch = ForeignWatch()
     for second, arrived in ((0, 0), (20, 200 * MB), (100, 200 * MB)):
-        watch.take(others(arrived, second), {tp("a-0")})
+        watch.look(others(arrived, second), {tp("a-0")})
     moves = watch.look(others(200 * MB, 100), {tp("a-0")})
     assert "no byte for 80 s" in drawn(foreign_lines(moves, 120, 3))
 

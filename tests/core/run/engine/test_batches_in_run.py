@@ -26,7 +26,6 @@ from core.cluster.log_dirs import with_log_dirs
 from core.cluster.metadata import TopicPartition
 from core.cluster.observer import fetch_cluster_state
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.errors import UsageError
 from core.load.load import Load
 from core.plan.batch_schedule import WINDOW_SECONDS
 from core.plan.batches import BatchInput
@@ -37,7 +36,6 @@ from core.run.launch import with_batches
 from core.run.options import RunOptions
 from core.run.steps import Step, Submit
 from core.run.throttles.changes import batch_lists
-from core.units import parse_size
 
 SIZES = {0: 400, 1: 20, 2: 20}
 """In MB; the first takes minutes, the others seconds."""
@@ -182,11 +180,6 @@ def test_a_run_gets_no_more_than_four_seconds_of_its_rate_in_three(rate: int) ->
     assert 0 < arrived_bytes(client, first, rate) <= 4 * rate
 
 
-def test_all_of_it_at_once_would_bring_more() -> None:
-    client = two_leaders()
-    assert arrived_bytes(client, all_to_3(client).moves, 2 * MB) > 4 * 2 * MB
-
-
 COUNT, SIZE, MOST = 6, 20 * MB, 50 * MB
 
 
@@ -309,16 +302,3 @@ def test_batches_are_cut_by_it() -> None:
     assert {len(batch) for batch in found.batches} == {2}
     assert options.to_json()["most_extra_bytes"] == MOST
     assert LaunchOptions().max_extra_bytes is None
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("50GB", 50_000_000_000), ("1.5 GiB", 1610612736), ("7b", 7)]
-)
-def test_a_size_is_read_with_its_unit(text: str, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "50", "50GB/s", "0GB", "-1", "many"])
-def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="Not a size"):
-        parse_size(text)

@@ -138,38 +138,26 @@ def overridden(start: Start) -> Run:
     return run
 
 
-def test_the_replicas_of_before_are_put_back_though_the_cancels_answer_is_lost(
-    start: Start,
+@pytest.mark.parametrize("dies", [False, True], ids=["its answer is lost", "its process dies"])
+def test_the_replicas_of_before_are_put_back_whatever_becomes_of_the_cancel(
+    start: Start, dies: bool
 ) -> None:
     run = overridden(start)
 
     def lost(real: Any, tps: Any) -> dict[TopicPartition, Fault]:
         real(tps)
+        if dies:
+            raise KeyboardInterrupt
         return {tp: Fault("REQUEST_TIMED_OUT") for tp in tps}
 
     run.faulty.replaced = {"cancel_reassignments": lost}
     run.cancel()
-    assert run.to_the_end(600) is Outcome.CANCELLED
-    assert run.replicas() == {"t-0": (1, 2)}
-
-
-def test_the_replicas_of_before_are_put_back_by_the_process_after_one_that_died_cancelling(
-    start: Start,
-) -> None:
-    run = overridden(start)
-
-    def dies(real: Any, tps: Any) -> None:
-        real(tps)
-        raise KeyboardInterrupt
-
-    run.faulty.replaced = {"cancel_reassignments": dies}
-    run.cancel()
-    try:
-        run.to_the_end(600)
-    except KeyboardInterrupt:
+    if dies:
+        with pytest.raises(KeyboardInterrupt):
+            run.to_the_end(600)
         run.faulty.replaced = {}
-    run.again()
-    assert Kind.CANCEL_SENT not in run.kinds
+        run.again()
+        assert Kind.CANCEL_SENT not in run.kinds
     assert run.to_the_end(600) is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (1, 2)}
 
@@ -248,7 +236,7 @@ def test_what_is_not_taken_back_yet_holds_no_other_throttle(start: Start, call: 
     asked, written = run.faulty.calls.count(call), len(run.journal.records())
     spend(run, 60)
     assert "(REQUEST_TIMED_OUT): it is asked again" in run.state.waiting
-    assert run.faulty.calls.count(call) >= asked + 9
+    assert asked + 9 <= run.faulty.calls.count(call) <= asked + 18, "at leisure"
     assert len(run.journal.records()) <= written + 4, "asked again without filling the journal"
     run.faulty.replaced.clear()
     assert run.to_the_end(600) is Outcome.INCOMPLETE

@@ -395,25 +395,6 @@ def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often
     assert run.view().moves[0].why == ""
 
 
-@pytest.mark.parametrize("call", ["cancel_reassignments", "alter_reassignments"])
-def test_a_cancel_that_is_put_off_is_said_and_made_again_at_leisure(
-    start: Start, call: str
-) -> None:
-    answers = [Fault("REQUEST_TIMED_OUT")]
-    run = start(cluster({"t": [(3, 2, 1)]}, size_bytes=5000 * MB), {("t", 0): (4, 2, 1)})
-    run.until(lambda step: isinstance(step, Poll))
-    run.faulty.replaced[call] = _refusing(answers)
-    run.cancel()
-    run.until(lambda _: "REQUEST_TIMED_OUT" in run.state.waiting)
-    since, calls = run.client.elapsed_seconds, run.faulty.calls.count(call)
-    run.until(lambda _: run.client.elapsed_seconds > since + 100)
-    assert "REQUEST_TIMED_OUT" in run.view().why
-    assert run.faulty.calls.count(call) - calls <= 25
-    answers.clear()
-    assert run.to_the_end(60) is Outcome.CANCELLED
-    assert run.replicas() == {"t-0": (3, 2, 1)}
-
-
 def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
     run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))

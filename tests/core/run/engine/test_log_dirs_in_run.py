@@ -152,40 +152,6 @@ def test_a_cancel_throws_copies_away_and_moves_back_what_had_moved(start: Start)
     assert replica_locations(client, T0) == dirs
 
 
-@pytest.mark.parametrize("after", range(1, 16, 2))
-def test_a_cancel_at_any_step_leaves_replicas_where_they_were_or_are_to_be(
-    start: Start, after: int
-) -> None:
-    client = cluster({"t": [(1, 2), (2, 1)]}, size_bytes=8 * MB)
-    moves = (across(client, T0, [1, 2]), across(client, T1, [2]))
-    run = start(client, plan(client, *moves), batch_size=1)
-    for _ in range(after):
-        if run.state.ended is None:
-            run.runner.advance()
-    run.cancel()
-    run.to_the_end()
-    for m in run.state.moves:
-        wanted = m.move.target_log_dirs if m.phase is Phase.DONE else m.move.base_log_dirs
-        now = replica_locations(client, m.move.tp)
-        assert {b: now[b] for b in wanted} == {b: (path,) for b, path in wanted.items()}
-    assert throttles(client) == run.found
-
-
-@pytest.mark.parametrize("after", range(1, 18, 2))
-def test_a_run_that_dies_at_any_step_goes_on(start: Start, after: int) -> None:
-    client = cluster({"t": [(1, 2), (2, 1)]}, size_bytes=8 * MB)
-    dirs = replica_locations(client, T0)
-    arrives = Move(T1, (2, 1), (2, 3), None, (ANY, TWO), (ANY, ANY))
-    run = start(client, plan(client, across(client, T0, [1]), arrives))
-    for _ in range(after):
-        if run.state.ended is None:
-            run.runner.advance()
-    run.again()
-    run.restores(Outcome.DONE)
-    assert replica_locations(client, T0)[1] == (OTHER[dirs[1][0]],)
-    assert replica_locations(client, T1)[3] == (TWO,)
-
-
 def test_a_broker_that_dies_is_waited_for(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     dirs = replica_locations(client, T0)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from run_help import MB, Run, Start, cluster
+from run_help import MB, Run, Start, cluster, spend
 
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.copies import Side
@@ -38,12 +38,6 @@ def begun(start: Start, **options: object) -> tuple[Run, Jumping]:
     clock = Jumping(run.client)
     run.runner = Executor(run.journal, run.client, clock)
     return run, clock
-
-
-def spend(run: Run, seconds: float) -> None:
-    end = run.client.elapsed_seconds + seconds
-    while run.client.elapsed_seconds < end:
-        run.runner.advance()
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])

@@ -50,7 +50,7 @@ def test_their_rate_is_told_from_successive_pictures() -> None:
     watch = ForeignWatch()
     for _ in range(3):
         client.clock.sleep(0.5)
-        watch.take(fetch_cluster_state(client), ())
+        watch.look(fetch_cluster_state(client), ())
     (move,) = watch.look(fetch_cluster_state(client), ())
     assert move.bytes_per_s
     assert move.left_seconds
@@ -85,7 +85,7 @@ def test_its_rate_is_told_beside_that_of_the_same_partition_between_brokers() ->
     watch = ForeignWatch()
     for _ in range(3):
         client.clock.sleep(0.5)
-        watch.take(fetch_cluster_state(client), ())
+        watch.look(fetch_cluster_state(client), ())
     between, within = watch.look(fetch_cluster_state(client), ())
     assert (between.broker, within.broker) == (None, 2)
     assert within.bytes_per_s

@@ -131,14 +131,10 @@ def test_what_has_been_given_back_is_not_touched_any_more():
     assert list(next_rates(slower, {}, after(1)).rates) == [ALSO_SENDS]
 
 
-def test_a_clock_that_was_set_back_holds_no_ramp_up():
+@pytest.mark.parametrize("seconds", [-3600, 3600], ids=["a clock set back", "away for an hour"])
+def test_a_ramp_is_neither_held_up_nor_leaps(seconds):
     faster = running(5 * MB).with_request("throttle", {"rate_bytes_per_s": 20 * MB})
-    assert rates(next_rates(faster, {}, after(-3600)))[SENDS] == pytest.approx(6.65, abs=0.01)
-
-
-def test_a_process_that_was_away_for_an_hour_makes_no_leap():
-    faster = running(5 * MB).with_request("throttle", {"rate_bytes_per_s": 20 * MB})
-    assert rates(next_rates(faster, {}, after(3600)))[SENDS] == pytest.approx(6.65, abs=0.01)
+    assert rates(next_rates(faster, {}, after(seconds)))[SENDS] == pytest.approx(6.65, abs=0.01)
 
 
 def test_bounds_are_journalled_and_keep_what_is_to_spare():

@@ -96,14 +96,6 @@ def test_a_higher_rate_brings_no_burst_either() -> None:
     assert worst(copying.came(30)) <= 5.0
 
 
-def test_without_the_ramp_it_would() -> None:
-    copying = Copying()
-    copying.ask("pause", floor=True)
-    copying.came(20)
-    set_config(copying.client, Resource.broker(2), Side.FOLLOWER.rate_config, str(RATE))
-    assert worst(copying.came(4)) > 8.0
-
-
 WEAK, STRONG = 1, 3
 FLOWS = {WEAK: 2, STRONG: 4}
 FEELS_BYTES_PER_S = {WEAK: 30 * MB, STRONG: 400 * MB}

@@ -44,7 +44,7 @@ class Probe:
 
 
 def history(*moves: Move) -> Any:
-    """Return what the senses need of a history: its moves, all in flight."""
+    """Return what the signals need of a history: its moves, all in flight."""
     return SimpleNamespace(
         moves=[RunMove(move, 0, phase=Phase.SUBMITTED) for move in moves],
         in_flight=list(range(len(moves))),
@@ -60,40 +60,40 @@ def sample(size: float, *arrived: float | None, leader: int = 1) -> dict[str, An
     return {"moves": [[0, round(size * MB), leader, came, 0.0]], "down": []}
 
 
-def seen(senses: Signals, **more: Any):
+def seen(signals: Signals, **more: Any):
     state = cluster({"t-0": [1, 2, 3]}, adding={"t-0": [3]}, isr={"t-0": [1, 2]}, **more)
-    return senses.sides(history(NEW), state, {}, [SENDS, RECEIVES])
+    return signals.sides(history(NEW), state, {}, [SENDS, RECEIVES])
 
 
 def test_what_copies_get_is_told_over_a_quota_window():
-    senses = Signals(None)
+    signals = Signals(None)
     for second in range(0, 40, 2):
-        senses.take_sample(after(second), sample(900, None if second < 4 else second * 5.0))
+        signals.take_sample(after(second), sample(900, None if second < 4 else second * 5.0))
 
-    found = seen(senses)
+    found = seen(signals)
 
     assert found[SENDS].flow_bytes_per_s == pytest.approx(5 * MB)
     assert found[RECEIVES].flow_bytes_per_s == pytest.approx(5 * MB)
 
 
 def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
-    senses = Signals(None)
-    assert seen(senses)[SENDS].inflow_bytes_per_s == 0
+    signals = Signals(None)
+    assert seen(signals)[SENDS].inflow_bytes_per_s == 0
     for second, size in ((0, 100), (1, 100), (2.5, 105), (3, 105), (5, 110)):
-        senses.take_sample(after(second), sample(size, 0.0))
+        signals.take_sample(after(second), sample(size, 0.0))
 
-    found = seen(senses)
+    found = seen(signals)
 
     assert found[SENDS].inflow_bytes_per_s == pytest.approx(4 * MB)
     assert found[RECEIVES].inflow_bytes_per_s == pytest.approx(2 * MB)
 
 
 def test_what_is_left_is_told_by_the_newest_sample():
-    senses = Signals(None)
-    senses.take_sample(after(0), sample(900, 100.0))
-    assert seen(senses)[SENDS].left_bytes == 800 * MB
-    senses.take_sample(after(2), sample(910, 150.0))
-    found = seen(senses)
+    signals = Signals(None)
+    signals.take_sample(after(0), sample(900, 100.0))
+    assert seen(signals)[SENDS].left_bytes == 800 * MB
+    signals.take_sample(after(2), sample(910, 150.0))
+    found = seen(signals)
     assert found[SENDS].left_bytes == found[RECEIVES].left_bytes == 760 * MB
 
 
@@ -102,18 +102,18 @@ def test_what_is_left_is_not_known_before_a_size_is():
 
 
 def test_one_sample_says_nothing_of_a_rate():
-    senses = Signals(None)
-    senses.take_sample(NOON, sample(100, 50.0))
-    assert seen(senses)[SENDS].flow_bytes_per_s == 0
+    signals = Signals(None)
+    signals.take_sample(NOON, sample(100, 50.0))
+    assert seen(signals)[SENDS].flow_bytes_per_s == 0
 
 
 @pytest.mark.parametrize("seconds", [0, -60])
 def test_no_flow_is_told_from_samples_without_time_between_them(seconds: int) -> None:
     """A wall clock may stand still, or be set back."""
-    senses = Signals(None)
-    senses.take_sample(NOON, sample(20, 0.0))
-    senses.take_sample(after(seconds), sample(20, 5.0))
-    assert {side.flow_bytes_per_s for side in seen(senses).values()} == {0.0}
+    signals = Signals(None)
+    signals.take_sample(NOON, sample(20, 0.0))
+    signals.take_sample(after(seconds), sample(20, 5.0))
+    assert {side.flow_bytes_per_s for side in seen(signals).values()} == {0.0}
 
 
 def test_who_has_left_an_isr_is_named_on_both_sides():
@@ -130,13 +130,13 @@ def test_who_has_left_an_isr_is_named_on_both_sides():
 
 
 def test_a_follower_is_out_of_step_once_it_has_been_for_a_while():
-    senses = Signals(None)
+    signals = Signals(None)
     whole = cluster({"t-0": [1, 2]})
     out = cluster({"t-0": [1, 2]}, isr={"t-0": [1]})
 
     def told(state: Any, seconds: float) -> str:
         looked = replace(state, fetched_at=after(seconds))
-        return senses.sides(history(), looked, {}, [SENDS])[SENDS].out_of_step
+        return signals.sides(history(), looked, {}, [SENDS])[SENDS].out_of_step
 
     assert [told(out, 0), told(out, 2), told(whole, 2.5)] == ["", "", ""]
     assert [told(out, 3), told(out, 5), told(out, 6)] == [
@@ -154,11 +154,11 @@ def test_a_broker_that_receives_is_told_by_what_it_follows(key, expected):
 
 
 def test_the_probe_tells_of_each_side():
-    senses = Signals(Probe())
-    waited = senses.before()
+    signals = Signals(Probe())
+    waited = signals.before()
     state = cluster({"t-0": [1, 2]})
 
-    found = senses.sides(history(), state, waited, [SENDS, RECEIVES])
+    found = signals.sides(history(), state, waited, [SENDS, RECEIVES])
 
     assert waited[1] == LatencyBaseline(1, 10)
     assert found[SENDS].before == LatencyBaseline(1, 10)
@@ -178,14 +178,14 @@ def test_the_probe_tells_of_each_side():
 def test_a_run_begins_once_it_is_known_what_producers_wait(windows, trouble, ready):
     probe = Probe(**windows)
     probe.trouble = trouble
-    senses = Signals(probe)
-    assert senses.ready is ready
-    assert senses.trouble == trouble
+    signals = Signals(probe)
+    assert signals.ready is ready
+    assert signals.trouble == trouble
 
 
 def test_without_a_probe_nothing_is_known_of_producers_and_that_is_said():
-    senses = Signals(None)
-    assert senses.ready
-    assert senses.before() == {}
-    assert "not measured" in senses.trouble
-    assert seen(senses)[SENDS].before is None
+    signals = Signals(None)
+    assert signals.ready
+    assert signals.before() == {}
+    assert "not measured" in signals.trouble
+    assert seen(signals)[SENDS].before is None

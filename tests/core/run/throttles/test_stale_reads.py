@@ -14,9 +14,10 @@ import pytest
 from chaos.clients import Remembering, Stale
 from chaos.dying import Doom, DoomedJournal, Lives, Watch, Where, begin
 from chaos.others import LISTS, RATES, Others, own_configs
-from run_help import MB, Run, Start, cluster, delete, plan_of, set_config, throttles
+from run_help import MB, Faulty, Run, Start, cluster, delete, plan_of, set_config, throttles
 
 from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource, ResourceKind
+from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.plan.copies import Side
 from core.run.journal.move_state import Outcome
@@ -24,6 +25,7 @@ from core.run.journal.records import Kind
 from core.run.journal.throttle_values import own_list
 from core.run.options import RunOptions
 from core.run.steps import IntendThrottles, RemovePairs
+from core.run.throttles.write_and_read_back import fetch_list_answers
 
 TOPICS = ("t", "u", "v")
 PRIOR: Mapping[str, Mapping[str, str]] = {"u": {LEADER_LIST: ""}, "v": {LEADER_LIST: "7:1,8:2"}}
@@ -236,3 +238,26 @@ def test_setting_to_nothing_what_a_run_had_unset_cannot_be_told_from_what_it_did
     set_config(run.client, T, LEADER_LIST, "")
     to_the_end(run, late, 0)
     assert leader_list(run.client) is None
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_of_a_cluster_that_does_not_tell_two_looks_must_agree(settled: bool) -> None:
+    client = cluster({"t": [(1, 2)]})
+    set_config(client, T, LEADER_LIST, "9:5")
+    faulty = Faulty(client)
+
+    def untold(real: Any, lists: Any) -> Any:
+        return dict.fromkeys(lists, Fault("UNSUPPORTED_VERSION"))
+
+    def another(real: Any, *asked: Any) -> Any:
+        answer = real(*asked)
+        if not settled:
+            set_config(client, T, LEADER_LIST, "9:5,9:6")
+        return answer
+
+    faulty.replaced = {"fetch_list_entries": untold, "describe_configs": another}
+    (answer,) = fetch_list_answers(faulty, client.clock, [("t", Side.LEADER)]).values()  # type: ignore[arg-type]
+    if settled:
+        assert answer == {"9:5"}
+    else:
+        assert isinstance(answer, Fault)

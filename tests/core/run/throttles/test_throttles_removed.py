@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from clusters import NOON
 from hypothesis import given
 from hypothesis import strategies as st
 from run_help import (
@@ -253,9 +254,6 @@ def test_lists_are_put_back_as_somebody_left_them(start: Start) -> None:
     play(run, 20, declared)
     assert run.state.ended is Outcome.DONE
     assert throttles(run.client) == before
-
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def guarded(*sizes: int, **more: Any) -> RunState:

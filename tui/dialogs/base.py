@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar, Generic, TypeAlias, TypeVar, cast
 
+from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
@@ -262,14 +263,10 @@ class AskDialog(Dialog[str | None]):
         self.dismiss(self.query_one("#answer", Input).value.strip() or None)
 
 
-class ChoiceDialog(Dialog[Answer]):
+class AnswerDialog(Dialog[Answer]):
     """Asks which; the first button is the way back: it is focused, and escape takes it."""
 
-    BINDINGS = [
-        ("escape", "leave", "Back"),
-        ("left", "app.focus_previous"),
-        ("right", "app.focus_next"),
-    ]
+    BINDINGS = [("escape", "leave", "Back")]
 
     def __init__(self, title: str, ask: Ask, *answers: tuple[str, str, Answer]) -> None:
         """`answers` are a button's id and words, and what it returns."""
@@ -279,7 +276,11 @@ class ChoiceDialog(Dialog[Answer]):
     def compose(self) -> ComposeResult:
         words = Words.of(self._ask(self.dashboard.session).words)
         buttons = [button(id, text) for id, text, _ in self._answers]
-        return body(self._title_text, (words,), *buttons)
+        return body(self._title_text, (words, *self.fields()), *buttons)
+
+    def fields(self) -> Iterable[Widget]:
+        """Return what is to be filled in below the words."""
+        return ()
 
     def on_mount(self) -> None:
         self.query_one(f"#{self._answers[0][0]}").focus()
@@ -297,6 +298,12 @@ class ChoiceDialog(Dialog[Answer]):
         self.dismiss(answers[event.button.id or ""])
 
 
+class ChoiceDialog(AnswerDialog[Answer]):
+    """Asks with nothing to be filled in: arrows go from button to button."""
+
+    BINDINGS = [("left", "app.focus_previous"), ("right", "app.focus_next")]
+
+
 class ConfirmDialog(ChoiceDialog[bool]):
     """Asks for a yes."""
 
@@ -304,23 +311,69 @@ class ConfirmDialog(ChoiceDialog[bool]):
         super().__init__(title, ask, ("no", no, False), ("yes", yes, True))
 
 
-class TableDialog(Dialog[Answer]):
-    """A dialog about lines in `#table`, which are drawn for the columns that there are."""
+class TableDialog(Dialog[Answer | None], Generic[Answer]):
+    """Asks to choose among lines, which are drawn for the columns that there are."""
+
+    BINDINGS = [("escape", "leave", "Back")]
+    KEYS: ClassVar[Mapping[str, int]] = {"up": -1, "k": -1, "down": 1, "j": 1}
+    """How far a key moves the cursor."""
+
+    def __init__(self, no: str, yes: str) -> None:
+        super().__init__()
+        self._no, self._yes = no, yes
+        self._drawn: Lines = ()
+
+    @property
+    @abstractmethod
+    def _title(self) -> str:
+        """Return what is to be chosen."""
+
+    @property
+    @abstractmethod
+    def chosen(self) -> Answer | None:
+        """Return what is chosen; None while that cannot be taken."""
+
+    @abstractmethod
+    def table(self, width: int) -> Lines:
+        """Return the lines as they are now."""
+
+    @abstractmethod
+    def step(self, rows: int) -> None:
+        """Move the cursor."""
+
+    def table_widget(self) -> Static:
+        return Static(id="table")
+
+    def compose(self) -> ComposeResult:
+        buttons = button("no", self._no), button("yes", self._yes, disabled=True)
+        return body(self._title, (self.table_widget(),), *buttons)
+
+    def on_mount(self) -> None:
+        self.query_one("#no").focus()
+        self.draw()
 
     def on_resize(self) -> None:
         self.draw()
-
-    _drawn: Lines = ()
 
     def draw(self) -> None:
         lines = tuple(fit(line, self.width) for line in self.table(self.width))
         if lines != self._drawn:
             self._drawn = lines
             self.put("#table", lines)
+        button, refused = self.query_one("#yes", Button), self.chosen is None
+        if refused and button.has_focus:
+            self.query_one("#no").focus()
+        button.disabled = refused
 
-    @abstractmethod
-    def table(self, width: int) -> Lines:
-        """Return the lines as they are now."""
+    def on_key(self, event: events.Key) -> None:
+        step = self.KEYS.get(event.key)
+        if step is not None:
+            event.stop()
+            event.prevent_default()
+            self.step(step)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(self.chosen if event.button.id == "yes" else None)
 
 
 class ProblemDialog(Dialog[None]):

@@ -64,6 +64,13 @@ class AppBase(App[int]):
         if (screen := self._shown) is not None:
             screen.say(text, role)
 
+    def report(self, answer: tuple[str, str] | TrimtabError) -> None:
+        """Say what some work came to, a text and its role, or what went wrong with it."""
+        if isinstance(answer, TrimtabError):
+            self.report_error(answer)
+        else:
+            self.say(*answer)
+
     @property
     def _shown(self) -> DashboardScreen | None:
         screens = reversed(self.screen_stack)

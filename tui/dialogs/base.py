@@ -226,7 +226,8 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
 
     def put(self, id: str, lines: Lines) -> None:
         """Show lines in a Static of this dialog."""
-        text = text_of_lines(lines, self.dashboard.palette, self.dashboard.glyphs)
+        dashboard = self.dashboard
+        text = text_of_lines(lines, dashboard.palette, ascii_only=dashboard.ascii_only)
         self.query_one(id, Static).update(text)
 
     def action_page(self, pages: int) -> None:

@@ -46,11 +46,11 @@ def _columns(fraction: float, width: int) -> int:
     return 0 if math.isnan(fraction) else min(max(round(fraction * width), 0), width)
 
 
-def ratio(value: float, times: str = "×") -> str:
+def ratio(value: float) -> str:
     """Return a skew: `2.1×`; nothing for unknown or none at all."""
     if math.isnan(value) or value <= 0:
         return ""
-    return f"{value:.1f}{times}" if value < 99.95 else f"99{times}"
+    return f"{value:.1f}×" if value < 99.95 else "99×"
 
 
 def bar_text(length: float, eighths: str = EIGHTHS) -> str:

@@ -120,7 +120,7 @@ def left(text: str, width: int) -> str:
     return drawn[: width - 1] + "…" if width > 0 else ""
 
 
-def shorten(name: str, width: int, ellipsis: str = "…") -> str:
+def shorten(name: str, width: int) -> str:
     """Return a name in at most `width` columns; where it is longer, its middle goes.
 
     Names that begin alike, as topics of one kind do, end differently.
@@ -129,7 +129,7 @@ def shorten(name: str, width: int, ellipsis: str = "…") -> str:
     if len(drawn) <= width:
         return drawn
     end = width // 3
-    return (drawn[: width - 1 - end] + ellipsis + drawn[len(drawn) - end :])[: max(width, 0)]
+    return (drawn[: width - 1 - end] + "…" + drawn[len(drawn) - end :])[: max(width, 0)]
 
 
 def partition_name(tp: TopicPartition, width: int) -> str:

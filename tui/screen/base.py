@@ -140,18 +140,18 @@ class DashboardScreen(Screen[None]):
 
     def say_error(self, error: TrimtabError) -> None:
         """Show shortly that something went wrong, and the key that shows all of it."""
-        more = " — E shows it" if not self.dashboard.ascii_only else " - E shows it"
+        more = " — E shows it"
         room = (MAX_LINES - 1) * (self.size.width - 2) - len(more)
         words = " ".join(part for part in (error.title, error.next) if part)
         if len(words) > room:
             words = error.title
         if len(words) > room:
-            words = words[: room - 1] + self.glyphs.ellipsis
+            words = words[: room - 1] + "…"
         self.say(words + more, "look")
 
     def _written(self, text: str) -> str:
         """Return text in the characters that this terminal was said to have."""
-        return text.replace("…", self.glyphs.ellipsis).replace("√", self.glyphs.fine)
+        return text.replace("√", self.glyphs.fine)
 
     def clear_message(self) -> None:
         """Take the message in the footer away."""

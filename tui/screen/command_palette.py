@@ -137,7 +137,7 @@ class CommandScreen(ModalScreen[Action | None]):
             room = width - HELP_AT - len(key) - 3
             help = action.help
             if len(help) > room:
-                help = help[: max(0, room - 1)] + self._dashboard.glyphs.ellipsis
+                help = help[: max(0, room - 1)] + "…"
             row.put(HELP_AT, help, palette.style("dim", on))
             row.put_right(width - 1, key, palette.style("yours", on))
             rows.append(row)

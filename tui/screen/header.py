@@ -40,7 +40,7 @@ def header_row(
     shown = [(f" {n} {SCREENS[screen]} ", screen) for n, screen in enumerate(SCREENS, 1)]
     name = session.cluster_name
     if len(name) > NAME_WIDTH:
-        name = name[: NAME_WIDTH - 1] + glyphs.ellipsis
+        name = name[: NAME_WIDTH - 1] + "…"
     counts = _counts(session, glyphs)
     ages = _ages(session, glyphs, width)
     ages_width = sum(len(text) for text, _ in ages)

@@ -32,7 +32,7 @@ class PageScreen(DashboardScreen):
     def show_body(self, session: Session) -> None:
         page = self.query_one(Page)
         lines = self.lines(session, page.size.width, page.size.height)
-        page.show(lines, self.palette, self.glyphs)
+        page.show(lines, self.palette, ascii_only=self.dashboard.ascii_only)
 
 
 class CursorKeys:

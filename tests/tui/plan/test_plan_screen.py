@@ -98,7 +98,7 @@ def test_a_move_in_words_and_marks(
 def test_a_move_between_log_dirs_says_on_which_broker() -> None:
     move = Move(tp("t-0"), (7, 2), (7, 2), None, ("any", "/d2"), ("any", "/d1"))
     assert change_words(move.before, move.after, tuple(move.dir_moves)) == "b2 dir"
-    assert move_words(move, "→") == "2 dir"
+    assert move_words(move) == "2 dir"
     plan = Plan.of([replace(move, tp=STATE.tp(0))])
     assert total_to_copy(STATE, plan) == (STATE.partition_size_bytes[0], 0)
 

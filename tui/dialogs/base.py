@@ -21,7 +21,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
-from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
+from tui.drawing.compositor import PreciseScreen
 from tui.drawing.page import text_of_lines
 from tui.drawing.spans import Lines, fit
 from tui.screen.services import Dashboard
@@ -40,30 +40,16 @@ class Words(VerticalScroll, can_focus=False):
 
     DEFAULT_CSS = "Words { height: auto; scrollbar-size: 1 1; }"
 
-    _labels: tuple[Label, ...] = ()
-    _sentences: tuple[str, ...] = ()
-
     @classmethod
     def of(cls, sentences: Sequence[str]) -> Words:
-        labels = tuple(Label(text, markup=False) for text in sentences)
-        words = cls(*labels)
-        words._labels, words._sentences = labels, tuple(sentences)
-        return words
+        return cls(Label("\n".join(sentences), markup=False))
 
     def renew(self, sentences: Sequence[str]) -> bool:
         """Say other sentences than those it was made of; return whether that changes anything."""
-        before, self._sentences = self._sentences, tuple(sentences)
-        if self._sentences == before:
+        label, text = self.query_one(Label), "\n".join(sentences)
+        if label.content == text:
             return False
-        count = len(self._sentences)
-        for label, was, text in zip(self._labels, before, self._sentences, strict=False):
-            if text != was:
-                label.update(text)
-        for label in self._labels[count:]:
-            label.remove()
-        more = tuple(Label(text, markup=False) for text in self._sentences[len(before) :])
-        self.mount(*more)
-        self._labels = (*self._labels[:count], *more)
+        label.update(text)
         return True
 
 
@@ -94,7 +80,7 @@ def button(id: str, words: str, *, disabled: bool = False) -> Button:
     return Button(words, id=id, compact=True, disabled=disabled)
 
 
-class Dialog(ModalScreen[Answer], Generic[Answer]):
+class Dialog(PreciseScreen[Answer], ModalScreen[Answer], Generic[Answer]):
     """How dialogs look: one quiet box; without colour it has a frame and focus is reversed."""
 
     DEFAULT_CSS = """
@@ -129,10 +115,6 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
         Binding("pageup", "page(-1)", show=False),
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._compositor = PreciseCompositor()
-
     @property
     def dashboard(self) -> Dashboard:
         return cast("Dashboard", self.app)
@@ -145,10 +127,6 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
     def action_leave(self) -> None:
         """Leave without an answer."""
         self.dismiss(None)
-
-    def _compositor_refresh(self) -> None:
-        if not redraw_modal_above(self):
-            super()._compositor_refresh()
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
         """Leave; what lies above (a question about leaving the dashboard) goes unanswered first.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 from rich.color import Color, ColorSystem
 from rich.console import Console
@@ -18,7 +17,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.color import Color as BackgroundColor
 from textual.filter import LineFilter
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.strip import Strip
 
 from core.text.terminal import in_ascii
@@ -158,17 +157,23 @@ class PreciseCompositor(Compositor):
         return PreciseLayout(update.strips, update.region)
 
 
-def redraw_modal_above(screen: Screen[Any]) -> bool:
-    """Have a dialog above a screen drawn where that has changed; return whether there is one.
+class PreciseScreen(Screen[ScreenResultType]):
+    """A screen that sends what changed; under a dialog it has that drawn there.
 
     Textual hands up all that ever changed, for ever: what lies under a dialog never rests.
     """
-    above = screen.app.screen
-    if above is screen or not isinstance(above, ModalScreen):
-        return False
-    regions = set(screen._compositor._dirty_regions)
-    screen._compositor._dirty_regions.clear()
-    screen._dirty_widgets.clear()
-    if regions:
-        above.refresh(*regions)
-    return True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = PreciseCompositor()
+
+    def _compositor_refresh(self) -> None:
+        above = self.app.screen
+        if above is self or not isinstance(above, ModalScreen):
+            super()._compositor_refresh()
+            return
+        regions = set(self._compositor._dirty_regions)
+        self._compositor._dirty_regions.clear()
+        self._dirty_widgets.clear()
+        if regions:
+            above.refresh(*regions)

@@ -11,14 +11,13 @@ from typing import ClassVar, TypeVar, cast
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
-from textual.screen import Screen
 from textual.widget import Widget
 
 from core.errors import TrimtabError
 from tui.actions.action import GLOBAL
 from tui.actions.table import footer_of
 from tui.drawing.canvas import Canvas
-from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
+from tui.drawing.compositor import PreciseScreen
 from tui.screen.footer import MAX_LINES, FooterLine, LongMessage
 from tui.screen.header import HeaderLine
 from tui.screen.services import Dashboard
@@ -31,15 +30,11 @@ FADED = Style(dim=True)
 """Laid over what is shown of a cluster that does not answer: weaker, in whatever colours."""
 
 
-class DashboardScreen(Screen[None]):
+class DashboardScreen(PreciseScreen[None]):
     """One of the screens; `PLACE` is its name in the table of actions."""
 
     PLACE: ClassVar[str]
     ALLOW_SELECT = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._compositor = PreciseCompositor()
 
     @property
     def dashboard(self) -> Dashboard:
@@ -159,10 +154,6 @@ class DashboardScreen(Screen[None]):
         if footer.message is not None:
             footer.message = None
             self.show_footer()
-
-    def _compositor_refresh(self) -> None:
-        if not redraw_modal_above(self):
-            super()._compositor_refresh()
 
     def on_key(self, event: events.Key) -> None:
         self.clear_message()

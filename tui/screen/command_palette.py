@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from tui.actions.action import Action
 from tui.actions.table import keys_of, written
 from tui.drawing.canvas import Canvas, Row
-from tui.drawing.compositor import redraw_modal_above
+from tui.drawing.compositor import PreciseScreen
 from tui.screen.services import Dashboard
 from tui.screen.text_filter import pasted
 
@@ -48,7 +48,7 @@ def found(actions: Sequence[Action], words: str, keys: Mapping[str, str]) -> lis
     return [action for _, _, action in sorted(ranked, key=lambda item: item[:2])]
 
 
-class CommandScreen(ModalScreen[Action | None]):
+class CommandScreen(PreciseScreen[Action | None], ModalScreen[Action | None]):
     """Returns the action chosen, None when it was left."""
 
     DEFAULT_CSS = """
@@ -68,10 +68,6 @@ class CommandScreen(ModalScreen[Action | None]):
     @property
     def _dashboard(self) -> Dashboard:
         return cast("Dashboard", self.app)
-
-    def _compositor_refresh(self) -> None:
-        if not redraw_modal_above(self):
-            super()._compositor_refresh()
 
     def compose(self) -> ComposeResult:
         canvas = Canvas(id="commands")

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from tui.actions.action import CARRY, GLOBAL, MAP, PAST_MAP, PLACES
 from tui.actions.table import actions_of, keys_of, written
 from tui.drawing.canvas import Canvas, Row
-from tui.drawing.compositor import redraw_modal_above
+from tui.drawing.compositor import PreciseScreen
 from tui.screen.services import Dashboard
 from tui.theming import Glyphs, Palette
 
@@ -66,7 +66,7 @@ def help_rows(
     return rows
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(PreciseScreen[None], ModalScreen[None]):
     """All keys; any of esc, q and ? closes it."""
 
     BINDINGS = [
@@ -93,10 +93,6 @@ class HelpScreen(ModalScreen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self._draw()
-
-    def _compositor_refresh(self) -> None:
-        if not redraw_modal_above(self):
-            super()._compositor_refresh()
 
     def action_close(self) -> None:
         self.dismiss(None)

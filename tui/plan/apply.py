@@ -31,7 +31,7 @@ from tui.plan.apply_options import (
     assess_order,
     ticks_of,
 )
-from tui.plan.assessment_diff import (
+from tui.plan.assessment import (
     Picture,
     ReviewedPlan,
     alive,

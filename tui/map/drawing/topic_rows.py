@@ -12,9 +12,8 @@ from rich.style import Style
 from core.load.view.heat import PALE, SMALL, HeatMap, Metric
 from core.load.view.text import UNKNOWN, Scale, scale_of
 from core.load.view.verdicts import SKEW
-from tui.drawing.bars import bar_text, ratio
 from tui.drawing.canvas import Row
-from tui.drawing.spans import cells, shorten
+from tui.drawing.spans import bar_text, cells, ratio, shorten
 from tui.map.drawing.columns import Columns
 from tui.map.view import Model
 from tui.theming import Glyphs, Palette

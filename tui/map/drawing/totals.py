@@ -13,8 +13,8 @@ from core.load.view.text import Scale, scale_of
 from core.load.view.totals import max_ratio
 from core.load.view.verdicts import SKEW
 from core.plan.effect import Effect
-from tui.drawing.bars import ratio
 from tui.drawing.canvas import Row
+from tui.drawing.spans import ratio
 from tui.map.drawing.topic_rows import Brush, Grid, sign, signed
 from tui.map.view import Model
 

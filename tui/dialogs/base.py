@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Generic, TypeAlias, TypeVar, cast
+from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -21,10 +21,9 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
-from tui.drawing.compositor import PreciseScreen
 from tui.drawing.page import text_of_lines
 from tui.drawing.spans import Lines, fit
-from tui.screen.services import Dashboard
+from tui.screen.services import DashboardPart
 from tui.session import Session
 
 Answer = TypeVar("Answer")
@@ -80,7 +79,7 @@ def button(id: str, words: str, *, disabled: bool = False) -> Button:
     return Button(words, id=id, compact=True, disabled=disabled)
 
 
-class Dialog(PreciseScreen[Answer], ModalScreen[Answer], Generic[Answer]):
+class Dialog(DashboardPart[Answer], ModalScreen[Answer], Generic[Answer]):
     """How dialogs look: one quiet box; without colour it has a frame and focus is reversed."""
 
     DEFAULT_CSS = """
@@ -114,10 +113,6 @@ class Dialog(PreciseScreen[Answer], ModalScreen[Answer], Generic[Answer]):
         Binding("pagedown", "page(1)", show=False),
         Binding("pageup", "page(-1)", show=False),
     ]
-
-    @property
-    def dashboard(self) -> Dashboard:
-        return cast("Dashboard", self.app)
 
     def on_mount(self) -> None:
         self.set_class(self.dashboard.palette.plain, "-plain")

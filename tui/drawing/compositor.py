@@ -17,7 +17,6 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.color import Color as BackgroundColor
 from textual.filter import LineFilter
-from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.strip import Strip
 
 from core.text.terminal import in_ascii
@@ -155,25 +154,3 @@ class PreciseCompositor(Compositor):
     def render_full_update(self, simplify: bool = False) -> LayoutUpdate:
         update = super().render_full_update(simplify)
         return PreciseLayout(update.strips, update.region)
-
-
-class PreciseScreen(Screen[ScreenResultType]):
-    """A screen that sends what changed; under a dialog it has that drawn there.
-
-    Textual hands up all that ever changed, for ever: what lies under a dialog never rests.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._compositor = PreciseCompositor()
-
-    def _compositor_refresh(self) -> None:
-        above = self.app.screen
-        if above is self or not isinstance(above, ModalScreen):
-            super()._compositor_refresh()
-            return
-        regions = set(self._compositor._dirty_regions)
-        self._compositor._dirty_regions.clear()
-        self._dirty_widgets.clear()
-        if regions:
-            above.refresh(*regions)

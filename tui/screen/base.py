@@ -6,7 +6,7 @@ A screen gives its body in `compose_body` and draws it in `show_body`; it never 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar
 
 from rich.style import Style
 from textual import events
@@ -17,10 +17,9 @@ from core.errors import TrimtabError
 from tui.actions.action import GLOBAL
 from tui.actions.table import footer_of
 from tui.drawing.canvas import Canvas
-from tui.drawing.compositor import PreciseScreen
 from tui.screen.footer import MAX_LINES, FooterLine, LongMessage
 from tui.screen.header import HeaderLine
-from tui.screen.services import Dashboard
+from tui.screen.services import DashboardPart
 from tui.session import Session
 from tui.theming import Glyphs, Palette
 
@@ -30,15 +29,11 @@ FADED = Style(dim=True)
 """Laid over what is shown of a cluster that does not answer: weaker, in whatever colours."""
 
 
-class DashboardScreen(PreciseScreen[None]):
+class DashboardScreen(DashboardPart[None]):
     """One of the screens; `PLACE` is its name in the table of actions."""
 
     PLACE: ClassVar[str]
     ALLOW_SELECT = False
-
-    @property
-    def dashboard(self) -> Dashboard:
-        return cast("Dashboard", self.app)
 
     @property
     def session(self) -> Session:

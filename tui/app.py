@@ -19,7 +19,7 @@ from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.message import Message
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 
 from core.cluster.connect import short_name, try_password
 from core.errors import TrimtabError
@@ -230,14 +230,6 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what goes over each line before it is shown; Textual asks for it."""
         return [*super().get_line_filters(), *self._drawn_with]
-
-    def draw(self) -> None:
-        super().draw()
-        if isinstance(self.screen, ModalScreen):
-            from tui.dialogs.base import Dialog
-
-            if isinstance(self.screen, Dialog):
-                self.screen.show_lost(self.session.lost_words)
 
     def painted(self) -> None:
         """Have the other screens imported meanwhile: the first key to one would wait for that."""

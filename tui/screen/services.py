@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar, cast, runtime_checkable
+from typing import Protocol, TypeVar, cast
 
 from textual.message import Message
 from textual.screen import ModalScreen, Screen, ScreenResultType
@@ -22,14 +22,6 @@ class ShowInFlight(Message):
     def __init__(self, started: str | None) -> None:
         super().__init__()
         self.started = started
-
-
-@runtime_checkable
-class Follower(Protocol):
-    """A dialog that rests on what the dashboard knows: it is told as that changes."""
-
-    def follow(self, session: Session) -> None:
-        """Draw what is so now; what takes longer than a key may is for a worker."""
 
 
 class Dashboard(Protocol):
@@ -75,6 +67,12 @@ class DashboardPart(Screen[ScreenResultType]):
     @property
     def dashboard(self) -> Dashboard:
         return cast("Dashboard", self.app)
+
+    def follow(self, session: Session) -> None:
+        """Draw what is so now; what takes longer than a key may is for a worker."""
+
+    def show_lost(self, words: str) -> None:
+        """Say since when the cluster does not answer; "" while it does."""
 
     def _compositor_refresh(self) -> None:
         above = self.app.screen

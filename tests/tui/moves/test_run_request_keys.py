@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hands import rested
 from pictures import (
     GB,
     MB,
@@ -320,18 +319,6 @@ def test_the_questions_say_what_is_lost_and_what_stays() -> None:
     said = " ".join(roll_back_question(a_run()).words)
     for words in ("1 done move back", "100 GB to copy again", "2 in flight go back"):
         assert words in said
-
-
-async def test_the_mouse_hits_the_button_it_points_at(requested: list[tuple[str, Any]]) -> None:
-    async with dashboard(showing(), "moves") as pilot:
-        await pressed(pilot, "P")
-        await pilot.click("#no")
-        await rested(pilot)
-        assert requested == []
-        await pressed(pilot, "P")
-        await pilot.click("#floor")
-        await rested(pilot)
-        assert requested == [("pause", {"floor": True})]
 
 
 # -- several moves -------------------------------------------------------------------------------

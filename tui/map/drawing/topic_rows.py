@@ -30,8 +30,8 @@ class Brush:
     def style(self, role: str = "text", on: str = "background", *, bold: bool = False) -> Style:
         return self.palette.style(role, on, bold=bold)
 
-    def row(self, width: int, on: str = "background") -> Row:
-        return Row(width, self.style(on=on))
+    def row(self, width: int) -> Row:
+        return Row(width, self.style())
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from core.errors import TrimtabError
 from tui.actions.action import GLOBAL
 from tui.actions.table import footer_of
 from tui.drawing.canvas import Canvas
-from tui.screen.footer import MAX_LINES, FooterLine, LongMessage
+from tui.screen.footer import MAX_LINES, FooterLine, LongMessage, footer_row, message_rows
 from tui.screen.header import HeaderLine
 from tui.screen.services import DashboardPart
 from tui.session import Session
@@ -48,9 +48,9 @@ class DashboardScreen(DashboardPart[None]):
         return self.dashboard.glyphs
 
     def compose(self) -> ComposeResult:
-        yield HeaderLine(self.palette, self.glyphs, self.dashboard.action_show_screen)
+        yield HeaderLine(self.dashboard.action_show_screen)
         yield from self.compose_body()
-        yield FooterLine(self.palette)
+        yield FooterLine()
         yield LongMessage()
 
     def compose_body(self) -> Iterable[Widget]:
@@ -61,8 +61,9 @@ class DashboardScreen(DashboardPart[None]):
         """Draw the session; called when it changed, when the size did, and on coming here."""
         if not (self.is_mounted and self.display and self.app.is_running) or not self.size.width:
             return  # not there yet, or leaving: its widgets go before it does
-        self.query_one(HeaderLine).show(session, self.PLACE, self.size.width)
-        faded = self.palette.style("dim") + FADED if session.lost_since is not None else None
+        palette, width = self.palette, self.size.width
+        self.query_one(HeaderLine).show(session, self.PLACE, width, palette, self.glyphs)
+        faded = palette.style("dim") + FADED if session.lost_since is not None else None
         for canvas in self.query(Canvas):
             if not isinstance(canvas, HeaderLine | FooterLine | LongMessage):
                 canvas.fade(faded)
@@ -110,14 +111,17 @@ class DashboardScreen(DashboardPart[None]):
         return {}
 
     def show_footer(self) -> None:
-        session, footer, width = self.session, self.query_one(FooterLine), self.size.width
+        session, palette, width = self.session, self.palette, self.size.width
         actions = footer_of((self.place, GLOBAL), drills=session.ground is not None)
         words = {action.id: action.name for action in actions} | dict(self.footer_words())
         if not (session.has_new_trouble or session.problem):
             words["show_problems"] = ""
         words = {id: self._written(word) for id, word in words.items()}
-        footer.show(actions, words, self.dashboard.user_keys, width, writable=session.writable)
-        self.query_one(LongMessage).show(footer.message, width, self.palette)
+        keys, footer = self.dashboard.user_keys, self.query_one(FooterLine)
+        row = footer_row(actions, words, keys, width, palette, writable=session.writable)
+        message = message_rows(footer.message, width, palette) if footer.message else []
+        footer.put_rows(message[-1:] or [row])
+        self.query_one(LongMessage).show(message[:-1])
 
     def copy_text(self) -> str | None:
         """Return what `y` copies here; None when there is nothing."""
@@ -158,9 +162,3 @@ class DashboardScreen(DashboardPart[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.dashboard.draw()
-
-    def repaint(self, palette: Palette) -> None:
-        """Draw everything in another theme."""
-        self.query_one(HeaderLine).palette = palette
-        self.query_one(FooterLine).palette = palette
-        self.show(self.session)

@@ -99,7 +99,7 @@ screenshots-check: $(DEV)
 	PYTHONPATH=tests $(BIN)/python -P -m shots --check screenshots
 
 docs: $(DEV)  ## docs/keys.md, docs/commands.md and docs/run-states.md, made from the code's own tables
-	$(BIN)/python -P -m tui.actions.table > docs/keys.md
+	PYTHONPATH=tests $(BIN)/python -P -m keys_page > docs/keys.md
 	PYTHONPATH=tests $(BIN)/python -P -m commands_page > docs/commands.md
 	PYTHONPATH=tests $(BIN)/python -P -m run_states_page > docs/run-states.md
 

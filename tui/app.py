@@ -19,7 +19,7 @@ from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.message import Message
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 
 from core.cluster.connect import short_name, try_password
 from core.errors import TrimtabError
@@ -45,9 +45,7 @@ from tui.feed.events import (
 )
 from tui.feed.events import Event as FeedEvent
 from tui.feed.feed import Feed
-from tui.global_actions.autopilot import AutopilotSwitch
 from tui.global_actions.display import GlobalActions
-from tui.global_actions.drills import DRILL, Drills
 from tui.global_actions.leave import LeaveWithPlan
 from tui.global_actions.probe import ProbeSwitch
 from tui.key_queue import KeyQueue
@@ -144,9 +142,7 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         self._foreign = ForeignWatch()
         self._importing = False
         self.key_queue = KeyQueue(self, super().on_event)
-        self.drills = Drills(self)
         self.probe_switch = ProbeSwitch(self)
-        self.autopilot_switch = AutopilotSwitch(self)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -234,14 +230,6 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what goes over each line before it is shown; Textual asks for it."""
         return [*super().get_line_filters(), *self._drawn_with]
-
-    def draw(self) -> None:
-        super().draw()
-        if isinstance(self.screen, ModalScreen):
-            from tui.dialogs.base import Dialog
-
-            if isinstance(self.screen, Dialog):
-                self.screen.show_lost(self.session.lost_words)
 
     def painted(self) -> None:
         """Have the other screens imported meanwhile: the first key to one would wait for that."""
@@ -338,18 +326,22 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
     # -- what is done beside the screens ---------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == DRILL:
+        if action == "drill":  # where there is no ground for it, its key does nothing
             return self.session.ground is not None
         return super().check_action(action, parameters)
 
     def action_drill(self) -> None:
-        self.drills.open()
+        from tui.global_actions.drills import open_drills
+
+        open_drills(self)
 
     def action_probe(self) -> None:
         self.probe_switch.toggle()
 
     def action_autopilot(self) -> None:
-        self.autopilot_switch.open()
+        from tui.global_actions.autopilot import choose_mode
+
+        choose_mode(self)
 
     def action_show_screen(self, name: str) -> None:
         if isinstance(self.screen, DashboardScreen) and name != self.screen.PLACE:

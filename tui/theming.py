@@ -137,57 +137,15 @@ def _amount(palette: Palette, level: int) -> Style:
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """The characters of marks, bars and rules."""
+    """What ASCII alone draws otherwise than by the table of `in_ascii`."""
 
-    leader: str = "●"
-    follower: str = "○"
-    gone: str = "◌"
-    out_of_sync: str = "!"
-    arriving: str = "▸"
-    leaving: str = "◂"
-    cursor: str = "▸"
-    look: str = "▲"
-    act: str = "✗"
-    fine: str = "√"
-    moving: str = "●"
-    nothing: str = "·"
-    highlight: str = "◆"
-    rule: str = "─"
-    upright: str = "│"
-    path: str = "┄"
-    arrow: str = "→"
-    times: str = "×"
-    hatch: str = "╱"
     dot: str = "·"
-    ellipsis: str = "…"
+    fine: str = "√"
     eighths: str = " ▏▎▍▌▋▊▉█"
     levels: str = "·░▒▓█"
 
 
-ASCII = Glyphs(
-    leader="*",
-    follower="o",
-    gone=".",
-    arriving=">",
-    leaving="<",
-    cursor=">",
-    look="^",
-    act="x",
-    fine="ok",
-    moving="*",
-    nothing=".",
-    highlight="#",
-    rule="-",
-    upright="|",
-    path=".",
-    arrow=">",
-    times="x",
-    hatch="/",
-    dot="-",
-    ellipsis="~",
-    eighths="     ####",
-    levels=".1369",
-)
+ASCII = Glyphs(dot="-", fine="ok", eighths="     ####", levels=".1369")
 UNICODE = Glyphs()
 
 

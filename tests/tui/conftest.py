@@ -29,13 +29,13 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 
 
 @pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Record what would be started instead of starting it, as run 0102-000000."""
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Record what would be started instead of starting it, as run 0101-021101."""
     calls: list[tuple[Any, ...]] = []
 
     def start(*arguments: Any) -> str:
         calls.append(arguments)
-        return "0102-000000"
+        return "0101-021101"
 
     monkeypatch.setattr("core.run.launch.start_run", start)
     return calls

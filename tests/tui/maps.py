@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pictures
-from hands import operated, rested
+from hands import operated
 from textual.pilot import Pilot
 
 from core.cluster.log_dirs import with_log_dirs
@@ -19,14 +19,15 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.cluster.state import ClusterState
 from core.load.load import Load, Source
-from tui.app import FeedMessage, TrimtabApp
-from tui.feed.events import Event, PictureChanged
+from tui.app import TrimtabApp
+from tui.feed.events import PictureChanged
 from tui.map.drag_controller import MapCanvas
 from tui.map.screen import MapScreen
 from tui.session import Freshness, Session
 
 SIZES = pictures.SIZES
 press = pictures.pressed
+tell = pictures.tell
 NOW = 1000.0
 
 
@@ -47,12 +48,6 @@ def demo_picture(brokers: int = 12) -> tuple[ClusterState, Load]:
 
 def seen(state: ClusterState, load: Load) -> PictureChanged:
     return PictureChanged(state, load, None, Freshness(NOW, 1.0), Freshness(NOW - 42, 60.0))
-
-
-async def tell(pilot: Pilot[int], event: Event) -> None:
-    """Let the dashboard see something, as a feed would."""
-    pilot.app.post_message(FeedMessage(event))
-    await rested(pilot)
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from clusters import cluster, load_of, tp
 from hands import operated, rested
 from textual.pilot import Pilot
 from textual.widget import Widget
+from textual.widgets import Button, Static
 
 from core.cluster.connect import Address
 from core.cluster.state import ClusterState
@@ -28,6 +29,7 @@ from core.run.reporting.views import (
 from tui.app import FeedMessage, TrimtabApp
 from tui.drawing.canvas import Canvas
 from tui.drawing.page import Page
+from tui.drawing.spans import Lines, text_of
 from tui.feed.events import Event, PictureChanged
 from tui.session import PlanHistory, Session
 
@@ -114,6 +116,27 @@ def footer(pilot: Pilot[int]) -> str:
     """Return what the footer says, with what of a long message is above it."""
     drawn = (pilot.app.screen.query_one(id, Canvas).text for id in ("#message", "#footer"))
     return " ".join(line.strip() for lines in drawn for line in lines.splitlines())
+
+
+def drawn(lines: Lines) -> str:
+    """Return what lines say, beneath each other."""
+    return "\n".join(text_of(line) for line in lines)
+
+
+def button(pilot: Pilot[int], id: str) -> Button:
+    return pilot.app.screen.query_one(f"#{id}", Button)
+
+
+def label(pilot: Pilot[int], id: str) -> str:
+    """Return what a label of the dialog in front says, in one line."""
+    return " ".join(str(pilot.app.screen.query_one(f"#{id}", Static).render()).split())
+
+
+async def tell(pilot: Pilot[int], *events: Event) -> None:
+    """Let the dashboard see something, as a feed would."""
+    for event in events:
+        pilot.app.post_message(FeedMessage(event))
+    await rested(pilot)
 
 
 def in_sight(pilot: Pilot[int], widget: Widget) -> bool:

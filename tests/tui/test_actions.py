@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from hands import operated
+from keys_page import key_table
 from maps import lines, map_of, press, session, text, the_map
 
 from tui.actions.action import CARRY, GLOBAL, MAP, PAST_MAP, SCREENS, Action
-from tui.actions.table import ACTIONS, actions_of, footer_of, key_table, keys_of
+from tui.actions.table import ACTIONS, actions_of, footer_of, keys_of
 from tui.app import SCREEN_CLASSES, TrimtabApp
 from tui.screen.command_palette import found
 from tui.screen.footer import footer_row
@@ -24,9 +25,7 @@ AVOIDED = {"ctrl+a", "ctrl+b", "ctrl+s", "ctrl+q", "ctrl+z", "ctrl+c", "ctrl+h",
 
 
 def test_the_docs_hold_the_key_table() -> None:
-    assert DOCS.read_text(encoding="utf-8") == key_table(), (
-        "run: python -m tui.actions.table > docs/keys.md"
-    )
+    assert DOCS.read_text(encoding="utf-8") == key_table(), "run: make docs"
 
 
 def handler_of(action: Action, place: str) -> object:

@@ -26,8 +26,8 @@ from tui.actions.action import MOVES, SCREENS
 from tui.dialogs.base import AskDialog, ProblemDialog
 from tui.dialogs.password import PasswordDialog
 from tui.drawing.compositor import AsciiOnly
-from tui.global_actions.autopilot_dialog import AutopilotDialog
-from tui.global_actions.drill_dialog import DrillDialog
+from tui.global_actions.autopilot import AutopilotDialog
+from tui.global_actions.drills import DrillDialog
 from tui.global_actions.leave_dialog import LeaveDialog
 from tui.moves.questions import (
     cancel_dialog,

@@ -25,7 +25,7 @@ from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from core.daemons.process import Process
 from tui.feed.events import AutopilotChanged
-from tui.global_actions.autopilot_dialog import AutopilotDialog
+from tui.global_actions.autopilot import AutopilotDialog
 
 LAST = Entry(NOON, EntryKind.WAIT, (Reason("broker-down", "Not while a broker is down: 3."),))
 

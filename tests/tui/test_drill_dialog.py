@@ -26,7 +26,7 @@ from core.cluster.drills.drill import (
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 from tui.feed.events import DrillGroundFound
-from tui.global_actions.drill_dialog import WORDS, Choices, DrillDialog
+from tui.global_actions.drills import WORDS, Choices, DrillDialog
 from tui.session import PastMoment
 
 

@@ -11,14 +11,14 @@ import pytest
 from clusters import tp
 from hands import rested
 from maps import text
-from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, pressed, spot
+from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, drawn, pressed, spot
 
 from core.load import windows
 from core.load.load import Source
 from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, BrokerLoad, Counts, LoadSnapshot
 from core.load.windows import LoadHistory
 from tui.drawing.page import Page
-from tui.drawing.spans import Lines, text_of
+from tui.drawing.spans import text_of
 from tui.load.page import LoadView, Metric, load_lines
 from tui.load.screen import broker_choices, hottest_partitions
 from tui.load.statistics import broker_numbers, partition_numbers, row_of, snapshot_lines
@@ -67,10 +67,6 @@ def a_history(values: list[float], sizes: list[float] | None = None) -> LoadHist
         {("in_bytes_per_s", "avg"): np.array(values, np.float64)},
         np.array(sizes if sizes is not None else [np.nan] * len(values), np.float64),
     )
-
-
-def drawn(lines: Lines) -> str:
-    return "\n".join(text_of(line) for line in lines)
 
 
 def published(root: Path) -> None:

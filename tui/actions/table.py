@@ -1,4 +1,4 @@
-"""The one table of actions, for the footer, the help screen, the palette and the docs."""
+"""The one table of actions, for the footer, the help screen, the palette and docs/keys.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from textual.binding import Binding, BindingType
 
-from tui.actions.action import KEY_NAMES, PAST_MAP, PLACES, Action
+from tui.actions.action import KEY_NAMES, PAST_MAP, Action
 from tui.actions.key_bindings import ACTIONS
 
 _WRITTEN = {name: key for key, name in KEY_NAMES.items()}
@@ -58,26 +58,3 @@ def footer_of(places: Iterable[str], *, drills: bool = True) -> tuple[Action, ..
         if action.footer
     }
     return tuple(sorted(shown.values(), key=lambda action: action.footer))
-
-
-def key_table() -> str:
-    """Return the table of all keys as Markdown (docs/keys.md is this text)."""
-    lines = [
-        "# Keys",
-        "",
-        "Made by `python -m tui.actions.table`; a test holds it current.",
-    ]
-    for place, title in PLACES.items():
-        rows = actions_of(place)
-        if not rows:
-            continue
-        lines += ["", f"## {title}", "", "| key | action | what it does |", "|---|---|---|"]
-        for action in rows:
-            keys = " ".join(f"`{written(key)}`" for key in action.keys)
-            write = " Needs `--write`." if action.needs_write else ""
-            lines.append(f"| {keys} | {action.name} | {action.help}{write} |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(key_table(), end="")

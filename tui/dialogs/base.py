@@ -9,8 +9,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Generic, TypeAlias, TypeVar, cast
+from typing import ClassVar, Generic, TypeAlias, TypeVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
@@ -20,10 +21,9 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
-from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
 from tui.drawing.page import text_of_lines
 from tui.drawing.spans import Lines, fit
-from tui.screen.services import Dashboard
+from tui.screen.services import DashboardPart
 from tui.session import Session
 
 Answer = TypeVar("Answer")
@@ -39,30 +39,16 @@ class Words(VerticalScroll, can_focus=False):
 
     DEFAULT_CSS = "Words { height: auto; scrollbar-size: 1 1; }"
 
-    _labels: tuple[Label, ...] = ()
-    _sentences: tuple[str, ...] = ()
-
     @classmethod
     def of(cls, sentences: Sequence[str]) -> Words:
-        labels = tuple(Label(text, markup=False) for text in sentences)
-        words = cls(*labels)
-        words._labels, words._sentences = labels, tuple(sentences)
-        return words
+        return cls(Label("\n".join(sentences), markup=False))
 
     def renew(self, sentences: Sequence[str]) -> bool:
         """Say other sentences than those it was made of; return whether that changes anything."""
-        before, self._sentences = self._sentences, tuple(sentences)
-        if self._sentences == before:
+        label, text = self.query_one(Label), "\n".join(sentences)
+        if label.content == text:
             return False
-        count = len(self._sentences)
-        for label, was, text in zip(self._labels, before, self._sentences, strict=False):
-            if text != was:
-                label.update(text)
-        for label in self._labels[count:]:
-            label.remove()
-        more = tuple(Label(text, markup=False) for text in self._sentences[len(before) :])
-        self.mount(*more)
-        self._labels = (*self._labels[:count], *more)
+        label.update(text)
         return True
 
 
@@ -93,7 +79,7 @@ def button(id: str, words: str, *, disabled: bool = False) -> Button:
     return Button(words, id=id, compact=True, disabled=disabled)
 
 
-class Dialog(ModalScreen[Answer], Generic[Answer]):
+class Dialog(DashboardPart[Answer], ModalScreen[Answer], Generic[Answer]):
     """How dialogs look: one quiet box; without colour it has a frame and focus is reversed."""
 
     DEFAULT_CSS = """
@@ -128,14 +114,6 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
         Binding("pageup", "page(-1)", show=False),
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._compositor = PreciseCompositor()
-
-    @property
-    def dashboard(self) -> Dashboard:
-        return cast("Dashboard", self.app)
-
     def on_mount(self) -> None:
         self.set_class(self.dashboard.palette.plain, "-plain")
         self.set_class(self.dashboard.ascii_only, "-ascii")
@@ -144,10 +122,6 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
     def action_leave(self) -> None:
         """Leave without an answer."""
         self.dismiss(None)
-
-    def _compositor_refresh(self) -> None:
-        if not redraw_modal_above(self):
-            super()._compositor_refresh()
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
         """Leave; what lies above (a question about leaving the dashboard) goes unanswered first.
@@ -225,7 +199,8 @@ class Dialog(ModalScreen[Answer], Generic[Answer]):
 
     def put(self, id: str, lines: Lines) -> None:
         """Show lines in a Static of this dialog."""
-        text = text_of_lines(lines, self.dashboard.palette, self.dashboard.glyphs)
+        dashboard = self.dashboard
+        text = text_of_lines(lines, dashboard.palette, ascii_only=dashboard.ascii_only)
         self.query_one(id, Static).update(text)
 
     def action_page(self, pages: int) -> None:
@@ -262,14 +237,10 @@ class AskDialog(Dialog[str | None]):
         self.dismiss(self.query_one("#answer", Input).value.strip() or None)
 
 
-class ChoiceDialog(Dialog[Answer]):
+class AnswerDialog(Dialog[Answer]):
     """Asks which; the first button is the way back: it is focused, and escape takes it."""
 
-    BINDINGS = [
-        ("escape", "leave", "Back"),
-        ("left", "app.focus_previous"),
-        ("right", "app.focus_next"),
-    ]
+    BINDINGS = [("escape", "leave", "Back")]
 
     def __init__(self, title: str, ask: Ask, *answers: tuple[str, str, Answer]) -> None:
         """`answers` are a button's id and words, and what it returns."""
@@ -279,7 +250,11 @@ class ChoiceDialog(Dialog[Answer]):
     def compose(self) -> ComposeResult:
         words = Words.of(self._ask(self.dashboard.session).words)
         buttons = [button(id, text) for id, text, _ in self._answers]
-        return body(self._title_text, (words,), *buttons)
+        return body(self._title_text, (words, *self.fields()), *buttons)
+
+    def fields(self) -> Iterable[Widget]:
+        """Return what is to be filled in below the words."""
+        return ()
 
     def on_mount(self) -> None:
         self.query_one(f"#{self._answers[0][0]}").focus()
@@ -297,6 +272,12 @@ class ChoiceDialog(Dialog[Answer]):
         self.dismiss(answers[event.button.id or ""])
 
 
+class ChoiceDialog(AnswerDialog[Answer]):
+    """Asks with nothing to be filled in: arrows go from button to button."""
+
+    BINDINGS = [("left", "app.focus_previous"), ("right", "app.focus_next")]
+
+
 class ConfirmDialog(ChoiceDialog[bool]):
     """Asks for a yes."""
 
@@ -304,23 +285,69 @@ class ConfirmDialog(ChoiceDialog[bool]):
         super().__init__(title, ask, ("no", no, False), ("yes", yes, True))
 
 
-class TableDialog(Dialog[Answer]):
-    """A dialog about lines in `#table`, which are drawn for the columns that there are."""
+class TableDialog(Dialog[Answer | None], Generic[Answer]):
+    """Asks to choose among lines, which are drawn for the columns that there are."""
+
+    BINDINGS = [("escape", "leave", "Back")]
+    KEYS: ClassVar[Mapping[str, int]] = {"up": -1, "k": -1, "down": 1, "j": 1}
+    """How far a key moves the cursor."""
+
+    def __init__(self, no: str, yes: str) -> None:
+        super().__init__()
+        self._no, self._yes = no, yes
+        self._drawn: Lines = ()
+
+    @property
+    @abstractmethod
+    def _title(self) -> str:
+        """Return what is to be chosen."""
+
+    @property
+    @abstractmethod
+    def chosen(self) -> Answer | None:
+        """Return what is chosen; None while that cannot be taken."""
+
+    @abstractmethod
+    def table(self, width: int) -> Lines:
+        """Return the lines as they are now."""
+
+    @abstractmethod
+    def step(self, rows: int) -> None:
+        """Move the cursor."""
+
+    def table_widget(self) -> Static:
+        return Static(id="table")
+
+    def compose(self) -> ComposeResult:
+        buttons = button("no", self._no), button("yes", self._yes, disabled=True)
+        return body(self._title, (self.table_widget(),), *buttons)
+
+    def on_mount(self) -> None:
+        self.query_one("#no").focus()
+        self.draw()
 
     def on_resize(self) -> None:
         self.draw()
-
-    _drawn: Lines = ()
 
     def draw(self) -> None:
         lines = tuple(fit(line, self.width) for line in self.table(self.width))
         if lines != self._drawn:
             self._drawn = lines
             self.put("#table", lines)
+        button, refused = self.query_one("#yes", Button), self.chosen is None
+        if refused and button.has_focus:
+            self.query_one("#no").focus()
+        button.disabled = refused
 
-    @abstractmethod
-    def table(self, width: int) -> Lines:
-        """Return the lines as they are now."""
+    def on_key(self, event: events.Key) -> None:
+        step = self.KEYS.get(event.key)
+        if step is not None:
+            event.stop()
+            event.prevent_default()
+            self.step(step)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(self.chosen if event.button.id == "yes" else None)
 
 
 class ProblemDialog(Dialog[None]):

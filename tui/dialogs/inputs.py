@@ -6,14 +6,16 @@ with space, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.text import Text
 from textual import events
 from textual.binding import Binding
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Button, Input
+from textual.widgets import Button, Input, Label
 
-from tui.dialogs.base import Answer, Dialog
+from tui.dialogs.base import Answer, AnswerDialog, Ask, Dialog
 
 
 class Tick(Widget, can_focus=True):
@@ -94,29 +96,28 @@ class ClusterNameDialog(Dialog[Answer]):
         field.cursor_position = len(field.value)
 
 
-class NamedButtonDialog(ClusterNameDialog[Answer]):
-    """A dialog with one button that waits for the name to be typed."""
+class NamedAnswerDialog(ClusterNameDialog[Answer], AnswerDialog[Answer]):
+    """Asks which; the last button waits for the cluster's name to be typed."""
 
-    BINDINGS = [
-        ("escape", "leave", "Back"),
-        ("down", "app.focus_next"),
-        ("up", "app.focus_previous"),
-    ]
+    BINDINGS = [("down", "app.focus_next"), ("up", "app.focus_previous")]
 
-    def __init__(self, name: str, button: str) -> None:
-        """Have the button of this id wait for `name`."""
-        super().__init__()
-        self.cluster_name, self._waiting = name, f"#{button}"
+    def __init__(self, title: str, ask: Ask, name: str, *answers: tuple[str, str, Answer]) -> None:
+        super().__init__(title, ask, *answers)
+        self.cluster_name, self._waiting = name, answers[-1][0]
+
+    def fields(self) -> Iterable[Widget]:
+        yield Label(f"Type {self.cluster_name} to go on:", classes="dim", markup=False, id="how")
+        yield Input(compact=True, select_on_focus=False, id="name")
 
     def on_input_changed(self) -> None:
         self.enable_buttons()
 
     def may_press(self, id: str) -> bool:
         named = self.entered_name == self.cluster_name
-        return super().may_press(id) and (named or f"#{id}" != self._waiting)
+        return super().may_press(id) and (named or id != self._waiting)
 
     def on_input_submitted(self) -> None:
         """Enter after the name goes to the button; it takes one more key."""
-        button = self.query_one(self._waiting, Button)
+        button = self.query_one(f"#{self._waiting}", Button)
         if not button.disabled:
             button.focus()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 from rich.color import Color, ColorSystem
 from rich.console import Console
@@ -18,7 +17,6 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.color import Color as BackgroundColor
 from textual.filter import LineFilter
-from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
 
 from core.text.terminal import in_ascii
@@ -156,19 +154,3 @@ class PreciseCompositor(Compositor):
     def render_full_update(self, simplify: bool = False) -> LayoutUpdate:
         update = super().render_full_update(simplify)
         return PreciseLayout(update.strips, update.region)
-
-
-def redraw_modal_above(screen: Screen[Any]) -> bool:
-    """Have a dialog above a screen drawn where that has changed; return whether there is one.
-
-    Textual hands up all that ever changed, for ever: what lies under a dialog never rests.
-    """
-    above = screen.app.screen
-    if above is screen or not isinstance(above, ModalScreen):
-        return False
-    regions = set(screen._compositor._dirty_regions)
-    screen._compositor._dirty_regions.clear()
-    screen._dirty_widgets.clear()
-    if regions:
-        above.refresh(*regions)
-    return True

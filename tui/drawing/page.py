@@ -13,7 +13,7 @@ from textual.message import Message
 
 from tui.drawing.canvas import Canvas, Row
 from tui.drawing.spans import BLANK, Ground, Line, Lines, Span, cells, columns, fit
-from tui.theming import ASCII, Glyphs, Palette
+from tui.theming import Palette
 
 
 def row_of(line: Line, width: int, palette: Palette, *, ascii_only: bool) -> Row:
@@ -26,13 +26,13 @@ def row_of(line: Line, width: int, palette: Palette, *, ascii_only: bool) -> Row
     return row
 
 
-def text_of_lines(lines: Lines, palette: Palette, glyphs: Glyphs) -> Text:
+def text_of_lines(lines: Lines, palette: Palette, *, ascii_only: bool) -> Text:
     """Return lines as rich text upon the ground of dialogs."""
     text = Text(no_wrap=True)
     for y, line in enumerate(lines):
         text.append("\n" if y else "")
         for span in line:
-            drawn = _drawn(span, palette, ascii_only=glyphs is ASCII)
+            drawn = _drawn(span, palette, ascii_only=ascii_only)
             text.append(drawn, palette.style(span.tone.value, "panel", bold=span.bold))
     return text
 
@@ -68,16 +68,16 @@ class Page(Canvas):
         self.lines: Lines = ()
         self._look: tuple[str, bool, bool, int] | None = None
 
-    def show(self, lines: Lines, palette: Palette, glyphs: Glyphs) -> None:
+    def show(self, lines: Lines, palette: Palette, *, ascii_only: bool) -> None:
         """Draw as much of these lines as there is room for; only cells that differ are sent."""
         width = self.size.width
         lines = tuple(fit(line, width) for line in lines[: self.size.height])
-        look = (palette.name, palette.plain, glyphs is ASCII, width)
+        look = (palette.name, palette.plain, ascii_only, width)
         kept = len(self.lines) if look == self._look else 0
         rows = [
             self._rows[y]
             if y < kept and line == self.lines[y]
-            else row_of(line, width, palette, ascii_only=glyphs is ASCII)
+            else row_of(line, width, palette, ascii_only=ascii_only)
             for y, line in enumerate(lines)
         ]
         self.lines, self._look = lines, look

@@ -1,10 +1,11 @@
-"""Lines of toned spans, one character a cell: what renderers return and tests read. No Textual.
+"""Lines of toned spans, and bars, a character a cell: what renderers return. No Textual in here.
 
 Names are their users': Kafka lets a group, a client or a rack be called anything.
 """
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -120,7 +121,7 @@ def left(text: str, width: int) -> str:
     return drawn[: width - 1] + "…" if width > 0 else ""
 
 
-def shorten(name: str, width: int, ellipsis: str = "…") -> str:
+def shorten(name: str, width: int) -> str:
     """Return a name in at most `width` columns; where it is longer, its middle goes.
 
     Names that begin alike, as topics of one kind do, end differently.
@@ -129,7 +130,7 @@ def shorten(name: str, width: int, ellipsis: str = "…") -> str:
     if len(drawn) <= width:
         return drawn
     end = width // 3
-    return (drawn[: width - 1 - end] + ellipsis + drawn[len(drawn) - end :])[: max(width, 0)]
+    return (drawn[: width - 1 - end] + "…" + drawn[len(drawn) - end :])[: max(width, 0)]
 
 
 def partition_name(tp: TopicPartition, width: int) -> str:
@@ -216,3 +217,57 @@ def window(count: int, room: int, cursor: int) -> range:
 def wrap_text(text: str, width: int, max_lines: int | None = None) -> list[str]:
     """Return `text` in lines of at most `width` columns; an ellipsis ends what `max_lines` cuts."""
     return textwrap.wrap(text, max(width, 1), max_lines=max_lines, placeholder="…") or [""]
+
+
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def bar(fraction: float, width: int, tone: Tone = Tone.YOURS) -> Line:
+    """Return a bar of `width` columns on its trough.
+
+    Anything above nothing shows at least one step and anything below all leaves at least one
+    open: a bar never claims that a move has not begun, or is over. Unknown (NaN) is empty.
+    """
+    if width <= 0:
+        return ()
+    whole = width * 8
+    if math.isnan(fraction) or fraction <= 0:
+        filled = 0
+    elif fraction >= 1:
+        filled = whole
+    else:
+        filled = min(max(round(fraction * whole), 1), whole - 1)
+    drawn = bar_text(filled / 8)
+    return (
+        Span(drawn, tone, ground=Ground.TROUGH),
+        Span(" " * (width - len(drawn)), tone, ground=Ground.TROUGH),
+    )
+
+
+def line_bar(done: float, begun: float, width: int) -> Line:
+    """Return a thin bar of what is done, has begun (fractions of all) and is left."""
+    to_done = _columns(done, width)
+    to_begun = max(_columns(begun, width), to_done)
+    return (
+        Span("━" * to_done, Tone.YOURS),
+        Span("─" * (to_begun - to_done), Tone.DIM),
+        Span("╌" * (width - to_begun), Tone.FAINT),
+    )
+
+
+def _columns(fraction: float, width: int) -> int:
+    return 0 if math.isnan(fraction) else min(max(round(fraction * width), 0), width)
+
+
+def ratio(value: float) -> str:
+    """Return a skew: `2.1×`; nothing for unknown or none at all."""
+    if math.isnan(value) or value <= 0:
+        return ""
+    return f"{value:.1f}×" if value < 99.95 else "99×"
+
+
+def bar_text(length: float, eighths: str = EIGHTHS) -> str:
+    """Return a bar of `length` columns in steps of an eighth."""
+    whole = int(length)
+    part = eighths[round((length - whole) * 8)] if length > whole else ""
+    return eighths[8] * whole + part.strip()

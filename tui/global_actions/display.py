@@ -114,8 +114,9 @@ class GlobalActions(AppBase):
         self._palette = self._palettes[name]
         if not self._plain:
             self.theme = name
-        for screen in filter(self.is_screen_installed, SCREENS):
-            cast(DashboardScreen, self.get_screen(screen)).repaint(self.palette)
+        for installed in filter(self.is_screen_installed, SCREENS):
+            screen = cast(DashboardScreen, self.get_screen(installed))
+            screen.show(screen.session)
 
     def action_toggle_mouse(self) -> None:
         """Give the mouse back to the terminal (to select text), or take it again."""

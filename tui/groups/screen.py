@@ -27,11 +27,11 @@ class GroupsScreen(CursorKeys, Filtering, PageScreen):
 
     PLACE = GROUPS
     BINDINGS = bindings_of(GROUPS)
+    words = ""
 
     def __init__(self) -> None:
         super().__init__()
         self._poller = GroupsPoller(self)
-        self._words = ""
         self._order = Order.LAG
         self._partition_order = Order.NAME
         self._chosen_id: str | None = None
@@ -58,7 +58,7 @@ class GroupsScreen(CursorKeys, Filtering, PageScreen):
         chosen_id = self._chosen_id
         gone = last is not None and last.group.id == chosen_id and chosen_id not in known
         offered = (*groups, last) if gone and last is not None else groups
-        rows = listed(offered, self._words, self._order, chosen_id if gone else None)
+        rows = listed(offered, self.words, self._order, chosen_id if gone else None)
         chosen = next((g for g in rows if g.group.id == chosen_id), rows[0] if rows else None)
         if chosen is not None:
             self._chosen_id, self._last = chosen.group.id, chosen
@@ -85,7 +85,7 @@ class GroupsScreen(CursorKeys, Filtering, PageScreen):
             stale=age.stale(session.now) if age else False,
             troubles=(error.title,) if error else newest.troubles if newest else (),
             over_seconds=followed.over_seconds if followed else None,
-            words=self._words,
+            words=self.words,
             typing=self.typing,
             order=self._order,
         )
@@ -153,7 +153,7 @@ class GroupsScreen(CursorKeys, Filtering, PageScreen):
         if self._inside:
             self._inside = False
         else:
-            self._words = ""
+            self.words = ""
         self.show(self.session)
 
     def action_sort(self) -> None:
@@ -164,15 +164,11 @@ class GroupsScreen(CursorKeys, Filtering, PageScreen):
         self.show(self.session)
 
     @property
-    def words(self) -> str:
-        return self._words
-
-    @property
     def can_filter(self) -> bool:
         return not self._inside and bool(self._poller.views or self.session.groups)
 
     def filter_by(self, words: str) -> None:
-        self._words = words
+        self.words = words
         self.show(self.session)
 
     def on_page_hit(self, message: Page.Hit) -> None:

@@ -34,7 +34,7 @@ from tui.drawing.spans import (
     side_by_side,
     window,
 )
-from tui.load.statistics import Numbers, known_words, numbers_lines, snapshot_lines
+from tui.load.statistics import SERIES, Numbers, known_words, numbers_lines, snapshot_lines
 
 if TYPE_CHECKING:
     from core.load.windows import LoadHistory
@@ -62,12 +62,6 @@ _RATES = {
     Metric.SIZE: ("size_bytes",),
 }
 _UNITS = {Metric.BYTES: "B/s", Metric.MESSAGES: "/s", Metric.SIZE: "B"}
-_NAMES = {
-    "in_bytes_per_s": ("in", Tone.YOURS),
-    "out_bytes_per_s": ("out", Tone.LOOK),
-    "messages_per_s": ("messages", Tone.YOURS),
-    "size_bytes": ("size", Tone.FINE),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +160,7 @@ def _series(view: LoadView) -> list[Series]:
         if view.metric is Metric.SIZE:
             values = view.history.size_bytes
         if values is not None:
-            name, tone = _NAMES[rate]
+            name, tone = SERIES[rate]
             found.append(Series(name, view.history.starts, values, tone))
     return found
 

@@ -103,11 +103,13 @@ def _growth(history: LoadHistory) -> float:
     return float(history.size_bytes[last] - history.size_bytes[first]) / passed
 
 
-RATE_NAMES = {
-    "in_bytes_per_s": "in",
-    "out_bytes_per_s": "out",
-    "messages_per_s": "messages",
+SERIES = {
+    "in_bytes_per_s": ("in", Tone.YOURS),
+    "out_bytes_per_s": ("out", Tone.LOOK),
+    "messages_per_s": ("messages", Tone.YOURS),
+    "size_bytes": ("size", Tone.FINE),
 }
+"""What is drawn of a load: its name and its tone in the chart."""
 
 
 def numbers_lines(numbers: Numbers | None, width: int, *, brief: bool = False) -> Lines:
@@ -120,7 +122,7 @@ def numbers_lines(numbers: Numbers | None, width: int, *, brief: bool = False) -
     for (rate, statistic), values in numbers.rates.items():
         if all(math.isnan(value) for value in values) or (brief and statistic != "avg"):
             continue
-        name = RATE_NAMES[rate]
+        name, _ = SERIES[rate]
         form = partial(format_bytes, unit="/s") if rate == "messages_per_s" else format_rate
         lines.append(
             (

@@ -38,9 +38,8 @@ def banner_row(session: Session, palette: Palette, glyphs: Glyphs, width: int) -
     room = width - x - 4
     if last_event and room >= 12:
         if len(last_event) > room:
-            last_event = last_event[: room - 1] + glyphs.ellipsis
-        words = last_event.replace("→", glyphs.arrow)
-        row.put(x + 3, words, palette.style("bright", "raised", bold=True))
+            last_event = last_event[: room - 1] + "…"
+        row.put(x + 3, last_event, palette.style("bright", "raised", bold=True))
     return row
 
 

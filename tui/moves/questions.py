@@ -6,27 +6,14 @@ They go with the run while they are open.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, TypeVar
-
-from textual import events
-from textual.app import ComposeResult
-from textual.widgets import Button, Input, Label, Static
 
 from core.errors import TrimtabError
 from core.run.reporting.views import DUE, IN_FLIGHT, MoveProgress, MoveStatus, RunStatus, RunView
 from core.units import UNLIMITED, format_bytes, id_list
-from tui.dialogs.base import (
-    Ask,
-    ChoiceDialog,
-    ConfirmDialog,
-    Question,
-    TableDialog,
-    Words,
-    body,
-    button,
-)
-from tui.dialogs.inputs import NamedButtonDialog
+from tui.dialogs.base import Ask, ChoiceDialog, ConfirmDialog, Question, TableDialog
+from tui.dialogs.inputs import NamedAnswerDialog
 from tui.moves.drawing.status import accepts_requests, is_paused
 from tui.plan.assessment_worker import REASSESS_SECONDS, AssessmentWorker
 from tui.session import Session
@@ -35,53 +22,22 @@ Answer = TypeVar("Answer")
 Found = TypeVar("Found")
 
 
-class ConfirmByNameDialog(NamedButtonDialog[bool]):
-    """Asks for a yes that takes the cluster's name; the way back is focused, escape takes it."""
+class ConfirmByNameDialog(NamedAnswerDialog[bool]):
+    """Asks for a yes that takes the cluster's name."""
 
     def __init__(self, title: str, ask: Ask, *, name: str, yes: str) -> None:
-        super().__init__(name, "yes")
-        self._title_text, self._ask, self._yes = title, ask, yes
-
-    def compose(self) -> ComposeResult:
-        return body(
-            self._title_text,
-            (
-                Words.of(self._ask(self.dashboard.session).words),
-                Label(f"Type {self.cluster_name} to go on:", classes="dim", markup=False),
-                Input(compact=True, select_on_focus=False, id="name"),
-            ),
-            button("no", "Keep going"),
-            button("yes", self._yes, disabled=True),
-        )
-
-    def on_mount(self) -> None:
-        self.query_one("#no").focus()
-        self.follow(self.dashboard.session)
-
-    def follow(self, session: Session) -> None:
-        """Ask what is to be asked now."""
-        self.renew(self._ask(session))
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        self.dismiss(event.button.id == "yes")
+        super().__init__(title, ask, name, ("no", "Keep going", False), ("yes", yes, True))
 
 
-class RunTableDialog(TableDialog[Answer | None], Generic[Answer, Found]):
+class RunTableDialog(TableDialog[Answer], Generic[Answer, Found]):
     """Rows about a run, assessed in a thread as it goes on; returns the one chosen, if any."""
 
-    BINDINGS = [
-        ("escape", "leave", "Back"),
-        ("left", "app.focus_previous"),
-        ("right", "app.focus_next"),
-    ]
-    KEYS: ClassVar[Mapping[str, int]] = {"up": -1, "k": -1, "down": 1, "j": 1}
-    """How far a key moves the cursor."""
+    BINDINGS = [("left", "app.focus_previous"), ("right", "app.focus_next")]
     UNKNOWN: ClassVar[str]
     """What is not known where an assessment fails."""
 
     def __init__(self, yes: str, rest_seconds: float = REASSESS_SECONDS) -> None:
-        super().__init__()
-        self._yes = yes
+        super().__init__("Keep it", yes)
         self._assessing: AssessmentWorker[Found] = AssessmentWorker(
             self, self.take, self._take_failure, rest_seconds=rest_seconds
         )
@@ -90,56 +46,13 @@ class RunTableDialog(TableDialog[Answer | None], Generic[Answer, Found]):
         self._read_only = ""
         """Why no run may be asked for anything."""
 
-    @property
-    @abstractmethod
-    def _title(self) -> str:
-        """Return what is to be chosen."""
-
-    @property
-    @abstractmethod
-    def chosen(self) -> Answer | None:
-        """Return what is chosen; None while that cannot be taken."""
-
     @abstractmethod
     def take(self, found: Found) -> None:
         """Take what was assessed."""
 
-    @abstractmethod
-    def step(self, rows: int) -> None:
-        """Move the cursor."""
-
-    def compose(self) -> ComposeResult:
-        return body(
-            self._title,
-            (Static(id="table"),),
-            button("no", "Keep it"),
-            button("yes", self._yes, disabled=True),
-        )
-
-    def on_mount(self) -> None:
-        self.query_one("#no").focus()
-        self.draw()
-
-    def draw(self) -> None:
-        super().draw()
-        button, refused = self.query_one("#yes", Button), self.chosen is None
-        if refused and button.has_focus:
-            self.query_one("#no").focus()
-        button.disabled = refused
-
     def _take_failure(self, error: TrimtabError) -> None:
         self._failed = f"{self.UNKNOWN} could not be assessed: {error}"
         self.draw()
-
-    def on_key(self, event: events.Key) -> None:
-        step = self.KEYS.get(event.key)
-        if step is not None:
-            event.stop()
-            event.prevent_default()
-            self.step(step)
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        self.dismiss(self.chosen if event.button.id == "yes" else None)
 
 
 def current_run(session: Session, run: RunView) -> RunView:

@@ -28,13 +28,12 @@ from tui.drawing.spans import (
 )
 from tui.moves.drawing.status import accepts_requests
 from tui.moves.questions import RunTableDialog
-from tui.plan.assessment import PlanAssessment, assess_plan
-from tui.plan.assessment_diff import Picture, is_similar
+from tui.plan.assessment import Picture, PlanAssessment, assess_plan, is_similar
 from tui.plan.drawing.throttle_table import bounds_words, throttle_lines
+from tui.screen.list_screen import EDGE
 from tui.session import Session
 
 ROWS = 9
-EDGE = 10**9
 
 
 def remaining_plan(run: RunView) -> Plan:

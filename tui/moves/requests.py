@@ -36,7 +36,6 @@ from tui.moves.view import RETRIABLE
 from tui.plan.apply import ApplyDialog
 from tui.plan.apply_options import PlanToApply
 from tui.plan.drawing.throttle_table import bounds_words
-from tui.screen.app_base import guarded
 from tui.screen.base import DashboardScreen
 from tui.session import Session
 
@@ -181,7 +180,7 @@ class RunRequests:
         if (state := session.state) is None or session.load is None or session.address is None:
             return
         plan = partial(_followup_to_apply, state, session.cluster_name, run, way, only)
-        self._screen.run_in_thread("again", lambda: guarded(plan), self._apply)
+        self._screen.dashboard.run_in_background("again", plan, self._apply)
 
     def _apply(self, order: PlanToApply | str | TrimtabError) -> None:
         if isinstance(order, PlanToApply):
@@ -267,7 +266,7 @@ class RunRequests:
 
     def _work(self, call: Callable[[], tuple[str, str]]) -> None:
         """Have a thread do what may take a while, and say what came of it."""
-        self._screen.run_in_thread("request", lambda: guarded(call), self._say, exclusive=False)
+        self._screen.dashboard.run_in_background("request", call, self._say)
 
     def _say(self, answer: tuple[str, str] | TrimtabError) -> None:
         if isinstance(answer, TrimtabError):

@@ -30,7 +30,7 @@ from tui.drawing.spans import (
 )
 from tui.moves.drawing.status import accepts_requests
 from tui.moves.questions import RunTableDialog, moves_words
-from tui.plan.assessment_diff import Picture, is_similar
+from tui.plan.assessment import Picture, is_similar
 from tui.session import Session
 
 ROWS = 10

@@ -36,6 +36,7 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
 
     PLACE = MOVES
     BINDINGS = bindings_of(MOVES)
+    words = ""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +55,6 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
         self._row = self._skipped = 0
         self._batch: int | None = None
         self._report = ""
-        self._words = ""
 
     # -- what is shown ---------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
             batch=self._batch,
             report=self._report,
             skipped=self._skipped,
-            words=self._words,
+            words=self.words,
             typing=self.typing,
         )
 
@@ -120,7 +120,7 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
                 at = current_batch(batches) if self._batch is None else self._batch
                 self._batch = _within(at + rows, len(batches))
             case MovesMode.LOG if run is not None:
-                count = len(filter_events(run.events, self._words))
+                count = len(filter_events(run.events, self.words))
                 self._skipped = _within(self._skipped + rows, count)
             case MovesMode.REPORT:
                 room = self.query_one(Page).size
@@ -140,7 +140,7 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
 
     def _turn(self, mode: MovesMode | None) -> None:
         self._sight, self._skipped, self._batch = mode, 0, None
-        self._words, self.typing = "", False
+        self.words, self.typing = "", False
         self.show(self.session)
 
     def action_log(self) -> None:
@@ -323,15 +323,11 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
         return f"trimtab runs {'show' if run.state.ended else 'attach'} {run.run}"
 
     @property
-    def words(self) -> str:
-        return self._words
-
-    @property
     def can_filter(self) -> bool:
         return self.mode is MovesMode.LOG
 
     def filter_by(self, words: str) -> None:
-        self._words, self._skipped = words, 0
+        self.words, self._skipped = words, 0
         self.show(self.session)
 
 

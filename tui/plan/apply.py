@@ -31,7 +31,7 @@ from tui.plan.apply_options import (
     assess_order,
     ticks_of,
 )
-from tui.plan.assessment_diff import (
+from tui.plan.assessment import (
     Picture,
     ReviewedPlan,
     alive,
@@ -74,8 +74,6 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         )
         self._looked_at: Picture | None = None
         """The picture that was last asked to be assessed."""
-        self._state = session.state
-        """What is shown is of this."""
         self._assessed: AssessedOrder | None = None
         self._first: ReviewedPlan | None = None
         """What was read as it was opened."""
@@ -150,7 +148,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
 
     async def _take_assessment(self, assessed: AssessedOrder) -> None:
         proposes = self._assessed is None and self._order.rate_bytes_per_s is None
-        self._assessed, self._state = assessed, assessed.picture[0]
+        self._assessed = assessed
         if proposes:
             found = assessed.assessment
             self._session.take_rates(found.rates, found.default_rate_bytes_per_s)
@@ -184,9 +182,10 @@ class ApplyDialog(ClusterNameDialog[str | None]):
     @property
     def _read(self) -> ReviewedPlan | None:
         """Return what is shown, as far as it is known."""
-        if self._assessed is None or self._state is None:
+        if self._assessed is None:
             return None
-        return ReviewedPlan(self._state, self._assessed.assessment, self._expected)
+        state, found = self._assessed.picture[0], self._assessed.assessment
+        return ReviewedPlan(state, found, self._expected)
 
     @property
     def _expected(self) -> int:
@@ -213,10 +212,11 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         self._draw()
 
     def _draw(self) -> None:
+        read = self._read
         lines = summary_lines(
-            self._state,
+            self._session.state if read is None else read.state,
             self._order.plan,
-            None if self._assessed is None else self._assessed.assessment,
+            None if read is None else read.assessment,
             self._expected,
             self.width - SCROLLBAR,
             bounds=self._options.bounds,

@@ -17,8 +17,7 @@ from core.run.throttles.adaptive_rate import usual_bounds
 from core.units import UNLIMITED, counted, format_duration
 from tui.dialogs.base import Words
 from tui.dialogs.inputs import Tick
-from tui.plan.assessment import PlanAssessment, assess_plan
-from tui.plan.assessment_diff import Picture
+from tui.plan.assessment import Picture, PlanAssessment, assess_plan
 from tui.plan.drawing.throttle_table import bounds_words
 
 

@@ -1,20 +1,23 @@
-"""What the Plan screen and the apply dialog show of a plan: estimate, checks, impact. Pure.
+"""What a plan comes to, and what has changed since it was assessed before. Pure.
 
 A worker thread calls `assess_plan` and hands over the answer, so that no key waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.metadata import UNKNOWN
+from core.cluster.metadata import UNKNOWN, Broker
 from core.cluster.state import ClusterState
 from core.load.load import Float64, Load
 from core.load.view.heat import Metric, fair_parts
 from core.plan.checks.brokers import find_skipped, skipped_sentences
-from core.plan.checks.catalogue import Finding
+from core.plan.checks.catalogue import Finding, Severity
 from core.plan.checks.check_plan import CheckedPlan, in_flight
 from core.plan.effect import Effect, compute_effect, with_growth
 from core.plan.estimate.calibration import NOTHING_LEARNED, Calibration
@@ -24,7 +27,7 @@ from core.plan.estimate.rate_table import default_rate, rate_table
 from core.plan.impact.clients import Impact, estimate_impact
 from core.plan.plan import Move, Plan
 from core.plan.rebase import RebasedPlan, rebase
-from core.units import UNLIMITED
+from core.units import UNLIMITED, format_bytes, format_duration
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -134,3 +137,172 @@ def total_to_copy(state: ClusterState, plan: Plan) -> tuple[int, int]:
     """Return the bytes a plan copies, and how many of its moves have an unknown size."""
     sizes = [bytes_to_copy(state, move) for move in plan]
     return sum(size for size in sizes if size is not None), sum(size is None for size in sizes)
+
+
+NOTICED = 0.05
+"""The part by which bytes and seconds differ before that is said."""
+ALIKE = 0.01
+"""The part by which what an assessment rests on may differ before it is made anew."""
+ALIKE_LOAD = 0.1
+MUCH = 1.25
+SOME_SECONDS = 5.0
+"""Who was told of less than that many times the seconds, and some more, is asked again."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ReviewedPlan:
+    """A plan as it was assessed against one picture, at the rate that was shown with it."""
+
+    state: ClusterState
+    assessment: PlanAssessment
+    rate_bytes_per_s: int
+
+    @property
+    def seconds(self) -> float | None:
+        return self.assessment.at(self.rate_bytes_per_s).estimate.seconds
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.assessment.at(self.rate_bytes_per_s).findings
+
+    @property
+    def bytes(self) -> int:
+        return total_to_copy(self.state, self.assessment.plan)[0]
+
+
+def alive(state: ClusterState) -> frozenset[int]:
+    """Return the brokers that are up."""
+    return frozenset(broker.id for broker in state.brokers if broker.alive)
+
+
+Picture = tuple[ClusterState, Load]
+
+
+def is_similar(before: Picture, after: Picture, plan: Plan) -> bool:
+    """Return whether an assessment of the plan would come to much the same for both.
+
+    It is what is asked at each picture: an assessment takes seconds where a plan is large.
+    """
+    (one, one_load), (other, other_load) = before, after
+    if one is other and one_load is other_load:
+        return True
+    same = (
+        _same(one.topic_of, other.topic_of)
+        and _same(one.partition, other.partition)
+        and one.topics == other.topics
+        and [_lasting(b) for b in one.brokers] == [_lasting(b) for b in other.brokers]
+        and all(_same(getattr(one, name), getattr(other, name)) for name in _COLUMNS)
+        and one.future_replicas == other.future_replicas
+        and _what_is_hidden(one) == _what_is_hidden(other)
+        and one.moves_unknown == other.moves_unknown
+        and one.balancer_topics == other.balancer_topics
+    )
+    if not same:
+        return False
+    if any(
+        abs(was - is_now) > ALIKE * whole
+        for a, b in zip(one.brokers, other.brokers, strict=True)
+        for (was, whole), (is_now, _) in zip(_room(a), _room(b), strict=True)
+    ):
+        return False
+    rows = np.array([row for move in plan if (row := one.find(move.tp)) is not None], np.int64)
+    return _near(one.partition_size_bytes[rows], other.partition_size_bytes[rows], ALIKE) and (
+        one_load is other_load
+        or _near(one_load.in_bytes_per_s[rows], other_load.in_bytes_per_s[rows], ALIKE_LOAD)
+    )
+
+
+def _what_is_hidden(state: ClusterState) -> tuple[int, tuple[int, ...], str] | None:
+    """Return which topics are hidden, as far as that is known; not how their bytes grow."""
+    hidden = state.hidden
+    return None if hidden is None else (hidden.topics, hidden.unknown_brokers, hidden.why_unknown)
+
+
+_COLUMNS = ("leader", "replica_start", "replica_broker", "in_sync", "adding", "removing", "log_dir")
+
+
+def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return one is other or np.array_equal(one, other)
+
+
+def _lasting(broker: Broker) -> tuple[object, ...]:
+    """Return of a broker what does not change by itself."""
+    dirs = tuple((one.path, one.error, one.total_bytes) for one in broker.log_dirs)
+    rates = broker.in_capacity_bytes_per_s, broker.out_capacity_bytes_per_s
+    return broker.id, broker.alive, broker.rack, rates, dirs
+
+
+def _room(broker: Broker) -> list[tuple[int, int]]:
+    return [(one.usable_bytes or 0, one.total_bytes or 0) for one in broker.log_dirs]
+
+
+def _near(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], part: float) -> bool:
+    """Return whether they are known of the same rows, and their sums hardly differ."""
+    was, now = np.isnan(one) | (one < 0), np.isnan(other) | (other < 0)
+    if not np.array_equal(was, now):
+        return False
+    sums = float(one[~was].sum()), float(other[~now].sum())
+    return abs(sums[0] - sums[1]) <= part * max(sums)
+
+
+def changed(before: ReviewedPlan, after: ReviewedPlan) -> tuple[str, ...]:
+    """Return what is otherwise than before, each in a few words, without what hardly differs."""
+    new = [one.id for one in new_findings(before.findings, after.findings)]
+    gone = {one.id for one in before.findings} - {one.id for one in after.findings}
+    against = [f"new: {', '.join(dict.fromkeys(new))}"] if new else []
+    against += [f"no longer: {', '.join(sorted(gone))}"] if gone else []
+    return (*_numbers(before, after), *_brokers(before, after), *against)
+
+
+def describe_worse(before: ReviewedPlan, after: ReviewedPlan) -> tuple[str, ...]:
+    """Return what speaks against the plan now and did not before, and that it takes much longer."""
+    new = new_findings(before.findings, after.findings)
+    words = [f"{one.id}: {one.sentence}" for one in new]
+    was, now = before.seconds, after.seconds
+    if was is not None and now is None:
+        words.append("how long it takes is not known any more")
+    elif was is not None and now is not None and now > MUCH * was + SOME_SECONDS:
+        words.append(f"it takes {format_duration(now)} instead of {format_duration(was)}")
+    return tuple(words)
+
+
+def new_findings(before: Iterable[Finding], after: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings that are about something new; of those that are unwise, a new kind."""
+    known = list(before)
+    about, ids = {one.about for one in known}, {one.id for one in known}
+    return tuple(
+        one
+        for one in after
+        if (one.id not in ids if one.severity is Severity.UNWISE else one.about not in about)
+    )
+
+
+def _numbers(before: ReviewedPlan, after: ReviewedPlan) -> Iterator[str]:
+    if _differ(before.bytes, after.bytes):
+        yield f"{format_bytes(before.bytes)} → {format_bytes(after.bytes)}"
+    one, other = before.seconds, after.seconds
+    if (one is None) is not (other is None) or (one and other and _differ(one, other)):
+        was, becomes = (
+            "no time known" if seconds is None else format_duration(seconds)
+            for seconds in (one, other)
+        )
+        yield f"{was} → {becomes}"
+
+
+def _differ(one: float, other: float) -> bool:
+    return abs(one - other) > NOTICED * max(one, other)
+
+
+def _brokers(before: ReviewedPlan, after: ReviewedPlan) -> Iterator[str]:
+    ids = frozenset(broker.id for broker in after.state.brokers)
+    was, now = alive(before.state), alive(after.state)
+    if down := was - now:
+        gone = "went down" if down <= ids else "went away"
+        yield f"{_named(down)} {gone}"
+    if back := now - was:
+        yield f"{_named(back)} {'is' if len(back) == 1 else 'are'} back"
+
+
+def _named(brokers: Iterable[int]) -> str:
+    ids = sorted(brokers)
+    return f"{'broker' if len(ids) == 1 else 'brokers'} {', '.join(map(str, ids))}"

@@ -23,7 +23,6 @@ from core.units import format_duration
 from tui.plan.suggest_dialog import SuggestDialog
 from tui.plan.suggest_form import NAMES, SuggestForm, SuggestRequest
 from tui.plan.suggested_plan import SuggestedPlan
-from tui.screen.app_base import guarded
 from tui.screen.base import DashboardScreen
 
 
@@ -78,8 +77,8 @@ class PlannerWorker:
         making = self._making = PlannerTask(request, screen.dashboard.monotonic())
         session.making_plan = True
         known = session.calibration or NOTHING_LEARNED
-        work = partial(guarded, partial(run_planner, making, session.state, session.load, known))
-        screen.run_in_thread("planning", work, partial(self._take, making), exclusive=False)
+        work = partial(run_planner, making, session.state, session.load, known)
+        screen.dashboard.run_in_background("planning", work, partial(self._take, making))
         self._ticks = screen.set_interval(1.0, self._tick)
         screen.show(session)
 

@@ -22,8 +22,7 @@ from tui.actions.table import bindings_of
 from tui.drawing.page import Page
 from tui.drawing.spans import Lines, RowHit
 from tui.memoize import memoize_last
-from tui.plan.assessment import PlanAssessment, assess_plan
-from tui.plan.assessment_diff import alive, is_similar
+from tui.plan.assessment import PlanAssessment, alive, assess_plan, is_similar
 from tui.plan.assessment_worker import AssessmentWorker
 from tui.plan.drawing.impact import impact_lines
 from tui.plan.drawing.page import Pane, PlanView, plan_lines

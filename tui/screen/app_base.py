@@ -12,7 +12,7 @@ from textual.worker import WorkerFailed
 from core.errors import TrimtabError
 from tui.feed.feed import Feed
 from tui.screen.base import DashboardScreen
-from tui.screen.services import Follower
+from tui.screen.services import DashboardPart
 from tui.session import Session
 
 Done = TypeVar("Done")
@@ -34,8 +34,9 @@ class AppBase(App[int]):
         self.session.now = self.monotonic()
         for screen in reversed(self.screen_stack):
             if not isinstance(screen, DashboardScreen):
-                if screen.is_mounted and isinstance(screen, Follower):
+                if screen.is_mounted and isinstance(screen, DashboardPart):
                     screen.follow(self.session)
+                    screen.show_lost(self.session.lost_words)
                 continue
             screen.show(self.session)
             if self.feed is not None and self.session.state is not None:
@@ -63,6 +64,13 @@ class AppBase(App[int]):
         """Say something in the footer of the screen, also of one that lies under a dialog."""
         if (screen := self._shown) is not None:
             screen.say(text, role)
+
+    def report(self, answer: tuple[str, str] | TrimtabError) -> None:
+        """Say what some work came to, a text and its role, or what went wrong with it."""
+        if isinstance(answer, TrimtabError):
+            self.report_error(answer)
+        else:
+            self.say(*answer)
 
     @property
     def _shown(self) -> DashboardScreen | None:

@@ -6,22 +6,20 @@ A screen gives its body in `compose_body` and draws it in `show_body`; it never 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar
 
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
-from textual.screen import Screen
 from textual.widget import Widget
 
 from core.errors import TrimtabError
 from tui.actions.action import GLOBAL
 from tui.actions.table import footer_of
 from tui.drawing.canvas import Canvas
-from tui.drawing.compositor import PreciseCompositor, redraw_modal_above
-from tui.screen.footer import MAX_LINES, FooterLine, LongMessage
+from tui.screen.footer import MAX_LINES, FooterLine, LongMessage, footer_row, message_rows
 from tui.screen.header import HeaderLine
-from tui.screen.services import Dashboard
+from tui.screen.services import DashboardPart
 from tui.session import Session
 from tui.theming import Glyphs, Palette
 
@@ -31,19 +29,11 @@ FADED = Style(dim=True)
 """Laid over what is shown of a cluster that does not answer: weaker, in whatever colours."""
 
 
-class DashboardScreen(Screen[None]):
+class DashboardScreen(DashboardPart[None]):
     """One of the screens; `PLACE` is its name in the table of actions."""
 
     PLACE: ClassVar[str]
     ALLOW_SELECT = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._compositor = PreciseCompositor()
-
-    @property
-    def dashboard(self) -> Dashboard:
-        return cast("Dashboard", self.app)
 
     @property
     def session(self) -> Session:
@@ -58,9 +48,9 @@ class DashboardScreen(Screen[None]):
         return self.dashboard.glyphs
 
     def compose(self) -> ComposeResult:
-        yield HeaderLine(self.palette, self.glyphs, self.dashboard.action_show_screen)
+        yield HeaderLine(self.dashboard.action_show_screen)
         yield from self.compose_body()
-        yield FooterLine(self.palette)
+        yield FooterLine()
         yield LongMessage()
 
     def compose_body(self) -> Iterable[Widget]:
@@ -71,8 +61,9 @@ class DashboardScreen(Screen[None]):
         """Draw the session; called when it changed, when the size did, and on coming here."""
         if not (self.is_mounted and self.display and self.app.is_running) or not self.size.width:
             return  # not there yet, or leaving: its widgets go before it does
-        self.query_one(HeaderLine).show(session, self.PLACE, self.size.width)
-        faded = self.palette.style("dim") + FADED if session.lost_since is not None else None
+        palette, width = self.palette, self.size.width
+        self.query_one(HeaderLine).show(session, self.PLACE, width, palette, self.glyphs)
+        faded = palette.style("dim") + FADED if session.lost_since is not None else None
         for canvas in self.query(Canvas):
             if not isinstance(canvas, HeaderLine | FooterLine | LongMessage):
                 canvas.fade(faded)
@@ -120,14 +111,17 @@ class DashboardScreen(Screen[None]):
         return {}
 
     def show_footer(self) -> None:
-        session, footer, width = self.session, self.query_one(FooterLine), self.size.width
+        session, palette, width = self.session, self.palette, self.size.width
         actions = footer_of((self.place, GLOBAL), drills=session.ground is not None)
         words = {action.id: action.name for action in actions} | dict(self.footer_words())
         if not (session.has_new_trouble or session.problem):
             words["show_problems"] = ""
         words = {id: self._written(word) for id, word in words.items()}
-        footer.show(actions, words, self.dashboard.user_keys, width, writable=session.writable)
-        self.query_one(LongMessage).show(footer.message, width, self.palette)
+        keys, footer = self.dashboard.user_keys, self.query_one(FooterLine)
+        row = footer_row(actions, words, keys, width, palette, writable=session.writable)
+        message = message_rows(footer.message, width, palette) if footer.message else []
+        footer.put_rows(message[-1:] or [row])
+        self.query_one(LongMessage).show(message[:-1])
 
     def copy_text(self) -> str | None:
         """Return what `y` copies here; None when there is nothing."""
@@ -140,18 +134,18 @@ class DashboardScreen(Screen[None]):
 
     def say_error(self, error: TrimtabError) -> None:
         """Show shortly that something went wrong, and the key that shows all of it."""
-        more = " — E shows it" if not self.dashboard.ascii_only else " - E shows it"
+        more = " — E shows it"
         room = (MAX_LINES - 1) * (self.size.width - 2) - len(more)
         words = " ".join(part for part in (error.title, error.next) if part)
         if len(words) > room:
             words = error.title
         if len(words) > room:
-            words = words[: room - 1] + self.glyphs.ellipsis
+            words = words[: room - 1] + "…"
         self.say(words + more, "look")
 
     def _written(self, text: str) -> str:
         """Return text in the characters that this terminal was said to have."""
-        return text.replace("…", self.glyphs.ellipsis).replace("√", self.glyphs.fine)
+        return text.replace("√", self.glyphs.fine)
 
     def clear_message(self) -> None:
         """Take the message in the footer away."""
@@ -159,10 +153,6 @@ class DashboardScreen(Screen[None]):
         if footer.message is not None:
             footer.message = None
             self.show_footer()
-
-    def _compositor_refresh(self) -> None:
-        if not redraw_modal_above(self):
-            super()._compositor_refresh()
 
     def on_key(self, event: events.Key) -> None:
         self.clear_message()
@@ -172,9 +162,3 @@ class DashboardScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.dashboard.draw()
-
-    def repaint(self, palette: Palette) -> None:
-        """Draw everything in another theme."""
-        self.query_one(HeaderLine).palette = palette
-        self.query_one(FooterLine).palette = palette
-        self.show(self.session)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -12,8 +11,7 @@ from textual.screen import ModalScreen
 from tui.actions.action import Action
 from tui.actions.table import keys_of, written
 from tui.drawing.canvas import Canvas, Row
-from tui.drawing.compositor import redraw_modal_above
-from tui.screen.services import Dashboard
+from tui.screen.services import DashboardPart
 from tui.screen.text_filter import pasted
 
 WIDTH = 92
@@ -48,7 +46,7 @@ def found(actions: Sequence[Action], words: str, keys: Mapping[str, str]) -> lis
     return [action for _, _, action in sorted(ranked, key=lambda item: item[:2])]
 
 
-class CommandScreen(ModalScreen[Action | None]):
+class CommandScreen(DashboardPart[Action | None], ModalScreen[Action | None]):
     """Returns the action chosen, None when it was left."""
 
     DEFAULT_CSS = """
@@ -65,14 +63,6 @@ class CommandScreen(ModalScreen[Action | None]):
         self._words = ""
         self._at = 0
 
-    @property
-    def _dashboard(self) -> Dashboard:
-        return cast("Dashboard", self.app)
-
-    def _compositor_refresh(self) -> None:
-        if not redraw_modal_above(self):
-            super()._compositor_refresh()
-
     def compose(self) -> ComposeResult:
         canvas = Canvas(id="commands")
         canvas.styles.width = WIDTH
@@ -84,16 +74,16 @@ class CommandScreen(ModalScreen[Action | None]):
 
     @property
     def _found(self) -> list[Action]:
-        return found(self._actions, self._words, self._dashboard.user_keys)
+        return found(self._actions, self._words, self.dashboard.user_keys)
 
     @property
     def _nothing(self) -> str:
         """Say that nothing answers what was typed, and on which screen something does."""
         on = {action: title for title, actions in self._elsewhere.items() for action in actions}
-        best = next(iter(found(list(on), self._words, self._dashboard.user_keys)), None)
+        best = next(iter(found(list(on), self._words, self.dashboard.user_keys)), None)
         if best is None:
             return "no command is called that"
-        key = written(keys_of(best, self._dashboard.user_keys)[0])
+        key = written(keys_of(best, self.dashboard.user_keys)[0])
         return f"no command here; on {on[best]}: {best.name}, {key}"
 
     def on_key(self, event: events.Key) -> None:
@@ -121,7 +111,7 @@ class CommandScreen(ModalScreen[Action | None]):
         self._draw()
 
     def _draw(self) -> None:
-        palette, width = self._dashboard.palette, min(WIDTH, self.size.width)
+        palette, width = self.dashboard.palette, min(WIDTH, self.size.width)
         choices = self._found
         head = Row(width, palette.style("text", "panel"))
         x = head.put(1, ":", palette.style("yours", "panel", bold=True))
@@ -133,11 +123,11 @@ class CommandScreen(ModalScreen[Action | None]):
             on = "cursor" if n == self._at else "panel"
             row = Row(width, palette.style("text", on))
             row.put(3, action.name, palette.style("bright" if n == self._at else "text", on))
-            key = written(keys_of(action, self._dashboard.user_keys)[0])
+            key = written(keys_of(action, self.dashboard.user_keys)[0])
             room = width - HELP_AT - len(key) - 3
             help = action.help
             if len(help) > room:
-                help = help[: max(0, room - 1)] + self._dashboard.glyphs.ellipsis
+                help = help[: max(0, room - 1)] + "…"
             row.put(HELP_AT, help, palette.style("dim", on))
             row.put_right(width - 1, key, palette.style("yours", on))
             rows.append(row)

@@ -57,29 +57,13 @@ def footer_row(
 
 
 class FooterLine(Canvas):
-    """The footer; `say` shows a message instead until the next key."""
+    """The footer; `message` is shown instead of the keys until the next one is pressed."""
 
     DEFAULT_CSS = "FooterLine { height: 1; dock: bottom; background: $surface; }"
 
-    def __init__(self, palette: Palette) -> None:
+    def __init__(self) -> None:
         super().__init__(id="footer")
-        self.palette = palette
         self.message: tuple[str, str] | None = None
-
-    def show(
-        self,
-        actions: Sequence[Action],
-        words: Mapping[str, str],
-        keys: Mapping[str, str],
-        width: int,
-        *,
-        writable: bool,
-    ) -> None:
-        if self.message is not None:
-            rows = message_rows(self.message, width, self.palette)[-1:]
-        else:
-            rows = [footer_row(actions, words, keys, width, self.palette, writable=writable)]
-        self.put_rows(rows)
 
 
 class LongMessage(Canvas):
@@ -90,12 +74,11 @@ class LongMessage(Canvas):
     def __init__(self) -> None:
         super().__init__(id="message")
 
-    def show(self, message: tuple[str, str] | None, width: int, palette: Palette) -> None:
-        above = message_rows(message, width, palette)[:-1] if message else []
-        self.display = bool(above)
-        if above:
-            self.styles.height = len(above)
-        self.put_rows(above)
+    def show(self, rows: Sequence[Row]) -> None:
+        self.display = bool(rows)
+        if rows:
+            self.styles.height = len(rows)
+        self.put_rows(rows)
 
 
 def message_rows(message: tuple[str, str], width: int, palette: Palette) -> list[Row]:

@@ -40,7 +40,7 @@ def header_row(
     shown = [(f" {n} {SCREENS[screen]} ", screen) for n, screen in enumerate(SCREENS, 1)]
     name = session.cluster_name
     if len(name) > NAME_WIDTH:
-        name = name[: NAME_WIDTH - 1] + glyphs.ellipsis
+        name = name[: NAME_WIDTH - 1] + "…"
     counts = _counts(session, glyphs)
     ages = _ages(session, glyphs, width)
     ages_width = sum(len(text) for text, _ in ages)
@@ -130,17 +130,15 @@ class HeaderLine(Canvas):
 
     DEFAULT_CSS = "HeaderLine { height: 1; dock: top; background: $surface; }"
 
-    def __init__(
-        self, palette: Palette, glyphs: Glyphs, show_screen: Callable[[str], None]
-    ) -> None:
+    def __init__(self, show_screen: Callable[[str], None]) -> None:
         super().__init__(id="header")
-        self.palette = palette
-        self.glyphs = glyphs
         self._show_screen = show_screen
         self._tabs: tuple[Tab, ...] = ()
 
-    def show(self, session: Session, active: str, width: int) -> None:
-        row, self._tabs = header_row(session, active, width, self.palette, self.glyphs)
+    def show(
+        self, session: Session, active: str, width: int, palette: Palette, glyphs: Glyphs
+    ) -> None:
+        row, self._tabs = header_row(session, active, width, palette, glyphs)
         self.put_rows([row])
 
     def on_click(self, event: events.Click) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -14,8 +13,7 @@ from textual.screen import ModalScreen
 from tui.actions.action import CARRY, GLOBAL, MAP, PAST_MAP, PLACES
 from tui.actions.table import actions_of, keys_of, written
 from tui.drawing.canvas import Canvas, Row
-from tui.drawing.compositor import redraw_modal_above
-from tui.screen.services import Dashboard
+from tui.screen.services import DashboardPart
 from tui.theming import Glyphs, Palette
 
 KEYS_WIDTH = 16
@@ -66,7 +64,7 @@ def help_rows(
     return rows
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(DashboardPart[None], ModalScreen[None]):
     """All keys; any of esc, q and ? closes it."""
 
     BINDINGS = [
@@ -94,10 +92,6 @@ class HelpScreen(ModalScreen[None]):
     def on_resize(self, event: events.Resize) -> None:
         self._draw()
 
-    def _compositor_refresh(self) -> None:
-        if not redraw_modal_above(self):
-            super()._compositor_refresh()
-
     def action_close(self) -> None:
         self.dismiss(None)
 
@@ -115,7 +109,7 @@ class HelpScreen(ModalScreen[None]):
         size = self.size
         if size.height < 2:
             return
-        dashboard = cast("Dashboard", self.app)
+        dashboard = self.dashboard
         session, palette = dashboard.session, dashboard.palette
         rows: Sequence[Row] = help_rows(
             self._place,

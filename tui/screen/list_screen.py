@@ -9,7 +9,6 @@ from typing import ClassVar
 from textual import events
 from textual.widget import Widget
 
-from tui.actions.table import actions_of, keys_of
 from tui.drawing.page import Page
 from tui.drawing.spans import Lines
 from tui.screen.base import DashboardScreen
@@ -32,7 +31,7 @@ class PageScreen(DashboardScreen):
     def show_body(self, session: Session) -> None:
         page = self.query_one(Page)
         lines = self.lines(session, page.size.width, page.size.height)
-        page.show(lines, self.palette, self.glyphs)
+        page.show(lines, self.palette, ascii_only=self.dashboard.ascii_only)
 
 
 class CursorKeys:
@@ -99,18 +98,9 @@ class Filtering(DashboardScreen):
             self.show(self.session)
 
     def on_key(self, event: events.Key) -> None:
-        """Keys go to the filter while it is being typed.
-
-        It opens here, not through its binding: bindings run later, and the letters of a paste,
-        or of a fast hand on a slow line, would be taken for commands before that.
-        """
+        """Keys go to the filter while it is being typed."""
         super().on_key(event)
         if not self.typing:
-            opens = next(action for action in actions_of(self.PLACE) if action.id == "filter")
-            if event.key in keys_of(opens, self.dashboard.user_keys):
-                event.stop()
-                event.prevent_default()
-                self.action_filter()
             return
         edited = type_filter(self.words, event.key, event.character)
         if edited is None:

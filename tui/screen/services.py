@@ -1,13 +1,15 @@
-"""What screens and dialogs know of the dashboard that they are shown on."""
+"""What screens and dialogs know of the dashboard that they are shown on, and how they are sent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, cast
 
 from textual.message import Message
+from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from core.errors import TrimtabError
+from tui.drawing.compositor import PreciseCompositor
 from tui.session import Session
 from tui.theming import Glyphs, Palette
 
@@ -20,14 +22,6 @@ class ShowInFlight(Message):
     def __init__(self, started: str | None) -> None:
         super().__init__()
         self.started = started
-
-
-@runtime_checkable
-class Follower(Protocol):
-    """A dialog that rests on what the dashboard knows: it is told as that changes."""
-
-    def follow(self, session: Session) -> None:
-        """Draw what is so now; what takes longer than a key may is for a worker."""
 
 
 class Dashboard(Protocol):
@@ -58,3 +52,35 @@ class Dashboard(Protocol):
     def action_show_screen(self, name: str) -> None: ...
 
     def show_moves(self, started: str | None = None) -> None: ...
+
+
+class DashboardPart(Screen[ScreenResultType]):
+    """A screen or dialog: it sends what changed; under a dialog it has that drawn there.
+
+    Textual hands up all that ever changed, for ever: what lies under a dialog never rests.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = PreciseCompositor()
+
+    @property
+    def dashboard(self) -> Dashboard:
+        return cast("Dashboard", self.app)
+
+    def follow(self, session: Session) -> None:
+        """Draw what is so now; what takes longer than a key may is for a worker."""
+
+    def show_lost(self, words: str) -> None:
+        """Say since when the cluster does not answer; "" while it does."""
+
+    def _compositor_refresh(self) -> None:
+        above = self.app.screen
+        if above is self or not isinstance(above, ModalScreen):
+            super()._compositor_refresh()
+            return
+        regions = set(self._compositor._dirty_regions)
+        self._compositor._dirty_regions.clear()
+        self._dirty_widgets.clear()
+        if regions:
+            above.refresh(*regions)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from clusters import NOON
 from pictures import a_session, dashboard, in_sight, pressed
 from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Label
+from textual.widgets import Button, Input
 
 from core.autopilot.daemon import AutopilotStatus
 from core.autopilot.decision import Reason
@@ -18,7 +19,7 @@ from core.autopilot.settings import AutopilotSettings
 from core.autopilot.switch import Switch
 from core.cluster.connect import Address
 from tui.dialogs.base import ChoiceDialog, ConfirmDialog, Question, Words
-from tui.global_actions.autopilot_dialog import AutopilotDialog
+from tui.global_actions.autopilot import AutopilotDialog
 from tui.moves.questions import ConfirmByNameDialog
 from tui.session import Session
 
@@ -47,23 +48,24 @@ STANDING = AutopilotStatus(
         lambda: ConfirmDialog("Sure?", ask, no="No", yes="Yes"),
         lambda: ConfirmByNameDialog("Sure?", ask, name="prod-eu", yes="Yes"),
         lambda: ChoiceDialog("Sure?", ask, ("no", "No", 0), ("yes", "Yes", 1), ("all", "All", 2)),
-        lambda: AutopilotDialog(Session("prod-eu", writable=True, autopilot=STANDING)),
+        lambda: AutopilotDialog(a_session()),
     ],
     ids=["confirm", "typed", "choice", "autopilot"],
 )
 async def test_buttons_stay_in_sight_and_what_is_said_is_paged_to(
     dialog: Callable[[], ModalScreen[object]], size: tuple[int, int]
 ) -> None:
-    async with dashboard(a_session(), "plan", size) as pilot:
+    session = replace(a_session(), autopilot=STANDING)
+    async with dashboard(session, "plan", size) as pilot:
         pilot.app.push_screen(dialog())
         await pressed(pilot, "pageup")
         screen = pilot.app.screen
         for widget in (*screen.query(Button), *screen.query(Input)):
             assert in_sight(pilot, widget), widget
-        last = list(screen.query_one(Words).query(Label))[-1]
-        assert not in_sight(pilot, last)
+        words = screen.query_one(Words)
+        assert not words.is_vertical_scroll_end
         for _ in range(40):
-            if in_sight(pilot, last):
+            if words.is_vertical_scroll_end:
                 break
             await pressed(pilot, "pagedown")
-        assert in_sight(pilot, last)
+        assert words.is_vertical_scroll_end

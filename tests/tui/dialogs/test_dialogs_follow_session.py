@@ -18,6 +18,7 @@ from pictures import (
     a_run,
     a_session,
     at,
+    button,
     dashboard,
     down,
     footer,
@@ -52,20 +53,16 @@ def table(pilot: Pilot[int]) -> str:
     return str(pilot.app.screen.query_one("#table", Static).render())
 
 
-def yes(pilot: Pilot[int]) -> Button:
-    return pilot.app.screen.query_one("#yes", Button)
-
-
 async def told_read_only(pilot: Pilot[int], session: Session) -> None:
     """Let the cluster be marked read-only for a while, under an open dialog."""
     assert session.state is not None
     session.writable = False
     await told(pilot, picture(session.state))
-    assert yes(pilot).disabled
+    assert button(pilot, "yes").disabled
     assert "Read-only" in table(pilot)
     session.writable = True
     await told(pilot, picture(session.state))
-    assert not yes(pilot).disabled
+    assert not button(pilot, "yes").disabled
     assert "Read-only" not in table(pilot)
 
 
@@ -110,14 +107,14 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
             broken.setattr(rate_module, "assess_plan", fail)
             await told(pilot, picture(grown(6)))
         assert "No rate can be reckoned." in table(pilot)
-        assert yes(pilot).disabled
+        assert button(pilot, "yes").disabled
         await told(pilot, picture(grown(8)))
         assert dialog.chosen == chosen
         await told_read_only(pilot, session)
         assert dialog.chosen == chosen
         await told(pilot, RunChanged(a_run(RunStatus.DONE, ended_at=at(3, 0))))
         assert dialog.chosen is None
-        assert yes(pilot).disabled
+        assert button(pilot, "yes").disabled
         assert "has ended" in table(pilot)
 
 
@@ -134,22 +131,22 @@ async def test_a_destination_that_may_not_be_any_more_is_not_taken(
         pilot.app.push_screen(dialog, answers.append)
         await rested(pilot)
         (first, second) = [c.broker for c in targets.choices if not c.refused][:2]
-        assert not yes(pilot).disabled
+        assert not button(pilot, "yes").disabled
         await told(pilot, picture(down([first])))
         assert f"Broker {first} may not take it any more: is down." in " ".join(
             table(pilot).split()
         )
-        assert yes(pilot).disabled
+        assert button(pilot, "yes").disabled
         with monkeypatch.context() as broken:
             broken.setattr(retarget_module, "targets_of", fail)
             await told(pilot, picture(down([first], grown(4))))
         await pressed(pilot, "up")
-        assert yes(pilot).disabled, "nothing is known of this picture"
+        assert button(pilot, "yes").disabled, "nothing is known of this picture"
         await told(pilot, picture(down([first], grown(8))))
-        assert not yes(pilot).disabled
+        assert not button(pilot, "yes").disabled
         await told(pilot, RunChanged(replace(run, state=RunStatus.DIED)))
-        assert not yes(pilot).disabled, "it takes that up when it is back"
-        yes(pilot).focus()
+        assert not button(pilot, "yes").disabled, "it takes that up when it is back"
+        button(pilot, "yes").focus()
         await pressed(pilot, "enter")
         assert answers == [second]
 
@@ -178,10 +175,10 @@ async def test_marked_moves_that_are_done_meanwhile_end_nothing_for_the_others()
         assert "orders-2, instead of b6" in str(title.render())
         more = [choice.broker for choice in dialog.targets.choices if not choice.refused]
         assert set(more) > set(few), "it was assessed for the rest"
-        assert not yes(pilot).disabled
+        assert not button(pilot, "yes").disabled
         await told(pilot, RunChanged(replace(run, run="0101-031101")))
         assert "Run 0101-031101 has begun meanwhile" in table(pilot)
-        assert yes(pilot).disabled
+        assert button(pilot, "yes").disabled
 
 
 async def test_a_destination_that_is_not_there_any_more_is_not_taken() -> None:
@@ -194,13 +191,13 @@ async def test_a_destination_that_is_not_there_any_more_is_not_taken() -> None:
         await rested(pilot)
         legal = [choice.broker for choice in targets.choices if not choice.refused]
         await pressed(pilot, *["down"] * legal.index(7))
-        assert not yes(pilot).disabled
+        assert not button(pilot, "yes").disabled
         await told(pilot, picture(STATE))
         assert pilot.app.screen is dialog
         assert "Broker 7 is not there any more." in table(pilot)
-        assert yes(pilot).disabled
+        assert button(pilot, "yes").disabled
         await pressed(pilot, "up")
-        assert not yes(pilot).disabled
+        assert not button(pilot, "yes").disabled
 
 
 def question(pilot: Pilot[int]) -> tuple[str, str, set[str]]:

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.text.terminal import in_ascii
-from tui.drawing.bars import bar, line_bar
 from tui.drawing.chart import Series, chart_lines, legend, nice_step
-from tui.drawing.spans import Tone, text_of, width_of
+from tui.drawing.spans import Tone, bar, line_bar, text_of, width_of
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from clusters import cluster, load_of, tp
+from hands import rested
 from maps import (
     SIZES,
     column_of,
@@ -17,7 +18,6 @@ from maps import (
     mouse_down,
     mouse_over,
     press,
-    rested,
     row_of,
     seen,
     session,

@@ -6,18 +6,8 @@ import time
 
 import pytest
 from clusters import cluster, load_of
-from maps import (
-    column_of,
-    look,
-    map_of,
-    mouse_down,
-    mouse_over,
-    press,
-    rested,
-    row_of,
-    session,
-    the_map,
-)
+from hands import rested
+from maps import column_of, look, map_of, mouse_down, mouse_over, press, row_of, session, the_map
 from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from clusters import cluster, load_of, tp
-from maps import lines, look, map_of, press, rested, seen, session, tell, the_map
+from hands import rested
+from maps import lines, look, map_of, press, seen, session, tell, the_map
 from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from clusters import cluster, load_of, tp
+from hands import rested
 from maps import (
     NOW,
     SIZES,
@@ -18,7 +19,6 @@ from maps import (
     look,
     map_of,
     press,
-    rested,
     row_of,
     seen,
     session,

@@ -17,6 +17,7 @@ from pictures import (
     at,
     body,
     dashboard,
+    drawn,
     pressed,
     spot,
 )
@@ -27,16 +28,12 @@ from core.run.journal.throttle_values import RateIntent
 from core.run.reporting.views import Leftovers, LoweredRetention, MoveStatus, RunStatus, RunSummary
 from core.units import UNLIMITED, format_rate
 from tui.drawing.page import Page
-from tui.drawing.spans import Ground, Lines, Tone, partition_name, text_of, width_of
+from tui.drawing.spans import Ground, Tone, partition_name, text_of, width_of
 from tui.moves.drawing.log import event_lines
 from tui.moves.drawing.rows import amount_words, move_line, sort_moves, state_of
 from tui.moves.drawing.run import broker_lines, ending_lines, run_lines
 from tui.moves.drawing.runs import runs_lines
 from tui.moves.drawing.status import HALTED, headline, overall
-
-
-def drawn(lines: Lines) -> str:
-    return "\n".join(text_of(line) for line in lines)
 
 
 def a_summary(run: str = "0101-021101", **other: object) -> RunSummary:

@@ -7,18 +7,7 @@ from typing import Any
 
 import pytest
 from clusters import NOON, tp
-from pictures import (
-    MB,
-    STATE,
-    a_move,
-    a_run,
-    a_session,
-    at,
-    dashboard,
-    footer,
-    pressed,
-)
-from textual.widgets import Static
+from pictures import MB, STATE, a_move, a_run, a_session, at, dashboard, footer, label, pressed
 
 from core.cluster.connect import Address
 from core.plan.plan import Move, Plan
@@ -65,7 +54,7 @@ def a_session_after(auto: RateBounds | None) -> Session:
 
 
 async def test_what_was_done_is_rolled_back_at_the_runs_own_rate(
-    ended: Session, launched: list[tuple[Any, ...]]
+    ended: Session, started: list[tuple[Any, ...]]
 ) -> None:
     plan = ended.plan
     async with dashboard(ended, "moves") as pilot:
@@ -76,8 +65,8 @@ async def test_what_was_done_is_rolled_back_at_the_runs_own_rate(
         await pressed(pilot, *NAME)
         await pressed(pilot, "enter", "enter")
         assert type(pilot.app.screen).__name__ == "MovesScreen"
-        assert "Run 0102-000000 has been started" in footer(pilot)
-    [(_, _, back, options, estimate)] = launched
+        assert "Run 0101-021101 has been started" in footer(pilot)
+    [(_, _, back, options, estimate)] = started
     assert [(str(m.tp), m.before, m.after) for m in back] == [("orders-0", (1, 2, 3), (4, 2, 3))]
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB
     assert options.auto is None
@@ -85,51 +74,51 @@ async def test_what_was_done_is_rolled_back_at_the_runs_own_rate(
 
 
 async def test_what_does_not_hold_any_more_is_said_before_anything_is_asked(
-    ended: Session, launched: list[tuple[Any, ...]]
+    ended: Session, started: list[tuple[Any, ...]]
 ) -> None:
     async with dashboard(ended, "moves") as pilot:
         assert "a try again…" in footer(pilot)
         await pressed(pilot, "a")
-        said = str(pilot.app.screen.query_one("#summary", Static).render())
+        said = label(pilot, "summary")
         assert "left out" in said
         assert "clicks-0 has 1,2,6 already" in said
         await pressed(pilot, *NAME)
         await pressed(pilot, "enter", "enter")
-    [(_, _, again, *_)] = launched
+    [(_, _, again, *_)] = started
     assert [str(m.tp) for m in again] == ["orders-2"]
 
 
 async def test_where_nothing_holds_any_more_one_line_says_so(
-    ended: Session, launched: list[tuple[Any, ...]]
+    ended: Session, started: list[tuple[Any, ...]]
 ) -> None:
     async with dashboard(ended, "moves") as pilot:
         await pressed(pilot, "j", "space", "a")  # clicks-0 alone, which is there by now
         assert "Nothing of it holds any more: clicks-0 has 1,2,6 already." in footer(pilot)
         assert not isinstance(pilot.app.screen, ApplyDialog)
-    assert launched == []
+    assert started == []
 
 
 async def test_an_adaptive_run_is_followed_by_another_one(
-    launched: list[tuple[Any, ...]],
+    started: list[tuple[Any, ...]],
 ) -> None:
     async with dashboard(a_session_after(AUTO), "moves") as pilot:
         await pressed(pilot, "R")
         assert pilot.app.screen.query_one(AdaptRate).ticked
         await pressed(pilot, *NAME)
         await pressed(pilot, "enter", "enter")
-    [(_, _, _, options, _)] = launched
+    [(_, _, _, options, _)] = started
     assert options.auto.min_bytes_per_s == AUTO.min_bytes_per_s
     assert options.auto.max_bytes_per_s == AUTO.max_bytes_per_s
 
 
-async def test_from_the_history_too(ended: Session, launched: list[tuple[Any, ...]]) -> None:
+async def test_from_the_history_too(ended: Session, started: list[tuple[Any, ...]]) -> None:
     async with dashboard(ended, "moves") as pilot:
         await pressed(pilot, "o")
         assert "R roll back…" in footer(pilot)
         await pressed(pilot, "R")
         assert isinstance(pilot.app.screen, ApplyDialog)
         await pressed(pilot, "escape")
-        assert launched == []
+        assert started == []
 
 
 async def test_the_history_offers_no_way_back_from_what_was_rolled_back(ended: Session) -> None:

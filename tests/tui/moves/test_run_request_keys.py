@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hands import rested
 from pictures import (
     GB,
     MB,
@@ -16,12 +15,13 @@ from pictures import (
     a_session,
     at,
     body,
+    button,
     dashboard,
     footer,
+    label,
     pressed,
 )
-from textual.pilot import Pilot
-from textual.widgets import Button, Label, Static
+from textual.widgets import Label, Static
 
 from core.errors import UsageError
 from core.run.control import SentRequest
@@ -56,10 +56,6 @@ def only(*moves: MoveProgress, state: RunStatus = RunStatus.RUNNING) -> RunView:
     return a_run(state, moves=moves)
 
 
-def button(pilot: Pilot[int], id: str = "yes") -> Button:
-    return pilot.app.screen.query_one(f"#{id}", Button)
-
-
 @pytest.mark.parametrize(
     ("key", "request_", "said"),
     [
@@ -77,9 +73,9 @@ async def test_what_changes_much_takes_the_clusters_name(
         await pressed(pilot, key, "enter")
         await pressed(pilot, key, "escape")
         await pressed(pilot, key, *"prod-e")
-        assert button(pilot).disabled
+        assert button(pilot, "yes").disabled
         await pressed(pilot, "u")
-        assert not button(pilot).disabled
+        assert not button(pilot, "yes").disabled
         assert requested == []
         await pressed(pilot, "enter", "enter")
         assert requested == [request_]
@@ -105,7 +101,7 @@ async def test_a_run_without_a_throttle_cannot_be_held() -> None:
     async with dashboard(showing(run), "moves") as pilot:
         await pressed(pilot, "P")
         assert button(pilot, "floor").disabled
-        assert not button(pilot).disabled
+        assert not button(pilot, "yes").disabled
         why = str(pilot.app.screen.query_one(".refused", Label).render())
         assert "has no throttle" in why
 
@@ -235,7 +231,7 @@ async def test_a_rate_is_chosen_from_what_is_left_at_it(
 async def test_the_rate_it_has_cannot_be_chosen_again(requested: list[tuple[str, Any]]) -> None:
     async with dashboard(showing(only(on_state(MoveStatus.MOVING))), "moves") as pilot:
         await pressed(pilot, "plus", "up")
-        assert button(pilot).disabled
+        assert button(pilot, "yes").disabled
         await pressed(pilot, "escape")
         assert requested == []
 
@@ -323,18 +319,6 @@ def test_the_questions_say_what_is_lost_and_what_stays() -> None:
     said = " ".join(roll_back_question(a_run()).words)
     for words in ("1 done move back", "100 GB to copy again", "2 in flight go back"):
         assert words in said
-
-
-async def test_the_mouse_hits_the_button_it_points_at(requested: list[tuple[str, Any]]) -> None:
-    async with dashboard(showing(), "moves") as pilot:
-        await pressed(pilot, "P")
-        await pilot.click("#no")
-        await rested(pilot)
-        assert requested == []
-        await pressed(pilot, "P")
-        await pilot.click("#floor")
-        await rested(pilot)
-        assert requested == [("pause", {"floor": True})]
 
 
 # -- several moves -------------------------------------------------------------------------------
@@ -451,15 +435,15 @@ async def test_an_adaptive_run_says_so_and_may_be_given_a_fixed_rate(
     assert (kind, "rate_bytes_per_s" in payload) == ("throttle", True)
 
 
-async def test_a_plan_is_applied_with_an_adaptive_rate(launched: list[tuple[Any, ...]]) -> None:
+async def test_a_plan_is_applied_with_an_adaptive_rate(started: list[tuple[Any, ...]]) -> None:
     async with dashboard(a_session(), "plan") as pilot:
         await pressed(pilot, "A", "tab", "space")
         assert pilot.app.screen.query_one(AdaptRate).ticked
-        said = str(pilot.app.screen.query_one("#summary", Static).render())
+        said = label(pilot, "summary")
         assert "adaptive, reckoned with" in said
         await pressed(pilot, *"prod-eu")
         await pressed(pilot, "enter", "enter")
-    [(_, _, _, options, estimate)] = launched
+    [(_, _, _, options, estimate)] = started
     assert options.auto is not None
     least, most = options.auto.min_bytes_per_s, options.auto.max_bytes_per_s
     assert least <= options.rate_bytes_per_s <= most

@@ -20,17 +20,18 @@ from pictures import (
     at,
     body,
     dashboard,
+    drawn,
     footer,
     pressed,
+    tell,
 )
 
 from core.cluster.metadata import FutureReplica
 from core.run.external.moves import ForeignWatch, foreign_moves
 from core.run.journal.move_state import Role
 from core.run.reporting.views import Level, MoveStatus, RunEvent, RunRequest, RunStatus, RunView
-from tui.app import FeedMessage
 from tui.dialogs import export as export_module
-from tui.drawing.spans import Lines, Tone, fit, text_of, width_of
+from tui.drawing.spans import Tone, fit, text_of, width_of
 from tui.feed.events import PictureChanged, RunChanged
 from tui.map.drag_controller import MapCanvas
 from tui.moves.drawing.batches import batches_lines, batches_of, current_batch
@@ -61,10 +62,6 @@ REPORT = """# Run 0101-021101 on prod-eu: done
 |---|---|---|
 | leader rate of broker 7 | unset | unset again |
 """
-
-
-def drawn(lines: Lines) -> str:
-    return "\n".join(text_of(line) for line in lines)
 
 
 def asked(what: str, **other: Any) -> RunRequest:
@@ -481,13 +478,9 @@ async def test_a_run_in_progress_comes_before_others_moves() -> None:
 async def test_moves_are_ours_as_soon_as_the_run_is_seen() -> None:
     """A picture of the cluster may come before the run's journal was read."""
     async with dashboard(a_session(), "moves") as pilot:
-        app = pilot.app
         state = others(GB // 4)
-        load = load_of(state, 1e6)
-        app.post_message(FeedMessage(PictureChanged(state, load, None, None, None)))
-        await rested(pilot)
+        await tell(pilot, PictureChanged(state, load_of(state, 1e6), None, None, None))
         assert "2 in flight" in body(pilot)
         moves = (a_move("a-0", MoveStatus.MOVING, 1), a_move("b-0", MoveStatus.MOVING, 1))
-        app.post_message(FeedMessage(RunChanged(a_run(moves=moves))))
-        await rested(pilot)
+        await tell(pilot, RunChanged(a_run(moves=moves)))
         assert "f others" not in footer(pilot)

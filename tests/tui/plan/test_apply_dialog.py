@@ -21,14 +21,16 @@ from pictures import (
     a_session,
     at,
     body,
+    button,
     dashboard,
     footer,
     in_sight,
+    label,
     pressed,
+    tell,
 )
 from textual import events
-from textual.pilot import Pilot
-from textual.widgets import Button, Input, Label, Static
+from textual.widgets import Input, Label
 
 from core.cluster.connect import Address
 from core.errors import TrimtabError
@@ -36,9 +38,8 @@ from core.plan.checks.catalogue import finding
 from core.plan.copies import Side
 from core.plan.plan import Plan
 from core.run.reporting.views import RunStatus
-from tui.app import FeedMessage
 from tui.dialogs.base import ChoiceDialog
-from tui.feed.events import Event, RunChanged
+from tui.feed.events import RunChanged
 from tui.plan import apply_options as options_module
 from tui.plan.apply import ApplyDialog
 from tui.plan.apply_options import (
@@ -51,10 +52,6 @@ from tui.plan.apply_options import (
 )
 from tui.plan.assessment import PlanAssessment
 from tui.session import PlanHistory, Session
-
-
-def button(pilot: Pilot[int]) -> Button:
-    return pilot.app.screen.query_one("#apply", Button)
 
 
 def unsafe_session() -> Session:
@@ -73,18 +70,18 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
         await pressed(pilot, "A")
         assert isinstance(pilot.app.screen, ApplyDialog)
         assert pilot.app.focused is pilot.app.screen.query_one("#cancel")
-        assert button(pilot).disabled
-        said = " ".join(str(pilot.app.screen.query_one("#summary", Static).render()).split())
+        assert button(pilot, "apply").disabled
+        said = label(pilot, "summary")
         assert "delete none of these topics and add no partitions to them." in said
         await pressed(pilot, *"prod-e")  # what is typed at first is the name
-        assert button(pilot).disabled
+        assert button(pilot, "apply").disabled
         await pressed(pilot, "u")
-        assert not button(pilot).disabled
+        assert not button(pilot, "apply").disabled
         assert started == []
         await pressed(pilot, "enter", "enter")
         assert type(pilot.app.screen).__name__ == "MovesScreen"
         assert len(session.plan) == 3, "until the run has passed its own checks"
-        await seen(pilot, RunChanged(a_run()))
+        await tell(pilot, RunChanged(a_run()))
         assert len(session.plan) == 0
     [(address, cluster_id, plan, options, estimate)] = started
     assert (str(address.bootstrap), cluster_id) == ("sim:/nowhere", "test-cluster")
@@ -94,12 +91,6 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == PROPOSED
 
 
-async def seen(pilot: Pilot[int], event: Event) -> None:
-    """Have the feed tell something, and wait until that is drawn."""
-    pilot.app.post_message(FeedMessage(event))
-    await rested(pilot)
-
-
 async def test_a_plan_stays_until_its_run_has_passed_preflight(
     started: list[tuple[Any, ...]],
 ) -> None:
@@ -107,13 +98,13 @@ async def test_a_plan_stays_until_its_run_has_passed_preflight(
     plan = session.plan
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "A", *"prod-eu", "enter", "enter")
-        await seen(pilot, RunChanged(a_run(RunStatus.STARTING, passed_preflight=False)))
+        await tell(pilot, RunChanged(a_run(RunStatus.STARTING, passed_preflight=False)))
         assert session.plan.moves == plan.moves
         await pressed(pilot, "2", "A")
         assert "0101-021101 is" in footer(pilot)
         why = "Refused by a check: dead-broker. Broker 4 is down."
         refused = a_run(RunStatus.FAILED, passed_preflight=False, why=why, ended_at=at(2, 12))
-        await seen(pilot, RunChanged(refused))
+        await tell(pilot, RunChanged(refused))
         assert session.plan.moves == plan.moves
         assert why in footer(pilot)
         await pressed(pilot, "A")
@@ -128,7 +119,7 @@ async def test_what_was_planned_since_stays_when_the_run_begins(
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "A", *"prod-eu", "enter", "enter")
         session.edit(session.plan.with_move(STATE, tp("orders-2"), 4, 1))
-        await seen(pilot, RunChanged(a_run()))
+        await tell(pilot, RunChanged(a_run()))
         assert [str(move.tp) for move in session.plan] == ["orders-2"]
 
 
@@ -144,8 +135,7 @@ async def test_the_run_that_was_started_is_shown_whatever_was_open_before(
         assert "Yesterday" in body(pilot)
         await pressed(pilot, "2", "A", *"prod-eu", "enter", "enter")
         assert "Run 0101-021101 has been started." in footer(pilot)
-        pilot.app.post_message(FeedMessage(RunChanged(a_run())))
-        await rested(pilot)
+        await tell(pilot, RunChanged(a_run()))
         assert "● run 02:11Z" in body(pilot)
         await pressed(pilot, "P")
         assert "Pause run 0101-021101?" in str(pilot.app.screen.query_one(".title", Label).render())
@@ -160,7 +150,7 @@ async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_agai
         await pressed(pilot, "A")
         pilot.app.screen.query_one(PauseIfRemoved).focus()
         await pressed(pilot, "space", "tab", *"prod-eu", "enter", "enter")
-        await seen(pilot, RunChanged(a_run()))
+        await tell(pilot, RunChanged(a_run()))
     [(_, _, _, options, estimate)] = started
     assert options.pause_if_removed
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB
@@ -220,7 +210,7 @@ async def test_a_preferred_leader_that_was_chosen_is_elected_unless_it_is_untick
             assert "[x] elect leaders  1 leader changes at the end" in str(elect.render())
             elect.focus()
             await pressed(pilot, *keys)
-            said = " ".join(str(pilot.app.screen.query_one("#summary", Static).render()).split())
+            said = label(pilot, "summary")
             assert ("by an election only" in said) is not elects
             await pressed(pilot, *"prod-eu", "enter", "enter")
         assert started.pop()[3].elect is elects
@@ -306,11 +296,11 @@ async def test_enter_that_came_too_early_is_not_lost(
     monkeypatch.setattr(options_module, "assess_plan", slowly)
     async with dashboard(a_session(), "plan") as pilot:
         await pilot.press("A", "tab", *"prod-eu", "enter")
-        assert button(pilot).disabled
+        assert button(pilot, "apply").disabled
         worked_out.set()
         await rested(pilot)
-        assert pilot.app.focused is button(pilot)
-        assert "Enter applies it" in str(pilot.app.screen.query_one("#how", Label).render())
+        assert pilot.app.focused is button(pilot, "apply")
+        assert "Enter applies it" in label(pilot, "how")
         assert started == []
         await pressed(pilot, "enter")
     assert len(started) == 1
@@ -323,7 +313,7 @@ async def test_enter_that_was_too_early_does_not_hold_for_another_name(
         await pressed(pilot, "A", "tab", *"prod-e", "enter", "u")
         assert pilot.app.focused is pilot.app.screen.query_one("#name")
         await pressed(pilot, "enter")
-        assert pilot.app.focused is button(pilot)
+        assert pilot.app.focused is button(pilot, "apply")
     assert started == []
 
 
@@ -337,7 +327,7 @@ async def test_keys_that_were_on_their_way_as_the_focus_moved_are_typed_too(
         pilot.app.screen.query_one("#cancel")._forward_event(events.Key("u", "u"))
         await rested(pilot)
         assert pilot.app.screen.query_one(Input).value == "prod-eu"
-        assert not button(pilot).disabled
+        assert not button(pilot, "apply").disabled
 
 
 async def test_a_pasted_name_is_the_name_too(started: list[tuple[Any, ...]]) -> None:
@@ -345,7 +335,7 @@ async def test_a_pasted_name_is_the_name_too(started: list[tuple[Any, ...]]) -> 
         await pressed(pilot, "A")
         pilot.app.screen.query_one("#cancel").post_message(events.Paste("prod-eu\n"))
         await rested(pilot)
-        assert not button(pilot).disabled
+        assert not button(pilot, "apply").disabled
         assert started == []
 
 
@@ -365,12 +355,12 @@ async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any,
         assert [allow.finding.id for allow in pilot.app.screen.query(AllowCheck)] == ["rack-spread"]
         pilot.app.screen.query_one("#name", Input).value = "prod-eu"
         await rested(pilot)
-        assert button(pilot).disabled
+        assert button(pilot, "apply").disabled
         pilot.app.screen.query_one(AllowCheck).focus()
         await pressed(pilot, "space")
-        assert not button(pilot).disabled
+        assert not button(pilot, "apply").disabled
         await pressed(pilot, "space")
-        assert button(pilot).disabled
+        assert button(pilot, "apply").disabled
         await pilot.click(AllowCheck)
         await rested(pilot)
         await pilot.click("#apply")
@@ -406,7 +396,7 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
         for tick in pilot.app.screen.query(AllowCheck):
             tick.turn(True)
         await pressed(pilot, *"prod-eu", "enter", "enter")
-        assert "cannot be started" in str(pilot.app.screen.query_one("#problem", Label).render())
+        assert "cannot be started" in label(pilot, "problem")
         for selector in ("#name", "#cancel", "#apply"):
             assert in_sight(pilot, pilot.app.screen.query_one(selector)), selector
 

@@ -19,15 +19,17 @@ from pictures import (
     a_run,
     a_session,
     at,
+    button,
     dashboard,
     down,
     grown,
+    label,
     picture,
     pressed,
     told,
 )
 from textual.pilot import Pilot
-from textual.widgets import Button, Input, Label, Static
+from textual.widgets import Input, Label
 
 from core.errors import TrimtabError, UnreachableError
 from core.plan.plan import Plan
@@ -51,10 +53,6 @@ async def opened(
         yield pilot
 
 
-def said(pilot: Pilot[int], id: str = "#summary") -> str:
-    return " ".join(str(pilot.app.screen.query_one(id, Static).render()).split())
-
-
 async def allowed(pilot: Pilot[int]) -> AllowCheck:
     """Tick all that has to be allowed; return the first, which has the focus."""
     first, *others = pilot.app.screen.query(AllowCheck)
@@ -64,22 +62,18 @@ async def allowed(pilot: Pilot[int]) -> AllowCheck:
     return first
 
 
-def button(pilot: Pilot[int]) -> Button:
-    return pilot.app.screen.query_one("#apply", Button)
-
-
 @pytest.mark.parametrize("size", SIZES)
 async def test_what_has_grown_is_said_and_applied(
     size: tuple[int, int], started: list[tuple[Any, ...]]
 ) -> None:
     async with opened(size) as pilot:
-        assert "since" not in said(pilot)
+        assert "since" not in label(pilot, "summary")
         await pressed(pilot, *"prod-e")
         await told(pilot, picture(grown(4)))
         field = pilot.app.screen.query_one("#name", Input)
         assert (field.value, pilot.app.focused) == ("prod-e", field), "nothing typed is lost"
-        assert "30 GB → 120 GB" in said(pilot)
-        assert "120 GB to copy" in said(pilot)
+        assert "30 GB → 120 GB" in label(pilot, "summary")
+        assert "120 GB to copy" in label(pilot, "summary")
         await pressed(pilot, "u", "enter", "enter")
     [(_, _, _, options, estimate)] = started
     assert estimate["total_bytes"] == 120 * GB
@@ -89,7 +83,7 @@ async def test_what_has_grown_is_said_and_applied(
 async def test_what_hardly_differs_is_not_said() -> None:
     async with opened() as pilot:
         await told(pilot, picture(grown(1.001)))
-        assert "since" not in said(pilot)
+        assert "since" not in label(pilot, "summary")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -98,19 +92,19 @@ async def test_a_broker_that_dies_is_said_and_has_to_be_allowed(
 ) -> None:
     async with opened(size) as pilot:
         await pressed(pilot, *"prod-eu")
-        assert not button(pilot).disabled
+        assert not button(pilot, "apply").disabled
         await told(pilot, picture(down([4])))
-        assert "broker 4 went down" in said(pilot)
-        assert button(pilot).disabled
+        assert "broker 4 went down" in label(pilot, "summary")
+        assert button(pilot, "apply").disabled
         allow = await allowed(pilot)
         assert allow.finding.about[:2] == ("dead-broker", 4)
-        assert not button(pilot).disabled
+        assert not button(pilot, "apply").disabled
         await told(pilot, picture(grown(1.2, down([4]))))
         assert (allow.ticked, pilot.app.focused) == (True, allow), "only numbers have changed"
         await told(pilot, picture(STATE))
         assert not pilot.app.screen.query(AllowCheck)
-        assert "went down" not in said(pilot)
-        assert not button(pilot).disabled
+        assert "went down" not in label(pilot, "summary")
+        assert not button(pilot, "apply").disabled
     assert not started
 
 
@@ -121,13 +115,13 @@ async def test_what_was_ticked_is_not_ticked_for_something_else() -> None:
     async with opened(session=session) as pilot:
         allow = await allowed(pilot)
         await pressed(pilot, *"prod-eu")
-        assert not button(pilot).disabled
+        assert not button(pilot, "apply").disabled
         await told(pilot, picture(down([3, 4])))
         assert not allow.ticked
         assert "Broker 3" in allow.sentence
         assert "Broker 4" in allow.sentence
-        assert button(pilot).disabled
-        assert "allow dead-broker" in str(pilot.app.screen.query_one("#problem", Label).render())
+        assert button(pilot, "apply").disabled
+        assert "allow dead-broker" in label(pilot, "problem")
 
 
 async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
@@ -136,13 +130,13 @@ async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
     session = a_session()
     async with opened(session=session) as pilot:
         await pressed(pilot, *"prod-eu", "enter")
-        assert pilot.app.focused is button(pilot)
+        assert pilot.app.focused is button(pilot, "apply")
         session.state = down([4])  # seen, and not yet assessed
         await pressed(pilot, "enter")
         assert started == []
-        problem = str(pilot.app.screen.query_one("#problem", Label).render())
+        problem = label(pilot, "problem")
         assert "dead-broker" in problem
-        assert button(pilot).disabled
+        assert button(pilot, "apply").disabled
         session.state = grown(1.01)
         await told(pilot, picture(session.state))
         await pressed(pilot, "enter")
@@ -193,7 +187,7 @@ async def test_what_was_pressed_is_called_off_while_it_is_assessed_once_more(
         if words is not None:
             assert words in str(problem.render())
             assert "looking" not in str(problem.render())
-            assert button(pilot).disabled
+            assert button(pilot, "apply").disabled
     assert started == []
 
 
@@ -215,18 +209,16 @@ async def test_what_could_not_be_assessed_is_not_applied_until_it_could(
         await pressed(pilot, *"prod-eu", "enter")
         failing, session.state = True, grown(1.2)
         await pressed(pilot, "enter")
-        assert "No rate can be reckoned." in str(
-            pilot.app.screen.query_one("#problem", Label).render()
-        )
-        assert button(pilot).disabled
+        assert "No rate can be reckoned." in label(pilot, "problem")
+        assert button(pilot, "apply").disabled
         await told(pilot, picture(session.state), picture(grown(1.201)))
         assert failed == 1, "it would come to the same"
         await told(pilot, picture(grown(1.25)))
         assert (failed, len(session.troubles)) == (2, 1)
         failing = False
         await told(pilot, picture(grown(1.3)))
-        assert str(pilot.app.screen.query_one("#problem", Label).render()) == ""
-        assert not button(pilot).disabled
+        assert label(pilot, "problem") == ""
+        assert not button(pilot, "apply").disabled
     assert started == []
 
 
@@ -244,13 +236,13 @@ async def test_what_forbids_every_run_is_said_until_it_is_over(
     async with opened() as pilot:
         await pressed(pilot, *"prod-eu", "enter")
         await told(pilot, event)
-        assert words in str(pilot.app.screen.query_one("#problem", Label).render())
-        assert button(pilot).disabled
+        assert words in label(pilot, "problem")
+        assert button(pilot, "apply").disabled
         await pressed(pilot, "enter")
         assert started == []
         await told(pilot, over)
-        assert str(pilot.app.screen.query_one("#problem", Label).render()) == ""
-        assert not button(pilot).disabled
+        assert label(pilot, "problem") == ""
+        assert not button(pilot, "apply").disabled
 
 
 async def test_an_open_dialog_is_drawn_anew_only_where_something_is_otherwise() -> None:

@@ -24,11 +24,13 @@ from pictures import (
     a_session,
     body,
     dashboard,
+    drawn,
     footer,
+    label,
     pressed,
     spot,
 )
-from textual.widgets import Button, Static
+from textual.widgets import Button
 
 from core.cluster.state import ClusterState
 from core.load.load import Load
@@ -42,7 +44,7 @@ from core.plan.estimate.near_capacity import NearCapacity
 from core.plan.plan import Move, Plan
 from core.units import format_duration, format_rate
 from tui.drawing.page import Page
-from tui.drawing.spans import Lines, Tone, text_of, width_of
+from tui.drawing.spans import Tone, text_of, width_of
 from tui.map.drawing.preview import changes, move_words
 from tui.map.view import MapView, build_model
 from tui.plan import apply_options as options_module
@@ -62,10 +64,6 @@ from tui.plan.drawing.throttle_table import throttle_lines
 from tui.plan.drawing.time_lanes import lane_lines
 
 RATE = 50_000_000
-
-
-def drawn(lines: Lines) -> str:
-    return "\n".join(text_of(line) for line in lines)
 
 
 def an_assessment(rate: int = RATE) -> PlanAssessment:
@@ -98,7 +96,7 @@ def test_a_move_in_words_and_marks(
 def test_a_move_between_log_dirs_says_on_which_broker() -> None:
     move = Move(tp("t-0"), (7, 2), (7, 2), None, ("any", "/d2"), ("any", "/d1"))
     assert change_words(move.before, move.after, tuple(move.dir_moves)) == "b2 dir"
-    assert move_words(move, "→") == "2 dir"
+    assert move_words(move) == "2 dir"
     plan = Plan.of([replace(move, tp=STATE.tp(0))])
     assert total_to_copy(STATE, plan) == (STATE.partition_size_bytes[0], 0)
 
@@ -462,7 +460,7 @@ async def test_apply_shows_the_rate_that_was_wished_for_before_it_can_be_pressed
         estimating.set()
         await rested(pilot)
         wished = an_assessment(session.rate_bytes_per_s).table[-2].rate_bytes_per_s
-        summary = str(dialog.query_one("#summary", Static).render())
+        summary = label(pilot, "summary")
         assert f"{format_rate(wished)} a side" in summary
         assert not dialog.query_one("#apply", Button).disabled
 
@@ -535,7 +533,7 @@ async def test_times_say_how_many_runs_they_were_learned_from(size: tuple[int, i
     async with dashboard(session, "plan", size) as pilot:
         assert words in body(pilot)
         await pressed(pilot, "A")
-        assert words in str(pilot.app.screen.query_one("#summary", Static).render())
+        assert words in label(pilot, "summary")
     slower = assess_plan(STATE, LOAD, a_plan(), RATE, None, session.calibration).at(RATE).estimate
     usual = an_assessment().at(RATE).estimate
     assert (slower.seconds or 0) > 1.2 * (usual.seconds or 0)

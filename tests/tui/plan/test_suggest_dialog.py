@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hands import rested
 from maps import demo_picture, text
-from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, pressed
+from pictures import LOAD, SIZES, STATE, a_plan, a_session, body, dashboard, footer, label, pressed
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, Label
 from textual.worker import WorkerFailed
@@ -276,7 +276,7 @@ async def test_several_intents_become_one_plan() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", *"7", *["down"] * 4, *"1,2,3,4,5,6")
-        meaning = str(form(pilot).query_one("#meaning", Label).render())
+        meaning = label(pilot, "meaning")
         assert meaning == "Broker 7 is emptied. The topics end on 1,2,3,4,5,6 only."
         await pressed(pilot, "enter")
         assert {b for move in session.plan for b in move.adding} <= {1, 2, 3, 4, 5, 6}
@@ -288,7 +288,7 @@ async def test_what_is_planned_stays_where_the_rest_is_planned_beside_it() -> No
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", *"3", *["up"] * 5, "space")
         assert form(pilot).query_one("#keep_plan", Toggle).ticked
-        meaning = str(form(pilot).query_one("#meaning", Label).render())
+        meaning = label(pilot, "meaning")
         assert "The plan's 3 moves stay as planned." in meaning
         await pressed(pilot, "enter")
         planned = session.plan.by_partition
@@ -410,7 +410,7 @@ async def test_a_plan_by_hand_is_had_back_with_one_key() -> None:
     session = a_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a")
-        meaning = str(form(pilot).query_one("#meaning", Label).render())
+        meaning = label(pilot, "meaning")
         assert "The plan's 3 moves make room for it; u brings them back." in meaning
         await pressed(pilot, "enter")
         suggested = session.plan.moves

@@ -95,11 +95,11 @@ def draw_clients(row: Row, grid: Grid, report: ProbeReport) -> None:
             continue
         value, role = client_number(entry)
         suffers = role != "text"
-        text = (brush.glyphs.act if suffers else "") if value is None else _short(value)
+        text = ("✗" if suffers else "") if value is None else _short(value)
         if len(text) > columns.digits and not suffers and column != model.column:
             text = ""  # numbers that touch cannot be told apart
         if len(text) > columns.cell:
-            text = brush.glyphs.look if suffers else ""
+            text = "▲" if suffers else ""
         row.put_right(at + columns.cell, text, brush.style(role, bold=suffers))
 
 

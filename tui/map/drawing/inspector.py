@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from core.plan.single_move import Suggestion
 
 HOTTEST = 3
+ROLES = {
+    ReplicaRole.LEADER: ("●", Tone.YOURS),
+    ReplicaRole.FOLLOWER: ("○", Tone.PLAIN),
+    ReplicaRole.OUT_OF_SYNC: ("!", Tone.ACT),
+    ReplicaRole.ARRIVING: ("▸", Tone.YOURS),
+    ReplicaRole.LEAVING: ("◂", Tone.DIM),
+    ReplicaRole.NONE: ("·", Tone.DIM),
+}
+"""How replicas are drawn, by what they are."""
 
 
 def cell_title(model: Model) -> str:
@@ -72,12 +81,12 @@ def cell_lines(model: Model, glyphs: Glyphs, *, short: bool) -> list[Line]:
     if metric is not Metric.SIZE and not short and not math.isnan(size):
         facts += [plain(gap), plain(format_bytes(size))]
     words = [dim("hottest  ")]
-    for name, what, _ in hottest(model, glyphs, 0 if short else HOTTEST):
+    for name, what, _ in hottest(model, 0 if short else HOTTEST):
         words += [bright(f"{name} "), Span(f"{what.text}   ", what.tone)]
     return [(*counts, *facts), *([tuple(words)] if len(words) > 1 else [])]
 
 
-def hottest(model: Model, glyphs: Glyphs, count: int) -> list[tuple[str, Span, str]]:
+def hottest(model: Model, count: int) -> list[tuple[str, Span, str]]:
     """Return name, mark with rate (or lag), and size of the cell's partitions, worst first."""
     state, topic = model.state, model.topic
     assert topic is not None
@@ -100,9 +109,9 @@ def hottest(model: Model, glyphs: Glyphs, count: int) -> list[tuple[str, Span, s
             at = state.replica_slice(row)
             lag = int(state.lag[at][state.replica_broker[at] == model.broker][0])
             behind = f"{lag:,} behind" if lag > 0 else "out of sync"
-            what = Span(f"{glyphs.out_of_sync} {behind}", Tone.ACT)
+            what = Span(f"! {behind}", Tone.ACT)
         else:
-            mark = glyphs.leader if role is ReplicaRole.LEADER else glyphs.follower
+            mark = "●" if role is ReplicaRole.LEADER else "○"
             text = format_bytes(float(values[row]), unit=metric.unit or "B/s")
             what = Span(f"{mark} {text}", Tone.LOOK if role is ReplicaRole.LEADER else Tone.PLAIN)
         size = float(state.partition_size_bytes[row])
@@ -131,14 +140,7 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Line]:
     words: list[Span] = [dim("replicas  ")]
     for replica, broker in enumerate(state.replica_broker[at].tolist(), at.start):
         role = held[broker]
-        tone, mark = {
-            ReplicaRole.LEADER: (Tone.YOURS, glyphs.leader),
-            ReplicaRole.FOLLOWER: (Tone.PLAIN, glyphs.follower),
-            ReplicaRole.OUT_OF_SYNC: (Tone.ACT, glyphs.out_of_sync),
-            ReplicaRole.ARRIVING: (Tone.YOURS, glyphs.arriving),
-            ReplicaRole.LEAVING: (Tone.DIM, glyphs.leaving),
-            ReplicaRole.NONE: (Tone.DIM, glyphs.nothing),
-        }[role]
+        mark, tone = ROLES[role]
         words.append(Span(f"{mark} b{broker}", tone, role is ReplicaRole.LEADER))
         lag, own = int(state.lag[replica]), int(state.size_bytes[replica])
         if role in (ReplicaRole.OUT_OF_SYNC, ReplicaRole.ARRIVING):
@@ -149,7 +151,7 @@ def partition_lines(model: Model, row: int, glyphs: Glyphs) -> list[Line]:
     return lines
 
 
-def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[Line]:
+def replica_details(model: Model, row: int, width: int) -> list[Line]:
     """Return one line a replica: broker, rack, size, lag, log dir (its end: there they differ)."""
     state = model.state
     at = state.replica_slice(row)
@@ -170,26 +172,23 @@ def replica_details(model: Model, row: int, width: int, glyphs: Glyphs) -> list[
         )
         room = max(0, width - sum(len(word.text) for word in words))
         if len(path) > room:
-            path = (glyphs.ellipsis + path[len(path) - room + 1 :])[:room]
+            path = ("…" + path[len(path) - room + 1 :])[:room]
         lines.append((*words, dim(path)))
     return lines
 
 
-def suggestion_line(
-    found: Suggestion | None, estimate: Estimate | None, glyphs: Glyphs, *, short: bool
-) -> Line:
+def suggestion_line(found: Suggestion | None, estimate: Estimate | None, *, short: bool) -> Line:
     """Return the one thing to try: effect, bytes, time."""
     if found is None:
         return ()
     unit = found.metric.unit
-    arrow = glyphs.arrow
     before, after = _pair(found.before, found.after, unit)
-    move = f"p{found.tp.partition} {arrow} {found.destination}"
+    move = f"p{found.tp.partition} → {found.destination}"
     if found.only_leader:
         move = f"p{found.tp.partition} led by {found.destination}"
     digits = 1 if f"{found.skew_before:.1f}" != f"{found.skew_after:.1f}" else 2
     one, other = f"{found.skew_before:.{digits}f}", f"{found.skew_after:.{digits}f}"
-    skew = f"skew {one}{glyphs.times} {arrow} {other}{glyphs.times}"
+    skew = f"skew {one}× → {other}×"
     cost = "no data moves" if found.only_leader else format_bytes(found.bytes)
     if estimate is not None and not found.only_leader:
         if estimate.never is not None:
@@ -200,7 +199,7 @@ def suggestion_line(
             )
     label = "try  " if short else "try      "
     if short:
-        text = f"  b{found.source} {before} {arrow} {after}, {cost}"
+        text = f"  b{found.source} {before} → {after}, {cost}"
     else:
         text = f"  takes b{found.source} from {before} to {after}, {skew}, {cost}"
     return (dim(label), Span(move, Tone.YOURS, True), plain(text))

@@ -35,12 +35,11 @@ def draw_verdicts(
     row: Row, verdicts: Sequence[Verdict], brush: Brush, selected: str | None = None
 ) -> tuple[Placed, ...]:
     """Draw what fits, worst first: in full if all fit, else shorter, else without good news."""
-    glyphs = brush.glyphs
     marks = {
-        Weight.ACT: (glyphs.act, "act"),
-        Weight.LOOK: (glyphs.look, "look"),
-        Weight.MOVING: (glyphs.moving, "yours"),
-        Weight.FINE: (glyphs.fine, "fine"),
+        Weight.ACT: ("✗", "act"),
+        Weight.LOOK: ("▲", "look"),
+        Weight.MOVING: ("●", "yours"),
+        Weight.FINE: (brush.glyphs.fine, "fine"),
     }
     trouble = [verdict for verdict in verdicts if verdict.weight is not Weight.FINE]
     variants = [
@@ -57,7 +56,7 @@ def draw_verdicts(
     x = 1
     for verdict, text in chosen:
         mark, role = marks[verdict.weight]
-        words = f"{mark} {text.replace('×', glyphs.times)}"
+        words = f"{mark} {text}"
         if x + len(words) > row.width:
             break
         style = brush.style(role, bold=verdict.weight <= Weight.LOOK)
@@ -103,7 +102,7 @@ def draw_map(scene: Scene) -> tuple[list[Row], Places]:
         row.styles[: layout.main] = part.styles
     if layout.side:
         for row in rows[1:-1]:
-            row.put(layout.main, brush.glyphs.upright, brush.style("faint"))
+            row.put(layout.main, "│", brush.style("faint"))
         draw_side(rows[1:-1], layout.main + 2, scene)
     return rows, Places(placed, layout.rows_at, layout.rows)
 
@@ -142,7 +141,7 @@ def _draw_head(scene: Scene, rows: Sequence[Row]) -> None:
             elif x + 2 + len(count) <= room:
                 row.put(x + 2, count, brush.style("dim"))
         else:
-            row.put(1, name[: room - 1] + brush.glyphs.ellipsis, brush.style("bright", bold=True))
+            row.put(1, name[: room - 1] + "…", brush.style("bright", bold=True))
     if scene.editing_filter is not None or model.view.filter:
         words = scene.editing_filter if scene.editing_filter is not None else model.view.filter
         row.fill(0, columns.cells_at, brush.style())
@@ -229,7 +228,7 @@ def _draw_totals(scene: Scene, rows: Sequence[Row], y: int) -> int:
 
 def _draw_legend(scene: Scene, row: Row) -> None:
     brush = scene.brush
-    glyphs, dim = brush.glyphs, brush.style("dim")
+    dim = brush.style("dim")
     x = 2
     by_amount = scene.model.view.by_amount
     if scene.model.partitions is None and brush.few_colors and not by_amount:
@@ -240,16 +239,16 @@ def _draw_legend(scene: Scene, row: Row) -> None:
         for level in levels:
             palette = brush.palette
             style = palette.amount(level) if by_amount else palette.heat(level)
-            x = row.put(x, f"{glyphs.levels[level]} " if brush.few_colors else "  ", style)
+            x = row.put(x, f"{brush.glyphs.levels[level]} " if brush.few_colors else "  ", style)
         x = row.put(x, " much" if by_amount else " above", dim) + 6
     highlight = scene.model.view.highlight
     for mark, word in (
-        *(((glyphs.highlight, f"read by {highlight.of}"),) if highlight else ()),
-        (glyphs.leader, "leader"),
-        (glyphs.follower, "follower"),
-        (glyphs.out_of_sync, "out of sync"),
-        (glyphs.arriving, "arriving"),
-        (glyphs.leaving, "leaving"),
+        *((("◆", f"read by {highlight.of}"),) if highlight else ()),
+        ("●", "leader"),
+        ("○", "follower"),
+        ("!", "out of sync"),
+        ("▸", "arriving"),
+        ("◂", "leaving"),
     ):
         if x + len(word) + 2 > row.width:
             return

@@ -52,7 +52,7 @@ class Panel:
         row = self.rows[self.y]
         if marked:
             row.fill(self.start - 1, row.width, self.brush.style(on=on))
-            row.put(self.start, self.brush.glyphs.cursor, self.brush.style("yours", on, bold=True))
+            row.put(self.start, "▸", self.brush.style("yours", on, bold=True))
         x = self.start
         for span in line:
             text = span.text
@@ -61,7 +61,7 @@ class Panel:
                 x, text = x + 1, text[1:]
             style = self.brush.style(span.tone.value, on, bold=span.bold)
             if x + len(text) > row.width:
-                text = text[: max(0, row.width - x - 1)] + self.brush.glyphs.ellipsis
+                text = text[: max(0, row.width - x - 1)] + "…"
             x = row.put(x, text, style)
         self.y += 1
 
@@ -69,7 +69,7 @@ class Panel:
         if self.y >= len(self.rows):
             return
         row = self.rows[self.y]
-        row.fill(self.start, row.width - 1, self.brush.style("faint"), self.brush.glyphs.rule)
+        row.fill(self.start, row.width - 1, self.brush.style("faint"), "─")
         x = row.put(self.start, f"{text} ", self.brush.style("dim"))
         if more:
             row.put(x, f" {more} ", self.brush.style("bright", bold=True))
@@ -93,12 +93,12 @@ def _panel_lines(scene: Scene, *, short: bool) -> tuple[str, list[Line]]:
     if row is not None and not scene.layout.side:
         lines = partition_lines(model, row, glyphs)
         if model.view.detail:
-            lines = [lines[0], *replica_details(model, row, room, glyphs)]
+            lines = [lines[0], *replica_details(model, row, room)]
     elif row is not None:
-        lines = replica_details(model, row, room, glyphs)
+        lines = replica_details(model, row, room)
     else:
         lines = cell_lines(model, glyphs, short=short)
-    tip = suggestion_line(scene.suggestion, scene.suggestion_estimate, glyphs, short=short)
+    tip = suggestion_line(scene.suggestion, scene.suggestion_estimate, short=short)
     if tip and not model.view.detail:
         lines = [*lines[: scene.layout.panel - 1], tip]
     return cell_title(model), lines
@@ -106,28 +106,28 @@ def _panel_lines(scene: Scene, *, short: bool) -> tuple[str, list[Line]]:
 
 def _drag_lines(scene: Scene) -> tuple[str, list[Line]]:
     """Return title and lines of a carry on a narrow screen: before → after, time, reasons."""
-    drag, model, preview, brush = scene.drag, scene.model, scene.preview, scene.brush
+    drag, model, preview = scene.drag, scene.model, scene.preview
     assert drag is not None
-    tp, arrow = drag.primary, brush.glyphs.arrow
-    title = f"carrying {drag.words} {drag.sources[tp]} {arrow} {drag.target}"
+    tp = drag.primary
+    title = f"carrying {drag.words} {drag.sources[tp]} → {drag.target}"
     if drag.to_lead:
         title += ", to lead"
     finding = drag.finding
     # There is one line: what is merely unwise gives way to what would change.
     if finding is not None and drag.moved and finding.severity >= Severity.UNSAFE:
         refused = not drag.can_drop
-        mark = brush.glyphs.act if refused else brush.glyphs.look
+        mark = "✗" if refused else "▲"
         why = f"{mark} {finding.sentence}"
         first: Line = (Span(why, Tone.ACT if refused else Tone.LOOK, True),)
     else:
         words: list[Span] = []
         brokers = touched(model.state, preview.effect, [drag.sources[tp], drag.target])
         for change in changes(model, preview.effect, brokers)[:5]:
-            what, before, _, after = change_words(change, brush)
+            what, before, _, after = change_words(change)
             words += [
                 dim(what.text.strip() + " "),
                 Span(before.text.strip(), before.tone),
-                dim(arrow),
+                dim("→"),
                 Span(after.text.strip(), after.tone, True),
                 plain("  "),
             ]

@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping
 
 from core.cluster.metadata import TopicPartition
-from core.load.view.heat import ReplicaRole, replica_roles
+from core.load.view.heat import replica_roles
 from core.load.view.text import Scale, scale_of
 from core.plan.plan import Move, Plan
 from core.units import format_bytes
 from tui.drawing.canvas import Row
 from tui.map.drag import Drag
 from tui.map.drawing.columns import Columns
+from tui.map.drawing.inspector import ROLES
 from tui.map.drawing.topic_rows import Grid
 from tui.map.view import Model
 
@@ -40,12 +41,12 @@ def draw_partition(
     tp = model.state.tp(state_row)
     marked = tp in model.view.marked
     if selected:
-        row.put(0, brush.glyphs.cursor, brush.style("yours", ground, bold=True))
+        row.put(0, "▸", brush.style("yours", ground, bold=True))
     if marked:
         row.put(1, "v", brush.style("yours", ground, bold=True))
     highlight = model.view.highlight is not None and tp in model.view.highlight.partitions
     if highlight and not marked:
-        row.put(1, brush.glyphs.highlight, brush.style("yours", ground, bold=True))
+        row.put(1, "◆", brush.style("yours", ground, bold=True))
     strong = selected or marked or highlight
     style = brush.style("bright" if strong else "text", ground, bold=strong)
     row.put(columns.name_at, f"p{tp.partition}", style)
@@ -59,8 +60,8 @@ def draw_partition(
         mark_at = _middle(columns, column)
         assert mark_at is not None
         broker = int(model.state.broker_ids[column])
-        glyph, role = marks.get(broker, (brush.glyphs.nothing, "faint"))
-        if role == "yours" and broker in hot_brokers and glyph == brush.glyphs.leader and not move:
+        glyph, role = marks.get(broker, ("·", "faint"))
+        if role == "yours" and broker in hot_brokers and glyph == "●" and not move:
             role = "look"
         row.put(mark_at, glyph, brush.style(role, ground, bold=role in ("act", "look")))
         if selected and column == model.column and lifted is None:
@@ -71,7 +72,7 @@ def draw_partition(
     hot = partitions.fair > 0 and value > HOT_PARTITION * partitions.fair
     if columns.has_skew:
         style = brush.style("look" if hot else "dim", ground, bold=hot)
-        row.put_right(columns.skew_end, scale.text(value, brush.glyphs.nothing), style)
+        row.put_right(columns.skew_end, scale.text(value, "·"), style)
 
 
 def _middle(columns: Columns, column: int) -> int | None:
@@ -82,26 +83,18 @@ def _middle(columns: Columns, column: int) -> int | None:
 
 def _replica_marks(grid: Grid, state_row: int, move: Move | None) -> Mapping[int, tuple[str, str]]:
     """Return (mark, role) of each broker that holds, will hold or held a replica."""
-    glyphs = grid.brush.glyphs
-    known = {
-        ReplicaRole.LEADER: (glyphs.leader, "yours"),
-        ReplicaRole.FOLLOWER: (glyphs.follower, "text"),
-        ReplicaRole.OUT_OF_SYNC: (glyphs.out_of_sync, "act"),
-        ReplicaRole.ARRIVING: (glyphs.arriving, "yours"),
-        ReplicaRole.LEAVING: (glyphs.leaving, "dim"),
-    }
     roles = replica_roles(grid.model.state, state_row)
-    marks = {broker: known[role] for broker, role in roles.items()}
+    marks = {broker: (ROLES[role][0], ROLES[role][1].value) for broker, role in roles.items()}
     if move is None:
         return marks
     for broker in move.removing:
-        marks[broker] = (glyphs.gone, "dim")
+        marks[broker] = ("◌", "dim")
     for broker in move.adding:
         first = broker == move.after[0]
-        marks[broker] = (glyphs.leader if first else glyphs.follower, "fine")
+        marks[broker] = ("●" if first else "○", "fine")
     before, after = move.preferred_leader
     if before != after:
-        for broker, glyph in ((before, glyphs.follower), (after, glyphs.leader)):
+        for broker, glyph in ((before, "○"), (after, "●")):
             if broker in move.after:
                 marks[broker] = (glyph, "fine")
     return marks
@@ -118,30 +111,30 @@ def _draw_cursor(row: Row, at: int, grid: Grid, ground: str) -> None:
 
 def _draw_drag(row: Row, grid: Grid, tp: TopicPartition, drag: Drag, ground: str) -> None:
     """Draw the place left behind, the dotted path, and the replica above its target."""
-    columns, brush, glyphs = grid.columns, grid.brush, grid.brush.glyphs
+    columns, brush = grid.columns, grid.brush
     ids = grid.model.state.broker_ids.tolist()
     source, target = ids.index(drag.sources[tp]), ids.index(drag.target)
     start, end = _middle(columns, source), _middle(columns, target)
     dim = brush.style("dim", ground)
     for broker in drag.illegal(tp):
         at = _middle(columns, ids.index(broker))
-        if at is not None and broker != drag.sources[tp] and row.chars[at] == glyphs.nothing:
-            row.put(at, glyphs.hatch, dim)
+        if at is not None and broker != drag.sources[tp] and row.chars[at] == "·":
+            row.put(at, "╱", dim)
     if start is not None and source != target:
-        row.put(start, glyphs.gone, dim)
+        row.put(start, "◌", dim)
     if start is not None and end is not None and source != target:
         low, high = (start + 2, end - 1) if start < end else (end + 2, start - 1)
         path = brush.style("yours", ground)
         for x in range(low, high):
-            if row.chars[x] in (" ", glyphs.nothing, glyphs.hatch):
-                row.put(x, glyphs.path, path)
+            if row.chars[x] in (" ", "·", "╱"):
+                row.put(x, "┄", path)
     if end is not None:
-        glyph = glyphs.leader if drag.leads[tp] or drag.to_lead else glyphs.follower
+        glyph = "●" if drag.leads[tp] or drag.to_lead else "○"
         legal = drag.target not in drag.illegal(tp) or source == target
         style = brush.style("on_strong", "yours" if legal else "act", bold=True)
         wide = 1 if columns.pitch >= 3 else 0
         row.fill(end - wide, end + 1 + wide, style)
-        row.put(end, glyph if legal else glyphs.hatch, style)
+        row.put(end, glyph if legal else "╱", style)
 
 
 def value_scale(model: Model) -> Scale:

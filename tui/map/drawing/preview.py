@@ -18,7 +18,6 @@ from core.load.view.totals import max_ratio
 from core.plan.plan import Move, Plan
 from core.units import counted, format_bytes, id_list
 from tui.drawing.spans import Line, Span, Tone, dim, plain
-from tui.map.drawing.topic_rows import Brush
 from tui.map.view import Model
 
 if TYPE_CHECKING:
@@ -95,16 +94,13 @@ def touched(state: ClusterState, effect: Effect, first: Sequence[int] = ()) -> l
     return [*dict.fromkeys(first), *rest]
 
 
-def change_words(change: Change, brush: Brush) -> Line:
+def change_words(change: Change) -> Line:
     tone = {True: Tone.FINE, False: Tone.LOOK, None: Tone.PLAIN}[change.better]
-    times = brush.glyphs.times
     return (
         plain(f"{change.name:<9}"),
-        Span(
-            f"{change.before.replace('×', times):>8}", Tone.LOOK if change.hot else Tone.PLAIN, True
-        ),
-        dim(f" {brush.glyphs.arrow} "),
-        Span(f"{change.after.replace('×', times):>7}", tone, True),
+        Span(f"{change.before:>8}", Tone.LOOK if change.hot else Tone.PLAIN, True),
+        dim(" → "),
+        Span(f"{change.after:>7}", tone, True),
     )
 
 
@@ -120,14 +116,14 @@ def plan_words(state: ClusterState, plan: Plan) -> str:
     return f"{count}, {format_bytes(total)}" if total else count
 
 
-def move_words(move: Move, arrow: str) -> str:
+def move_words(move: Move) -> str:
     """Return a move in short: `7→12`, `7 leads` where only the order changes, `7 dir`."""
     out, into = move.removing, move.adding
     if not move.reassigns:
         return f"{id_list(move.dir_moves)} dir"
     if not into and not out:
         return f"{move.after[0]} leads"
-    return f"{id_list(out) or '+'}{arrow}{id_list(into) or '-'}"
+    return f"{id_list(out) or '+'}→{id_list(into) or '-'}"
 
 
 def size_of(state: ClusterState, tp: TopicPartition) -> int | None:

@@ -67,8 +67,7 @@ def drag_words(model: Model, drag: Drag, brush: Brush) -> list[Line]:
     one, other = racks.get(source), racks.get(drag.target)
     finding = drag.finding if drag.moved else None
     if drag.moved and one and other and (finding is None or finding.id != "rack-spread"):
-        arrow, fine = brush.glyphs.arrow, brush.glyphs.fine
-        words.append(Span(f"  rack {one} {arrow} {other} {fine}", Tone.FINE))
+        words.append(Span(f"  rack {one} → {other} {brush.glyphs.fine}", Tone.FINE))
     lines.append(tuple(words))
     if drag.to_lead:
         lines.append((Span("to lead there", Tone.YOURS, True),))
@@ -131,7 +130,7 @@ def draw_side(rows: Sequence[Row], start: int, scene: Scene) -> None:
         finding = drag.finding if drag.moved else None
         if finding is not None:
             legal = drag.can_drop
-            mark = brush.glyphs.look if legal else brush.glyphs.act
+            mark = "▲" if legal else "✗"
             for part in wrap_text(f"{mark} {finding.sentence}", width, 4):
                 panel.write((Span(part, Tone.LOOK if legal else Tone.ACT),))
         panel.gap()
@@ -156,7 +155,7 @@ def draw_side(rows: Sequence[Row], start: int, scene: Scene) -> None:
 
 def _draw_cell(panel: Panel, model: Model) -> None:
     panel.title(cell_title(model))
-    for name, what, size in hottest(model, panel.brush.glyphs, CELL_LINES):
+    for name, what, size in hottest(model, CELL_LINES):
         panel.write(
             (Span(f"{name:<8}", Tone.BRIGHT), Span(f"{what.text:<20}", what.tone), dim(size))
         )
@@ -184,7 +183,7 @@ def _draw_changes(panel: Panel, scene: Scene) -> None:
         return
     panel.write((dim(f"{'':<9}{'before':>8}    {'after':>6}"),))
     for change in changes(scene.model, effect, brokers):
-        panel.write(change_words(change, scene.brush))
+        panel.write(change_words(change))
     panel.gap()
 
 
@@ -192,7 +191,6 @@ def _draw_plan(panel: Panel, scene: Scene) -> None:
     plan, state, partitions = scene.preview.plan, scene.model.state, scene.model.partitions
     shown = None if partitions is None else partitions.topic
     panel.title("plan", plan_words(state, plan))
-    arrow = panel.brush.glyphs.arrow
     # The topic that is being looked at first: that is where the plan is edited.
     moves = sorted(plan.moves, key=lambda move: (move.tp.topic != shown, move.tp))
     for move in moves[:PLAN_LINES]:
@@ -202,7 +200,7 @@ def _draw_plan(panel: Panel, scene: Scene) -> None:
         panel.write(
             (
                 plain(f"{name:<{MOVED_NAME}} "),
-                Span(f"{move_words(move, arrow):<7}", Tone.YOURS),
+                Span(f"{move_words(move):<7}", Tone.YOURS),
                 dim(f" {size:>7}"),
             )
         )
@@ -226,7 +224,7 @@ def _draw_touches(panel: Panel, scene: Scene) -> None:
         return
     panel.title("touches")
     for lag, id in lags[:GROUP_LINES]:
-        name = id if len(id) <= GROUP_NAME else id[: GROUP_NAME - 1] + panel.brush.glyphs.ellipsis
+        name = id if len(id) <= GROUP_NAME else id[: GROUP_NAME - 1] + "…"
         words = "lag ?" if math.isinf(lag) else f"lag {lag:,}"
         panel.write((plain(f"group {name:<{GROUP_NAME}} "), plain(words)))
     if len(lags) > GROUP_LINES:
@@ -244,7 +242,7 @@ def _in_sync_words(state: ClusterState, tp: TopicPartition, brush: Brush) -> Lin
         return ()
     replicas = state.replica_slice(row)
     spare = int(state.in_sync[replicas].sum()) > min_insync
-    mark, tone = (brush.glyphs.fine, Tone.FINE) if spare else (brush.glyphs.look, Tone.LOOK)
+    mark, tone = (brush.glyphs.fine, Tone.FINE) if spare else ("▲", Tone.LOOK)
     return (Span(f"min.insync {min_insync} of {replicas.stop - replicas.start} {mark}", tone),)
 
 

@@ -41,7 +41,6 @@ def draw_run(panel: Panel, run: RunView) -> None:
 
 
 def _draw_move(panel: Panel, move: MoveProgress) -> None:
-    arrow = panel.brush.glyphs.arrow
     stuck = move.state in (MoveStatus.STUCK, MoveStatus.FAILED)
     share = move.moved_bytes / move.total_bytes if move.total_bytes else 0.0
     left = format_duration(move.left_seconds) if move.left_seconds is not None else ""
@@ -49,7 +48,7 @@ def _draw_move(panel: Panel, move: MoveProgress) -> None:
     panel.write(
         (
             plain(f"{partition_name(move.tp, NAME):<{NAME}} "),
-            Span(f"{move_words(move.as_move(), arrow):<8}", Tone.YOURS),
+            Span(f"{move_words(move.as_move()):<8}", Tone.YOURS),
             Span(f"{share:>5.0%}  ", Tone.BRIGHT if share else Tone.DIM),
             Span(state, Tone.LOOK if stuck else Tone.DIM, stuck),
         )

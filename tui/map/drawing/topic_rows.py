@@ -12,9 +12,8 @@ from rich.style import Style
 from core.load.view.heat import PALE, SMALL, HeatMap, Metric
 from core.load.view.text import UNKNOWN, Scale, scale_of
 from core.load.view.verdicts import SKEW
-from tui.drawing.bars import bar_text, ratio
 from tui.drawing.canvas import Row
-from tui.drawing.spans import cells, shorten
+from tui.drawing.spans import bar_text, cells, ratio, shorten
 from tui.map.drawing.columns import Columns
 from tui.map.view import Model
 from tui.theming import Glyphs, Palette
@@ -31,8 +30,8 @@ class Brush:
     def style(self, role: str = "text", on: str = "background", *, bold: bool = False) -> Style:
         return self.palette.style(role, on, bold=bold)
 
-    def row(self, width: int, on: str = "background") -> Row:
-        return Row(width, self.style(on=on))
+    def row(self, width: int) -> Row:
+        return Row(width, self.style())
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,16 +97,16 @@ def draw_heads(row: Row, grid: Grid, value: str) -> None:
             continue
         row.put_right(at + columns.cell, text, style)
     if columns.first > 0:
-        row.put(columns.cells_at - 1, brush.glyphs.leaving, brush.style("yours"))
+        row.put(columns.cells_at - 1, "◂", brush.style("yours"))
     if columns.first + columns.shown < columns.brokers:
-        row.put(columns.cells_end, brush.glyphs.arriving, brush.style("yours"))
+        row.put(columns.cells_end, "▸", brush.style("yours"))
     if model.partitions is None:
         highlight = model.view.highlight
         if highlight is None:
             row.put(columns.name_at - 1, "topic", dim)
         else:  # what is marked among them
-            name = shorten(highlight.of, columns.name - 1, brush.glyphs.ellipsis)
-            row.put(1, brush.glyphs.highlight, brush.style("yours", bold=True))
+            name = shorten(highlight.of, columns.name - 1)
+            row.put(1, "◆", brush.style("yours", bold=True))
             row.put(columns.name_at, name, brush.style("yours", bold=True))
         if columns.partitions:
             row.put_right(columns.partitions_end, "parts", dim)
@@ -132,20 +131,20 @@ def amount_level(value: float, largest: float) -> int:
 def draw_topic(row: Row, grid: Grid, at_row: int, *, selected: bool, scale: Scale) -> None:
     """Draw one topic: `at_row` is its row in the heat map."""
     columns, brush = grid.columns, grid.brush
-    heat, glyphs = grid.model.heat, brush.glyphs
-    name = shorten(heat.topics[at_row], columns.name - 1, glyphs.ellipsis)
+    heat = grid.model.heat
+    name = shorten(heat.topics[at_row], columns.name - 1)
     if selected:
-        row.put(0, glyphs.cursor, brush.style("yours", bold=True))
+        row.put(0, "▸", brush.style("yours", bold=True))
     highlight = grid.model.view.highlight
     highlit = highlight is not None and heat.topics[at_row] in highlight.topics
     if highlit:
-        row.put(1, glyphs.highlight, brush.style("yours", bold=True))
+        row.put(1, "◆", brush.style("yours", bold=True))
     strong = selected or highlit
     row.put(columns.name_at, name, brush.style("bright" if strong else "text", bold=strong))
     if columns.partitions:
         row.put_right(columns.partitions_end, f"{heat.partitions[at_row]:,}", brush.style("dim"))
     if columns.total:
-        text = scale.text(float(heat.total[at_row]), glyphs.nothing)
+        text = scale.text(float(heat.total[at_row]), "·")
         role = "text" if columns.partitions else "dim"
         row.put_right(columns.number_end, text, brush.style(role))
     _draw_cells(row, grid, at_row, scale, selected=selected)
@@ -175,13 +174,13 @@ def _draw_cells(row: Row, grid: Grid, at_row: int, scale: Scale, *, selected: bo
         style = brush.palette.amount(amount) if by_amount else brush.palette.heat(level)
         mark = ""
         if behind[column]:
-            mark = brush.glyphs.out_of_sync
+            mark = "!"
             style = brush.style("act", bold=True) + Style(bgcolor=style.bgcolor)
         elif arriving[column]:
-            mark = brush.glyphs.arriving
+            mark = "▸"
         elif leaving[column]:
-            mark = brush.glyphs.leaving
-        number = scale.text(value, brush.glyphs.nothing)
+            mark = "◂"
+        number = scale.text(value, "·")
         text = _cell_text(grid, number, mark, room, level, amount)
         row.fill(at, at + columns.cell, style)
         row.put_right(at + columns.cell, text, style)
@@ -197,7 +196,7 @@ def _cell_text(grid: Grid, number: str, mark: str, room: int, level: int, amount
     off = "" if by_amount else sign(level)
     if len(number) <= room:
         return signed(number, off, grid.columns) if brush.few_colors else number
-    if number in (brush.glyphs.nothing, UNKNOWN):
+    if number in ("·", UNKNOWN):
         return number
     # The colour says how far off it is; that it is off, and which way, is written too.
     return off or (brush.glyphs.levels[amount] if by_amount or brush.few_colors else "")
@@ -231,7 +230,7 @@ def _draw_skew(row: Row, grid: Grid, skew: float, *, hot: bool) -> None:
     """Write the skew at the right edge, with its bar where there is room."""
     columns, brush = grid.columns, grid.brush
     style = brush.style("look", bold=True) if hot else brush.style("dim")
-    row.put_right(columns.skew_end, ratio(skew, brush.glyphs.times), style)
+    row.put_right(columns.skew_end, ratio(skew), style)
     if columns.bars and skew > 1.05:
         length = min(float(columns.bars - 1), (skew - 1) * 7)
         bar = bar_text(length, brush.glyphs.eighths)

@@ -13,8 +13,8 @@ from core.load.view.text import Scale, scale_of
 from core.load.view.totals import max_ratio
 from core.load.view.verdicts import SKEW
 from core.plan.effect import Effect
-from tui.drawing.bars import ratio
 from tui.drawing.canvas import Row
+from tui.drawing.spans import ratio
 from tui.map.drawing.topic_rows import Brush, Grid, sign, signed
 from tui.map.view import Model
 
@@ -128,10 +128,10 @@ def draw_totals(
         row.put_right(at + columns.cell, text, style)
     if columns.has_skew and line.skew > 0:
         style = brush.style("look", bold=True) if line.skew >= SKEW else brush.style("dim")
-        row.put_right(columns.skew_end, ratio(line.skew, brush.glyphs.times), style)
+        row.put_right(columns.skew_end, ratio(line.skew), style)
 
 
 def draw_rule(row: Row, title: str, brush: Brush, *, role: str = "dim") -> int:
     """Draw a rule with a title; return the column after the title."""
-    row.fill(0, row.width - 1, brush.style("faint"), brush.glyphs.rule)
+    row.fill(0, row.width - 1, brush.style("faint"), "─")
     return row.put(1, f" {title} ", brush.style(role, bold=role == "bright")) if title else 0

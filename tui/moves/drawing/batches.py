@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from core.run.reporting.views import IN_FLIGHT, MoveProgress, MoveStatus, RunView
 from core.units import format_bytes, format_duration
-from tui.drawing.bars import bar
 from tui.drawing.spans import (
     BLANK,
     Line,
     Lines,
     Span,
     Tone,
+    bar,
     bright,
     dim,
     highlight_line,

@@ -10,16 +10,17 @@ from datetime import UTC
 
 from core.run.external.moves import ForeignMove
 from core.units import format_bytes, format_duration, format_rate
-from tui.drawing.bars import bar, line_bar
 from tui.drawing.spans import (
     BLANK,
     Line,
     Lines,
     Span,
     Tone,
+    bar,
     bright,
     dim,
     left,
+    line_bar,
     partition_name,
     plain,
     right,

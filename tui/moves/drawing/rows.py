@@ -9,13 +9,13 @@ from typing import NamedTuple
 from core.cluster.metadata import TopicPartition
 from core.run.reporting.views import IN_FLIGHT, MoveProgress, MoveStatus
 from core.units import format_bytes, format_duration, format_rate
-from tui.drawing.bars import bar
 from tui.drawing.spans import (
     Line,
     Lines,
     RowHit,
     Span,
     Tone,
+    bar,
     bright,
     dim,
     left,

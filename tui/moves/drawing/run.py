@@ -8,13 +8,13 @@ from datetime import UTC
 from core.run.reporting.views import IN_FLIGHT, BrokerProgress, MoveStatus, RunStatus, RunView
 from core.run.throttles.inflow import FLOOR_BYTES_PER_S
 from core.units import UNLIMITED, format_duration, format_rate, id_list
-from tui.drawing.bars import bar
 from tui.drawing.spans import (
     BLANK,
     Line,
     Lines,
     Span,
     Tone,
+    bar,
     bright,
     dim,
     left,

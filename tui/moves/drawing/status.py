@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from core.run.reporting.views import IN_FLIGHT, PAUSING, MoveStatus, RunStatus, RunView
 from core.units import UNLIMITED, format_duration, format_rate
-from tui.drawing.bars import line_bar
-from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, plain, wrap_text
+from tui.drawing.spans import Line, Lines, Span, Tone, bright, dim, line_bar, plain, wrap_text
 from tui.moves.drawing.rows import amount_words
 from tui.plan.drawing.throttle_table import bounds_words
 

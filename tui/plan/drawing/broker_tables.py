@@ -14,8 +14,7 @@ from core.load.view.totals import fair_shares, max_ratio
 from core.plan.effect import Effect
 from core.plan.planner.evenness import Evenness
 from core.plan.planner.model.measures import Measure
-from tui.drawing.bars import bar
-from tui.drawing.spans import Line, Lines, Span, Tone, dim, left, plain, right, window
+from tui.drawing.spans import Line, Lines, Span, Tone, bar, dim, left, plain, right, window
 
 LABEL = 5
 ROOMY = 13

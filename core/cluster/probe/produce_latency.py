@@ -147,44 +147,45 @@ class ProduceProbe:
         from confluent_kafka import KafkaException
 
         try:
-            self._create()
-            self._measure()
-        except (KafkaException, TrimtabError) as error:
-            self._say(error)
-        try:
-            self._delete()
+            # One client to the end: by then the servers that were named may be gone, and others up.
+            with closing(self._open_client()) as client:
+                try:
+                    self._create(client)
+                    self._measure()
+                except (KafkaException, TrimtabError) as error:
+                    self._say(error)
+                self._delete(client)
         except TrimtabError as error:
             self._say(error)
 
     def _say(self, error: Exception) -> None:
         """Keep the first trouble: what follows comes of it."""
-        reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
+        first = error.args[0] if error.args else error  # a title, or librdkafka's error
+        reason = first.str() if hasattr(first, "str") else first
         self.trouble = self.trouble or f"produce latency is not measured: {reason}"
 
-    def _create(self) -> None:
+    def _create(self, client: ClusterClient) -> None:
         """Make the topic; one of that name is ours, from before this process."""
         ring = [*self._brokers, *self._brokers]
         copies = min(REPLICAS, len(self._brokers))
         layout = tuple(tuple(ring[at : at + copies]) for at in range(len(self._brokers)))
         topic = NewTopic(self.topic, layout, TOPIC_CONFIGS)
-        with closing(self._open_client()) as client:
-            fault = self._change(lambda: client.create_topics([topic]))
+        fault = self._change(lambda: client.create_topics([topic]))
         if fault is None or "AUTHORIZATION" not in fault.name:
             self.leftover = f"the topic {self.topic} may be left"
         if fault is not None and fault.name != "TOPIC_ALREADY_EXISTS":
             raise TrimtabError(str(fault))
 
-    def _delete(self) -> None:
+    def _delete(self, client: ClusterClient) -> None:
         """Delete the topic; while a broker has just died, others are asked until one does it."""
         deadline = self._clock.monotonic() + CLOSE_SECONDS
-        with closing(self._open_client()) as client:
-            while True:
-                fault = self._change(lambda: client.delete_topics([self.topic]))
-                if fault is None or is_missing(fault):
-                    break
-                if "AUTHORIZATION" in fault.name or self._clock.monotonic() >= deadline:
-                    raise TrimtabError(str(fault))
-                self._clock.sleep(RETRY_SECONDS)
+        while True:
+            fault = self._change(lambda: client.delete_topics([self.topic]))
+            if fault is None or is_missing(fault):
+                break
+            if "AUTHORIZATION" in fault.name or self._clock.monotonic() >= deadline:
+                raise TrimtabError(str(fault))
+            self._clock.sleep(RETRY_SECONDS)
         self.leftover = ""
 
     def _change(self, call: Callable[[], Mapping[str, Fault | None]]) -> Fault | None:

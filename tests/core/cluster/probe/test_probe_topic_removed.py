@@ -52,12 +52,19 @@ def closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> ProduceProbe:
     """Return a probe that was opened on this cluster and has come to its end."""
     monkeypatch.setattr(probing, "CLOSE_SECONDS", 0.05)
     monkeypatch.setattr(probing, "RETRY_SECONDS", 0.001)
-    client = cast(ClusterClient, cluster)
+    opened: list[ClusterClient] = []
+
+    def open_client() -> ClusterClient:
+        if opened:
+            raise UnreachableError("The only server that was named is gone.")
+        opened.append(cast(ClusterClient, cluster))
+        return opened[0]
+
     settings = ConnectionSettings("127.0.0.1:1")
-    probe = ProduceProbe(settings, lambda: client, "a", (1, 2), SystemClock())
+    probe = ProduceProbe(settings, open_client, "a", (1, 2), SystemClock())
     probe.start()
     probe.close()
-    assert cluster.closed == 2
+    assert cluster.closed == 1
     return probe
 
 
@@ -88,10 +95,10 @@ def test_what_cannot_be_deleted_in_time_is_said(monkeypatch: pytest.MonkeyPatch)
 def test_what_cannot_be_audited_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
     class Unaudited(Cluster):
         def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, Fault | None]:
-            raise TrimtabError("The audit cannot be written.")
+            raise TrimtabError("The audit cannot be written.", next="Free that disk.")
 
         def delete_topics(self, names: Sequence[str]) -> dict[str, Fault | None]:
-            raise TrimtabError("The audit cannot be written.")
+            raise TrimtabError("The audit cannot be written.", next="Free that disk.")
 
     probe = closed(Unaudited(None), monkeypatch)
     assert probe.trouble == "produce latency is not measured: The audit cannot be written."

@@ -212,13 +212,19 @@ def _replicas(
         raise DocumentError(
             f"{name} names {tp} twice.", next=f"Keep one entry for {tp} and remove the other."
         )
-    replicas = row.ids(key, required=True)
-    if not replicas:
+    brokers = row.get(key, list)
+    if not brokers:
         raise DocumentError(
             f"{name} leaves {tp} without a replica.",
             next="Name at least one broker, or remove the entry.",
         )
-    return replicas
+    twice = next((b for b in brokers if type(b) is int and brokers.count(b) > 1), None)
+    if twice is not None:
+        raise DocumentError(
+            f"{name} puts {tp} on broker {twice} twice.",
+            next="A broker holds a partition once: name another broker, or fewer.",
+        )
+    return row.ids(key)
 
 
 def _texts(row: JsonObject, key: str) -> tuple[str, ...]:

@@ -192,7 +192,9 @@ class RetentionWriter:
     def restore(self, topics: tuple[str, ...]) -> None:
         """Put retention back as it was found, unless somebody has changed it meanwhile."""
         retention = self._retention
-        self._recorder.intend_once(Kind.RETENTION_RESTORING, topics=list(topics))
+        # And what was refused: tried by turns, an intent for each turn would fill the journal.
+        left = (t for t in retention.topics if t in topics or Resource.topic(t) in self.backoff)
+        self._recorder.intend_once(Kind.RETENTION_RESTORING, topics=list(left))
         client = with_denials_as_faults(self._client)  # a topic that is denied holds up no other
         found = client.describe_configs([Resource.topic(topic) for topic in topics], [RETENTION])
         how: dict[str, str] = {}

@@ -441,6 +441,29 @@ def test_retention_that_cannot_be_put_back_holds_nothing_else_up(start: Start, l
         assert retention(client, T) == "172800000"
 
 
+def test_topics_whose_retention_cannot_be_put_back_by_turns_fill_no_journal(start: Start) -> None:
+    run = lowering(start, "t", "u", batches=((0,), (1,)))
+    run.until(submitted)
+
+    def refused(real: Callable[..., Any], changes: Any) -> Any:
+        kept = [change for change in changes if change.name != "retention.ms"]
+        faults = {c.resource: Fault("POLICY_VIOLATION") for c in changes if c not in kept}
+        return (real(kept) if kept else {}) | faults
+
+    run.faulty.replaced["alter_configs"] = refused
+    run.until(lambda _: Kind.RETENTION_RESTORING in run.kinds, seconds=120)
+    run.until(lambda _: run.kinds.count(Kind.MOVED) == 2, seconds=120)
+    since = run.client.elapsed_seconds
+    run.until(lambda _: run.client.elapsed_seconds > since + 20)
+    written = run.kinds.count(Kind.RETENTION_RESTORING)
+    run.until(lambda _: run.client.elapsed_seconds > since + 120)
+    assert run.kinds.count(Kind.RETENTION_RESTORING) == written
+    run.faulty.replaced.clear()
+    assert run.to_the_end(60) is Outcome.DONE
+    assert run.state.retention is not None
+    assert not run.state.retention.topics
+
+
 def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Start) -> None:
     prior = {name: {"retention.ms": "172800000"} for name in "tu"}
     run = lowering(start, "t", "u", configs=prior)

@@ -7,7 +7,7 @@ would have put it back. A `*`, and what moves in flight run under, goes only whe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.clock import Clock
@@ -20,7 +20,7 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.kafka_errors import Fault
+from core.cluster.kafka_errors import Fault, is_missing
 from core.cluster.state import ClusterState
 from core.run.external.throttles import Throttle, fetch_throttles
 from core.run.journal.throttle_values import (
@@ -36,7 +36,7 @@ from core.run.journal.throttle_values import (
 )
 from core.run.reporting.runs import KnownRun
 from core.run.throttles.changes import restore_changes
-from core.run.throttles.write_and_read_back import apply_restoring, fetch_lists
+from core.run.throttles.write_and_read_back import await_shown, faults_of, fetch_lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,20 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
         for key, c in deletes.items()
         if pairs[key]
     ]
-    failed = apply_restoring(client, clock, first)
+    failed = _alter(client, first)
     deletes = {key: c for key, c in deletes.items() if c.resource not in failed}
     held, faults = fetch_lists(client, clock, deletes)
     failed |= {resource: str(fault) for resource, fault in faults.items()}
     empty = [change for key, change in deletes.items() if held.get(key) == frozenset()]
-    return failed | apply_restoring(client, clock, empty)
+    failed |= _alter(client, empty)
+    left = (change for change in (*first, *empty) if change.resource not in failed)
+    unseen = await_shown(client, clock, left)
+    return failed | {change.resource: "it is set still" for change in unseen}
+
+
+def _alter(client: ClusterClient, changes: Sequence[ConfigChange]) -> dict[Resource, str]:
+    faults = faults_of(client.alter_configs(changes)) if changes else {}
+    return {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
 
 
 _SIDES = {side.list_config: side for side in LISTED}

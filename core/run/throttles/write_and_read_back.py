@@ -315,7 +315,16 @@ def apply_restoring(
     """Apply changes that take throttles out or put rates back; return in words what failed."""
     faults = faults_of(client.alter_configs(changes)) if changes else {}
     failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
-    left = [change for change in changes if change.resource not in failed]
+    left = (change for change in changes if change.resource not in failed)
+    unseen = await_shown(client, clock, left)
+    return failed | {change.resource: "it does not show yet" for change in unseen}
+
+
+def await_shown(
+    client: ClusterClient, clock: Clock, changes: Iterable[ConfigChange]
+) -> list[ConfigChange]:
+    """Wait until brokers show changes that take throttles out; return what they do not show."""
+    left = list(changes)
     deadline = clock.monotonic() + READ_BACK_SECONDS
     while left:
         resources = list(dict.fromkeys(change.resource for change in left))
@@ -324,7 +333,7 @@ def apply_restoring(
         if not left or clock.monotonic() >= deadline:
             break
         clock.sleep(0.05)
-    return failed | {change.resource: "it does not show yet" for change in left}
+    return left
 
 
 def faults_of(answers: Mapping[Resource, Fault | None]) -> dict[Resource, Fault]:

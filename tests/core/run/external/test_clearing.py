@@ -210,6 +210,15 @@ def test_a_list_of_which_the_controller_says_nothing_was_not_cleared(
     assert own_list(throttles(client)[U], Side.LEADER) is None
 
 
+def test_a_list_is_unset_though_a_broker_that_lags_shows_it_yet(client: SimulatedCluster) -> None:
+    set_config(client, U, LEADER_LIST, "0:1,0:2")
+    through: Any = Faulty(client)
+    listed, late = look(client), client.describe_configs([U])
+    through.replaced["describe_configs"] = lambda real, *asked: late
+    assert clear(through, client.clock, listed) == {U: "it is set still"}
+    assert own_list(throttles(client)[U], Side.LEADER) is None
+
+
 def test_a_list_is_cleared_where_no_controller_tells_what_it_holds(
     client: SimulatedCluster,
 ) -> None:

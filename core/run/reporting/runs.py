@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -283,7 +283,7 @@ def with_throttles(cluster_id: str) -> tuple[KnownRun, ...]:
     """
     return tuple(
         KnownRun(look.state, living=not look.view.state.ended)
-        for look in _not_clean(cluster_id)
+        for look in _not_known(cluster_id, lambda ended: not ended.left)
         if not look.view.state.ended or look.view.leftovers
     )
 
@@ -301,16 +301,18 @@ def left_behind(cluster_id: str) -> tuple[str, ...]:
     """
     return tuple(
         look.view.run
-        for look in _not_clean(cluster_id)
+        for look in _not_known(cluster_id, lambda ended: True)  # also if it left something
         if look.view.state is RunStatus.DIED and look.state.preflight
     )
 
 
-def _not_clean(cluster_id: str) -> Iterator[RunReading]:
-    """Yield the runs that are not known to have ended and left nothing in the cluster."""
+def _not_known(
+    cluster_id: str, passed_over: Callable[[RememberedRun], bool]
+) -> Iterator[RunReading]:
+    """Read the runs of a cluster, but for those known to have ended that are passed over."""
     summaries = SummaryCache(paths.runs_dir(cluster_id))
     for path in _journals(cluster_id):
-        if (ended := summaries.find(path)) and not ended.left:
+        if (ended := summaries.find(path)) and passed_over(ended):
             continue
         with suppress(JournalError):
             yield read_journal(cluster_id, path.name.removesuffix(SUFFIX))

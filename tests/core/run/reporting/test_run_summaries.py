@@ -45,9 +45,13 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def a_run(*, ended: bool = True) -> Path:
+def a_run(*, ended: bool = True, leaves: bool = False) -> Path:
     plan = Plan(CLUSTER, (move("t", 0, (1, 2), (3, 2)),))
     with new_journal(plan) as journal:
+        if leaves:
+            listed = {"topic": "t", "side": "leader", "prior": None, "pairs": ["0:1"]}
+            intended = {"batch": 0, "lists": [listed], "rates": [], "foreign": []}
+            journal.write(NOON, Kind.THROTTLE_INTENT, intended)
         if ended:
             end(journal)
         return journal.path
@@ -73,7 +77,7 @@ def test_an_ended_run_is_read_once_and_told_the_same(folded: list[str]) -> None:
 def test_a_run_that_has_died_is_told_without_opening_those_that_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    a_run(), a_run()
+    a_run(), a_run(leaves=True)
     dead = a_run(ended=False)
     gone = {"pid": Process.this().pid, "pid_started": "long ago"}
     found = {"sizes": [1], "leaders": [1], "min_insync": {}, "said": []}

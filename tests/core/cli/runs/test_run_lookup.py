@@ -8,6 +8,7 @@ import pytest
 from in_process import Trimtab
 from run_help import move
 
+from core import paths
 from core.cluster.connect import Address
 from core.errors import ExitCode
 from core.plan.plan import Plan
@@ -175,4 +176,30 @@ def test_what_makes_no_sense_is_one_sentence(runs: Runs, words: tuple[str, ...],
     code, said = runs("runs", *words)
     assert code in (ExitCode.USAGE, ExitCode.REFUSED)
     assert says in said
+    assert runs.asked("one", RUN) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pause", RUN),
+        ("resume", RUN),
+        ("throttle", RUN, "5MB/s"),
+        ("cancel", RUN, "--yes"),
+        ("cancel", RUN, "--move", "t-0", "--yes"),
+        ("skip", RUN, "t-0"),
+        ("retarget", RUN, "t-0", "3,4", "--yes"),
+        ("retry", RUN, "t-0"),
+        ("rollback", RUN, "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_nothing_is_asked_of_a_run_on_a_cluster_that_is_read_only(
+    runs: Runs, words: tuple[str, ...]
+) -> None:
+    runs.add("one", "sim:one")
+    paths.config_file().parent.mkdir(exist_ok=True)
+    paths.config_file().write_text('[clusters.prod]\nbootstrap = "sim:one"\nread_only = true\n')
+    code, said = runs("runs", *words)
+    assert (code, "prod is marked read_only." in said) == (ExitCode.REFUSED, True), said
     assert runs.asked("one", RUN) == []

@@ -79,7 +79,7 @@ def button(id: str, words: str, *, disabled: bool = False) -> Button:
     return Button(words, id=id, compact=True, disabled=disabled)
 
 
-class Dialog(DashboardPart[Answer], ModalScreen[Answer], Generic[Answer]):
+class Dialog(ModalScreen[Answer], DashboardPart[Answer], Generic[Answer]):
     """How dialogs look: one quiet box; without colour it has a frame and focus is reversed."""
 
     DEFAULT_CSS = """

@@ -46,7 +46,7 @@ def found(actions: Sequence[Action], words: str, keys: Mapping[str, str]) -> lis
     return [action for _, _, action in sorted(ranked, key=lambda item: item[:2])]
 
 
-class CommandScreen(DashboardPart[Action | None], ModalScreen[Action | None]):
+class CommandScreen(ModalScreen[Action | None], DashboardPart[Action | None]):
     """Returns the action chosen, None when it was left."""
 
     DEFAULT_CSS = """

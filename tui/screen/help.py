@@ -64,7 +64,7 @@ def help_rows(
     return rows
 
 
-class HelpScreen(DashboardPart[None], ModalScreen[None]):
+class HelpScreen(ModalScreen[None], DashboardPart[None]):
     """All keys; any of esc, q and ? closes it."""
 
     BINDINGS = [

@@ -58,10 +58,14 @@ class DashboardPart(Screen[ScreenResultType]):
     """A screen or dialog: it sends what changed; under a dialog it has that drawn there.
 
     Textual hands up all that ever changed, for ever: what lies under a dialog never rests.
+
+    A dialog names Textual's ModalScreen before this one: styles are had from the first base alone.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(
+        self, name: str | None = None, id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(name, id, classes)
         self._compositor = PreciseCompositor()
 
     @property

@@ -468,6 +468,8 @@ async def test_no_color_sends_no_colour(monkeypatch: pytest.MonkeyPatch) -> None
         styles = [s.style for strip in pilot.app.screen._compositor.render_strips() for s in strip]
         assert not any(style and style.color and style.color.triplet for style in styles)
         assert "payments.v2" in text(pilot)
+        await press(pilot, ":")
+        assert "payments.v2" in text(pilot), "the palette of commands leaves the rest in sight"
 
 
 async def test_themes_change_and_come_back() -> None:

@@ -39,18 +39,18 @@ def document(
         "reached": reached,
         "notes": [*found.notes, *notes(estimate)],
         "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
-        "plan": to_document(found.plan),
     }
+    plan = to_document(found.plan)
     if isinstance(found, LogDirPlan):
-        return dirs_json(found) | outlook
-    return outlook | {
+        return {**dirs_json(found), **outlook, "plan": plan}
+    return {
         "moves": found.moves,
         "leader_moves": found.leader_moves,
         "dropped_replicas": found.plan.dropped_replicas,
         "bytes": None if found.unsized else found.bytes,
         "before": _shares(found, found.before),
         "after": _shares(found, found.after),
-        "log_dirs": None if found.dirs is None else dirs_json(found.dirs),
+        **outlook,
         "reasons": [
             {
                 **tp._asdict(),
@@ -63,6 +63,8 @@ def document(
             }
             for tp, why in sorted(found.reasons.items())
         ],
+        "plan": plan,
+        "log_dirs": None if found.dirs is None else dirs_json(found.dirs),
     }
 
 

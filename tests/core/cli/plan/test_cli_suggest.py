@@ -38,6 +38,9 @@ def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> N
 
     assert code == ExitCode.DONE
     assert found["reached"]
+    keys = list(found)  # the sums come before what is long
+    assert keys[:4] == ["moves", "leader_moves", "dropped_replicas", "bytes"]
+    assert keys[-4:] == ["reasons", "plan", "log_dirs", "allow"]
     planned = found["plan"]["partitions"]
     assert all(0 not in entry["replicas"] for entry in planned)
     assert len(found["reasons"]) == len(planned) == found["moves"] == 20

@@ -177,9 +177,9 @@ def _with_ours(document: PlanDocument, ours: JsonObject) -> PlanDocument:
     for row in ours.each("base"):
         tp = _partition(row)
         replicas = _replicas(row, "replicas", tp, name)
-        topic_id, reason = row.get("topic_id", str, None), row.get("because", str, "")
+        topic_id, reason = _text(row, "topic_id"), _text(row, "because") or ""
         base[tp] = MoveBase(replicas, topic_id, _log_dirs(row, name, tp, replicas), reason)
-    cluster_id, notes = ours.get("cluster_id", str, None), _texts(ours, "notes")
+    cluster_id, notes = _text(ours, "cluster_id"), _texts(ours, "notes")
     return replace(document, base=base, cluster_id=cluster_id, notes=notes)
 
 
@@ -227,6 +227,14 @@ def _replicas(
     return row.ids(key)
 
 
+def _text(row: JsonObject, key: str) -> str | None:
+    """Return a text, None where there is none; an empty id would pass for an unknown one."""
+    value = row.get(key, str, None)
+    if value == "":
+        raise InvalidDocumentError(f"{key!r} of {row.where} is empty")
+    return value
+
+
 def _texts(row: JsonObject, key: str) -> tuple[str, ...]:
     values = row.get(key, list, [])
     if not all(isinstance(value, str) and value for value in values):
@@ -250,9 +258,21 @@ def _log_dirs(
 
 
 def to_document(plan: Plan) -> dict[str, Any]:
-    """Return the plan file as a document."""
-    document: dict[str, Any] = json.loads(format_plan_file(plan))
-    return document
+    """Return the document that `format_plan_file` writes: to read that back takes four times it."""
+    targets: list[dict[str, Any]] = []
+    base: list[dict[str, Any]] = []
+    for move in plan:
+        at = move.tp._asdict()
+        dirs = move.log_dirs or (ANY,) * len(move.after)
+        targets.append({**at, "replicas": list(move.after), "log_dirs": list(dirs)})
+        base.append({**at, "topic_id": move.topic_id, "replicas": list(move.before)})
+        if move.log_dirs_before:
+            base[-1]["log_dirs"] = list(move.log_dirs_before)
+        if move.reason:
+            base[-1]["because"] = move.reason
+    ours = {"format": f"{FORMAT}/{MAJOR}", "cluster_id": plan.cluster_id or None}
+    trimtab = {**ours, "base": base, "notes": list(plan.notes)}
+    return {"version": 1, "partitions": targets, "trimtab": trimtab}
 
 
 def format_plan_file(plan: Plan) -> str:

@@ -189,6 +189,11 @@ REFUSED = {
         "'trimtab' of the document is not an object",
     ),
     "base with wrong types": (with_ours(base=[{"topic": 1}]), "'topic' of base[0] is not a text"),
+    "an empty cluster id": (with_ours(cluster_id=""), "'cluster_id' of 'trimtab' of"),
+    "an empty topic id": (
+        with_ours(base=[{"topic": "foo", "partition": 0, "replicas": [0], "topic_id": ""}]),
+        "'topic_id' of base[0] is empty",
+    ),
     "notes with wrong types": (with_ours(notes=[1]), "'notes' of 'trimtab'"),
 }
 

@@ -9,7 +9,7 @@ coordinator is away is unknown until it is back, and then counted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -250,7 +250,7 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
         size_delta_known=size_known,
         replica_flags=replica_flags,
         memory=CollectorMemory(
-            newest=reading,
+            newest=replace(reading, committed={}),
             observed_at=np.where(
                 known, reading.monotonic, np.where(replaced, np.nan, before.observed_at)
             ),

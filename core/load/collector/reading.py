@@ -60,6 +60,7 @@ class CollectorMemory:
     """
 
     newest: Reading
+    """Without what groups had committed then: `commits` has it, and there may be many groups."""
     observed_at: Float64
     end: Int64
     start: Int64

@@ -81,6 +81,12 @@ def after(first: Reading, second: Reading) -> Interval:
     return measure_interval(second, measure_interval(first, None).memory)
 
 
+def test_what_groups_had_committed_is_kept_once() -> None:
+    memory = measure_interval(reading(committed={"g": 5}), None).memory
+    assert not memory.newest.committed
+    assert memory.commits["g"].offsets.tolist() == [5]
+
+
 def flags_of_leaders(interval: Interval) -> list[int]:
     """Return what is noted of each partition: its leader's replica tells it."""
     return interval.replica_flags[interval.reading.state.is_leader].tolist()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from core.clock import SystemClock
 from core.cluster.client import ClusterClient, NewTopic
+from core.cluster.connect import Address
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka_errors import Fault
 from core.cluster.probe import produce_latency as probing
-from core.cluster.probe.produce_latency import ProduceProbe
+from core.cluster.probe.produce_latency import ProduceProbe, start_probe
 from core.errors import TrimtabError, UnreachableError
+from core.run import audit
+from core.run.audited_client import audited
 
 LATE, LOST, DENIED, GONE = (
     *("REQUEST_TIMED_OUT", "unreachable", "TOPIC_AUTHORIZATION_FAILED"),
@@ -103,3 +108,29 @@ def test_what_cannot_be_audited_is_not_done(monkeypatch: pytest.MonkeyPatch) -> 
     probe = closed(Unaudited(None), monkeypatch)
     assert probe.trouble == "produce latency is not measured: The audit cannot be written."
     assert probe.leftover == "", "nothing was made"
+
+
+def test_what_a_probe_makes_and_deletes_is_audited_before_and_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(LATE, None)
+    monkeypatch.setattr(probing, "connect", lambda address: SimpleNamespace(client=cluster))
+    monkeypatch.setattr(probing, "RETRY_SECONDS", 0.001)
+    by_audit = partial(audited, cluster_id="c", run="r")
+    probe = start_probe(Address("127.0.0.1:1"), "a", (1, 2), SystemClock(), by_audit)
+    assert probe is not None
+    probe.close()
+    topic = "__trimtab_probe-a"
+    entries = [line.entry for line in audit.read() if line.entry is not None]
+    assert {(entry["cluster_id"], entry["run"]) for entry in entries} == {("c", "r")}
+    assert [(e["what"], e.get("to"), e.get("taken")) for e in entries] == [
+        ("create topics", None, None),
+        ("answer", "create topics", 0),
+        ("delete topics", None, None),
+        ("answer", "delete topics", 0),
+        ("delete topics", None, None),
+        ("answer", "delete topics", 1),
+    ]
+    made = entries[0]["topics"][topic]
+    assert (made["replicas"], made["configs"]) == ([[1, 2], [2, 1]], {**probing.TOPIC_CONFIGS})
+    assert list(entries[1]["faults"]) == [topic]

@@ -137,7 +137,9 @@ def _check(run: RunState, kind: str, p: Payload, allow: Collection[str]) -> None
 
 
 def _pause(run: RunState, p: Payload) -> None:
-    if run.paused and run.rate_control.floored == bool(p.get("floor")):
+    # A rate that somebody else has set since is held again by asking once more.
+    let_go = p.get("floor") and any(rate.theirs for rate in run.rate_control.rates.values())
+    if run.paused and run.rate_control.floored == bool(p.get("floor")) and not let_go:
         raise UsageError(
             f"Run {run.run_id} is paused already.",
             next=f"`trimtab runs resume {run.run_id}` lets it go on.",

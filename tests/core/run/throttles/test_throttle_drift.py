@@ -32,6 +32,7 @@ from core.cluster.configs import (
 )
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
+from core.run.control import request
 from core.run.journal.move_state import Outcome, Phase
 from core.run.journal.records import Kind
 from core.run.journal.throttle_values import entries
@@ -399,15 +400,16 @@ def a_long_run(start: Start, megabytes: int = 200) -> Run:
     return run
 
 
+@pytest.mark.parametrize("theirs", ["3000000", "9000000"])
 @pytest.mark.parametrize("asked", ["", "throttle", "pause"])
 def test_a_rate_that_somebody_changes_in_mid_run_is_theirs_until_another_is_asked_for(
-    start: Start, asked: str
+    start: Start, asked: str, theirs: str
 ) -> None:
     run = a_long_run(start)
-    set_config(run.client, B3, FOLLOWER_RATE, "9000000")
+    set_config(run.client, B3, FOLLOWER_RATE, theirs)
     run.until(disturbed)
     spend(run, 5)
-    assert own(run.client, B3, FOLLOWER_RATE) == "9000000"
+    assert own(run.client, B3, FOLLOWER_RATE) == theirs
     if asked == "throttle":
         ask(run, "throttle", rate_bytes_per_s=2 * MB)
     elif asked:
@@ -419,7 +421,7 @@ def test_a_rate_that_somebody_changes_in_mid_run_is_theirs_until_another_is_aske
         assert own(run.client, B3, FOLLOWER_RATE) == slow
         ask(run, "resume")
     assert run.to_the_end() is Outcome.DONE
-    assert own(run.client, B3, FOLLOWER_RATE) == "9000000"
+    assert own(run.client, B3, FOLLOWER_RATE) == theirs
     assert own(run.client, Resource.broker(1), LEADER_RATE) is None
 
 
@@ -435,7 +437,7 @@ def test_what_is_held_no_more_because_somebody_set_a_rate_is_said_until_asked_ag
     held = "paused, as asked: what is in flight is held"
     theirs = f"{held}, but on broker 3, whose rate somebody else has set: ask once more"
     assert run.state.waiting == theirs
-    ask(run, "pause", floor=True)
+    request(run.state.cluster_id, run.state.run_id, "pause", {"floor": True})
     spend(run, 5)
     assert run.state.waiting == held
     assert own(run.client, B3, FOLLOWER_RATE) == "1"

@@ -182,6 +182,28 @@ def test_a_run_without_a_limit_cannot_hold_what_is_in_flight_until_it_is_given_o
     assert [found.kind for found in journal.requests()] == ["pause", "throttle", "pause"]
 
 
+@pytest.mark.parametrize("rate", [UNLIMITED])
+def test_what_the_run_will_refuse_counts_for_nothing_while_it_waits(
+    journal: Journal, ask: Ask
+) -> None:
+    journal.ask(NOON, "pause", {"floor": True})
+    journal.ask(NOON, "pause", {"refused": "no"})
+    with pytest.raises(UsageError, match="nothing to resume"):
+        ask("resume")
+
+
+def test_what_waits_is_as_good_as_taken_up(journal: Journal, ask: Ask) -> None:
+    moved = {"index": 1, "phase": "failed", "why": "", "leader": 1}
+    journal.write(NOON, Kind.MOVED, {"moves": [moved], "stop": ""})
+    ask("retry", moves=[1])
+    with pytest.raises(UsageError, match="it is queued"):
+        ask("retry", moves=[1])
+    ask("pause")
+    ask("cancel")
+    with pytest.raises(UsageError, match="nothing to resume"):
+        ask("resume")
+
+
 def test_a_rollback_may_be_asked_for_again_once_it_was_cancelled(ask: Ask) -> None:
     for kind in ("rollback", "cancel", "rollback"):
         ask(kind)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from hands import character, key_name, rested
-from pictures import a_session, dashboard
+from pictures import a_run, a_session, dashboard
 from textual.events import Event, Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
@@ -15,6 +15,7 @@ from textual.widgets import Button, Input
 from tui.app import TrimtabApp
 from tui.dialogs.base import AskDialog, ConfirmDialog, Dialog, Question
 from tui.map.screen import MapScreen
+from tui.moves.screen import MovesScreen
 from tui.plan.apply import ApplyDialog
 from tui.plan.screen import PlanScreen
 
@@ -80,3 +81,13 @@ async def test_what_is_typed_into_a_field_keeps_its_order() -> None:
         pilot.app.push_screen(AskDialog("What?", "", "Go"))
         await typed(pilot, *"abc", "left", "left", "x", "backspace", "y")
         assert pilot.app.screen.query_one(Input).value == "aybc"
+
+
+async def test_the_words_right_behind_the_key_that_opens_a_filter() -> None:
+    session = a_session()
+    session.run = a_run()
+    async with dashboard(session, "moves") as pilot:
+        await typed(pilot, "l", "/", *"q1j")
+        screen = pilot.app.screen
+        assert isinstance(screen, MovesScreen)
+        assert screen.words == "q1j"

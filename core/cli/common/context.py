@@ -16,11 +16,11 @@ from core.cli.common.prompts import ask_passwords, confirm
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect, short_name
 from core.errors import RefusedError, UsageError
-from core.settings import Settings, load_settings, parse_timeout, servers
 
 if TYPE_CHECKING:
     from core.cluster.state import ClusterState
     from core.load.load import Load
+    from core.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class Target:
 
         What config.toml says of a cluster holds by whichever name or address it is reached.
         """
+        from core.settings import load_settings, parse_timeout
+
         flagged = bool(bootstrap or cluster_name)
         live = {
             "bootstrap": bootstrap,
@@ -238,6 +240,8 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
 
 
 def _check_same_cluster(bootstrap: str, name: str, settings: Settings) -> None:
+    from core.settings import servers
+
     known = settings.clusters.get(name)
     if known is None or servers(bootstrap) & servers(known.bootstrap):
         return

@@ -5,7 +5,6 @@ Names and messages of others may do things to a terminal: all of it goes through
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import stat
@@ -138,15 +137,16 @@ def say_none(message: str, output: Path | None) -> None:
 
 def say_warnings() -> None:
     """Have them said where nobody else takes them; Python prints them as they came."""
-    logging.lastResort = _WarningHandler(logging.WARNING)
+    import logging
 
+    class WarningHandler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            try:
+                say(f"trimtab: {record.getMessage()}")
+            except Exception:  # noqa: BLE001 - as logging has it: what warns goes on
+                self.handleError(record)
 
-class _WarningHandler(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            say(f"trimtab: {record.getMessage()}")
-        except Exception:  # noqa: BLE001 - as logging has it: what warns goes on
-            self.handleError(record)
+    logging.lastResort = WarningHandler(logging.WARNING)
 
 
 @dataclass(frozen=True, slots=True)

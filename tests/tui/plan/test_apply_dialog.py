@@ -506,6 +506,3 @@ async def test_without_colour_dialogs_have_a_frame_and_focus_is_reversed(
         assert isinstance(dialog, ApplyDialog)
         assert dialog.query_one(".dialog").styles.border.top[0] == "ascii"
         assert dialog.query_one("#cancel").styles.text_style.reverse
-        await pressed(pilot, "escape")
-        await pressed(pilot, "e", "escape")
-        assert footer(pilot).isascii()

@@ -139,6 +139,6 @@ def test_a_broker_that_hangs_costs_the_others_nothing_and_is_named(
             if command == "show":
                 assert not is_incomplete
                 assert {b["id"] for b in json.loads(printed.out)["brokers"]} >= {1, 2, 3}
-                assert f"Broker {DEAD} ({hung.node.address})" in printed.err
+                assert f"Broker {DEAD} ({sandbox.node(DEAD).address})" in printed.err
     finally:
         os.kill(hung.pid, signal.SIGCONT)

@@ -12,6 +12,7 @@ import numpy as np
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
+from core.load.load_paths import is_address, root_of
 from core.load.snapshot.format import LoadSnapshot
 from tui.actions.action import LOAD
 from tui.actions.table import bindings_of
@@ -73,6 +74,7 @@ class LoadScreen(CursorKeys, PageScreen):
             metric=self._metric,
             hours=self._hours,
             plain=self.palette.plain or self.dashboard.ascii_only,
+            in_store=is_address(session.snapshots or ""),
         )
         return load_lines(view, width, height)
 
@@ -111,7 +113,6 @@ class LoadScreen(CursorKeys, PageScreen):
             cluster_id, place = snapshot.cluster_id, session.snapshots
 
             def work() -> LoadHistory:
-                from core.load.load_paths import root_of
                 from core.load.windows import read_history
 
                 return read_history(root_of(place), cluster_id, of, until)

@@ -6,10 +6,11 @@ and are safe to make from several threads; `core.cluster.connect` opens one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from core.cluster.configs import ConfigChange, ConfigValue, Resource
 from core.cluster.groups import ActiveGroups, Group
@@ -178,6 +179,30 @@ class ClusterClient(Protocol):
 
     def close(self) -> None:
         """Give connections back; the client is of no use afterwards."""
+
+
+class TopicRecord(NamedTuple):
+    """A record of a topic, and where it lies."""
+
+    partition: int
+    offset: int
+    value: bytes
+
+
+class TopicReader(Protocol):
+    """Reads one topic, and knows how far it has read. Not safe to share among threads."""
+
+    def read(
+        self, partitions: Collection[int], since: datetime, now: datetime
+    ) -> Iterator[list[TopicRecord]]:
+        """Yield what has come since the last reading; the first, and after a pause, from `since`.
+
+        It ends where the partitions ended as it began. Of a partition without a leader records
+        come another time. Raises UnreachableError when all are without, and AccessDeniedError.
+        """
+
+    def close(self) -> None:
+        """Give connections back."""
 
 
 class ForwardingClient:

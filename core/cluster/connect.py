@@ -16,13 +16,14 @@ from core.errors import (
     DocumentError,
     LoginRefusedError,
     UnreachableError,
+    UsageError,
 )
 from core.passwords import MissingPassword, PasswordMissingError, forget, remember
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from core.cluster.client import ClusterClient
+    from core.cluster.client import ClusterClient, TopicReader
     from core.cluster.state import ClusterState
 
 SIMULATOR_PREFIX = "sim:"
@@ -89,6 +90,20 @@ def connect(address: Address) -> Connection:
     client = _as_configured(patient, address)
     return Connection(
         client, SystemClock(), address, kafka.silent_brokers, lambda: kafka.last_answer_at
+    )
+
+
+def open_topic_reader(address: Address, topic: str) -> TopicReader:
+    """Return a reader of one topic; raises UsageError for a simulated cluster, DocumentError."""
+    if address.is_simulated:
+        raise UsageError(
+            "A simulated cluster has no records to read.", next="Name real brokers with -b."
+        )
+    from core.cluster.kafka.connection.settings import ConnectionSettings
+    from core.cluster.kafka.topic_reader import KafkaTopicReader
+
+    return KafkaTopicReader(
+        ConnectionSettings.load(address.bootstrap, address.command_config), topic
     )
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from core.cli.cluster.doctor import rights
 from core.clock import SystemClock
 from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource
+from core.cluster.connect import Address, open_topic_reader
 from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
@@ -27,6 +29,7 @@ from core.cluster.probe.produce_latency import ProduceProbe
 from core.cluster.sandbox.workload import create_topics
 from core.errors import AccessDeniedError, ExitCode
 from core.run.journal.journal import SUFFIX
+from tests.sandbox_data import fill
 
 
 @pytest.fixture
@@ -205,6 +208,29 @@ def test_log_dirs_that_may_not_be_seen_are_an_error(tmp_path: Path, address: str
     assert logs.error is not None
     assert "CLUSTER_AUTHORIZATION_FAILED" in logs.error
     client.close()
+
+
+def test_a_topic_that_may_be_described_and_not_read_is_an_error(
+    tmp_path: Path, address: str
+) -> None:
+    admin = settings(tmp_path, address, "admin", "right")
+    create_topics(admin, {"reported": [(1,)]})
+    fill(admin, {TopicPartition("reported", 0): 1000})
+    settings(tmp_path, address, "guest", "right")
+    reader = open_topic_reader(Address(address, tmp_path / "client.properties"), "reported")
+    now = datetime.now(UTC)
+
+    def read() -> list[object]:
+        return list(reader.read((0,), now - timedelta(hours=1), now))
+
+    with pytest.raises(AccessDeniedError, match="may not read reported"):
+        read()
+    with (
+        may_describe(admin, "guest", cluster=False, topic="reported"),
+        pytest.raises(AccessDeniedError, match="may not read reported"),
+    ):
+        read()
+    reader.close()
 
 
 def test_a_probe_that_may_not_make_its_topic_says_so(tmp_path: Path, address: str) -> None:

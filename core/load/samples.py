@@ -16,12 +16,18 @@ FORMAT = "trimtab.sample/1"
 class Method(IntEnum):
     """How the bytes of an interval were inferred; higher is worse, NONE is not at all.
 
-    The numbers are part of the format; 1 is kept for a counter of bytes, which brokers do not tell.
+    The numbers are part of the format.
     """
 
     NONE = 0
+    COUNTED = 1
+    """The leader counted the bytes of this partition alone."""
     CLEAN_SIZE = 2
     BYTES_PER_MESSAGE = 3
+    SPLIT = 4
+    """The leader counted the topic; split among those it leads, by how much each grew."""
+    EVEN_SPLIT = 5
+    """Split evenly, as nothing tells how much each grew: a hot partition is not seen."""
 
 
 class Flag(IntFlag):

@@ -25,6 +25,7 @@ from core.daemons.lease import lease_file
 from core.load import arrow as columns
 from core.load import load_paths as layout
 from core.load.samples import COLUMNS, FORMAT
+from core.load.sources.metrics import BadRecords
 from core.units import format_time
 
 log = logging.getLogger(__name__)
@@ -166,14 +167,36 @@ def _first_line(error: Exception) -> str:
 def quarantine(root: Path, cluster_id: str, path: Path, refusal: Refusal) -> Path:
     """Move a segment to quarantine, its reason beside it."""
     folder = layout.quarantine(root, cluster_id) / refusal.reason
-    paths.make_folder(folder)
     place = folder / path.name
-    note = {"reason": refusal.reason, "detail": refusal.detail, "file": path.name}
-    note["at"] = format_time(datetime.now(UTC))
-    files.write_text(folder / f"{path.name}.reason.json", json.dumps(note) + "\n")
+    _note(place, refusal)
     path.replace(place)
     files.sync(folder)
     return place
+
+
+def quarantine_records(root: Path, cluster_id: str, name: str, bad: BadRecords) -> Path:
+    """Write records that a source could not use, each with its reason and where it lies."""
+    place = layout.quarantine(root, cluster_id) / "records" / f"{name}.parquet"
+    counts = (f"{count:,} {reason}" for reason, count in sorted(bad.counts.items()))
+    _note(place, Refusal("records", ", ".join(counts)))
+    table = pa.table(
+        {
+            "partition": pa.array([record.partition for record in bad.first], pa.int32()),
+            "offset": pa.array([record.offset for record in bad.first], pa.int64()),
+            "reason": pa.array([record.reason for record in bad.first], pa.string()),
+            "value": pa.array([record.value for record in bad.first], pa.binary()),
+        }
+    )
+    files.write_whole(place, lambda aside: pq.write_table(table, aside, compression="zstd"))
+    return place
+
+
+def _note(place: Path, refusal: Refusal) -> None:
+    """Write beside a place in quarantine why something lies there."""
+    paths.make_folder(place.parent)
+    note = {"reason": refusal.reason, "detail": refusal.detail, "file": place.name}
+    note["at"] = format_time(datetime.now(UTC))
+    files.write_text(place.with_name(f"{place.name}.reason.json"), json.dumps(note) + "\n")
 
 
 def quarantine_damaged(root: Path, cluster_id: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ from core.cluster.log_dirs import with_log_dirs
 from core.cluster.metadata import UNKNOWN, TopicPartition
 from core.cluster.state import ClusterState, Int64
 from core.errors import TrimtabError
+from core.load.collector.counted import with_metrics
 from core.load.collector.interval import Interval, measure_interval
 from core.load.collector.reading import CollectorMemory, Reading
 from core.load.load import Float64, Source
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.load.snapshot.manifest import state_broker_loads
+from core.load.sources.metrics import BadRecords, MetricsSource
 from core.paths import safe_name
 
 SOURCE = "admin"
@@ -43,15 +45,28 @@ class PollResult:
     with_rates: int
     """Partitions whose incoming bytes are known."""
     segment: Path | None
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    """By reason, how many records of a source could not be used."""
 
 
 class Collector:
-    """Polls one cluster into a load root. Not safe to share among threads."""
+    """Polls one cluster into a load root. Not safe to share among threads.
 
-    def __init__(self, client: ClusterClient, clock: Clock, root: Path) -> None:
+    With `metrics`, bytes are those that brokers have counted.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        clock: Clock,
+        root: Path,
+        *,
+        metrics: MetricsSource | None = None,
+    ) -> None:
         self._client = client
         self._clock = clock
         self._root = root
+        self._metrics = metrics
         self._collector_id = safe_name(socket.gethostname())
         # Epoch (ms) in the upper bits: poll ids of one that starts again are never used twice.
         self._epoch = round(clock.now().timestamp() * 1000)
@@ -66,6 +81,8 @@ class Collector:
         """
         reading = self.read()
         interval = measure_interval(reading, self._memory)
+        if self._metrics is not None:
+            interval = with_metrics(interval, self._metrics.fetch(reading.state))
         try:
             polled = self._write(interval)
         except OSError as error:
@@ -79,23 +96,28 @@ class Collector:
 
     def _write(self, interval: Interval) -> PollResult:
         from core.load.snapshot.writer import write_live
-        from core.load.spool import write_segment
+        from core.load.spool import quarantine_records, write_segment
 
         reading = interval.reading
         self._seq += 1
         poll_id = (self._epoch << 20) | self._seq
         state = reading.state
+        name = f"{self._collector_id}-{self._epoch}-{self._seq:08d}"
+        source = SOURCE if self._metrics is None else self._metrics.name
         segment = write_segment(
             self._root,
             state.cluster_id,
-            f"{self._collector_id}-{self._epoch}-{self._seq:08d}",
-            sample_columns(interval, self._collector_id, poll_id),
+            name,
+            sample_columns(interval, self._collector_id, poll_id, source),
             reading.at,
         )
+        bad = BadRecords() if self._metrics is None else self._metrics.take_bad_records()
+        if bad.first:
+            quarantine_records(self._root, state.cluster_id, name, bad)
         if not np.isnan(interval.dt_seconds).all():
             write_live(self._root, live_snapshot(interval, poll_id, self._clock.now()))
         known = int((~np.isnan(interval.in_bytes)).sum())
-        return PollResult(poll_id, reading.at, state.replica_count, known, segment)
+        return PollResult(poll_id, reading.at, state.replica_count, known, segment, bad.counts)
 
     def read(self) -> Reading:
         """Return one reading of the cluster."""
@@ -156,7 +178,9 @@ def _offsets(keys: Sequence[TopicPartition], found: Mapping[TopicPartition, int]
     return np.fromiter((found.get(key, UNKNOWN) for key in keys), np.int64, len(keys))
 
 
-def sample_columns(interval: Interval, collector_id: str, poll_id: int) -> dict[str, Any]:
+def sample_columns(
+    interval: Interval, collector_id: str, poll_id: int, source: str = SOURCE
+) -> dict[str, Any]:
     """Return one poll's rows as Arrow arrays by column of `core.load.samples.COLUMNS`."""
     import pyarrow as pa
 
@@ -215,7 +239,7 @@ def sample_columns(interval: Interval, collector_id: str, poll_id: int) -> dict[
         "log_dir": columns.dictionary_array(
             state.log_dir, state.log_dir_paths or [""], state.log_dir >= 0
         ),
-        "source": constant(SOURCE),
+        "source": constant(source),
         "collector_id": constant(collector_id),
         "poll_id": columns.number_array(np.full(rows, poll_id), pa.int64()),
         "flags": columns.number_array(interval.replica_flags, pa.int32()),

@@ -1,0 +1,1 @@
+"""Sources of load beside the cluster's own answers: bytes that brokers have counted."""

@@ -11,6 +11,7 @@ from core.cli.common.context import Context
 from core.cli.common.foreground import required_lease
 from core.cli.common.options import Command, json_option, root_option
 from core.cli.common.output import emit, emit_line, say
+from core.cli.load.source_options import SourceChoice, source_options
 from core.clock import SystemClock
 from core.daemons.process import stop_signals
 from core.errors import RefusedError, TrimtabError, UsageError
@@ -21,18 +22,28 @@ from core.units import format_time, parse_duration
 
 @click.command(cls=Command)
 @click.option(
-    "--interval", default="10s", metavar="TIME", show_default=True, help="Time between two polls."
+    "--interval",
+    metavar="TIME",
+    help="Time between two polls (default: 10s; 60s from Cruise Control or Prometheus).",
 )
 @click.option("--once", is_flag=True, help="Poll twice, one interval apart, and exit.")
+@source_options
 @root_option
 @json_option
 @click.pass_obj
-def collect(context: Context, interval: str, once: bool, root: Path | None, as_json: bool) -> None:
+def collect(
+    context: Context,
+    interval: str | None,
+    once: bool,
+    chosen: SourceChoice,
+    root: Path | None,
+    as_json: bool,
+) -> None:
     """Poll the cluster and write load samples, until Ctrl-C.
 
     A rate needs two polls, so --once makes two.
     """
-    seconds = parse_duration(interval)
+    seconds = chosen.interval_seconds if interval is None else parse_duration(interval)
     if seconds <= 0:
         raise UsageError("The interval must be positive.", next="Try 10s.")
     root = root or paths.load_root()
@@ -49,7 +60,9 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
             if not once:
                 emit_line(_document(event))
         else:
-            say(f"{event.at:%H:%M:%S} {event.rows:,} replicas, {event.with_rates:,} rates known")
+            bad = "".join(f", {n:,} bad records ({why})" for why, n in event.quarantined.items())
+            known = f"{event.with_rates:,} rates known{bad}"
+            say(f"{event.at:%H:%M:%S} {event.rows:,} replicas, {known}")
 
     with context.connected() as connection:
         cluster_id = connection.client.describe_cluster().cluster_id
@@ -57,7 +70,12 @@ def collect(context: Context, interval: str, once: bool, root: Path | None, as_j
         busy = RefusedError(title, next="Stop it first.")
         with required_lease(root, cluster_id, "collector", busy):
             stop = stop_signals()
-            collector = collecting.Collector(connection.client, connection.clock, root)
+            collector = collecting.Collector(
+                connection.client,
+                connection.clock,
+                root,
+                metrics=chosen.open(connection, seconds),
+            )
             collecting.collect(
                 collector,
                 SystemClock(),
@@ -80,4 +98,5 @@ def _document(polled: PollResult) -> dict[str, object]:
         "rows": polled.rows,
         "with_rates": polled.with_rates,
         "segment": None if polled.segment is None else str(polled.segment),
+        "quarantined": dict(polled.quarantined),
     }

@@ -25,6 +25,7 @@ from core.load import spool
 from core.load.snapshot.format import Counts
 from core.load.snapshot.manifest import Manifest
 from core.load.snapshot.writer import claim_epoch
+from core.load.store import Root
 from core.pipeline import checkpoint
 from core.pipeline.intake import Intake
 from core.pipeline.ledger import Batch, Ledger
@@ -50,7 +51,10 @@ class Published:
 
 
 class Job:
-    """Processes the batches of one cluster. One process holds the cluster's lease meanwhile."""
+    """Processes the batches of one cluster. One process holds the cluster's lease meanwhile.
+
+    Snapshots are published below `snapshots`, everything else stays below `root`.
+    """
 
     def __init__(
         self,
@@ -59,15 +63,18 @@ class Job:
         cluster_id: str,
         clock: Clock,
         tell: Callable[[Published], None] = lambda _: None,
+        snapshots: Root | None = None,
     ) -> None:
         self._spark = spark
         self._root = root
+        self._snapshots = snapshots or root
         self._cluster_id = cluster_id
         self._clock = clock
         self._tell = tell
         self._ledger = Ledger(root, cluster_id)
         self._checkpoint = layout.checkpoint(root, cluster_id)
-        self._publisher = Publisher(spark, root, cluster_id, claim_epoch(root, cluster_id))
+        epoch = claim_epoch(self._snapshots, cluster_id)
+        self._publisher = Publisher(spark, root, cluster_id, epoch, self._snapshots)
         self._intake = Intake(spark, root, cluster_id, self._ledger, self._publisher)
         self._trouble: TrimtabError | None = None
         self._tidied: set[str] = set()
@@ -150,7 +157,7 @@ class Job:
                 windows.drop_partial(key)
         checkpoint.take_away(self._checkpoint)
         # Ids of snapshots go up, as the epoch comes before the batch in them.
-        self._publisher.take_over(claim_epoch(self._root, self._cluster_id))
+        self._publisher.take_over(claim_epoch(self._snapshots, self._cluster_id))
 
     def _restore(self) -> None:
         """Remember what is in complete batches' partials; without its checkpoint Spark cannot."""

@@ -16,6 +16,7 @@ from core.load.load import Source
 from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, Counts, LoadSnapshot, Quality
 from core.load.snapshot.manifest import Manifest
 from core.load.snapshot.writer import write_snapshot
+from core.load.store import Root
 from core.load.windows import (
     RETENTION,
     drop_samples,
@@ -40,8 +41,16 @@ THINNED_A_BATCH = 4
 class Publisher:
     """Owns the window files, the placement and the snapshots of one cluster."""
 
-    def __init__(self, spark: SparkSession, root: Path, cluster_id: str, writer_epoch: int) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: Path,
+        cluster_id: str,
+        writer_epoch: int,
+        snapshots: Root | None = None,
+    ) -> None:
         self._root = root
+        self._snapshots = snapshots or root
         self._cluster_id = cluster_id
         self._epoch = writer_epoch
         self._placements = Placements(root, cluster_id)
@@ -95,7 +104,7 @@ class Publisher:
         snapshot_id = f"{self._epoch:06d}-{batch_number:08d}"
         said = self._horizons.statistics(newest)
         snapshot = self._snapshot(placement, snapshot_id, newest, now, said, counts)
-        return write_snapshot(self._root, snapshot, writer_epoch=self._epoch)
+        return write_snapshot(self._snapshots, snapshot, writer_epoch=self._epoch)
 
     def _snapshot(
         self,

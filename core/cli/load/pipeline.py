@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from core.pipeline.job import Job, Published
 
 
+publish_to_option = click.option(
+    "--publish-to",
+    metavar="ADDRESS",
+    help="Publish snapshots below this folder or store, like s3://BUCKET/PREFIX; default: --root.",
+)
+
+
 @click.group(cls=Group)
 def pipeline() -> None:
     """Turn load samples into snapshots, on Spark."""
@@ -47,26 +54,40 @@ def pipeline() -> None:
 @click.option(
     "--trigger", default="15s", metavar="TIME", show_default=True, help="Time between two batches."
 )
+@publish_to_option
 @root_option
 @cluster_id_option
 @json_option
 @click.pass_obj
 def run(
-    context: Context, trigger: str, root: Path | None, cluster_id: str | None, as_json: bool
+    context: Context,
+    trigger: str,
+    publish_to: str | None,
+    root: Path | None,
+    cluster_id: str | None,
+    as_json: bool,
 ) -> None:
     """Publish snapshots as samples arrive, until Ctrl-C."""
     seconds = parse_duration(trigger)
-    with _job(*resolve_load(context, root, cluster_id), _publisher(as_json)) as job:
+    of = resolve_load(context, root, cluster_id)
+    with _job(*of, _publisher(as_json), publish_to) as job:
         stop = stop_signals()
         job.run(seconds, lambda: not stop.is_set())
 
 
 @pipeline.command()
+@publish_to_option
 @root_option
 @cluster_id_option
 @json_option
 @click.pass_obj
-def once(context: Context, root: Path | None, cluster_id: str | None, as_json: bool) -> None:
+def once(
+    context: Context,
+    publish_to: str | None,
+    root: Path | None,
+    cluster_id: str | None,
+    as_json: bool,
+) -> None:
     """Publish a snapshot of the samples collected so far, and exit."""
     root, cluster_id = resolve_load(context, root, cluster_id)
     if not layout.spool(root, cluster_id).is_dir():
@@ -74,7 +95,7 @@ def once(context: Context, root: Path | None, cluster_id: str | None, as_json: b
             f"No samples of {cluster_id} have been collected in {root}.",
             next="Run `trimtab collect` first.",
         )
-    with _job(root, cluster_id, _publisher(as_json=False), quick=True) as job:
+    with _job(root, cluster_id, _publisher(as_json=False), publish_to, quick=True) as job:
         job.once()
     if as_json:
         emit(status_document(root, cluster_id))
@@ -227,12 +248,15 @@ def _publisher(as_json: bool) -> Any:
 
 
 @contextmanager
-def _job(root: Path, cluster_id: str, report: Any, *, quick: bool = False) -> Iterator[Job]:
+def _job(
+    root: Path, cluster_id: str, report: Any, publish_to: str | None, *, quick: bool = False
+) -> Iterator[Job]:
     """Hold the cluster's lease and a Spark session around a job."""
+    snapshots = layout.root_of(publish_to) if publish_to else None
     with _lease(root, cluster_id), _session(quick=quick) as session:
         from core.pipeline.job import Job
 
-        yield Job(session.spark, root, cluster_id, SystemClock(), report)
+        yield Job(session.spark, root, cluster_id, SystemClock(), report, snapshots)
 
 
 def _lease(root: Path, cluster_id: str) -> AbstractContextManager[None]:

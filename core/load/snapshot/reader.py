@@ -39,20 +39,22 @@ from core.load.snapshot.manifest import (
 from core.units import parse_time
 
 
-def read_snapshot(root: Path, cluster_id: str) -> LoadSnapshot | None:
-    """Return the newest snapshot of a cluster; None when there is none.
+def read_snapshot(
+    root: Path, cluster_id: str, snapshot_id: str | None = None
+) -> LoadSnapshot | None:
+    """Return a snapshot of a cluster, by default the newest; None when there is none.
 
     Raises DocumentError when it is damaged or of a higher major version.
     """
     for last_try in (False, True):
-        manifest = read_manifest(root, cluster_id)
+        manifest = read_manifest(root, cluster_id, snapshot_id)
         if manifest is None:
             return None
         path = layout.snapshots(root, cluster_id) / manifest.snapshot_id / PARTITIONS
         try:
             snapshot = read_columns(path)
         except FileNotFoundError as error:
-            # Between manifest and files, a newer snapshot may have replaced this one.
+            # Between manifest and files, it may have been replaced, or deleted as too old.
             if last_try:
                 raise layout.damaged_file(path, "is named by its manifest but missing") from error
             continue

@@ -43,20 +43,23 @@ MIN_AGE_SECONDS = 600
 _UNITS = {"in_bytes_per_s": "B/s", "out_bytes_per_s": "B/s", "messages_per_s": "1/s"}
 
 
-def write_snapshot(root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0) -> Manifest:
+def write_snapshot(
+    root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0, newest: bool = True
+) -> Manifest:
     """Publish a snapshot and make it the newest; older ones beyond retention are deleted.
 
-    Raises RefusedError when a writer of a higher epoch has published for this cluster, and
-    leaves everything as it was.
+    One that is not `newest` is of an earlier time: readers keep the one they have. Raises
+    RefusedError when a writer of a higher epoch has published for this cluster, and leaves
+    everything as it was.
     """
     layout.mark(root)
     folder = layout.snapshots(root, snapshot.cluster_id)
     with files.locked(lease_file(root, snapshot.cluster_id, "publish")):
-        newest = read_manifest(root, snapshot.cluster_id)
-        if newest is not None and newest.writer_epoch > writer_epoch:
+        last = read_manifest(root, snapshot.cluster_id)
+        if last is not None and last.writer_epoch > writer_epoch:
             raise RefusedError(
                 f"Another writer publishes the snapshots of {snapshot.cluster_id} (epoch "
-                f"{newest.writer_epoch}, this one has {writer_epoch}); this one stops."
+                f"{last.writer_epoch}, this one has {writer_epoch}); this one stops."
             )
         with files.whole_folder(folder / snapshot.snapshot_id) as aside:
             write_columns(aside / PARTITIONS, snapshot)
@@ -66,7 +69,8 @@ def write_snapshot(root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0)
             manifest = _manifest(snapshot, writer_epoch, (data,))
             text = json.dumps(manifest.to_json(), ensure_ascii=False) + "\n"
             (aside / "manifest.json").write_text(text, encoding="utf-8")
-        files.write_text(layout.current(root, snapshot.cluster_id), text)
+        if newest:
+            files.write_text(layout.current(root, snapshot.cluster_id), text)
     update_index(root, lambda known: known | {snapshot.cluster_id})
     _delete_expired(root, snapshot.cluster_id)
     return manifest

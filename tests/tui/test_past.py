@@ -394,6 +394,34 @@ async def test_the_map_has_the_replicas_of_then_where_they_were_recorded(session
         assert rates(pilot) == [9e6]
 
 
+async def test_from_the_timeline_both_screens_step_from_event_to_event(session: Session) -> None:
+    record(until=at(12, 30))
+    async with dashboard(session, "timeline") as pilot:
+        await pressed(pilot, "m")
+        assert "0 back to now   [ ] event" in lines(pilot)[-1]
+        assert " AS IT WAS 10:30:00Z " in lines(pilot)[1]
+        assert "load until 10:00Z" in lines(pilot)[1], "nothing nearer is kept"
+        await pressed(pilot, "4")
+        assert "0 back to now   [ ] event" in lines(pilot)[-1]
+        assert "6 h up to 1 Jan 10:30Z" in body(pilot)
+        assert "published 10:00:03Z" in body(pilot)
+        await pressed(pilot, "[", "H", "enter")
+        assert "0 back to now   [ ] hour" in lines(pilot)[-1]
+        await pressed(pilot, "]", "5")
+        assert "▸ 10:30:00.0" in body(pilot), "what had happened by then"
+
+
+async def test_where_no_load_is_kept_of_what_happened_it_is_said(
+    session: Session, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    session.snapshots = str(tmp_path_factory.mktemp("empty"))
+    record(until=at(12, 30))
+    async with dashboard(session, "timeline") as pilot:
+        await pressed(pilot, "m", "4")
+        assert "No load is kept of 1 Jan 10:30Z." in body(pilot)
+        assert "load unknown" in lines(pilot)[1]
+
+
 async def test_when_the_replicas_were_recorded_last_is_said(session: Session) -> None:
     record(until=at(11, 30))
     async with dashboard(session, "map", (200, 60)) as pilot:
@@ -441,6 +469,26 @@ async def test_the_past_of_an_hour_cannot_be_edited(session: Session) -> None:
         assert the_map(pilot).drag is None
         await pilot.mouse_up(MapCanvas, offset=offset)
     assert len(session.plan) == moves
+
+
+@pytest.mark.parametrize("key", ["W", "O"])
+@pytest.mark.parametrize("screen", ["map", "load"])
+async def test_nothing_else_acts_upon_the_present_from_there(
+    screen: str, key: str, session: Session
+) -> None:
+    async with dashboard(session, screen) as pilot:
+        await pressed(pilot, "[")
+        before = pilot.app.screen
+        await pressed(pilot, key)
+        assert "That is for the cluster of now: 0 goes back to it." in lines(pilot)[-1]
+        assert pilot.app.screen is before
+
+
+async def test_keys_that_are_typed_into_a_filter_go_nowhere(session: Session) -> None:
+    async with dashboard(session, "map") as pilot:
+        await pressed(pilot, "/", "[", "H", "{", "0", "enter")
+        assert the_map(pilot).view.filter == "[H{0"
+        assert session.past_moment is None
 
 
 async def test_while_something_is_carried_time_stands_still() -> None:

@@ -151,7 +151,7 @@ def read_moment(
         if snapshot is None:
             when = f"{hour.published_at:%-d %b %H:%M}Z"
             raise DocumentError(f"What was published at {when} is no longer kept.", next=LIST_KEPT)
-        at = hour.published_at
+        at = snapshot.published_at
         state = as_placed(now, at)
         then = PastMoment(at, state, snapshot.aligned(state), snapshot, by_hours=True)
         if (recorded := read_state(now.cluster_id, at)) is not None:

@@ -81,6 +81,12 @@ class LoginRefusedError(AccessDeniedError):
     """The cluster refuses a user's name or password."""
 
 
+class StoreError(TrimtabError):
+    """An object store does not answer, or says no; of the cluster that tells nothing."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
 class IncompleteError(TrimtabError):
     """Something ended before it was complete."""
 

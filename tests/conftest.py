@@ -7,7 +7,7 @@ import signal
 
 from hypothesis import settings
 
-pytest_plugins = ["sandbox_fixtures"]
+pytest_plugins = ["object_store", "sandbox_fixtures"]
 
 # A law is no stopwatch: on a busy machine one example may take long. What decides over a change
 # plays the same examples each time; `make laws` looks for new ones.

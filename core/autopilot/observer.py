@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 
@@ -34,9 +33,10 @@ from core.cluster.client import ClusterClient
 from core.cluster.leaders import fetch_rebalance_settings, rebalance_interval_seconds
 from core.cluster.observer import CONFIGS_SECONDS, Observer
 from core.cluster.state import ClusterState
-from core.errors import DocumentError, UnreachableError, UsageError
+from core.errors import DocumentError, StoreError, UnreachableError, UsageError
 from core.load.load import Load, Source, align_rows, take_rows
 from core.load.snapshot.format import LoadSnapshot, Quality
+from core.load.store import Root
 from core.run.journal.journal import journal_path
 from core.run.reporting.runs import calibration, left_behind, list_runs, read_run, unreadable
 from core.run.reporting.views import RunStatus
@@ -93,7 +93,7 @@ USUAL = "24h"
 class LoadSource:
     """What is published of one cluster's load, look after look."""
 
-    def __init__(self, root: Path, cluster_id: str) -> None:
+    def __init__(self, root: Root, cluster_id: str) -> None:
         self._root, self._cluster_id = root, cluster_id
         self._live: deque[LoadSnapshot] = deque(maxlen=MIN_LIVE_INTERVALS)
 
@@ -103,7 +103,7 @@ class LoadSource:
 
         try:
             published = read_snapshot(self._root, self._cluster_id)
-        except DocumentError:
+        except (UsageError, StoreError):
             published = None
         try:
             self._keep(read_live(self._root, self._cluster_id), stale_seconds)
@@ -190,7 +190,7 @@ class ClusterObserver:
         client: ClusterClient,
         clock: Clock,
         cluster_id: str,
-        root: Path,
+        root: Root,
         configured: Callable[[], ClusterConfig] = ClusterConfig,
     ) -> None:
         self._client, self._clock, self._cluster_id = client, clock, cluster_id

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from core import files
 from core.errors import DocumentError, NewerFormatError, UsageError
+from core.load.store import Root, StorePath, store_of
 from core.paths import cluster_folder, load_root
 
 FORMAT = "trimtab.load/1"
 
 REPAIR = "Move it away: the next snapshot is whole again (`trimtab pipeline rebuild` makes one)."
 """What to do about a damaged file below a load root."""
+
+AnyRoot = TypeVar("AnyRoot", Path, StorePath, Path | StorePath)
+"""A folder below which all of the layout is, or a place in a store that has snapshots only."""
 
 
 def incoming(root: Path) -> Path:
@@ -90,16 +95,21 @@ def window_start(path: Path) -> datetime:
     return datetime.strptime(f"{date} {path.stem[-4:]}", "%Y-%m-%d %H%M").replace(tzinfo=UTC)
 
 
-def snapshots(root: Path, cluster_id: str) -> Path:
+def snapshots(root: AnyRoot, cluster_id: str) -> AnyRoot:
     return root / "snapshots" / cluster_folder(cluster_id)
 
 
-def current(root: Path, cluster_id: str) -> Path:
+def current(root: AnyRoot, cluster_id: str) -> AnyRoot:
     """Return the manifest of the newest snapshot."""
     return snapshots(root, cluster_id) / "CURRENT.json"
 
 
-def index(root: Path) -> Path:
+def epoch(root: AnyRoot, cluster_id: str) -> AnyRoot:
+    """Return where it is said which writer of a cluster's snapshots is the newest."""
+    return snapshots(root, cluster_id) / "EPOCH"
+
+
+def index(root: AnyRoot) -> AnyRoot:
     """Return the list of clusters that have snapshots."""
     return root / "snapshots" / "INDEX.json"
 
@@ -155,12 +165,12 @@ def own_root() -> Path:
     return root
 
 
-def damaged_file(path: Path, what: str) -> DocumentError:
+def damaged_file(path: Root, what: str) -> DocumentError:
     """Return the error of a file below a load root that `what` is wrong with."""
     return DocumentError(f"{path.name} {what}.", detail=str(path), next=REPAIR)
 
 
-def check_format(written: str, known: str, path: Path) -> None:
+def check_format(written: str, known: str, path: Root) -> None:
     """Raise DocumentError when `written` is another kind of document or a higher major version."""
     kind, _, major = str(written).partition("/")
     known_kind, _, known_major = known.partition("/")
@@ -174,18 +184,22 @@ def check_format(written: str, known: str, path: Path) -> None:
         )
 
 
-def root_of(path: str | None) -> Path:
+def root_of(path: str | None) -> Root:
     """Return the load root that `--snapshots PATH` means, or its folder `snapshots`; else our own.
 
-    Raises UsageError when there is no such folder, or for an address that is not a folder.
+    An address (`s3://…`) means a place in an object store, which is not asked yet. Raises
+    UsageError when there is no such folder.
     """
     if path is None:
         return load_root()
-    if "://" in path:
-        raise UsageError(
-            f"Snapshots are read from a folder, not from {path}.", next="Mount or sync it first."
-        )
+    if is_address(path):
+        return store_of(path)
     folder = Path(path).expanduser()
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}.", next="Name the root of load data.")
     return folder.parent if (folder / "INDEX.json").exists() else folder
+
+
+def is_address(path: str) -> bool:
+    """Return whether this is a store's address, and no folder's path."""
+    return "://" in path

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.cluster.state import ClusterState
+from core.errors import UsageError
 from core.load import load_paths as layout
 from core.load.load import Load, Source
 from core.load.samples import latest_sample_time
 from core.load.snapshot.format import LoadSnapshot
 from core.load.snapshot.kept import Kept
+from core.load.store import Root
 
 if TYPE_CHECKING:
     from core.cluster.documents.cluster_document import ClusterDocument
@@ -29,19 +31,39 @@ def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadS
     A snapshot from an earlier session, more than 5 minutes older than the live interval, gives
     way to it, what lies in the future (a clock was ahead) to what does not, and what knows no
     rates to what does. Raises DocumentError for a damaged snapshot or one of a higher format
-    version.
+    version; of a store, as `core.load.store.StorePath` does, and UsageError when it has none.
     """
     from core.load.snapshot.reader import read_live, read_snapshot
 
     root = layout.root_of(snapshots_path)
     read = (read_snapshot(root, cluster_id), read_live(root, cluster_id))
     found = [snapshot for snapshot in read if snapshot is not None]
+    if not found and not isinstance(root, Path):
+        raise UsageError(
+            f"There is no snapshot of cluster {cluster_id} in {root}.",
+            next="Check the address given as --snapshots, or wait until the pipeline publishes.",
+        )
     last = latest_sample_time(datetime.now(UTC))
     found = [snapshot for snapshot in found if snapshot.window_end <= last] or found
     found = [snapshot for snapshot in found if snapshot.has_rates] or found
     if len(found) == 2 and found[1].window_end - found[0].window_end <= MAX_SNAPSHOT_LAG:
         return found[0]
     return found[-1] if found else None
+
+
+def version(root: Root, cluster_id: str) -> tuple[str | None, int | None]:
+    """Return what is another whenever there may be a newer snapshot, or a newer live interval.
+
+    Raises as `core.load.snapshot.manifest.read_manifest` does.
+    """
+    from core.load.snapshot.manifest import read_manifest
+
+    manifest = read_manifest(root, cluster_id)
+    live = layout.live(root, cluster_id) if isinstance(root, Path) else None
+    return (
+        manifest.snapshot_id if manifest else None,
+        live.stat().st_mtime_ns if live is not None and live.exists() else None,
+    )
 
 
 def newest_load(state: ClusterState, snapshots_path: str | None = None) -> Load:
@@ -51,7 +73,7 @@ def newest_load(state: ClusterState, snapshots_path: str | None = None) -> Load:
 
 
 def past_load(
-    root: Path, cluster_id: str, state: ClusterState, moment: datetime, kept: Kept
+    root: Root, cluster_id: str, state: ClusterState, moment: datetime, kept: Kept
 ) -> tuple[Load | None, LoadSnapshot | None]:
     """Return what partitions carried at a moment, and the snapshot that was the newest then.
 

@@ -203,9 +203,9 @@ def _publish_until_stopped(
 
 def _publish_hour(root: Path, snapshot: LoadSnapshot) -> None:
     """Publish a snapshot of a time past as if it had been written then: retention goes by that."""
-    from core.load.snapshot.writer import write_snapshot
+    from core.load.snapshot.writer import write_earlier
 
-    write_snapshot(root, snapshot, newest=False)
+    write_earlier(root, snapshot)
     folder = layout.snapshots(root, snapshot.cluster_id) / snapshot.snapshot_id
     os.utime(folder, (snapshot.published_at.timestamp(),) * 2)
 

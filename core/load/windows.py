@@ -24,6 +24,7 @@ from core.load import arrow as columns
 from core.load import load_paths as layout
 from core.load.load import Float64, Load, Source, align_rows, take_rows
 from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad
+from core.load.store import Root
 
 FORMAT = "trimtab.window/1"
 LENGTH = timedelta(minutes=5)
@@ -156,11 +157,12 @@ def window_files(
 
 
 def read_history(
-    root: Path, cluster_id: str, of: int | TopicPartition, until: datetime | None = None
+    root: Root, cluster_id: str, of: int | TopicPartition, until: datetime | None = None
 ) -> LoadHistory:
     """Return the windows of a broker (its id) or a partition over a day, oldest first.
 
-    The newest window is still filling: its rates are those of the part that has passed.
+    The newest window is still filling: its rates are those of the part that has passed. A store
+    has no windows.
     """
     until = until or datetime.now(UTC) + timedelta(minutes=1)
     if isinstance(of, TopicPartition):
@@ -173,7 +175,10 @@ def read_history(
             ("out_bytes_per_s", "avg"): "out_bytes_per_s",
         }
     rows: list[dict[str, float]] = []
-    for path in window_files(root, cluster_id, until - HISTORY, until, kind):
+    since = until - HISTORY
+    for path in (
+        window_files(root, cluster_id, since, until, kind) if isinstance(root, Path) else ()
+    ):
         table = _read(path, [*keys, *names.values(), size], ["topic"] if "topic" in keys else None)
         here = np.flatnonzero(_rows_of(table, of))
         if len(here):
@@ -202,11 +207,13 @@ def _rows_of(table: Any, of: int | TopicPartition) -> Any:
     return (codes == topics.index(of.topic)) & (partition == of.partition)
 
 
-def load_at(root: Path, cluster_id: str, state: ClusterState, moment: datetime) -> Load | None:
+def load_at(root: Root, cluster_id: str, state: ClusterState, moment: datetime) -> Load | None:
     """Return what partitions carried in the window that `moment` lies in; None where none is kept.
 
-    A window's end is its load's time. Raises DocumentError for a damaged file.
+    None are in a store. A window's end is its load's time. Raises DocumentError for a damaged file.
     """
+    if not isinstance(root, Path):
+        return None
     start = window_floor(moment)
     path = layout.window_file(root, cluster_id, start)
     if not path.exists():

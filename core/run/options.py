@@ -10,6 +10,7 @@ from typing import Any
 
 from core.cluster.connect import Address, short_name
 from core.errors import UsageError
+from core.load.load_paths import is_address
 from core.plan.plan import Plan
 from core.run.audit import requester
 from core.run.journal.journal import Journal, JournalError, journal_path, remove_journal
@@ -58,7 +59,9 @@ class RunOptions:
     what begins."""
 
     def to_json(self) -> dict[str, Any]:
-        snapshots = self.snapshots and str(Path(self.snapshots).expanduser().absolute())
+        snapshots = self.snapshots
+        if snapshots and not is_address(snapshots):
+            snapshots = str(Path(snapshots).expanduser().absolute())
         optional = {
             "most_extra_bytes": self.max_extra_bytes,
             "apart": rates_to_json(self.per_side_rates) or None,

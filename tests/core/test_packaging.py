@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -49,5 +50,5 @@ def test_every_dependency_is_pinned_and_so_is_what_builds() -> None:
         for line in (ROOT / "constraints.txt").read_text().splitlines()
         if "==" in line
     }
-    names = {name.split(">")[0].split("=")[0].split("<")[0].lower() for name in wanted}
+    names = {re.split("[<>=[]", name)[0].lower() for name in wanted}
     assert names <= pinned

@@ -198,6 +198,7 @@ def test_the_page_never_exceeds_its_room(size: tuple[int, int], other: dict[str,
         ({"snapshot": None}, "No load yet."),
         ({"history": None}, "reading"),
         ({"history": a_history([])}, "no windows yet"),
+        ({"history": a_history([]), "in_store": True}, "an object store has snapshots"),
         ({"metric": Metric.MESSAGES}, "no messages are published for this"),
     ],
 )

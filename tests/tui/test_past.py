@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hands import rested
 from maps import column_of, lines, map_of, row_of, text, the_map
+from object_store import ObjectStore
 from pictures import LOAD, MB, SIZES, STATE, a_session, at, body, dashboard, down, footer, pressed
 
 from core import paths
@@ -243,6 +244,30 @@ async def test_an_hour_that_nobody_waits_for_any_more_is_not_shown(
         reading.set()
         await rested(pilot)
         assert session.past_moment is (None if key == "0" else before)
+
+
+async def test_hours_in_an_object_store_are_gone_to_by_the_same_keys(
+    session: Session, s3: ObjectStore
+) -> None:
+    root = s3.bucket("hours")
+    for n, moment in enumerate(HOURS, 1):
+        write_snapshot(root, snapshot(n, moment))
+    session.snapshots = root.address
+    async with dashboard(session, "map") as pilot:
+        await pressed(pilot, "[", "[")
+        assert " PAST 1 Jan 11:00Z " in lines(pilot)[0]
+        assert rates(pilot) == [11e6]
+        await pressed(pilot, "4")
+        assert "33 MB/s in" in body(pilot)
+        assert "no chart: an object store has snapshots" in body(pilot)
+        await pressed(pilot, "H", "j", "enter")
+        assert " PAST 1 Jan 10:00Z " in lines(pilot)[0]
+        with s3.refusing():
+            await pressed(pilot, "[")
+            assert "The object store refuses access to" in footer(pilot)
+            assert " PAST 1 Jan 10:00Z " in lines(pilot)[0]
+            await pressed(pilot, "H")
+            assert "The object store refuses access to" in text(pilot)
 
 
 # -- the list ------------------------------------------------------------------------------------

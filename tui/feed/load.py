@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import TrimtabError
@@ -58,6 +59,8 @@ class Picture:
 
 
 LOAD_POLL_SECONDS = 2.0
+STORE_POLL_SECONDS = 10.0
+"""Each look at a store is paid for, and snapshots come no more often."""
 LIVE_INTERVAL_SECONDS = 15.0
 SNAPSHOT_INTERVAL_SECONDS = 60.0
 
@@ -104,8 +107,7 @@ class FeedLoad:
     def follow(self, running: threading.Event, stopped: threading.Event) -> None:
         """Follow published snapshots, and the collector's last interval until there are some."""
         from core.load import load_paths as layout
-        from core.load.load_source import newest_snapshot
-        from core.load.snapshot.manifest import read_manifest
+        from core.load.load_source import newest_snapshot, version
 
         root = layout.root_of(self._target.snapshots)
         known: object = None
@@ -116,12 +118,7 @@ class FeedLoad:
             state = self._picture.state
             with attempts.attempt():
                 if state is not None:
-                    manifest = read_manifest(root, state.cluster_id)
-                    live = layout.live(root, state.cluster_id)
-                    newest = (
-                        manifest.snapshot_id if manifest else None,
-                        live.stat().st_mtime_ns if live.exists() else None,
-                    )
+                    newest = version(root, state.cluster_id)
                     if newest != known:
                         snapshot = newest_snapshot(state.cluster_id, self._target.snapshots)
                         if snapshot is not None and snapshot.has_rates:
@@ -131,7 +128,7 @@ class FeedLoad:
                             if picture is not None:
                                 self._send(picture)
                         known = newest
-            stopped.wait(LOAD_POLL_SECONDS)
+            stopped.wait(LOAD_POLL_SECONDS if isinstance(root, Path) else STORE_POLL_SECONDS)
 
     def _age(self, load: Load) -> Freshness | None:
         """Return how old a load is by the cluster's clock; None while there is no clock."""

@@ -96,6 +96,8 @@ class LoadView:
     plain: bool
     then: str = ""
     """The moment that is shown, in words; "" for now."""
+    in_store: bool = False
+    """Whether the snapshot is from an object store, which has no windows."""
 
 
 def load_lines(view: LoadView, width: int, height: int) -> Lines:
@@ -179,11 +181,12 @@ def _chart(view: LoadView, width: int, height: int) -> Lines:
     series = _series(view)
     if not any(np.isfinite(one.values).any() for one in series):
         live = view.snapshot is not None and view.snapshot.source is Source.LIVE
-        words = (
-            "no windows yet: Spark publishes the first when five minutes have passed"
-            if live or not len(view.history)
-            else f"no {view.metric.value} are published for this; partitions have them"
-        )
+        if view.in_store:
+            words = "no chart: an object store has snapshots, windows stay with the pipeline"
+        elif live or not len(view.history):
+            words = "no windows yet: Spark publishes the first when five minutes have passed"
+        else:
+            words = f"no {view.metric.value} are published for this; partitions have them"
         return _centered(words, height)
     until = float(view.history.starts[-1]) + WINDOW_SECONDS
     first = float(view.history.starts[0])

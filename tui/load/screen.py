@@ -12,6 +12,7 @@ import numpy as np
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Load
+from core.load.load_paths import is_address, root_of
 from core.load.snapshot.format import LoadSnapshot
 from tui.actions.action import LOAD
 from tui.actions.table import bindings_of
@@ -75,6 +76,7 @@ class LoadScreen(CursorKeys, PastScreen, PageScreen):
             hours=self._hours,
             plain=self.palette.plain or self.dashboard.ascii_only,
             then=f"{self.then.at.astimezone(UTC):%-d %b %H:%M}Z" if self.then else "",
+            in_store=is_address(session.snapshots or ""),
         )
         return load_lines(view, width, height)
 
@@ -121,7 +123,6 @@ class LoadScreen(CursorKeys, PastScreen, PageScreen):
             cluster_id, place = snapshot.cluster_id, session.snapshots
 
             def work() -> LoadHistory:
-                from core.load.load_paths import root_of
                 from core.load.windows import read_history
 
                 return read_history(root_of(place), cluster_id, of, until)

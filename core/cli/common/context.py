@@ -39,6 +39,13 @@ class Target:
     read_only_servers: frozenset[str] = frozenset()
     """Brokers of all clusters that are read_only: this one may turn out to have one of them."""
 
+    def __post_init__(self) -> None:
+        if self.snapshots:
+            from core.load.load_paths import is_address, root_of
+
+            if is_address(self.snapshots):
+                root_of(self.snapshots)  # one with a secret in it goes nowhere from here
+
     @classmethod
     def choose(
         cls,

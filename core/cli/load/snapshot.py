@@ -16,8 +16,9 @@ from core.cli.load.pipeline import format_counts, resolve_load
 from core.errors import ExitCode, UsageError
 from core.load.load_paths import root_of
 from core.load.snapshot.kept import KeptSnapshot, read_kept
-from core.load.snapshot.manifest import Manifest, read_manifest
+from core.load.snapshot.manifest import Manifest, cluster_ids, read_manifest
 from core.load.snapshot.reader import verify_snapshot
+from core.load.store import Root
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, format_rate, format_time
 
@@ -187,5 +188,12 @@ def _hottest(manifest: Manifest) -> str:
     return text_table(("HOTTEST", "LEADER", "IN", "OUT", "OF BROKER"), rows, " >>>>")
 
 
-def _place(context: Context, cluster_id: str | None) -> tuple[Path, str]:
-    return resolve_load(context, root_of(context.target.snapshots), cluster_id)
+def _place(context: Context, cluster_id: str | None) -> tuple[Root, str]:
+    root = root_of(context.target.snapshots)
+    if isinstance(root, Path):
+        return resolve_load(context, root, cluster_id)
+    known = () if cluster_id else cluster_ids(root)
+    otherwise = "Check the address given as --snapshots, or wait until the pipeline publishes."
+    return root, context.resolve_cluster_id(
+        cluster_id, known, f"{root} has snapshots of", otherwise
+    )

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from core.errors import DocumentError
 from core.load.load import Source
 from core.load.snapshot.manifest import Manifest, read_manifest, snapshot_ids
+from core.load.store import Root
 
 HOUR_SECONDS = 3600
 MAX_AGE = timedelta(hours=1)
@@ -87,7 +87,7 @@ class Kept:
         return before[-1] if before and moment - before[-1].published_at < MAX_AGE else None
 
 
-def read_kept(root: Path, cluster_id: str, known: Kept | None = None) -> Kept:
+def read_kept(root: Root, cluster_id: str, known: Kept | None = None) -> Kept:
     """Return what is kept of a cluster; what is `known` is not read again."""
     by_id = {one.snapshot_id: one for one in known.snapshots} if known else {}
     kept, left_out = [], []

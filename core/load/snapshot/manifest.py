@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +20,7 @@ from core.errors import DocumentError, UsageError
 from core.load import load_paths as layout
 from core.load.load import Float64, Source
 from core.load.snapshot.format import BrokerLoad, Counts, LoadSnapshot
+from core.load.store import Root, write_text
 from core.units import format_time, parse_time
 
 FORMAT = "trimtab.snapshot/1"
@@ -90,7 +93,7 @@ class Manifest:
         }
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any], path: Path) -> Manifest:
+    def from_json(cls, document: Mapping[str, Any], path: Root) -> Manifest:
         """Return the manifest in `document`; `path` is for the message.
 
         Raises DocumentError for another format, a higher major version or a missing key.
@@ -125,17 +128,22 @@ def from_known_fields(kind: Any, row: Mapping[str, Any]) -> Any:
     return kind(**{name: row[name] for name in kind.__slots__ if name in row})
 
 
-def read_manifest(root: Path, cluster_id: str, snapshot_id: str | None = None) -> Manifest | None:
+def manifest_path(root: Root, cluster_id: str, snapshot_id: str | None = None) -> Root:
+    """Return where the newest snapshot's manifest is, or that of `snapshot_id`."""
+    if snapshot_id is None:
+        return layout.current(root, cluster_id)
+    return layout.snapshots(root, cluster_id) / snapshot_id / "manifest.json"
+
+
+def read_manifest(root: Root, cluster_id: str, snapshot_id: str | None = None) -> Manifest | None:
     """Return the newest snapshot's manifest, or that of `snapshot_id`; None when there is none.
 
-    Raises DocumentError when it is damaged or of a higher major version.
+    Raises DocumentError when it is damaged or of a higher major version; of a store, as
+    `core.load.store.StorePath` does.
     """
-    if snapshot_id is None:
-        path = layout.current(root, cluster_id)
-    else:
-        path = layout.snapshots(root, cluster_id) / snapshot_id / "manifest.json"
+    path = manifest_path(root, cluster_id, snapshot_id)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = _read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
@@ -154,9 +162,32 @@ def _is_file_name(name: object) -> bool:
     return isinstance(name, str) and name not in ("", ".", "..") and not {"/", "\0"} & {*name}
 
 
-def snapshot_ids(root: Path, cluster_id: str) -> tuple[str, ...]:
+REPLACED_TRIES, REPLACED_SECONDS = 5, 0.2
+"""How often and after what time a document is read again that a store is just being given anew."""
+
+
+def _read_json(path: Root) -> Any:
+    """Return a small document; one that is replaced while a store gives it out is read again.
+
+    An empty object is as none: pyarrow makes one first on Azure, and its writer died.
+    """
+    for _ in range(0 if isinstance(path, Path) else REPLACED_TRIES - 1):
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            time.sleep(REPLACED_SECONDS)
+    text = path.read_text(encoding="utf-8")
+    if not text and not isinstance(path, Path):
+        raise FileNotFoundError(str(path))
+    return json.loads(text)
+
+
+def snapshot_ids(root: Root, cluster_id: str) -> tuple[str, ...]:
     """Return the ids of the snapshots that are kept, oldest first."""
     folder = layout.snapshots(root, cluster_id)
+    if not isinstance(folder, Path):
+        found = (name.partition("/") for name in folder.files())
+        return tuple(sorted(name for name, _, file in found if file == "manifest.json"))
     if not folder.is_dir():
         return ()
     return tuple(sorted(path.parent.name for path in folder.glob("[!.]*/manifest.json")))
@@ -165,13 +196,13 @@ def snapshot_ids(root: Path, cluster_id: str) -> tuple[str, ...]:
 INDEX_FORMAT = "trimtab.snapshots/1"
 
 
-def cluster_ids(root: Path) -> tuple[str, ...]:
+def cluster_ids(root: Root) -> tuple[str, ...]:
     """Return the clusters that have snapshots below this root.
 
-    Raises DocumentError when the list is damaged.
+    Raises DocumentError when the list is damaged; of a store, as `read_manifest` does.
     """
     try:
-        document = json.loads(layout.index(root).read_text(encoding="utf-8"))
+        document = _read_json(layout.index(root))
     except FileNotFoundError:
         return ()
     except ValueError as error:
@@ -192,16 +223,21 @@ def forget_cluster(root: Path, cluster_id: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def update_index(root: Path, change: Callable[[Set[str]], Set[str]]) -> None:
-    """Change which clusters are on the list; a damaged list begins anew."""
-    with files.locked(root / "locks" / "index.lock"):
+def update_index(root: Root, change: Callable[[Set[str]], Set[str]]) -> None:
+    """Change which clusters are on the list; a damaged list begins anew.
+
+    A store has no locks: of two writers that add theirs at the same moment one is left out, until
+    it publishes again.
+    """
+    lock = files.locked(root / "locks" / "index.lock") if isinstance(root, Path) else nullcontext()
+    with lock:
         try:
             known = frozenset(cluster_ids(root))
         except DocumentError:
             known = frozenset()
         if (changed := change(known)) != known:
             document = {"format": INDEX_FORMAT, "clusters": sorted(changed)}
-            files.write_text(layout.index(root), json.dumps(document) + "\n")
+            write_text(layout.index(root), json.dumps(document) + "\n")
 
 
 def broker_loads(

@@ -1,7 +1,7 @@
 """Reads published snapshots, and verifies that one is as it was published.
 
-The manifest first, then the files that it names, mapped. Import this module late: it imports
-pyarrow."""
+The manifest first, then the files that it names: mapped from a folder, fetched from a store. Import
+this module late: it imports pyarrow."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +34,21 @@ from core.load.snapshot.manifest import (
     DataFile,
     Manifest,
     from_known_fields,
+    manifest_path,
     read_manifest,
     snapshot_ids,
 )
+from core.load.store import Root, StorePath
 from core.units import parse_time
 
 
 def read_snapshot(
-    root: Path, cluster_id: str, snapshot_id: str | None = None
+    root: Root, cluster_id: str, snapshot_id: str | None = None
 ) -> LoadSnapshot | None:
     """Return a snapshot of a cluster, by default the newest; None when there is none.
 
-    Raises DocumentError when it is damaged or of a higher major version.
+    Raises DocumentError when it is damaged or of a higher major version; of a store, as
+    `core.load.store.StorePath` does.
     """
     for last_try in (False, True):
         manifest = read_manifest(root, cluster_id, snapshot_id)
@@ -52,31 +56,55 @@ def read_snapshot(
             return None
         path = layout.snapshots(root, cluster_id) / manifest.snapshot_id / PARTITIONS
         try:
-            snapshot = read_columns(path)
-        except FileNotFoundError as error:
+            snapshot = _read_published(path, manifest)
+        except (FileNotFoundError, DocumentError) as error:
             # Between manifest and files, it may have been replaced, or deleted as too old.
-            if last_try:
-                raise layout.damaged_file(path, "is named by its manifest but missing") from error
-            continue
+            if not last_try:
+                continue
+            if isinstance(error, DocumentError):
+                raise
+            raise layout.damaged_file(path, "is named by its manifest but missing") from error
         return replace(snapshot, counts=manifest.counts)
     return None
 
 
-def read_live(root: Path, cluster_id: str) -> LoadSnapshot | None:
-    """Return the collector's last interval; None when there is none."""
+def _read_published(path: Root, manifest: Manifest) -> LoadSnapshot:
+    """Return the partitions that a manifest names."""
+    if isinstance(path, Path):
+        return read_columns(path)
+    named = (file.sha256 for file in manifest.files if file.name == PARTITIONS)
+    return _fetch(path, next(named, ""))
+
+
+@lru_cache(maxsize=1)
+def _fetch(path: StorePath, sha256: str) -> LoadSnapshot:
+    """Return the partitions in a store's object: once, as many look again before there are newer.
+
+    Raises DocumentError when it is not the one that its manifest names.
+    """
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise layout.damaged_file(path, "has another SHA-256 than its manifest says")
+    return read_columns(path, content)
+
+
+def read_live(root: Root, cluster_id: str) -> LoadSnapshot | None:
+    """Return the collector's last interval; None when there is none, as in a store."""
+    if not isinstance(root, Path):
+        return None
     try:
         return read_columns(layout.live(root, cluster_id))
     except FileNotFoundError:
         return None
 
 
-def read_table(path: Path) -> Any:
-    """Return the table in a snapshot's Arrow file, mapped rather than read.
+def read_table(path: Root, content: bytes | None = None) -> Any:
+    """Return the table in a snapshot's Arrow file, mapped unless its content was read already.
 
     Raises FileNotFoundError, and DocumentError for a damaged file or a higher major version.
     """
     try:
-        with pa.memory_map(str(path)) as source:
+        with pa.memory_map(str(path)) if content is None else pa.BufferReader(content) as source:
             table = pa.ipc.open_file(source).read_all()
     except FileNotFoundError:
         raise
@@ -86,12 +114,12 @@ def read_table(path: Path) -> Any:
     return table
 
 
-def read_columns(path: Path) -> LoadSnapshot:
+def read_columns(path: Root, content: bytes | None = None) -> LoadSnapshot:
     """Return the snapshot in an Arrow file; unknown columns are ignored.
 
-    Raises as `read_table` does.
+    Takes and raises what `read_table` does.
     """
-    table = read_table(path)
+    table = read_table(path, content)
     head = columns.schema_metadata(table.schema)
     try:
         topic_of, topics = columns.to_codes(table["topic"])
@@ -132,7 +160,7 @@ def read_columns(path: Path) -> LoadSnapshot:
 class FileProblem:
     """What is wrong with one file, and what to do about it."""
 
-    path: Path
+    path: Root
     problem: str
     next: str = layout.REPAIR
 
@@ -147,12 +175,12 @@ class SnapshotCheck:
 
 
 def verify_snapshot(
-    root: Path, cluster_id: str, snapshot_id: str | None = None
+    root: Root, cluster_id: str, snapshot_id: str | None = None
 ) -> SnapshotCheck | None:
     """Read a snapshot, by default the newest, and all it names; None when there is none."""
     kept = snapshot_ids(root, cluster_id)
     newest = layout.current(root, cluster_id)
-    path = newest if snapshot_id is None else _manifest_of(root, cluster_id, snapshot_id)
+    path = manifest_path(root, cluster_id, snapshot_id)
     try:
         manifest = read_manifest(root, cluster_id, snapshot_id)
     except DocumentError as error:
@@ -168,13 +196,9 @@ def verify_snapshot(
     return SnapshotCheck(manifest.snapshot_id, manifest, tuple(problems))
 
 
-def _manifest_of(root: Path, cluster_id: str, snapshot_id: str) -> Path:
-    return layout.snapshots(root, cluster_id) / snapshot_id / "manifest.json"
-
-
-def _check_newest(root: Path, newest: Manifest) -> Iterator[FileProblem]:
+def _check_newest(root: Root, newest: Manifest) -> Iterator[FileProblem]:
     """Yield what is wrong between the newest manifest and the one in its snapshot's folder."""
-    path = _manifest_of(root, newest.cluster_id, newest.snapshot_id)
+    path = manifest_path(root, newest.cluster_id, newest.snapshot_id)
     try:
         own = read_manifest(root, newest.cluster_id, newest.snapshot_id)
     except DocumentError as error:
@@ -187,21 +211,20 @@ def _check_newest(root: Path, newest: Manifest) -> Iterator[FileProblem]:
         yield FileProblem(current, f"{current.name} differs from the snapshot's own manifest.")
 
 
-def _check_file(folder: Path, manifest: Manifest, file: DataFile) -> FileProblem | None:
+def _check_file(folder: Root, manifest: Manifest, file: DataFile) -> FileProblem | None:
     """Return the first thing that is wrong with one of a snapshot's files."""
     path = folder / file.name
     try:
-        with path.open("rb") as content:
-            size = path.stat().st_size
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
-        if size != file.bytes:
-            what = f"has {size} bytes, and its manifest says {file.bytes}"
-        elif digest != file.sha256:
+        content = path.read_bytes()
+        if len(content) != file.bytes:
+            what = f"has {len(content)} bytes, and its manifest says {file.bytes}"
+        elif hashlib.sha256(content).hexdigest() != file.sha256:
             what = "has another SHA-256 than its manifest says"
-        elif (rows := len(read_table(path))) != file.rows:
+        elif (rows := len(read_table(path, content))) != file.rows:
             what = f"has {rows} rows, and its manifest says {file.rows}"
         else:
-            what = _column_problem(path, manifest) if file.name == PARTITIONS else ""
+            is_partitions = file.name == PARTITIONS
+            what = _column_problem(read_columns(path, content), manifest) if is_partitions else ""
     except FileNotFoundError:
         what = "is named by its manifest but missing"
     except DocumentError as error:
@@ -209,9 +232,8 @@ def _check_file(folder: Path, manifest: Manifest, file: DataFile) -> FileProblem
     return FileProblem(path, f"{file.name} {what}.") if what else None
 
 
-def _column_problem(path: Path, manifest: Manifest) -> str:
+def _column_problem(snapshot: LoadSnapshot, manifest: Manifest) -> str:
     """Return what the partitions' file says otherwise than its manifest; "" for nothing."""
-    snapshot = read_columns(path)
     if snapshot.cluster_id != manifest.cluster_id:
         return f"is of cluster {snapshot.cluster_id}"
     if snapshot.snapshot_id != manifest.snapshot_id:

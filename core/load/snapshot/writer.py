@@ -1,16 +1,19 @@
-"""Publishes snapshots: Arrow files in a folder, then the manifest by rename.
+"""Publishes snapshots: the data first, the manifest last, so that no reader has half of one.
 
-A reader takes the manifest first, then maps the files it names. Import this module late: it
-imports pyarrow.
+In a folder each by rename, under a lock; in an object store each in one put. Import this module
+late: it imports pyarrow.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ import pyarrow.ipc
 
 from core import files
 from core.daemons.lease import lease_file
-from core.errors import RefusedError
+from core.errors import RefusedError, StoreError
 from core.load import arrow as columns
 from core.load import load_paths as layout
 from core.load.snapshot.format import PARTITIONS, LoadSnapshot, rate_column
@@ -29,12 +32,16 @@ from core.load.snapshot.manifest import (
     Manifest,
     broker_skew,
     hot_partitions,
+    manifest_path,
     read_manifest,
     snapshot_ids,
     topic_skew,
     update_index,
 )
+from core.load.store import Root, StorePath, write_text
 from core.units import format_time
+
+log = logging.getLogger(__name__)
 
 KEEP_LAST = 60
 KEEP_HOURLY_SECONDS = 7 * 86400
@@ -43,37 +50,91 @@ MIN_AGE_SECONDS = 600
 _UNITS = {"in_bytes_per_s": "B/s", "out_bytes_per_s": "B/s", "messages_per_s": "1/s"}
 
 
-def write_snapshot(
-    root: Path, snapshot: LoadSnapshot, *, writer_epoch: int = 0, newest: bool = True
-) -> Manifest:
+def write_snapshot(root: Root, snapshot: LoadSnapshot, *, writer_epoch: int = 0) -> Manifest:
     """Publish a snapshot and make it the newest; older ones beyond retention are deleted.
 
-    One that is not `newest` is of an earlier time: readers keep the one they have. Raises
-    RefusedError when a writer of a higher epoch has published for this cluster, and leaves
-    everything as it was.
+    Raises RefusedError when a writer of a higher epoch has published for this cluster, and
+    leaves everything that readers see as it was; of a store, as `core.load.store.StorePath` does.
+
+    In a store a writer looks at the manifest once more just before it puts its own, and refuses a
+    late task of its own epoch, too. pyarrow has no conditional puts: of two writers that do so in
+    the same moment the later put stays. If that is the older one's, readers have its snapshot until
+    the newer one publishes again; from then on the older one is refused.
     """
+    if isinstance(root, Path):
+        manifest = _publish_in_folder(root, snapshot, writer_epoch)
+        _delete_expired(root, snapshot.cluster_id)
+    else:
+        manifest = _publish_in_store(root, snapshot, writer_epoch)
+    update_index(root, lambda known: known | {snapshot.cluster_id})
+    return manifest
+
+
+def write_earlier(root: Path, snapshot: LoadSnapshot) -> None:
+    """Publish a snapshot of an earlier time beside the others: the newest stays the newest."""
+    _publish_in_folder(root, snapshot, 0, newest=False)
+
+
+def _publish_in_folder(
+    root: Path, snapshot: LoadSnapshot, writer_epoch: int, *, newest: bool = True
+) -> Manifest:
     layout.mark(root)
     folder = layout.snapshots(root, snapshot.cluster_id)
     with files.locked(lease_file(root, snapshot.cluster_id, "publish")):
-        last = read_manifest(root, snapshot.cluster_id)
-        if last is not None and last.writer_epoch > writer_epoch:
-            raise RefusedError(
-                f"Another writer publishes the snapshots of {snapshot.cluster_id} (epoch "
-                f"{last.writer_epoch}, this one has {writer_epoch}); this one stops."
-            )
+        _refuse_older(read_manifest(root, snapshot.cluster_id), snapshot, writer_epoch)
         with files.whole_folder(folder / snapshot.snapshot_id) as aside:
             write_columns(aside / PARTITIONS, snapshot)
             content = (aside / PARTITIONS).read_bytes()
-            digest = hashlib.sha256(content).hexdigest()
-            data = DataFile(PARTITIONS, len(snapshot.partition), len(content), digest)
-            manifest = _manifest(snapshot, writer_epoch, (data,))
-            text = json.dumps(manifest.to_json(), ensure_ascii=False) + "\n"
+            manifest = _manifest(snapshot, writer_epoch, content)
+            text = _text(manifest)
             (aside / "manifest.json").write_text(text, encoding="utf-8")
         if newest:
             files.write_text(layout.current(root, snapshot.cluster_id), text)
-    update_index(root, lambda known: known | {snapshot.cluster_id})
-    _delete_expired(root, snapshot.cluster_id)
     return manifest
+
+
+def _publish_in_store(root: StorePath, snapshot: LoadSnapshot, writer_epoch: int) -> Manifest:
+    cluster_id, snapshot_id = snapshot.cluster_id, snapshot.snapshot_id
+    before = read_manifest(root, cluster_id)
+    _refuse_older(before, snapshot, writer_epoch)
+    sink = pa.BufferOutputStream()
+    _write_to(sink, snapshot)
+    content = sink.getvalue().to_pybytes()
+    manifest = _manifest(snapshot, writer_epoch, content)
+    text = _text(manifest)
+    (layout.snapshots(root, cluster_id) / snapshot_id / PARTITIONS).write_bytes(content)
+    newest = read_manifest(root, cluster_id)
+    _refuse_older(newest, snapshot, writer_epoch)
+    if newest and newest.writer_epoch == writer_epoch and newest.snapshot_id > snapshot_id:
+        raise RefusedError(
+            f"Snapshot {snapshot_id} of {cluster_id} comes too late: {newest.snapshot_id} has been "
+            "published."
+        )
+    write_text(manifest_path(root, cluster_id, snapshot_id), text)
+    write_text(layout.current(root, cluster_id), text)
+    # A listing costs, and snapshots of minutes are kept anyway.
+    if before is None or _span(before.published_at) != _span(snapshot.published_at):
+        try:
+            _delete_expired_in_store(layout.snapshots(root, cluster_id), snapshot_id)
+        except StoreError as error:  # it is published, and the next one tries again
+            log.warning("old snapshots of %s are not deleted: %s", cluster_id, error)
+    return manifest
+
+
+def _refuse_older(newest: Manifest | None, snapshot: LoadSnapshot, writer_epoch: int) -> None:
+    if newest is not None and newest.writer_epoch > writer_epoch:
+        raise RefusedError(
+            f"Another writer publishes the snapshots of {snapshot.cluster_id} (epoch "
+            f"{newest.writer_epoch}, this one has {writer_epoch}); this one stops."
+        )
+
+
+def _text(manifest: Manifest) -> str:
+    return json.dumps(manifest.to_json(), ensure_ascii=False) + "\n"
+
+
+def _span(moment: datetime) -> int:
+    return int(moment.timestamp() // MIN_AGE_SECONDS)
 
 
 def write_live(root: Path, snapshot: LoadSnapshot) -> None:
@@ -84,6 +145,11 @@ def write_live(root: Path, snapshot: LoadSnapshot) -> None:
 
 def write_columns(path: Path, snapshot: LoadSnapshot) -> None:
     """Write the partition columns as one Arrow file; NaN and -1 are unknown, there are no nulls."""
+    with pa.OSFile(str(path), "wb") as sink:
+        _write_to(sink, snapshot)
+
+
+def _write_to(sink: Any, snapshot: LoadSnapshot) -> None:
     arrays: list[Any] = []
     fields: list[Any] = []
 
@@ -118,11 +184,13 @@ def write_columns(path: Path, snapshot: LoadSnapshot) -> None:
         "brokers": json.dumps([asdict(broker) for broker in snapshot.brokers]),
     }
     schema = pa.schema(fields, metadata=head)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
-def _manifest(snapshot: LoadSnapshot, writer_epoch: int, data: tuple[DataFile, ...]) -> Manifest:
+def _manifest(snapshot: LoadSnapshot, writer_epoch: int, content: bytes) -> Manifest:
+    """Return the manifest of a snapshot whose partitions' file has this content."""
+    digest = hashlib.sha256(content).hexdigest()
     return Manifest(
         cluster_id=snapshot.cluster_id,
         snapshot_id=snapshot.snapshot_id,
@@ -131,7 +199,7 @@ def _manifest(snapshot: LoadSnapshot, writer_epoch: int, data: tuple[DataFile, .
         published_at=snapshot.published_at,
         window_end=snapshot.window_end,
         metadata_hash=snapshot.metadata_hash,
-        files=data,
+        files=(DataFile(PARTITIONS, len(snapshot.partition), len(content), digest),),
         brokers=snapshot.brokers,
         hot_partitions=hot_partitions(snapshot),
         topic_skew=topic_skew(snapshot),
@@ -151,6 +219,24 @@ def _delete_expired(root: Path, cluster_id: str) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
+def _delete_expired_in_store(folder: StorePath, newest: str) -> None:
+    """Delete what is beyond retention, and what writers that died left without a manifest."""
+    found = folder.files()
+    now = max(found.values()).timestamp()  # by the store's clock, as all of them are
+    written: dict[str, float] = {}
+    whole: set[str] = set()
+    for path, at in found.items():
+        name, _, file = path.partition("/")
+        if file:
+            written[name] = max(written.get(name, 0.0), at.timestamp())
+        if file == "manifest.json":
+            whole.add(name)
+    expired = select_expired([(name, written[name]) for name in sorted(whole)], now)
+    left = (name for name in written.keys() - whole if now - written[name] > MIN_AGE_SECONDS)
+    for name in {*expired, *left} - {newest}:
+        (folder / name).delete()
+
+
 def select_expired(aged: list[tuple[str, float]], now: float) -> list[str]:
     """Return which of the snapshots (name, written at; oldest first) are no longer kept.
 
@@ -168,10 +254,28 @@ def select_expired(aged: list[tuple[str, float]], now: float) -> list[str]:
     return out
 
 
-def claim_epoch(root: Path, cluster_id: str) -> int:
-    """Return an epoch higher than every one given before, for a writer that starts."""
-    path = layout.snapshots(root, cluster_id) / "EPOCH"
-    with files.locked(lease_file(root, cluster_id, "publish")):
-        epoch = int(path.read_text(encoding="utf-8")) + 1 if path.exists() else 1
-        files.write_text(path, f"{epoch}\n")
+def claim_epoch(root: Root, cluster_id: str) -> int:
+    """Return an epoch higher than every one given before, for a writer that starts.
+
+    A store has no locks: two writers that start in the same moment may get the same one, and then
+    both publish. Raises as `current_epoch` does.
+    """
+    lease = lease_file(root, cluster_id, "publish") if isinstance(root, Path) else None
+    with nullcontext() if lease is None else files.locked(lease):
+        epoch = current_epoch(root, cluster_id) + 1
+        write_text(layout.epoch(root, cluster_id), f"{epoch}\n")
     return epoch
+
+
+def current_epoch(root: Root, cluster_id: str) -> int:
+    """Return the epoch of the writer that started last; 0 before the first.
+
+    Raises DocumentError when it cannot be read; of a store, as `core.load.store.StorePath` does.
+    """
+    path = layout.epoch(root, cluster_id)
+    try:
+        return int(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return 0
+    except ValueError as error:
+        raise layout.damaged_file(path, "is not a number") from error

@@ -17,7 +17,13 @@ from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import with_log_dirs
 from core.cluster.observer import fetch_topic_configs
 from core.cluster.state import ClusterState
-from core.errors import AccessDeniedError, RefusedError, UnreachableError, UsageError
+from core.errors import (
+    AccessDeniedError,
+    RefusedError,
+    StoreError,
+    UnreachableError,
+    UsageError,
+)
 from core.load.load import Load
 from core.load.load_source import newest_load
 from core.plan.checks.brokers import has_capacities
@@ -169,7 +175,7 @@ def load_as_known(state: ClusterState, snapshots_path: str | None = None) -> Loa
     """Return the newest load; all unknown where it is damaged, or gone: that fails no run."""
     try:
         return newest_load(state, snapshots_path)
-    except (UsageError, OSError) as error:
+    except (UsageError, StoreError, OSError) as error:
         log.warning("the load is not known: %s", error)
         return Load.unknown(state)
 

@@ -19,7 +19,7 @@ from core.load.load_source import past_load
 from core.load.snapshot import kept as reading
 from core.load.snapshot.kept import Kept, KeptSnapshot, read_kept, step_hours
 from core.load.snapshot.reader import read_snapshot
-from core.load.snapshot.writer import write_snapshot
+from core.load.snapshot.writer import write_earlier, write_snapshot
 
 CLUSTER = "abc-DEF_1"
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -180,7 +180,7 @@ def test_any_kept_snapshot_is_read_and_one_that_has_gone_is_none(tmp_path: Path)
 def test_one_of_an_earlier_time_does_not_become_the_newest(tmp_path: Path) -> None:
     publish(tmp_path, 5, at(5))
     old = make_snapshot("000000000001", published_at=at(1), window_end=at(1))
-    write_snapshot(tmp_path, old, newest=False)
+    write_earlier(tmp_path, old)
     newest = read_snapshot(tmp_path, CLUSTER)
     assert newest is not None
     assert newest.snapshot_id == "000000000005"

@@ -203,9 +203,8 @@ def test_snapshots_may_be_named_by_root_or_folder(tmp_path: Path) -> None:
     assert layout.root_of(None) == paths.load_root()
     assert layout.root_of(str(tmp_path)) == tmp_path
     assert layout.root_of(str(tmp_path / "snapshots")) == tmp_path
-    for wrong in ("s3://bucket/x", str(tmp_path / "missing")):
-        with pytest.raises(UsageError):
-            layout.root_of(wrong)
+    with pytest.raises(UsageError):
+        layout.root_of(str(tmp_path / "missing"))
 
 
 def test_retention_keeps_the_last_sixty_the_hourly_ones_and_the_young() -> None:
@@ -224,7 +223,8 @@ def test_reading_a_snapshot_imports_neither_pandas_nor_datasets(tmp_path: Path) 
         "import sys; from pathlib import Path;"
         "from core.load.snapshot.reader import read_snapshot;"
         "assert read_snapshot(Path(sys.argv[1]), 'abc-DEF_1').rate('in_bytes_per_s').sum() >= 0;"
-        "print([m for m in ('pandas', 'pyarrow.dataset', 'pyspark') if m in sys.modules])"
+        "slow = ('pandas', 'pyarrow.dataset', 'pyarrow.fs', 'pyspark');"
+        "print([m for m in slow if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event as Flag
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 from clusters import NOON, cluster
 from flags import Script, begin_run, end_run, nothing
+from object_store import ObjectStore
 
 from core.autopilot import daemon as background
 from core.autopilot import switch
@@ -29,6 +32,7 @@ from core.load import load_source as locate
 from core.load.load import Source
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.load.snapshot.writer import write_snapshot
+from core.load.store import Root, StorePath
 from core.plan.estimate.calibration import Calibration, Speed
 from core.run.journal.journal import JournalError
 from core.run.reporting import runs
@@ -192,13 +196,13 @@ def test_what_is_hidden_is_told_once_and_when_it_is_another_number() -> None:
 # -- load ------------------------------------------------------------------------------------------
 
 
-def publish(root: Path, number: int = 1, *, rate: float = 1e6) -> None:
+def publish(root: Root, number: int = 1, at: datetime = NOON, *, rate: float = 1e6) -> None:
     snapshot = LoadSnapshot(
         cluster_id=STATE.cluster_id,
         snapshot_id=f"0001-{number:08}",
         source=Source.SPARK,
-        published_at=NOON,
-        window_end=NOON,
+        published_at=at,
+        window_end=at,
         topics=("t",),
         topic_of=STATE.topic_of,
         partition=STATE.partition,
@@ -235,9 +239,10 @@ def test_a_cluster_is_recorded_also_where_somebody_else_publishes_its_load(
     assert begun == ([recorder] if foreign else [("load", STATE.cluster_id), recorder])
 
 
-def load_followed(root: Path, *actions: Callable[[], Any]) -> list[Event]:
+def load_followed(root: Root, *actions: Callable[[], Any]) -> list[Event]:
     """Return what is told while a load root is followed."""
-    feed = Feed(Target(address=Address("sim:none"), snapshots=str(root)), start_load=False)
+    place = root.address if isinstance(root, StorePath) else str(root)
+    feed = Feed(Target(address=Address("sim:none"), snapshots=place), start_load=False)
     feed._picture.take_state(STATE, Freshness(0.0, 1.0))
     feed._state_known.set()
     feed._stopped = Script(*actions)
@@ -255,6 +260,26 @@ def test_load_is_shown_again_once_a_damaged_snapshot_is_whole(tmp_path: Path) ->
     assert told(seen) == ["CURRENT.json is not JSON.", "PictureChanged"]
     assert isinstance(seen[0], Trouble)
     assert seen[0].error.next == layout.REPAIR
+
+
+def test_load_in_a_store_is_followed_and_each_trouble_is_told_once(s3: ObjectStore) -> None:
+    root = s3.bucket("followed")
+    with ExitStack() as refusing:
+        seen = load_followed(
+            root,
+            nothing,
+            lambda: publish(root),
+            lambda: refusing.enter_context(s3.refusing()),
+            nothing,
+            lambda: (refusing.close(), publish(root, 2, NOON + timedelta(minutes=1))),
+            nothing,
+        )
+    assert told(seen) == [
+        f"There is no snapshot of cluster {STATE.cluster_id} in {root}.",
+        "PictureChanged",
+        f"The object store refuses access to {layout.current(root, STATE.cluster_id)}.",
+        "PictureChanged",
+    ]
 
 
 def test_a_first_snapshot_that_knows_sizes_only_is_no_load_to_show(tmp_path: Path) -> None:

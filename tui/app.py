@@ -336,12 +336,23 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         open_drills(self)
 
     def action_probe(self) -> None:
-        self.probe_switch.toggle()
+        if not self._refuses_in_past():
+            self.probe_switch.toggle()
 
     def action_autopilot(self) -> None:
+        if self._refuses_in_past():
+            return
         from tui.global_actions.autopilot import choose_mode
 
         choose_mode(self)
+
+    def _refuses_in_past(self) -> bool:
+        """Return whether the screen shows the past: what acts upon the present is refused there."""
+        screen = self.screen
+        is_past = isinstance(screen, DashboardScreen) and screen.session is not self.session
+        if is_past:
+            self.say("That is for the cluster of now: 0 goes back to it.", "look")
+        return is_past
 
     def action_show_screen(self, name: str) -> None:
         if isinstance(self.screen, DashboardScreen) and name != self.screen.PLACE:

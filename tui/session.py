@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from core.errors import TrimtabError
     from core.load.load import Load
     from core.load.snapshot.format import LoadSnapshot
+    from core.load.snapshot.kept import Kept
     from core.plan.estimate.calibration import Calibration
     from core.run.external.moves import ForeignMove
     from core.run.reporting.views import RunView
@@ -136,11 +137,17 @@ class Highlight:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PastMoment:
-    """The cluster as it was; sizes were not kept, and its load where Spark's windows still are."""
+    """The cluster as it was; sizes of replicas were not kept, its load where it was published."""
 
     at: datetime
     state: ClusterState
     load: Load | None = None
+    snapshot: LoadSnapshot | None = None
+    """What was published last then."""
+    seen_at: datetime | None = None
+    """When `state` was seen, the last time before `at`; None where it is placed as it is now."""
+    by_hours: bool = False
+    """Whether it is a published hour; keys step by hours then, else by what happened."""
 
 
 class RecordedMoments(Protocol):
@@ -211,7 +218,9 @@ class Session:
     recorded: RecordedMoments | None = None
     """What was read of the timeline last."""
     past_moment: PastMoment | None = None
-    """The cluster as it was at the moment that the map shows; None while it shows what is."""
+    """The cluster as it was at the moment that Map and Load show; None while they show what is."""
+    kept: Kept | None = None
+    """The snapshots that were kept when it was last looked: what is in one does not change."""
     highlight: Highlight | None = None
     """What the map shows marked."""
     groups: tuple[DocumentGroup, ...] | None = None

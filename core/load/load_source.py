@@ -15,6 +15,7 @@ from core.load import load_paths as layout
 from core.load.load import Load, Source
 from core.load.samples import latest_sample_time
 from core.load.snapshot.format import LoadSnapshot
+from core.load.snapshot.kept import Kept
 from core.load.store import Root
 
 if TYPE_CHECKING:
@@ -69,6 +70,30 @@ def newest_load(state: ClusterState, snapshots_path: str | None = None) -> Load:
     """Return the newest load laid upon `state`; all unknown when there is none."""
     snapshot = newest_snapshot(state.cluster_id, snapshots_path)
     return Load.unknown(state) if snapshot is None else snapshot.aligned(state)
+
+
+def past_load(
+    root: Root, cluster_id: str, state: ClusterState, moment: datetime, kept: Kept
+) -> tuple[Load | None, LoadSnapshot | None]:
+    """Return what partitions carried at a moment, and the snapshot that was the newest then.
+
+    The load is that snapshot's where it is of the five minutes before, else that of the 5-minute
+    window of the moment where it is kept, else the snapshot's all the same; None where neither is
+    kept. Raises DocumentError for a damaged file.
+    """
+    from core.load.snapshot.reader import read_snapshot
+    from core.load.windows import load_at
+
+    newest = kept.at(moment)
+    snapshot = None
+    if newest is not None:
+        snapshot = read_snapshot(root, cluster_id, newest.snapshot_id)
+    if snapshot is not None and moment - snapshot.window_end <= MAX_SNAPSHOT_LAG:
+        return snapshot.aligned(state), snapshot
+    load = load_at(root, cluster_id, state, moment)
+    if load is None and snapshot is not None:
+        load = snapshot.aligned(state)
+    return load, snapshot
 
 
 def read_saved_cluster(path: Path) -> tuple[ClusterState, Load]:

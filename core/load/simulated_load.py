@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -89,6 +89,17 @@ def build_snapshot(cluster: SimulatedCluster, picture: SimulatedLoad, number: in
         metadata_hash=state.metadata_hash,
         leader=state.leader,
     )
+
+
+def past_hours(since: datetime, until: datetime) -> list[datetime]:
+    """Return the full hours in a span, oldest first."""
+    first = since.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    return [first + timedelta(hours=n) for n in range((until - first) // timedelta(hours=1) + 1)]
+
+
+def as_if_at(picture: SimulatedLoad, moment: datetime) -> SimulatedLoad:
+    """Return a picture of a time past, as if the layout had been this."""
+    return replace(picture, state=replace(picture.state, fetched_at=moment))
 
 
 def window_starts(since: datetime, until: datetime) -> list[datetime]:

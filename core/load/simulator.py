@@ -17,6 +17,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core import files, paths
 from core.cluster.connect import SIMULATOR_PREFIX, Address
@@ -24,6 +25,10 @@ from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.daemons.process import set_on_signals
 from core.errors import TrimtabError, UnreachableError, UsageError
+from core.load import load_paths as layout
+
+if TYPE_CHECKING:
+    from core.load.snapshot.format import LoadSnapshot
 
 PUBLISH_SECONDS = 15.0
 """How often a snapshot is published, in real time."""
@@ -155,19 +160,27 @@ def main(argv: list[str] | None = None) -> int:
 def _publish_until_stopped(
     cluster: SimulatedCluster, root: Path, stopped: threading.Event, owner: int
 ) -> None:
-    number, due = 0, 0.0
-    from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
+    from core.load.simulated_load import (
+        SimulatedLoad,
+        as_if_at,
+        build_snapshot,
+        build_window,
+        past_hours,
+        window_starts,
+    )
     from core.load.snapshot.writer import write_snapshot
     from core.load.windows import write_window
 
-    windows_since = cluster.now - HISTORY
+    windows_since, due = cluster.now - HISTORY, 0.0
+    hours = past_hours(windows_since, cluster.now)
+    number = len(hours)
     while not stopped.is_set():
         if time.monotonic() >= due:
             number += 1
             try:
                 picture = SimulatedLoad.of(cluster)
                 write_snapshot(root, build_snapshot(cluster, picture, number))
-                if number == 1:
+                if hours:
                     print(READY, flush=True)
                 for start in window_starts(windows_since, picture.state.fetched_at):
                     write_window(
@@ -176,12 +189,25 @@ def _publish_until_stopped(
                     if stopped.is_set():
                         break
                 windows_since = picture.state.fetched_at
+                for n, hour in enumerate(hours, 1):
+                    if not stopped.is_set():
+                        _publish_hour(root, build_snapshot(cluster, as_if_at(picture, hour), n))
+                hours = []
             except (OSError, TrimtabError) as error:
                 print(f"snapshot {number} was not published: {error}", file=sys.stderr, flush=True)
             due = time.monotonic() + PUBLISH_SECONDS
         stopped.wait(0.5)
         if os.getppid() != owner:  # it is gone: another process has taken its children over
             return
+
+
+def _publish_hour(root: Path, snapshot: LoadSnapshot) -> None:
+    """Publish a snapshot of a time past as if it had been written then: retention goes by that."""
+    from core.load.snapshot.writer import write_earlier
+
+    write_earlier(root, snapshot)
+    folder = layout.snapshots(root, snapshot.cluster_id) / snapshot.snapshot_id
+    os.utime(folder, (snapshot.published_at.timestamp(),) * 2)
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:

@@ -31,7 +31,14 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.simulation.demo import demo_spec
 from core.load.load import Float64, Load, Source
-from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
+from core.load.simulated_load import (
+    SimulatedLoad,
+    as_if_at,
+    build_snapshot,
+    build_window,
+    past_hours,
+    window_starts,
+)
 from core.load.snapshot.format import LoadSnapshot
 from core.load.snapshot.writer import write_snapshot
 from core.load.windows import write_window
@@ -81,6 +88,8 @@ SHOTS = (
     Shot("paused-120x40", (120, 40), ("3",), writable=True, run=Stage.PAUSED),
     Shot("report-120x40", (120, 40), ("3",), run=Stage.DONE),
     Shot("load-120x40", (120, 40), ("4", "s", *"llllll"), history=True),
+    Shot("hour-120x40", (120, 40), ("4", *"[[", *"llllll"), history=True),
+    Shot("hours-80x24", (80, 24), ("H", "j", "j"), history=True),
     Shot("timeline-120x40", (120, 40), ("5", *"[[["), recorded=True),
     Shot("then-120x40", (120, 40), ("5", *"[[[", "m"), recorded=True),
     Shot("changed-120x40", (120, 40), ("5", *"[[[[[[[", "b"), recorded=True),
@@ -118,7 +127,12 @@ async def _render(shot: Shot, root: Path) -> str:
     load = Load(known, known * 1.4, known / 1000, Source.SIMULATED, state.fetched_at)
     snapshot = published_hours(cluster, root) if shot.history else None
     app = TrimtabApp(
-        Session("prod-eu", writable=shot.writable, snapshots=str(root)),
+        Session(
+            "prod-eu",
+            writable=shot.writable,
+            snapshots=str(root),
+            address=Address("sim:") if shot.history else None,
+        ),
         theme=shot.theme,
         monotonic=lambda: NOW,
     )
@@ -154,7 +168,9 @@ async def _render(shot: Shot, root: Path) -> str:
 def published_hours(cluster: SimulatedCluster, root: Path) -> LoadSnapshot:
     """Publish the hours before and a snapshot, as the simulator's process does; return that."""
     picture = SimulatedLoad.of(cluster)
-    snapshot = build_snapshot(cluster, picture, 1)
+    for number, hour in enumerate(past_hours(cluster.now - HISTORY, cluster.now), 1):
+        write_snapshot(root, build_snapshot(cluster, as_if_at(picture, hour), number))
+    snapshot = build_snapshot(cluster, picture, number + 1)
     write_snapshot(root, snapshot)
     for start in window_starts(cluster.now - HISTORY, cluster.now):
         write_window(root, snapshot.cluster_id, build_window(cluster, picture, start))

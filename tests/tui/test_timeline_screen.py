@@ -26,6 +26,7 @@ from core.cluster.state import ClusterState
 from core.load import load_paths as layout
 from core.load.load import Load
 from core.load.windows import Window, write_window
+from core.watch.timeline import past as past_reading
 from core.watch.timeline.changes import find_changes
 from core.watch.timeline.events import Kind
 from core.watch.timeline.publisher import Publisher
@@ -36,7 +37,6 @@ from tui.drawing.spans import text_of
 from tui.map.drag_controller import MapCanvas
 from tui.session import Session
 from tui.timeline import comparison as comparing
-from tui.timeline import reader as past_reading
 from tui.timeline.history import Comparison, RecordedTimeline, TimelineFilter, rows_of
 from tui.timeline.lane_data import AUTOPILOT, Lane
 from tui.timeline.page import TimelineView, timeline_lines
@@ -433,13 +433,13 @@ async def test_the_map_of_the_past_shows_the_load_of_then_where_it_is_kept(
     async with dashboard(session, "timeline") as pilot:
         await pressed(pilot, "{", "m")
         assert "load until 03:05Z" in lines(pilot)[1]
-        assert "load of then" in lines(pilot)[0]
+        assert " PAST 1 Mar 03:00Z " in lines(pilot)[0]
         load = the_map(pilot).session.load
         assert load is not None
         assert load.in_bytes_per_s[0] == 7e6
         assert np.isnan(load.in_bytes_per_s[1])
         await pressed(pilot, "0")
-        assert "load of then" not in lines(pilot)[0]
+        assert "PAST" not in lines(pilot)[0]
 
 
 async def test_a_damaged_window_is_said_and_the_moment_is_shown_all_the_same(
@@ -476,7 +476,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[Flag]:
     """A flag without which no moment is read."""
     open_now, real = Flag(), past_reading.read_state
 
-    def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
+    def read_state(cluster_id: str, moment: datetime) -> past_reading.RecordedState | None:
         assert open_now.wait(60)
         return real(cluster_id, moment)
 

@@ -336,13 +336,19 @@ TIMELINE_ACTIONS = at(
     Action("back", "back", "esc", "Drop the filter; at last follow again."),
 )
 
+BACK, ON = (PAST_MAP, MAP, LOAD), (PAST_MAP, LOAD)
+"""Where keys go back in time: by published hours, from the timeline by what happened."""
+
 PAST_MAP_ACTIONS = at(
     PAST_MAP,
-    Action("earlier", "step", "[", "To before what happened last.", footer=2, footer_key="[ ]"),
-    Action("later", "later", "]", "To after what happened next."),
-    Action("ten_earlier", "ten", "{", "Ten happenings back.", footer=60, footer_key="{ }"),
-    Action("ten_later", "ten later", "}", "Ten happenings on."),
-    Action("now", "back to now", "0", "The cluster as it is, to be worked on.", footer=1),
+    Action("earlier", "back", "[", "An hour, or event, back.", BACK, footer=2, footer_key="[ ]"),
+    Action("later", "on", "]", "An hour, or event, on.", ON),
+    Action(
+        "ten_earlier", "far back", "{", "A day, or ten, back.", BACK, footer=60, footer_key="{ }"
+    ),
+    Action("ten_later", "far on", "}", "A day, or ten, on.", ON),
+    Action("hours", "hours", "H", "List the published hours, to go to one.", BACK, footer=65),
+    Action("now", "back to now", "0", "The cluster as it is, to be worked on.", ON, footer=1),
 )
 
 GROUPS_ACTIONS = at(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from textual.binding import Binding, BindingType
 
-from tui.actions.action import KEY_NAMES, PAST_MAP, Action
+from tui.actions.action import KEY_NAMES, Action
 from tui.actions.key_bindings import ACTIONS
 
 _WRITTEN = {name: key for key, name in KEY_NAMES.items()}
@@ -32,8 +32,9 @@ def actions_of(place: str, *, drills: bool = True) -> tuple[Action, ...]:
     )
 
 
-def bindings_of(place: str) -> list[BindingType]:
-    """Return the Textual bindings of one place."""
+def bindings_of(*places: str) -> list[BindingType]:
+    """Return the Textual bindings of a place, or of several that one screen is."""
+    actions = {action.binding_id: action for place in places for action in actions_of(place)}
     return [
         Binding(
             key,
@@ -43,8 +44,7 @@ def bindings_of(place: str) -> list[BindingType]:
             id=action.binding_id,
             tooltip=action.help,
         )
-        for action in actions_of(place)
-        if place != PAST_MAP or action.screens[0] == PAST_MAP  # the others are the map's own
+        for action in actions.values()
         for key in (action.keys if "{key}" in action.call else (",".join(action.keys),))
     ]
 

@@ -56,6 +56,7 @@ WAITING = (
     "when it has ended. Without Java there is the interval only; trimtab doctor says what is "
     "missing."
 )
+KEPT = "The first snapshot of each hour is kept for 7 days: H lists those that there are."
 _RATES = {
     Metric.BYTES: ("in_bytes_per_s", "out_bytes_per_s"),
     Metric.MESSAGES: ("messages_per_s",),
@@ -93,6 +94,8 @@ class LoadView:
     metric: Metric
     hours: int
     plain: bool
+    then: str = ""
+    """The moment that is shown, in words; "" for now."""
     in_store: bool = False
     """Whether the snapshot is from an object store, which has no windows."""
 
@@ -100,7 +103,8 @@ class LoadView:
 def load_lines(view: LoadView, width: int, height: int) -> Lines:
     """Return the whole screen in `height` lines."""
     if view.snapshot is None:
-        return empty_page("No load yet.", (WAITING,), width)
+        title = f"No load is kept of {view.then}." if view.then else "No load yet."
+        return empty_page(title, (KEPT if view.then else WAITING,), width)
     if not view.choices:
         return empty_page(view.nothing, (), width)
     if width < SIDE_BY_SIDE:
@@ -145,10 +149,14 @@ def _stacked(view: LoadView, width: int, height: int) -> Lines:
 
 
 def _title(view: LoadView) -> Line:
+    until: Line = (dim(f"   last {view.hours} h"),)
+    if view.then:
+        until = (dim(f"   {view.hours} h up to "), Span(view.then, Tone.LOOK, bold=True))
     return (
         plain(" "),
         bright(view.choices[view.cursor].name),
-        dim(f"   last {view.hours} h, 5-minute windows   "),
+        *until,
+        dim(", 5-minute windows   "),
         *legend(_series(view), plain=view.plain),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from tui.drawing.page import Page
 from tui.drawing.spans import Lines, RowHit
 from tui.load.page import Choice, LoadView, Metric, choice_named, load_lines
 from tui.load.statistics import Numbers, broker_numbers, partition_numbers
+from tui.past.screen import PastScreen
 from tui.screen.list_screen import CursorKeys, PageScreen
 from tui.session import Session, age_words
 
@@ -30,7 +31,7 @@ HOURS = (1, 6, 24)
 HOTTEST = 50
 
 
-class LoadScreen(CursorKeys, PageScreen):
+class LoadScreen(CursorKeys, PastScreen, PageScreen):
     """A chart of one broker, or of one of its hottest partitions."""
 
     PLACE = LOAD
@@ -43,8 +44,8 @@ class LoadScreen(CursorKeys, PageScreen):
         """The broker whose partitions are listed; None lists brokers."""
         self._metric = Metric.BYTES
         self._hours = HOURS[1]
-        self._requested: tuple[object, str] | None = None
-        self._history: tuple[tuple[object, str], LoadHistory | None] | None = None
+        self._requested: tuple[object, datetime] | None = None
+        self._history: tuple[tuple[object, datetime], LoadHistory | None] | None = None
 
     def lines(self, session: Session, width: int, height: int) -> Lines:
         choices = self._choices(session)
@@ -74,12 +75,14 @@ class LoadScreen(CursorKeys, PageScreen):
             metric=self._metric,
             hours=self._hours,
             plain=self.palette.plain or self.dashboard.ascii_only,
+            then=f"{self.then.at.astimezone(UTC):%-d %b %H:%M}Z" if self.then else "",
             in_store=is_address(session.snapshots or ""),
         )
         return load_lines(view, width, height)
 
     def footer_words(self) -> Mapping[str, str]:
         return {
+            **self.past_words(),
             "left": "broker" if self._broker is None else "partition",
             "enter": "partitions" if self._broker is None else "brokers",
             "metric": f"metric: {self._metric.value}",
@@ -87,6 +90,8 @@ class LoadScreen(CursorKeys, PageScreen):
         }
 
     def _age(self, session: Session) -> str:
+        if self.then is not None and session.snapshot is not None:
+            return f"published {session.snapshot.published_at.astimezone(UTC):%H:%M:%S}Z"
         if session.load_age is None:
             return ""
         words = age_words(session.load_age.age(session.now))
@@ -96,6 +101,8 @@ class LoadScreen(CursorKeys, PageScreen):
         snapshot = session.snapshot
         if snapshot is None:
             return ()
+        if self._broker is not None and self.then is not None and snapshot.leader is not None:
+            return hottest_then(snapshot, self._broker)
         if self._broker is not None and session.state is not None and session.load is not None:
             return hottest_partitions(session.state, session.load, self._broker)
         racks = {b.id: b.rack for b in session.state.brokers} if session.state else {}
@@ -105,11 +112,14 @@ class LoadScreen(CursorKeys, PageScreen):
         self, session: Session, snapshot: LoadSnapshot, of: int | TopicPartition
     ) -> LoadHistory | None:
         """Return the windows of `of`; reads them anew after each snapshot."""
-        key = (of, snapshot.snapshot_id)
+        # By the snapshot's time, not this machine's: an old one has its chart too.
+        until = max(snapshot.published_at, snapshot.window_end) + timedelta(minutes=1)
+        if self.then is not None:  # a window that had only just begun is not of then
+            until = snapshot.window_end - timedelta(minutes=1)
+        shown = (of, self.then.at if self.then else None)
+        key = (shown, until)
         if self._requested != key:
             self._requested = key
-            # By the snapshot's time, not this machine's: an old one has its chart too.
-            until = max(snapshot.published_at, snapshot.window_end) + timedelta(minutes=1)
             cluster_id, place = snapshot.cluster_id, session.snapshots
 
             def work() -> LoadHistory:
@@ -119,11 +129,11 @@ class LoadScreen(CursorKeys, PageScreen):
 
             take = partial(self._take_history, key)
             self.run_in_thread("history", work, take, lambda error: take(None, error.title))
-        # The windows before this snapshot are shown until the new ones are there.
-        return self._history[1] if self._history and self._history[0][0] == of else None
+        # The windows before this snapshot are shown until the new ones are there, none of then.
+        return self._history[1] if self._history and self._history[0][0] == shown else None
 
     def _take_history(
-        self, key: tuple[object, str], history: LoadHistory | None, why: str = ""
+        self, key: tuple[object, datetime], history: LoadHistory | None, why: str = ""
     ) -> None:
         if why:
             self.say(why, "act")
@@ -164,6 +174,8 @@ class LoadScreen(CursorKeys, PageScreen):
         if self._broker is not None:
             self._of, self._broker = self._broker, None
             self.show(self.session)
+        elif self.then is not None:
+            self.action_now()
 
     def on_page_hit(self, message: Page.Hit) -> None:
         if isinstance(message.hit, RowHit):
@@ -211,3 +223,20 @@ def hottest_partitions(state: ClusterState, load: Load, broker: int) -> tuple[Ch
         )
         for row in rows[np.argsort(-total, kind="stable")][:HOTTEST].tolist()
     )
+
+
+def hottest_then(snapshot: LoadSnapshot, broker: int) -> tuple[Choice, ...]:
+    """Return the partitions that a broker led when a snapshot was made, as above."""
+    assert snapshot.leader is not None
+    rows = np.flatnonzero(snapshot.leader == broker)
+    inward, outward = (snapshot.rate(rate)[rows] for rate in ("in_bytes_per_s", "out_bytes_per_s"))
+    size = np.where(snapshot.size_bytes < 0, np.nan, snapshot.size_bytes)[rows]
+    order = np.argsort(-(np.nan_to_num(inward) + np.nan_to_num(outward)), kind="stable")[:HOTTEST]
+    choices = []
+    for i in order.tolist():
+        row = int(rows[i])
+        tp = TopicPartition(
+            snapshot.topics[int(snapshot.topic_of[row])], int(snapshot.partition[row])
+        )
+        choices.append(Choice(tp, str(tp), float(inward[i]), float(outward[i]), float(size[i])))
+    return tuple(choices)

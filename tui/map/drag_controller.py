@@ -15,8 +15,8 @@ from tui.drawing.canvas import Canvas
 from tui.map.drag import Drag, pick_up
 from tui.map.drawing.page import Places
 from tui.map.drawing.scene import Scene
-from tui.map.past_screen import READ_ONLY
 from tui.map.view import MapView, Model
+from tui.past.screen import READ_ONLY
 from tui.screen.services import Dashboard
 from tui.session import Session
 

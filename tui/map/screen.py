@@ -25,7 +25,6 @@ from tui.map.drawing.scene import ORDER_WORDS, Scene, columns_of, layout_of
 from tui.map.drawing.topic_rows import Brush, rack_names
 from tui.map.estimates import MapEstimates
 from tui.map.first_line import MapVerdicts, nothing_wrong
-from tui.map.past_screen import EDITS, OF_THEN, PastBanner, PastMap
 from tui.map.view import (
     MapView,
     Model,
@@ -41,16 +40,20 @@ from tui.map.view import (
     still_there,
     with_highlight,
 )
+from tui.past.screen import PastScreen
 from tui.plan.editing import PlanEditing
 from tui.screen.list_screen import CursorKeys, Filtering
 from tui.session import Session
 
 
-class MapScreen(CursorKeys, Filtering, PlanEditing):
+class MapScreen(CursorKeys, PastScreen, Filtering, PlanEditing):
     """Triage at a glance, and manual edits of the plan."""
 
     PLACE = MAP
-    BINDINGS = [*bindings_of(MAP), *bindings_of(CARRY), *bindings_of(PAST_MAP)]
+    BINDINGS = bindings_of(MAP, CARRY, PAST_MAP)
+    EDITS = frozenset(
+        ("grab", "take_suggestion", "mark", "prefer", "undo", "redo", "export", "apply")
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,16 +66,10 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
         self.drag_controller = DragController(self)
         self.estimates = MapEstimates(self, lambda: self.model, lambda: self.drag)
         self.troubles = MapVerdicts()
-        self.past = PastMap(self)
 
     def compose_body(self) -> Iterable[Widget]:
-        yield PastBanner()
+        yield from super().compose_body()
         yield MapCanvas(self.drag_controller)
-
-    @property
-    def session(self) -> Session:
-        """Return the session of the moment that is shown."""
-        return self.past.session
 
     @property
     def drag(self) -> Drag | None:
@@ -80,7 +77,7 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
 
     @property
     def place(self) -> str:
-        if self.past.moment is not None:
+        if self.then is not None:
             return PAST_MAP
         return MAP if self.drag is None else CARRY
 
@@ -88,11 +85,9 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
         """While something is carried, only what carries it works; digits only then."""
         if action == "digit":
             return self.drag is not None
-        if action in OF_THEN:
-            return self.past.moment is not None
-        if action in EDITS and self.past.moment is not None:
+        if self.drag is not None and action in _NOT_WHILE_CARRYING:
             return False
-        return self.drag is None or action not in _NOT_WHILE_CARRYING
+        return super().check_action(action, parameters)
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -100,14 +95,9 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
     def brush(self) -> Brush:
         return Brush(self.palette, self.glyphs, self.dashboard.few_colors)
 
-    def show(self, session: Session) -> None:
-        for banner in self.query(PastBanner):
-            banner.show(self.dashboard.session, self.palette, self.glyphs, self.size.width)
-        super().show(self.session)
-
     def show_body(self, session: Session) -> None:
         canvas = self.query_one(MapCanvas)
-        past = self.past.moment is not None
+        past = self.then is not None
         width, height = self.size.width, max(0, self.size.height - 2 - past)
         if session.state is None or session.load is None:
             row = self.brush.row(width)
@@ -160,6 +150,7 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
         shown = self.model.view.metric if self.model else Metric.IN
         enter = {Zoom.TOPICS: "partitions", Zoom.PARTITIONS: "detail", Zoom.PARTITION: ""}
         return {
+            **(self.past_words() if self.then else {"earlier": "", "ten_earlier": ""}),
             "sort": f"sort: {ORDER_WORDS[self.view.order]}",
             "metric": f"metric: {shown.value}",
             "undo": "undo" if self.session.history.undo else "",
@@ -237,7 +228,7 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
         elif self.view.highlight is not None and outward(self.view) == self.view:
             self.dashboard.session.highlight = self.session.highlight = None
             self.show(self.session)
-        elif self.past.moment is not None and outward(self.view) == self.view:
+        elif self.then is not None and outward(self.view) == self.view:
             self.action_now()
         else:
             self._look(outward(self.view))
@@ -300,26 +291,8 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
         self.drag_controller.let_go()
 
     def on_screen_suspend(self) -> None:
-        """Another screen is shown: nothing is left hanging in the air, and nothing waited for."""
+        """Another screen is shown: nothing is left hanging in the air."""
         self.drag_controller.let_go()
-        self.past.give_up()
-
-    # -- the past --------------------------------------------------------------------------------
-
-    def action_now(self) -> None:
-        self.past.leave()
-
-    def action_earlier(self) -> None:
-        self.past.step(-1)
-
-    def action_later(self) -> None:
-        self.past.step(1)
-
-    def action_ten_earlier(self) -> None:
-        self.past.step(-10)
-
-    def action_ten_later(self) -> None:
-        self.past.step(10)
 
     # -- the plan --------------------------------------------------------------------------------
 
@@ -373,7 +346,7 @@ class MapScreen(CursorKeys, Filtering, PlanEditing):
 
     def on_key(self, event: events.Key) -> None:
         """Refuse what would edit the past; Textual hands all other keys on to Filtering."""
-        if not self.typing and self.past.refuses(event.key):
+        if not self.typing and self.refuses(event.key):
             event.stop()
             event.prevent_default()
 

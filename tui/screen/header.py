@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC
 
 from textual import events
 
 from core.load.load import Source
-from tui.actions.action import SCREENS
+from tui.actions.action import LOAD, MAP, SCREENS
 from tui.drawing.canvas import Canvas, Row
 from tui.session import Session, age_words
 from tui.theming import Glyphs, Palette
@@ -17,6 +18,8 @@ EDGE = 1
 NAME_WIDTH = 24
 WIDE = 110
 KNOWN_THEN = "shown is what was known then"
+PAST_SCREENS = (MAP, LOAD)
+"""The screens that show the past while there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,11 @@ def header_row(
     if len(name) > NAME_WIDTH:
         name = name[: NAME_WIDTH - 1] + "…"
     counts = _counts(session, glyphs)
-    ages = _ages(session, glyphs, width)
+    past = session.past_moment if active in PAST_SCREENS else None
+    ages = [] if past else _ages(session, glyphs, width)
+    then = f" PAST {past.at.astimezone(UTC):%-d %b %H:%M}Z " if past else ""
     ages_width = sum(len(text) for text, _ in ages)
-    access = " EDIT " if session.writable else " READ "
+    access = then or (" EDIT " if session.writable else " READ ")
     fixed = EDGE * 2 + len(name) + len(access) + ages_width + 4
     own = [tab for tab in shown if tab[1] == active]
     variants = [
@@ -60,7 +65,7 @@ def header_row(
     x = row.put(EDGE, name, palette.style("bright", "panel", bold=True)) + 2
     if facts:
         x = row.put(x, facts, palette.style("dim", "panel"))
-    if session.writable:
+    if then or session.writable:
         x = row.put(x + 1, access, palette.style("on_strong", "look", bold=True))
     else:
         x = row.put(x, access, palette.style("dim", "panel", bold=True))
@@ -105,9 +110,7 @@ def _ages(session: Session, glyphs: Glyphs, width: int) -> list[tuple[str, str]]
         parts.append((f"kafka {age_words(metadata.age(session.now))}", "look" if stale else "dim"))
         parts.append((f" {glyphs.dot} ", "dim"))
     age, load = session.load_age, session.load
-    if session.past_moment is not None and load is not None and load.source is not None:
-        parts.append(("load of then", "dim"))
-    elif load is not None and load.source is Source.DOCUMENT:
+    if load is not None and load.source is Source.DOCUMENT:
         parts.append(("load saved", "dim"))
     elif age is None or load is None or load.source is None:
         parts.append(("load waiting" if session.load_enabled else "no load", "dim"))

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from heapq import merge
 
 from core import paths
-from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.watch.timeline.changes import find_changes
 from core.watch.timeline.events import Event, Note
@@ -92,12 +91,6 @@ def _group(events: Iterable[Event], timeline_filter: TimelineFilter) -> tuple[Ev
     """Return what is asked for of these events, folded."""
     found = (event for event in events if timeline_filter.has(event))
     return tuple(group_events(found, timeline_filter.kinds))
-
-
-def read_state(cluster_id: str, moment: datetime) -> ClusterState | None:
-    """Return the cluster as it was; None before it was first seen. Raises TrimtabError."""
-    with _opened(cluster_id) as timeline:
-        return timeline.state_at(moment)
 
 
 def compare(

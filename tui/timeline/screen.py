@@ -21,6 +21,7 @@ from tui.dialogs.export import export_timeline
 from tui.drawing.page import Page
 from tui.drawing.spans import Lines, RowHit
 from tui.memoize import memoize_last
+from tui.past.travel import TimeTravel
 from tui.screen.list_screen import EDGE, CursorKeys, Filtering, PageScreen
 from tui.session import Session
 from tui.timeline.comparison import TimelineComparison
@@ -36,7 +37,6 @@ from tui.timeline.history import (
 from tui.timeline.lane_rendering import HORIZONS, BrokerHit, LaneHit, usual_horizon
 from tui.timeline.page import TimelineView, dated, timeline_lines, why_nothing
 from tui.timeline.reader import read_timeline
-from tui.timeline.time_travel import TimeTravel
 
 LOOK_SECONDS = 1.0
 
@@ -256,14 +256,13 @@ class TimelineScreen(CursorKeys, Filtering, PageScreen):
             self._time_travel.go_to(self._rows[self.cursor].until)
 
     def _meet(self) -> None:
-        """Put the cursor where the map of the past has gone meanwhile."""
+        """Put the cursor where the past that is shown has gone meanwhile."""
         then = self.session.past_moment
         if then is None or (self._rows and self._rows[self.cursor].until == then.at):
             return
-        for row in self._rows:
-            if row.until == then.at:
-                self._key = row.key
-                return
+        before = [row for row in self._rows if row.until <= then.at]
+        if before:
+            self._key = before[-1].key
 
     def action_horizon(self) -> None:
         at = HORIZONS.index(self.horizon)

@@ -67,6 +67,24 @@ def _unambiguous(naive: datetime) -> datetime:
     )
 
 
+MOMENT_FORMS = "Write it like 30m (ago), 03:10 (today, here), or 2026-01-31T03:10Z."
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """Return a moment: so long before `now`, a time of its day here, or a date."""
+    words = text.strip()
+    clock = parse_time_of_day(words, MOMENT_FORMS)
+    if clock is not None:
+        return last_time_of_day(clock, now)
+    dated = parse_dated(words)
+    if dated is not None:
+        return dated
+    try:
+        return now - timedelta(seconds=parse_duration(words))
+    except UsageError as error:
+        raise UsageError(f"Not a time: {text!r}.", next=MOMENT_FORMS) from error
+
+
 START_FORMS = "Write it like 02:30 (here, the next one), +90m, or 2026-01-31T02:30+01:00."
 MAX_START_DELAY = timedelta(days=30)
 

@@ -13,9 +13,10 @@ from core.cli.common.context import Context
 from core.cli.common.options import Group, answer_options, cluster_id_option
 from core.cli.common.output import Answer, emit, say, write_text
 from core.cli.load.pipeline import format_counts, resolve_load
-from core.errors import DocumentError, ExitCode, UsageError
+from core.errors import ExitCode, UsageError
 from core.load.load_paths import root_of
-from core.load.snapshot.manifest import Manifest, cluster_ids, read_manifest, snapshot_ids
+from core.load.snapshot.kept import KeptSnapshot, read_kept
+from core.load.snapshot.manifest import Manifest, cluster_ids, read_manifest
 from core.load.snapshot.reader import verify_snapshot
 from core.load.store import Root
 from core.text.tables import text_table
@@ -30,23 +31,19 @@ def snapshot() -> None:
 
 
 @snapshot.command("ls")
+@click.option("--hourly", is_flag=True, help="Only the first snapshot of each hour.")
 @cluster_id_option
 @answer_options
 @click.pass_obj
-def ls(context: Context, cluster_id: str | None, answer: Answer) -> None:
-    """List the snapshots, newest first."""
-    root, cluster_id = _place(context, cluster_id)
-    kept: list[Manifest] = []
-    for name in reversed(snapshot_ids(root, cluster_id)):
-        try:
-            manifest = read_manifest(root, cluster_id, name)
-        except DocumentError as error:
-            say(f"{name} is left out: {error.title}")
-        else:
-            kept += [] if manifest is None else [manifest]
-    header = ("ID", "PUBLISHED", "SOURCE", "PARTITIONS", "SIZE")
+def ls(context: Context, hourly: bool, cluster_id: str | None, answer: Answer) -> None:
+    """List the snapshots with what brokers carried in all, newest first."""
+    kept = read_kept(*_place(context, cluster_id))
+    for damaged in kept.left_out:
+        say(damaged)
+    shown = kept.hours if hourly else kept.snapshots
+    header = ("ID", "PUBLISHED", "SOURCE", "PARTITIONS", "IN", "OUT", "SIZE")
     none = "Nothing has been published yet."
-    answer.write_table(kept, _summary_json, header, _summary_row, "   >>", none=none)
+    answer.write_table(shown[::-1], _summary_json, header, _summary_row, "   >>>>", none=none)
 
 
 @snapshot.command()
@@ -122,24 +119,28 @@ def verify(
     return ExitCode.NO if found.problems else ExitCode.DONE
 
 
-def _summary_json(manifest: Manifest) -> dict[str, Any]:
+def _summary_json(kept: KeptSnapshot) -> dict[str, Any]:
     return {
-        "snapshot_id": manifest.snapshot_id,
-        "source": manifest.source.value,
-        "published_at": format_time(manifest.published_at),
-        "window_end": format_time(manifest.window_end),
-        "partitions": sum(file.rows for file in manifest.files),
-        "bytes": sum(file.bytes for file in manifest.files),
+        "snapshot_id": kept.snapshot_id,
+        "source": kept.source.value,
+        "published_at": format_time(kept.published_at),
+        "window_end": format_time(kept.window_end),
+        "partitions": kept.partitions,
+        "in_bytes_per_s": kept.in_bytes_per_s,
+        "out_bytes_per_s": kept.out_bytes_per_s,
+        "bytes": kept.bytes,
     }
 
 
-def _summary_row(manifest: Manifest) -> tuple[str, ...]:
+def _summary_row(kept: KeptSnapshot) -> tuple[str, ...]:
     return (
-        manifest.snapshot_id,
-        format_time(manifest.published_at),
-        manifest.source.value,
-        str(sum(file.rows for file in manifest.files)),
-        format_bytes(sum(file.bytes for file in manifest.files)),
+        kept.snapshot_id,
+        format_time(kept.published_at),
+        kept.source.value,
+        str(kept.partitions),
+        format_rate(kept.in_bytes_per_s),
+        format_rate(kept.out_bytes_per_s),
+        format_bytes(kept.bytes),
     )
 
 

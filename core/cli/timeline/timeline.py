@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from heapq import merge
 from pathlib import Path
 
@@ -17,14 +17,19 @@ from core import paths
 from core.cli.common.context import Context
 from core.cli.common.options import Command, answer_options, cluster_id_option
 from core.cli.common.output import Answer, emit, say, write_text
-from core.cli.common.times import last_time_of_day, next_time_of_day, parse_dated, parse_time_of_day
+from core.cli.common.times import (
+    MOMENT_FORMS,
+    next_time_of_day,
+    parse_moment,
+    parse_time_of_day,
+)
 from core.cli.timeline.record import event_document, kind_name, record_here
 from core.clock import SystemClock
 from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.errors import ExitCode, UsageError
 from core.patterns import matching, pattern
 from core.text.terminal import printable
-from core.units import format_time, parse_duration, parse_ids
+from core.units import format_time, parse_ids
 from core.watch.statelog.files import LogFiles, find_log_files
 from core.watch.statelog.output import doubt_lines, is_in_other_zone, zone_hint
 from core.watch.statelog.timestamps import parse_zones
@@ -33,8 +38,6 @@ from core.watch.timeline.events import KIND_FILTERS, Event, Kind
 from core.watch.timeline.log_events import LogEvents
 from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import format_event, group_events
-
-FORMS = "Write it like 30m (ago), 03:10 (today, here), or 2026-01-31T03:10Z."
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +66,6 @@ class EventFilter:
         return not self.brokers or bool(self.brokers & event.brokers)
 
 
-def parse_moment(text: str, now: datetime) -> datetime:
-    """Return a moment: so long before `now`, a time of its day here, or a date."""
-    words = text.strip()
-    clock = parse_time_of_day(words, FORMS)
-    if clock is not None:
-        return last_time_of_day(clock, now)
-    dated = parse_dated(words)
-    if dated is not None:
-        return dated
-    try:
-        return now - timedelta(seconds=parse_duration(words))
-    except UsageError as error:
-        raise UsageError(f"Not a time: {text!r}.", next=FORMS) from error
-
-
 def parse_range(
     since: str | None, until: str | None, now: datetime
 ) -> tuple[datetime | None, datetime | None]:
@@ -90,7 +78,7 @@ def parse_range(
     end = None if until is None else parse_moment(until, now)
     if begin is None or end is None or begin < end:
         return begin, end
-    clock = parse_time_of_day((until or "").strip(), FORMS)
+    clock = parse_time_of_day((until or "").strip(), MOMENT_FORMS)
     if clock is None:
         raise UsageError(f"--since {since} is not before --until {until}.", next="Swap the two.")
     return begin, next_time_of_day(clock, begin)

@@ -42,21 +42,23 @@ from core.load.store import Root, StorePath
 from core.units import parse_time
 
 
-def read_snapshot(root: Root, cluster_id: str) -> LoadSnapshot | None:
-    """Return the newest snapshot of a cluster; None when there is none.
+def read_snapshot(
+    root: Root, cluster_id: str, snapshot_id: str | None = None
+) -> LoadSnapshot | None:
+    """Return a snapshot of a cluster, by default the newest; None when there is none.
 
     Raises DocumentError when it is damaged or of a higher major version; of a store, as
     `core.load.store.StorePath` does.
     """
     for last_try in (False, True):
-        manifest = read_manifest(root, cluster_id)
+        manifest = read_manifest(root, cluster_id, snapshot_id)
         if manifest is None:
             return None
         path = layout.snapshots(root, cluster_id) / manifest.snapshot_id / PARTITIONS
         try:
             snapshot = _read_published(path, manifest)
         except (FileNotFoundError, DocumentError) as error:
-            # Between manifest and files, a newer snapshot may have replaced this one.
+            # Between manifest and files, it may have been replaced, or deleted as too old.
             if not last_try:
                 continue
             if isinstance(error, DocumentError):

@@ -70,7 +70,14 @@ def write_snapshot(root: Root, snapshot: LoadSnapshot, *, writer_epoch: int = 0)
     return manifest
 
 
-def _publish_in_folder(root: Path, snapshot: LoadSnapshot, writer_epoch: int) -> Manifest:
+def write_earlier(root: Path, snapshot: LoadSnapshot) -> None:
+    """Publish a snapshot of an earlier time beside the others: the newest stays the newest."""
+    _publish_in_folder(root, snapshot, 0, newest=False)
+
+
+def _publish_in_folder(
+    root: Path, snapshot: LoadSnapshot, writer_epoch: int, *, newest: bool = True
+) -> Manifest:
     layout.mark(root)
     folder = layout.snapshots(root, snapshot.cluster_id)
     with files.locked(lease_file(root, snapshot.cluster_id, "publish")):
@@ -81,7 +88,8 @@ def _publish_in_folder(root: Path, snapshot: LoadSnapshot, writer_epoch: int) ->
             manifest = _manifest(snapshot, writer_epoch, content)
             text = _text(manifest)
             (aside / "manifest.json").write_text(text, encoding="utf-8")
-        files.write_text(layout.current(root, snapshot.cluster_id), text)
+        if newest:
+            files.write_text(layout.current(root, snapshot.cluster_id), text)
     return manifest
 
 

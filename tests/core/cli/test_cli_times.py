@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from core.cli.common.times import format_local, parse_start
-from core.cli.timeline.timeline import parse_moment, parse_range
+from core.cli.common.times import format_local, parse_moment, parse_start
+from core.cli.timeline.timeline import parse_range
 from core.errors import UsageError
 
 AFTERNOON = datetime(2026, 10, 14, 13, 55, tzinfo=timezone(timedelta(hours=2)))  # here

@@ -20,9 +20,12 @@ from core.cluster.simulation.demo import demo_spec
 from core.daemons.process import Process
 from core.errors import UnreachableError, UsageError
 from core.load.load import Source
+from core.load.load_paths import snapshots
 from core.load.load_source import newest_load, newest_snapshot
 from core.load.simulated_load import SimulatedLoad, build_snapshot, build_window, window_starts
 from core.load.simulator import Simulator, start_simulator
+from core.load.snapshot.kept import read_kept
+from core.load.snapshot.manifest import read_manifest
 from core.load.windows import read_history
 
 pytestmark = pytest.mark.long
@@ -97,6 +100,19 @@ def test_a_started_simulator_answers_and_has_published(simulator: Simulator) -> 
     eventually(lambda: len(read_history(root, state.cluster_id, 1)) >= 72)
     assert len(read_history(root, state.cluster_id, orders)) >= 72
     connection.client.close()
+
+
+def test_the_hours_before_its_start_are_published_too(simulator: Simulator) -> None:
+    root, cluster_id = paths.load_root(), simulator.cluster_id
+    eventually(lambda: len(read_kept(root, cluster_id).snapshots) >= 7)
+    hours = read_kept(root, cluster_id).hours
+    assert len(hours) in (6, 7)  # the newest may have begun one more
+    assert [one.published_at.minute for one in hours[:6]] == [0] * 6
+    newest = read_manifest(root, cluster_id)
+    assert newest is not None
+    assert newest.published_at > hours[5].published_at
+    folder = snapshots(root, cluster_id) / hours[0].snapshot_id
+    assert folder.stat().st_mtime == hours[0].published_at.timestamp(), "retention goes by that"
 
 
 def test_a_stopped_simulator_leaves_neither_socket_nor_snapshots(simulator: Simulator) -> None:

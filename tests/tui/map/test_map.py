@@ -569,7 +569,7 @@ async def test_before_a_topic_was_there_the_map_shows_all_topics_and_leads_back_
         await press(pilot, "enter")
         assert the_map(pilot).model.partitions.topic == "a"
         await press(pilot, "escape", "0")
-        assert the_map(pilot).past.moment is None
+        assert the_map(pilot).then is None
         await press(pilot, "enter")
         assert the_map(pilot).model.partitions is not None
 

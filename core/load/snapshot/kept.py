@@ -1,0 +1,134 @@
+"""The snapshots that are kept: when each was published and what the brokers carried then.
+
+Only manifests are read. Of each hour the first snapshot is kept longest: it stands for the hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from core.errors import DocumentError
+from core.load.load import Source
+from core.load.snapshot.manifest import Manifest, read_manifest, snapshot_ids
+from core.load.store import Root
+
+HOUR_SECONDS = 3600
+MAX_AGE = timedelta(hours=1)
+"""A snapshot that is older tells nothing of a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSnapshot:
+    """One kept snapshot and the brokers' totals in it; None is unknown.
+
+    `out_bytes_per_s` is what consumers and followers fetch, as on the map.
+    """
+
+    snapshot_id: str
+    source: Source
+    published_at: datetime
+    window_end: datetime
+    partitions: int
+    bytes: int
+    """How large its files are."""
+    in_bytes_per_s: float | None
+    out_bytes_per_s: float | None
+    size_bytes: int | None
+    in_skew: float | None
+    """The busiest broker's traffic in over the mean."""
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> KeptSnapshot:
+        brokers = manifest.brokers
+        inward = [known for b in brokers if (known := b.leader_in_bytes_per_s) is not None]
+        outward = [known for b in brokers if (known := b.out_bytes_per_s) is not None]
+        sizes = [known for b in brokers if (known := b.size_bytes) is not None]
+        skew = manifest.skew.get("in_bytes_per_s")
+        return cls(
+            snapshot_id=manifest.snapshot_id,
+            source=manifest.source,
+            published_at=manifest.published_at,
+            window_end=manifest.window_end,
+            partitions=sum(file.rows for file in manifest.files),
+            bytes=sum(file.bytes for file in manifest.files),
+            in_bytes_per_s=sum(inward) if inward else None,
+            out_bytes_per_s=sum(outward) if outward else None,
+            size_bytes=sum(sizes) if sizes else None,
+            in_skew=None if skew is None else skew.max_over_mean,
+        )
+
+    @property
+    def hour(self) -> int:
+        """Return the hour it was published in, counted from 1970 in UTC."""
+        return int(self.published_at.timestamp()) // HOUR_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The snapshots that are kept, oldest first."""
+
+    snapshots: tuple[KeptSnapshot, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Which are damaged, and how, a sentence each."""
+
+    @property
+    def hours(self) -> tuple[KeptSnapshot, ...]:
+        """Return the first snapshot of each hour, oldest first."""
+        first: dict[int, KeptSnapshot] = {}
+        for one in self.snapshots:
+            first.setdefault(one.hour, one)
+        return tuple(first.values())
+
+    def at(self, moment: datetime) -> KeptSnapshot | None:
+        """Return what was published last at a moment; None where that was an hour before it."""
+        before = [one for one in self.snapshots if one.published_at <= moment]
+        return before[-1] if before and moment - before[-1].published_at < MAX_AGE else None
+
+
+def read_kept(root: Root, cluster_id: str, known: Kept | None = None) -> Kept:
+    """Return what is kept of a cluster; what is `known` is not read again."""
+    by_id = {one.snapshot_id: one for one in known.snapshots} if known else {}
+    kept, left_out = [], []
+    for name in snapshot_ids(root, cluster_id):
+        one = by_id.get(name)
+        if one is None:
+            try:
+                manifest = read_manifest(root, cluster_id, name)
+            except DocumentError as error:
+                left_out.append(f"{name} is left out: {error.title}")
+                continue
+            except OSError as error:
+                left_out.append(f"{name} is left out: {error.strerror or error}.")
+                continue
+            if manifest is None:  # deleted meanwhile
+                continue
+            one = KeptSnapshot.of(manifest)
+        kept.append(one)
+    kept.sort(key=lambda one: one.published_at)
+    return Kept(tuple(kept), tuple(left_out))
+
+
+def step_hours(
+    hours: Sequence[KeptSnapshot], since: datetime | None, steps: int
+) -> KeptSnapshot | None:
+    """Return the kept hour that is `steps` hours after `since`, before it if negative.
+
+    `since` None is now, and None is returned for it. Where that hour is not kept, it is the next
+    one in the same direction; before the oldest there is the oldest.
+    """
+    if steps >= 0:
+        if since is None:
+            return None
+        until = _hour(since) + steps
+        return next((one for one in hours if one.hour >= until), None)
+    if not hours:
+        return None
+    # Now lies within the hour after the newest mark: one step back is to that mark.
+    until = _hour(since) + steps if since else hours[-1].hour + (steps if steps < -1 else 0)
+    return next((one for one in reversed(hours) if one.hour <= until), hours[0])
+
+
+def _hour(moment: datetime) -> int:
+    return int(moment.timestamp()) // HOUR_SECONDS

@@ -64,11 +64,24 @@ def facts(value: Any) -> Any:
             return value
 
 
+def said_then(value: Any, then: Any) -> Any:
+    """Return a document without the keys that it did not have then: more may be said."""
+    match value, then:
+        case dict(), dict():
+            return {key: said_then(value[key], then[key]) for key in then if key in value}
+        case list(), list() if len(value) == len(then):
+            return [said_then(one, other) for one, other in zip(value, then, strict=True)]
+        case _:
+            return value
+
+
 @pytest.mark.parametrize("name", IN_HOME)
 def test_a_command_says_what_it_said(name: str, command: Command, home: Path) -> None:
     words = IN_HOME[name].format(home=home).split()
     answer = command(*words, "--json")
-    assert [answer.exit_code, facts(answer.document)] == expected()[name], answer.stderr
+    code, then = expected()[name]
+    assert answer.exit_code == code, answer.stderr
+    assert said_then(facts(answer.document), then) == then
 
 
 @pytest.mark.parametrize("name", journals())

@@ -168,7 +168,9 @@ def test_of_load(
     batch = Batch("q-1", datetime(2026, 1, 1, tzinfo=UTC), True, 3, 2, 1, 0, {"negative": 1})
 
     @contextmanager
-    def job(root: Path, cluster_id: str, tell: Any, *, quick: bool = False) -> Iterator[Any]:
+    def job(
+        root: Path, cluster_id: str, tell: Any, publish_to: str | None, *, quick: bool = False
+    ) -> Iterator[Any]:
         yield PublishedBefore(Published(batch, read_manifest(root, cluster_id)), tell)
 
     @contextmanager

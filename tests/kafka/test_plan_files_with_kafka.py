@@ -16,7 +16,8 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.observer import fetch_cluster_state
 from core.cluster.sandbox.sandbox import Sandbox
 from core.errors import DocumentError
-from core.plan.formats.plan_file import format_plan_file, read_document, read_plan, to_document
+from core.plan.formats.plan_document import read_document
+from core.plan.formats.plan_file import format_plan_file, read_plan, to_document
 from core.plan.plan import Plan
 from core.plan.verify import VerifyStatus, verify
 from core.text.json_output import compact

@@ -23,8 +23,8 @@ from core.plan.checks.catalogue import Finding, Severity, parse_allow
 from core.plan.checks.check_plan import CheckedPlan, in_flight
 from core.plan.estimate.estimate import Estimate, estimate_at
 from core.plan.estimate.rate_table import estimate_plan_time, simulated_seconds
+from core.plan.formats.plan_document import PlanDocument
 from core.plan.formats.plan_file import (
-    PlanDocument,
     bind_document,
     format_plan_file,
     refuse_other_cluster,

@@ -13,7 +13,8 @@ from core.errors import UsageError
 from core.load.load import Load
 from core.plan.checks.catalogue import REBASE
 from core.plan.checks.moves import check_base
-from core.plan.formats.plan_file import PlanDocument, bind_document, read_document
+from core.plan.formats.plan_document import PlanDocument, read_document
+from core.plan.formats.plan_file import bind_document
 from core.plan.plan import ANY, Plan
 from core.units import id_list
 

@@ -24,7 +24,8 @@ from core.plan.checks.check_plan import CheckedPlan, in_flight
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.plan_over_time import PeakUsage, estimate_peak_usage
 from core.plan.estimate.rate_table import estimate_plan_time, simulated_seconds
-from core.plan.formats.plan_file import format_plan_file, read_topics_to_move, refuse_unknown_topics
+from core.plan.formats.plan_document import read_topics_to_move
+from core.plan.formats.plan_file import format_plan_file, refuse_unknown_topics
 from core.plan.plan import Plan
 from core.plan.planner.log_dir_balancing import LogDirPlan, balance_log_dirs
 from core.plan.planner.plan_request import (

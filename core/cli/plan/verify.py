@@ -15,7 +15,8 @@ from core.cluster.client import ClusterClient
 from core.cluster.log_dirs import with_log_dirs
 from core.cluster.state import ClusterState
 from core.errors import ExitCode
-from core.plan.formats.plan_file import PlanDocument, refuse_other_cluster
+from core.plan.formats.plan_document import PlanDocument
+from core.plan.formats.plan_file import refuse_other_cluster
 from core.plan.verify import Verification, VerifyStatus
 from core.plan.verify import verify as verify_targets
 from core.units import counted

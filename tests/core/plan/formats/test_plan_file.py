@@ -12,13 +12,8 @@ from plan_strategies import plans
 
 from core.cluster.metadata import Topic
 from core.errors import DocumentError, ExitCode
-from core.plan.formats.plan_file import (
-    MoveBase,
-    format_plan_file,
-    read_document,
-    read_plan,
-    to_document,
-)
+from core.plan.formats.plan_document import MoveBase, read_document
+from core.plan.formats.plan_file import format_plan_file, read_plan, to_document
 from core.plan.plan import Move, Plan
 from core.plan.rebase import rebase
 from core.text.json_output import compact

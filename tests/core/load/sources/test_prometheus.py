@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -269,7 +268,6 @@ def test_a_token_that_is_none(tmp_path: Path, text: str | None) -> None:
     assert "secret" not in str(error.value)
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes the certificate with openssl")
 def test_a_certificate_counts_when_it_is_named(tmp_path: Path) -> None:
     both, certificate = tmp_path / "both.pem", tmp_path / "certificate.pem"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]

@@ -137,9 +137,9 @@ class StorePath:
             if thread.is_alive():
                 raise _silent(StorePath(self.address), f"no answer within {within:g} s")
         for error in errors:
-            if (told := _as_told(self, error)) is error:
+            if (shown := _user_error(self, error)) is error:
                 raise error
-            raise told from error
+            raise shown from error
         return answers[0]
 
 
@@ -223,7 +223,7 @@ def _check_bucket(store: Any, key: str) -> None:
         )
 
 
-def _as_told(place: StorePath, error: BaseException) -> BaseException:
+def _user_error(place: StorePath, error: BaseException) -> BaseException:
     """Return what a user is told of an error of a store; what is none of its own as it is."""
     from pyarrow import ArrowException
 

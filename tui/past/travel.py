@@ -89,9 +89,9 @@ class TimeTravel:
             return read_moment(destination, now, snapshots, known)
 
         self._screen.run_in_thread("travel", work, lambda found: self._take(destination, found))
-        self._screen.set_timer(SLOW_SECONDS, lambda: self._tell_slow(destination))
+        self._screen.set_timer(SLOW_SECONDS, lambda: self._say_reading(destination))
 
-    def _tell_slow(self, destination: datetime | HourSteps) -> None:
+    def _say_reading(self, destination: datetime | HourSteps) -> None:
         if self._pending == destination and self._screen.is_current:
             self._screen.say(READING)
 

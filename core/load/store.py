@@ -219,7 +219,7 @@ def _check_bucket(store: Any, key: str) -> None:
     if missing:
         raise UsageError(
             f"There is no bucket {bucket}.",
-            next="Check the address given as --snapshots, its region and its endpoint.",
+            next="Check the address, its region and its endpoint.",
         )
 
 

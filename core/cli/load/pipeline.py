@@ -30,6 +30,7 @@ from core.errors import RefusedError, UsageError
 from core.load import load_paths as layout
 from core.load.daemon import pipeline_trouble
 from core.load.snapshot.manifest import cluster_ids, read_manifest
+from core.load.store import Root
 from core.pipeline.ledger import waiting_segments
 from core.pipeline.session import Session, open_session
 from core.units import counted, format_duration, format_time, parse_duration
@@ -98,7 +99,7 @@ def once(
     with _job(root, cluster_id, _publisher(as_json=False), publish_to, quick=True) as job:
         job.once()
     if as_json:
-        emit(status_document(root, cluster_id))
+        emit(status_document(root, cluster_id, layout.root_of(publish_to) if publish_to else root))
 
 
 @pipeline.command()
@@ -107,8 +108,14 @@ def once(
 @answer_options
 @click.pass_obj
 def status(context: Context, root: Path | None, cluster_id: str | None, answer: Answer) -> None:
-    """Show the processes, their delay, and the counts of samples."""
-    document = status_document(*resolve_load(context, root, cluster_id))
+    """Show the processes, their delay, and the counts of samples.
+
+    If snapshots are published elsewhere, name that place with --snapshots.
+    """
+    root, cluster_id = resolve_load(context, root, cluster_id)
+    published = context.target.snapshots
+    snapshots = layout.root_of(published) if published else root
+    document = status_document(root, cluster_id, snapshots)
     if answer.as_json:
         emit(document, answer.output)
         return
@@ -184,9 +191,9 @@ def _print_replayed(published: Published) -> None:
     say(f"{batch.read} samples{until} processed")
 
 
-def status_document(root: Path, cluster_id: str) -> dict[str, Any]:
-    """Return what `pipeline status --json` prints."""
-    manifest = read_manifest(root, cluster_id)
+def status_document(root: Path, cluster_id: str, snapshots: Root) -> dict[str, Any]:
+    """Return what `pipeline status --json` prints; `snapshots` is where they are published."""
+    manifest = read_manifest(snapshots, cluster_id)
     held = {
         role: lease_holder(lease_file(root, cluster_id, role)) for role in ("collector", "pipeline")
     }

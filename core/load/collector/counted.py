@@ -26,8 +26,8 @@ def with_metrics(interval: Interval, metrics: Metrics) -> Interval:
     Also with the sizes that they report, of replicas whose log dirs nobody may look at.
     """
     state, dt = interval.reading.state, interval.dt_seconds
-    size = _of_replicas(state, {broker: told.size for broker, told in metrics.items()})
-    growth = _of_replicas(state, {broker: told.growth for broker, told in metrics.items()})
+    size = _of_replicas(state, {b: m.size for b, m in metrics.items()})
+    growth = _of_replicas(state, {b: m.growth for b, m in metrics.items()})
     groups = _leader_groups(state)
     messages = np.where(interval.messages >= 0, interval.messages, np.nan)
     in_bytes, in_method = _counted(

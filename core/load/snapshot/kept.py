@@ -62,7 +62,7 @@ class KeptSnapshot:
     @property
     def hour(self) -> int:
         """Return the hour it was published in, counted from 1970 in UTC."""
-        return int(self.published_at.timestamp()) // HOUR_SECONDS
+        return _hour(self.published_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,10 +168,10 @@ class _Brokers:
 
     def find(self, labels: Mapping[str, str]) -> int | None:
         """Return the broker that a series is of, None when that cannot be told."""
-        told = self._label_values(labels)
-        if told not in self._known:
-            self._known[told] = self._find(labels)
-        return self._known[told]
+        values = self._label_values(labels)
+        if values not in self._known:
+            self._known[values] = self._find(labels)
+        return self._known[values]
 
     def _label_values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         wanted = (self._label,) if self._label is not None else (*ID_LABELS, *HOST_LABELS)

@@ -380,6 +380,19 @@ def test_pipeline_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert document["counts"]["quarantined"] == {"negative": 2}
 
 
+def test_pipeline_status_of_one_that_publishes_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    layout.spool(here, "abc-DEF_1").mkdir(parents=True)
+    there.mkdir()
+    manifest = published.write_snapshot(there, make_snapshot())
+    words = ("pipeline", "status", "--root", str(here), "--json")
+    assert json.loads(command(capsys, *words)[1])["snapshot_id"] is None
+    found = json.loads(command(capsys, "--snapshots", str(there), *words)[1])
+    assert (found["snapshot_id"], found["root"]) == (manifest.snapshot_id, str(here))
+
+
 def test_segments_that_wait(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster, at = "abc-DEF_1", datetime(2026, 3, 1, 12, tzinfo=UTC)
     hour = layout.spool(tmp_path, cluster) / "date=2026-03-01" / "hour=12"

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from core.errors import DocumentError
 from core.load.load import Source
-from core.load.snapshot.manifest import Manifest, read_manifest, snapshot_ids
+from core.load.snapshot.manifest import Manifest, read_manifest, resource_skew, snapshot_ids
 from core.load.store import Root
 
 HOUR_SECONDS = 3600
@@ -37,7 +37,7 @@ class KeptSnapshot:
     out_bytes_per_s: float | None
     size_bytes: int | None
     in_skew: float | None
-    """The busiest broker's traffic in over the mean."""
+    """What comes to the busiest broker's leaders over the mean, as on the map."""
 
     @classmethod
     def of(cls, manifest: Manifest) -> KeptSnapshot:
@@ -45,7 +45,6 @@ class KeptSnapshot:
         inward = [known for b in brokers if (known := b.leader_in_bytes_per_s) is not None]
         outward = [known for b in brokers if (known := b.out_bytes_per_s) is not None]
         sizes = [known for b in brokers if (known := b.size_bytes) is not None]
-        skew = manifest.skew.get("in_bytes_per_s")
         return cls(
             snapshot_id=manifest.snapshot_id,
             source=manifest.source,
@@ -56,7 +55,7 @@ class KeptSnapshot:
             in_bytes_per_s=sum(inward) if inward else None,
             out_bytes_per_s=sum(outward) if outward else None,
             size_bytes=sum(sizes) if sizes else None,
-            in_skew=None if skew is None else skew.max_over_mean,
+            in_skew=resource_skew([b.leader_in_bytes_per_s for b in brokers]).max_over_mean,
         )
 
     @property

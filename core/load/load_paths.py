@@ -45,16 +45,23 @@ def quarantine(root: Path, cluster_id: str) -> Path:
 
 
 def checkpoint(root: Path, cluster_id: str) -> Path:
-    return root / "checkpoint" / cluster_folder(cluster_id)
+    return root / "checkpoint" / "v2" / cluster_folder(cluster_id)
 
 
 def batches(root: Path, cluster_id: str) -> Path:
     """Return where the pipeline notes what became of each batch."""
-    return root / "batches" / "v1" / cluster_folder(cluster_id)
+    return root / "batches" / "v2" / cluster_folder(cluster_id)
 
 
-def partials(root: Path, cluster_id: str) -> Path:
-    return root / "partials" / "v2" / cluster_folder(cluster_id)
+def outdated(root: Path, cluster_id: str) -> tuple[Path, ...]:
+    """Return where earlier versions kept what the pipeline carries; nobody reads it any more."""
+    kinds = ("partials/v2", "batches/v1", "hours/v1", "checkpoint")
+    return tuple(root / kind / cluster_folder(cluster_id) for kind in kinds)
+
+
+def tables(root: Path, cluster_id: str) -> Path:
+    """Return where the pipeline keeps what it carries from batch to batch."""
+    return root / "tables" / "v1" / cluster_folder(cluster_id)
 
 
 def windows(root: Path, cluster_id: str) -> Path:
@@ -71,22 +78,6 @@ def broker_file(root: Path, cluster_id: str, start: datetime) -> Path:
     """Return the file of the brokers' totals in the window that starts at `start`."""
     utc = start.astimezone(UTC)
     return windows(root, cluster_id) / f"date={utc:%Y-%m-%d}" / f"b5m-{utc:%H%M}.parquet"
-
-
-def hours(root: Path, cluster_id: str) -> Path:
-    return root / "hours" / "v1" / cluster_folder(cluster_id)
-
-
-def hour_file(root: Path, cluster_id: str, start: datetime) -> Path:
-    """Return the file of the hour that starts at `start`."""
-    utc = start.astimezone(UTC)
-    return hours(root, cluster_id) / f"date={utc:%Y-%m-%d}" / f"h1-{utc:%H}.parquet"
-
-
-def hour_start(path: Path) -> datetime:
-    """Return when the hour of an hour file starts."""
-    text = f"{path.parent.name.removeprefix('date=')} {path.stem.removeprefix('h1-')}"
-    return datetime.strptime(text, "%Y-%m-%d %H").replace(tzinfo=UTC)
 
 
 def window_start(path: Path) -> datetime:

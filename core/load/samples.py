@@ -88,6 +88,8 @@ COLUMNS = (
     Column("flags", "int32"),
 )
 
+WINDOW_LENGTH = timedelta(minutes=5)
+"""What samples are summed up over."""
 MAX_CLOCK_AHEAD = timedelta(seconds=60)
 """How far a collector's clock may be ahead."""
 

@@ -5,7 +5,7 @@ Import this module late: it imports pyarrow.
 
 from __future__ import annotations
 
-import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,16 +23,15 @@ from core.errors import DocumentError
 from core.load import arrow as columns
 from core.load import load_paths as layout
 from core.load.load import Float64, Load, Source, align_rows, take_rows
+from core.load.samples import WINDOW_LENGTH
 from core.load.snapshot.format import RATES, STATISTICS, BrokerLoad
 from core.load.store import Root
 
 FORMAT = "trimtab.window/1"
-LENGTH = timedelta(minutes=5)
+LENGTH = WINDOW_LENGTH
 RETENTION = timedelta(days=8)
 HISTORY = timedelta(hours=24)
 """What charts go back."""
-SAMPLES = "samples"
-"""The column that a window is merged with late samples from."""
 
 _BROKER_RATES = ("leader_in_bytes_per_s", "follower_in_bytes_per_s", "out_bytes_per_s")
 
@@ -91,33 +90,15 @@ def write_window(root: Path, cluster_id: str, window: Window) -> None:
     }
     for (rate, statistic), values in window.rates.items():
         fields[rate_column(rate, statistic)] = columns.number_array(values, pa.float64())
-    write_rows(root, cluster_id, window.start, pa.table(fields), {})
+    write_rows(root, cluster_id, window.start, pa.table(fields))
     write_brokers(root, cluster_id, window.start, window.brokers)
 
 
-def write_rows(
-    root: Path, cluster_id: str, start: datetime, table: Any, notes: Mapping[str, str]
-) -> None:
-    """Write one window's rows as they are, with `notes` in the file's metadata."""
-    marked = table.replace_schema_metadata({"format": FORMAT, **notes})
+def write_rows(root: Path, cluster_id: str, start: datetime, table: Any) -> None:
+    """Write one window's rows as they are."""
+    marked = table.replace_schema_metadata({"format": FORMAT})
     path = layout.window_file(root, cluster_id, start)
     files.write_whole(path, lambda aside: pq.write_table(marked, aside, compression="zstd"))
-
-
-def drop_samples(path: Path) -> None:
-    """Take the samples out of a window that no longer changes: most of its bytes are theirs."""
-    file = pq.ParquetFile(path)
-    if SAMPLES not in file.schema_arrow.names:
-        return
-    table = file.read().drop_columns([SAMPLES])
-    written = path.stat().st_mtime_ns
-
-    def write(aside: Path) -> None:
-        pq.write_table(table, aside, compression="zstd")
-        # What the window says is as old as before: an hour that holds it need not be made again.
-        os.utime(aside, ns=(written, written))
-
-    files.write_whole(path, write)
 
 
 def write_brokers(
@@ -136,11 +117,6 @@ def write_brokers(
     files.write_whole(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
 
 
-def read_metadata(path: Path) -> Mapping[str, str]:
-    """Return the metadata that the writer left in a window file."""
-    return columns.schema_metadata(pq.ParquetFile(path).schema_arrow)
-
-
 def window_files(
     root: Path, cluster_id: str, since: datetime, until: datetime, kind: str = "w5m"
 ) -> tuple[Path, ...]:
@@ -154,6 +130,14 @@ def window_files(
         if since <= layout.window_start(path) < until
     )
     return tuple(sorted(found, key=lambda path: (path.parent.name, path.name)))
+
+
+def delete_expired(root: Path, cluster_id: str, newest: datetime) -> None:
+    """Delete the windows of the days before RETENTION, counted back from the newest sample."""
+    oldest = f"date={(newest - RETENTION):%Y-%m-%d}"
+    for folder in layout.windows(root, cluster_id).glob("date=*"):
+        if folder.name < oldest:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_history(

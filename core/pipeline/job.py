@@ -1,36 +1,34 @@
-"""The job: batches of samples into partials, partials into windows, windows into a snapshot.
+"""The job: batches of samples into snapshots, as Spark tells of what is new.
 
-Exactly once: a batch that is run again (a crash before Spark's commit) overwrites its partials
-unless they were complete, and a window file names the batches that it holds, so nothing is merged
-twice. Windows that are open are in memory, and are made again from partials at the start, so
-nothing hangs on Spark running a batch again.
+Exactly once: a batch goes on from what the last complete one has left, writes under its own key,
+and is complete when the ledger says so. Run again before that it writes the same again; run again
+after that it does nothing.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
+from core import paths
 from core.clock import Clock
-from core.errors import TrimtabError
+from core.errors import DocumentError, TrimtabError
 from core.load import load_paths as layout
-from core.load import spool
-from core.load.snapshot.format import Counts
-from core.load.snapshot.manifest import Manifest
-from core.load.snapshot.writer import claim_epoch
 from core.load.store import Root
-from core.pipeline import checkpoint
-from core.pipeline.intake import Intake
-from core.pipeline.ledger import Batch, Ledger
-from core.pipeline.publish import Publisher
-from core.pipeline.source import new_segments, paths_of
+from core.load.windows import delete_expired
+from core.pipeline import checkpoint, tables
+from core.pipeline.intake import Intake, Published
+from core.pipeline.ledger import Ledger
+from core.pipeline.moments import moment
+from core.pipeline.source import Source, Spool
+from core.pipeline.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,143 +40,93 @@ STOP_SECONDS = 30.0
 FIRST_BATCHES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """One batch that ended: what became of its rows, and the snapshot of it."""
-
-    batch: Batch
-    manifest: Manifest | None
-
-
 class Job:
-    """Processes the batches of one cluster. One process holds the cluster's lease meanwhile.
+    """Processes the batches of one source. One process holds the lease of it meanwhile.
 
-    Snapshots are published below `snapshots`, everything else stays below `root`.
+    Snapshots are published below `snapshots`, everything else stays below `root`. The job's own
+    files have the name `name`: a cluster's id, or what stands for many.
     """
 
     def __init__(
         self,
         spark: SparkSession,
         root: Path,
-        cluster_id: str,
+        name: str,
         clock: Clock,
         tell: Callable[[Published], None] = lambda _: None,
         snapshots: Root | None = None,
+        source: Source | None = None,
     ) -> None:
         self._spark = spark
         self._root = root
-        self._snapshots = snapshots or root
-        self._cluster_id = cluster_id
         self._clock = clock
         self._tell = tell
-        self._ledger = Ledger(root, cluster_id)
-        self._checkpoint = layout.checkpoint(root, cluster_id)
-        epoch = claim_epoch(self._snapshots, cluster_id)
-        self._publisher = Publisher(spark, root, cluster_id, epoch, self._snapshots)
-        self._intake = Intake(spark, root, cluster_id, self._ledger, self._publisher)
+        self._source: Source = source or Spool(root, name)
+        self._ledger = Ledger(layout.batches(root, name))
+        self._tables = Tables(spark, layout.tables(root, name))
+        self._checkpoint = layout.checkpoint(root, name)
+        self._intake = Intake(root, self._tables, snapshots or root, clock.now)
+        if source is None:
+            self._intake.claim(name)
         self._trouble: TrimtabError | None = None
-        self._tidied: set[str] = set()
+        self._settled: set[str] = set()
         self._processed = 0
         self._ending = False
         self._refused = False
-        self._following = False
+        self._check_tables()
+        for folder in layout.outdated(root, name):
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def process(self, segments: DataFrame, number: int) -> None:
-        """Take one batch from samples to snapshot; for the same number again the same comes out."""
+    def _check_tables(self) -> None:
+        """Raise DocumentError where the ledger names what is not there."""
+        state = self._ledger.carried.state
+        if state is not None and not self._tables.has(tables.STATE, state):
+            raise DocumentError(
+                "What the pipeline carries from batch to batch is not there any more.",
+                detail=str(self._root),
+                next="Run `trimtab pipeline rebuild`: it makes it anew from the segments kept.",
+            )
+
+    def process(self, arrived: DataFrame, number: int) -> None:
+        """Take one batch from samples to snapshots; for the same number again nothing changes."""
         key = f"{checkpoint.query_id(self._checkpoint)}-{number:08d}"
         batch = self._ledger.begin(key, self._clock.now())
         if not batch.complete:
-            batch = self._intake.take(paths_of(segments), batch)
+            carried = self._ledger.carried
+            found = self._source.arrived(self._spark, arrived)
+            if found is None:
+                after = replace(carried, number=carried.number + 1)
+                batch = replace(batch, carried=after)
+            else:
+                after = self._intake.take(found.rows, batch, carried, self._tell)
+                batch = replace(batch, carried=after, units=found.units)
             self._ledger.complete(batch)
-        newest = self._ledger.newest(self._clock.now())
-        if newest is None:
-            self._told(Published(batch, None))
-        else:
-            rolled = self._publisher.merge(batch, newest)
-            if rolled:
-                self._publisher.roll_up(newest)
-            counts = self._counts()
-            manifest = self._publisher.publish(number, newest, self._clock.now(), counts)
-            self._told(Published(batch, manifest))
-            # What can be seen is seen; the rest of the work is for what comes next.
-            self._publisher.settle(batch, newest)
-            if not rolled:
-                self._publisher.roll_up(newest)
-            if self._following:
-                self._publisher.prepare(newest)
-        self._tidy(key, newest)
-
-    def _told(self, published: Published) -> None:
         self._processed += 1
-        self._tell(published)
+        self._tidy(key)
 
-    def _counts(self) -> Counts:
-        """Return the counts of rows, and of segments that the gate refused."""
-        counts = self._ledger.counts(self._clock.now())
-        segments = {
-            f"segment_{reason}": count
-            for reason, count in spool.quarantined_segments(self._root, self._cluster_id).items()
-        }
-        return replace(counts, quarantined={**counts.quarantined, **segments})
+    def publish(self) -> None:
+        """Publish what has been carried, without a batch."""
+        self._intake.publish(self._ledger.carried)
 
-    def _tidy(self, key: str, newest: datetime | None) -> None:
-        self._done_with(self._ledger.settled(key))
-        self._ledger.forget(self._clock.now())
-        self._tidied &= self._ledger.keys()
-        spool.delete_expired(self._root, self._cluster_id)
-        if newest is not None:
-            self._publisher.retire(newest)
-        if self._publisher.windows.bloated():
-            self._restore()
-
-    def _done_with(self, batches: Iterable[Batch]) -> None:
-        """Archive the segments of batches that Spark has committed."""
-        for batch in batches:
-            if batch.key in self._tidied:
-                continue
-            self._tidied.add(batch.key)
-            for path in batch.segments():
-                if path.exists():
-                    spool.archive_segment(self._root, self._cluster_id, path)
-
-    def _outgrown(self) -> bool:
-        return checkpoint.outgrown(self._checkpoint)
-
-    def _begin_anew(self) -> None:
-        """Take away a checkpoint that has grown out; the next query counts its batches from 0.
-
-        What complete batches had read is archived first and is not read again. Of a batch that
-        was not complete nothing is in a window: its segments are read as if for the first time.
-        """
-        self._done_with(self._ledger.others(""))
-        windows = self._publisher.windows
-        for key in windows.partials():
-            if self._ledger.complete_batch(key) is None:
-                windows.drop_partial(key)
-        checkpoint.take_away(self._checkpoint)
-        # Ids of snapshots go up, as the epoch comes before the batch in them.
-        self._publisher.take_over(claim_epoch(self._snapshots, self._cluster_id))
-
-    def _restore(self) -> None:
-        """Remember what is in complete batches' partials; without its checkpoint Spark cannot."""
-        windows = self._publisher.windows
-        batches = map(self._ledger.complete_batch, windows.partials())
-        newest = self._ledger.newest(self._clock.now())
-        windows.restore([batch for batch in batches if batch is not None], newest)
-
-    def publish(self) -> Manifest | None:
-        """Publish what windows on disk say, without a batch; None while there is nothing."""
-        self._restore()
-        now = self._clock.now()
-        newest = self._ledger.newest(now)
-        if newest is None:
-            return None
-        return self._publisher.publish(0, newest, now, self._counts())
+    def _tidy(self, key: str) -> None:
+        for batch in self._ledger.settled(key):
+            if batch.key not in self._settled:
+                self._settled.add(batch.key)
+                self._source.settle(batch.units)
+        self._ledger.forget()
+        used = list(self._ledger.in_use())
+        self._tables.retain(tables.STATE, [c.state for c in used if c.state])
+        self._tables.retain(tables.HORIZONS, [c.horizons for c in used if c.horizons])
+        self._tables.retain(tables.WINDOWS, [p.name for c in used for p in c.windows])
+        self._tables.retain(tables.HOURS, [p.name for c in used for p in c.hours])
+        for cluster_id, state in self._ledger.carried.clusters.items():
+            if state.newest_at is not None:
+                delete_expired(self._root, cluster_id, moment(state.newest_at))
 
     # -- running -----------------------------------------------------------------------------------
 
     def once(self) -> None:
-        """Process what is in the spool and return."""
+        """Process what is there and return."""
         self._guarded(lambda: self._start(None).awaitTermination())
 
     def run(
@@ -188,13 +136,12 @@ class Job:
         *,
         first_seconds: float | None = None,
     ) -> None:
-        """Process batches as segments come, until `keep_on` says no; the batch at work ends.
+        """Process batches as samples come, until `keep_on` says no; the batch at work ends.
 
         The first few batches are looked for each `first_seconds`, so that first rates come soon.
         """
 
         def until_told() -> None:
-            self._following = True
             if first_seconds is not None and keep_on():
                 self._follow(first_seconds, lambda: keep_on() and self._processed < FIRST_BATCHES)
             while keep_on():
@@ -225,10 +172,11 @@ class Job:
     def _start(self, trigger_seconds: float | None) -> Any:
         if self._outgrown():
             self._begin_anew()
-        spool.admit_segments(self._root, self._cluster_id)
-        stream = new_segments(self._spark, self._root, self._cluster_id)
-        writer = stream.writeStream.foreachBatch(self._safely).option(
-            "checkpointLocation", str(self._checkpoint)
+        paths.make_folder(self._checkpoint.parent)
+        writer = (
+            self._source.stream(self._spark)
+            .writeStream.foreachBatch(self._safely)
+            .option("checkpointLocation", str(self._checkpoint))
         )
         if trigger_seconds is None:
             return writer.trigger(availableNow=True).start()
@@ -236,12 +184,24 @@ class Job:
             processingTime=f"{round(trigger_seconds * 1000)} milliseconds"
         ).start()
 
-    def _safely(self, segments: DataFrame, number: int) -> None:
+    def _outgrown(self) -> bool:
+        return checkpoint.outgrown(self._checkpoint)
+
+    def _begin_anew(self) -> None:
+        """Take away a checkpoint that has grown out; the next query counts its batches from 0.
+
+        What complete batches had read is put away first and is not read again.
+        """
+        for batch in self._ledger.complete_batches():
+            self._source.settle(batch.units)
+        checkpoint.take_away(self._checkpoint)
+
+    def _safely(self, arrived: DataFrame, number: int) -> None:
         if self._ending:
             self._refused = True
             raise InterruptedError("the query ends before this batch")
         try:
-            self.process(segments, number)
+            self.process(arrived, number)
         except TrimtabError as error:
             # Spark would wrap it in its own words; ours are kept for the user.
             self._trouble = error
@@ -250,13 +210,12 @@ class Job:
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do `work`; after a segment that went bad in the spool, take it out and begin again."""
         while True:
-            self._restore()
             try:
                 return work()
             except StreamingQueryException as error:
                 if self._trouble is not None:
                     raise self._trouble from error
-                swept = spool.quarantine_damaged(self._root, self._cluster_id)
+                swept = self._source.sweep()
                 if swept == 0:
                     raise
                 log.warning("%d bad segments went to quarantine", swept)

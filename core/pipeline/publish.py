@@ -1,184 +1,238 @@
-"""Publishes snapshots of what windows and hours say; every file by rename."""
+"""Publishes on the executors: a task has the rows of one cluster, or of one of its windows.
+
+What goes wrong with one cluster is returned as its row and stops no other.
+"""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
+from core import errors
+from core.errors import TrimtabError
 from core.load import arrow as columns
-from core.load import load_paths as layout
 from core.load.load import Source
-from core.load.snapshot.format import HORIZONS, RATES, STATISTICS, Counts, LoadSnapshot, Quality
-from core.load.snapshot.manifest import Manifest
+from core.load.snapshot.format import (
+    HORIZONS,
+    RATES,
+    STATISTICS,
+    BrokerLoad,
+    Counts,
+    LoadSnapshot,
+    rate_column,
+)
+from core.load.snapshot.manifest import broker_loads
 from core.load.snapshot.writer import write_snapshot
 from core.load.store import Root
-from core.load.windows import (
-    RETENTION,
-    drop_samples,
-    window_files,
-    window_floor,
-)
-from core.pipeline.closing import Windows
-from core.pipeline.horizons import Horizons
-from core.pipeline.hours import Hours
-from core.pipeline.memory import Said
-from core.pipeline.placement import Placement, Placements
-from core.pipeline.quarantine import TOO_LATE_AFTER
+from core.load.windows import Window, window_floor, write_brokers, write_rows, write_window
+from core.pipeline.moments import moment
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame
 
-    from core.pipeline.ledger import Batch
-
-THINNED_A_BATCH = 4
+_ANSWER = "cluster string, repeated bigint, error string, title string, next string"
 
 
-class Publisher:
-    """Owns the window files, the placement and the snapshots of one cluster."""
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What a snapshot says besides its rows."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        root: Path,
-        cluster_id: str,
-        writer_epoch: int,
-        snapshots: Root | None = None,
-    ) -> None:
-        self._root = root
-        self._snapshots = snapshots or root
-        self._cluster_id = cluster_id
-        self._epoch = writer_epoch
-        self._placements = Placements(root, cluster_id)
-        self._thinned: datetime | None = None
-        self._hours = Hours(spark, root, cluster_id)
-        self.windows = Windows(spark, root, cluster_id, self._placements)
-        self._horizons = Horizons(spark, root, cluster_id, self._hours, self.windows)
+    snapshot_id: str
+    writer_epoch: int
+    newest: datetime
+    published_at: datetime
+    counts: Counts
 
-    def take_over(self, writer_epoch: int) -> None:
-        """Publish under a new epoch from now on."""
-        self._epoch = writer_epoch
 
-    def write_partial(self, key: str, rows: Any) -> None:
-        """Write a batch's samples that count; the same batch run again overwrites them."""
-        self.windows.write_partial(key, rows)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a cluster's snapshot: published, or why not."""
 
-    def place(self, start: datetime, at: datetime, table: Any) -> None:
-        """Remember who held what at `at`, in the window of `start`."""
-        self._placements.put(start, at, table)
+    repeated: int = 0
+    """Rows of the batch that said what another had said."""
+    error: TrimtabError | None = None
 
-    # -- windows ---------------------------------------------------------------------------------
 
-    def merge(self, batch: Batch, newest: datetime) -> bool:
-        """Take a batch into its windows, once; return whether it changed closed ones."""
-        return self.windows.merge(batch, newest)
+def publish_snapshots(
+    rows: DataFrame, root: Path, snapshots: Root, headings: Mapping[str, Heading]
+) -> dict[str, Answer]:
+    """Publish a snapshot of each cluster in `rows` (of `windows.snapshot_rows`).
 
-    def settle(self, batch: Batch, newest: datetime) -> None:
-        """Write what has come, and compact what has closed, once the snapshot is out."""
-        self.windows.settle(batch, newest)
+    The window that is filling is written below `root` for charts, as what is known of the last
+    five minutes.
+    """
 
-    def roll_up(self, newest: datetime) -> None:
-        """Roll up the hours whose last window is closed, and those that late samples changed."""
-        self._hours.roll_up(newest)
+    def publish(table: Any) -> Any:
+        cluster_id = table["cluster"][0].as_py()
+        return _answered(cluster_id, table, lambda: _publish(table, root, snapshots, headings))
 
-    def prepare(self, newest: datetime) -> None:
-        """Make ready what the next snapshots will ask Spark for."""
-        self._horizons.prepare(newest)
+    return _answers(rows.groupBy("cluster").applyInArrow(publish, _ANSWER))
 
-    # -- snapshots -------------------------------------------------------------------------------
 
-    def publish(
-        self, batch_number: int, newest: datetime, now: datetime, counts: Counts
-    ) -> Manifest | None:
-        """Publish what the windows say up to `newest`; None while nobody is known to hold anything.
+def write_windows(rows: DataFrame, root: Path) -> None:
+    """Write a file of each closed window in `rows` (of `windows.WINDOW`), and of its brokers."""
 
-        Raises RefusedError when another writer has taken over.
-        """
-        placement = self._placements.newest(newest)
-        if placement is None:
-            return None
-        snapshot_id = f"{self._epoch:06d}-{batch_number:08d}"
-        said = self._horizons.statistics(newest)
-        snapshot = self._snapshot(placement, snapshot_id, newest, now, said, counts)
-        return write_snapshot(self._snapshots, snapshot, writer_epoch=self._epoch)
+    def write(table: Any) -> Any:
+        cluster_id = table["cluster"][0].as_py()
+        return _answered(cluster_id, table, lambda: _write_window(table, root, cluster_id))
 
-    def _snapshot(
-        self,
-        placement: Placement,
-        snapshot_id: str,
-        newest: datetime,
-        now: datetime,
-        said: Mapping[str, Said],
-        counts: Counts,
-    ) -> LoadSnapshot:
-        count = len(placement)
-        topic_of, topics = columns.to_codes(placement.table["topic"].dictionary_encode())
-        rows = self.windows.keys.find(placement.table)
-        known = rows >= 0
+    found = _answers(rows.drop("samples").groupBy("cluster", "start").applyInArrow(write, _ANSWER))
+    for answer in found.values():
+        if answer.error is not None:
+            raise answer.error
 
-        def laid(values: Any, unknown: float = np.nan) -> Any:
-            out = np.full(count, unknown, values.dtype)
-            out[known] = values[rows[known]]
-            return out
 
-        rates = {
-            (horizon, rate, statistic): laid(said[horizon].rates[rate, statistic])
-            for horizon in HORIZONS
+def _answered(cluster_id: str, table: Any, work: Callable[[], None]) -> Any:
+    """Do a cluster's work; return what became of it as one row."""
+    repeated = 0
+    if "repeated" in table.column_names:
+        repeated = int(columns.to_numpy(table["repeated"]).sum())
+    wrong: tuple[str | None, str | None, str | None] = (None, None, None)
+    try:
+        work()
+    except TrimtabError as error:
+        wrong = (type(error).__name__, error.title, error.next)
+    except OSError as error:
+        title = f"The load of {cluster_id} cannot be published: {error.strerror or error}."
+        then = "Nothing is lost: it is done again once there is room and it may be written."
+        wrong = ("TrimtabError", title, then)
+    names = [part.split() for part in _ANSWER.split(", ")]
+    kinds = {"string": pa.utf8(), "bigint": pa.int64()}
+    values = (cluster_id, repeated, *wrong)
+    return pa.table(
+        {
+            name: pa.array([value], kinds[kind])
+            for (name, kind), value in zip(names, values, strict=True)
+        }
+    )
+
+
+def _answers(found: DataFrame) -> dict[str, Answer]:
+    out: dict[str, Answer] = {}
+    for row in found.collect():
+        error = None
+        if row.error is not None:
+            error = getattr(errors, row.error)(row.title, next=row.next)
+        out[row.cluster] = Answer(row.repeated, error)
+    return out
+
+
+def _publish(table: Any, root: Path, snapshots: Root, headings: Mapping[str, Heading]) -> None:
+    cluster_id = table["cluster"][0].as_py()
+    heading = headings[cluster_id]
+    table = table.sort_by([("topic", "ascending"), ("partition", "ascending")])
+    snapshot = _snapshot(table, cluster_id, heading)
+    write_snapshot(snapshots, snapshot, writer_epoch=heading.writer_epoch)
+    start = window_floor(heading.newest)
+    write_window(root, cluster_id, _filling(snapshot, start))
+
+
+def _snapshot(table: Any, cluster_id: str, heading: Heading) -> LoadSnapshot:
+    topic_of, topics = columns.to_codes(table["topic"].dictionary_encode())
+    rates = {
+        (horizon, rate, statistic): columns.to_numpy(table[rate_column(rate, horizon, statistic)])
+        for horizon in HORIZONS
+        for rate in RATES
+        for statistic in STATISTICS
+    }
+    leader = columns.to_numpy(table["leader"])
+    start, replicas = columns.to_lists(table["replicas"])
+    _, sizes = columns.to_lists(table["sizes"])
+    repeated = int(columns.to_numpy(table["repeated"]).sum())
+    return LoadSnapshot(
+        cluster_id=cluster_id,
+        snapshot_id=heading.snapshot_id,
+        source=Source.SPARK,
+        published_at=heading.published_at,
+        window_end=heading.newest,
+        topics=topics,
+        topic_of=topic_of,
+        partition=columns.to_numpy(table["partition"]),
+        rates=rates,
+        size_bytes=_sizes(leader, start, replicas, sizes),
+        growth_bytes_per_s=columns.to_numpy(table["growth_bytes_per_s"]),
+        quality=columns.to_numpy(table["quality"]),
+        method=columns.to_numpy(table["method"]),
+        brokers=broker_loads(
+            leader=leader,
+            replica_start=start,
+            replica_broker=replicas,
+            replica_size=sizes,
+            in_bytes_per_s=rates["5m", "in_bytes_per_s", "avg"],
+            out_bytes_per_s=rates["5m", "out_bytes_per_s", "avg"],
+        ),
+        counts=without_repeated(heading.counts, repeated),
+        leader=leader,
+    )
+
+
+def without_repeated(counts: Counts, repeated: int) -> Counts:
+    """Return counts in which so many accepted rows are duplicates."""
+    return replace(
+        counts, accepted=counts.accepted - repeated, duplicate=counts.duplicate + repeated
+    )
+
+
+def _sizes(leader: Any, start: Any, replicas: Any, sizes: Any) -> Any:
+    """Return each partition's size: its leader's log, or where that is unknown the largest."""
+    of = np.repeat(np.arange(len(leader)), np.diff(start))
+    size = np.full(len(leader), -1, np.int64)
+    np.maximum.at(size, of, sizes)
+    known = (replicas == leader[of]) & (sizes >= 0)
+    size[of[known]] = sizes[known]
+    return size
+
+
+def _filling(snapshot: LoadSnapshot, start: datetime) -> Window:
+    assert snapshot.leader is not None
+    return Window(
+        start=start,
+        topics=snapshot.topics,
+        topic_of=snapshot.topic_of,
+        partition=snapshot.partition,
+        leader=snapshot.leader,
+        rates={
+            (rate, statistic): snapshot.rate(rate, "5m", statistic)
             for rate in RATES
             for statistic in STATISTICS
-        }
-        start, sizes = columns.to_lists(placement.table["sizes"])
-        _, replicas = columns.to_lists(placement.table["replicas"])
-        leader = columns.to_numpy(placement.table["leader"])
-        led = replicas == np.repeat(leader, np.diff(start))
-        size = np.full(count, -1, np.int64)
-        of = np.repeat(np.arange(count), np.diff(start))
-        np.maximum.at(size, of, sizes)
-        sized = led & (sizes >= 0)
-        size[of[sized]] = sizes[sized]
-        return LoadSnapshot(
-            cluster_id=self._cluster_id,
-            snapshot_id=snapshot_id,
-            source=Source.SPARK,
-            published_at=now,
-            window_end=newest,
-            topics=topics,
-            topic_of=topic_of,
-            partition=columns.to_numpy(placement.table["partition"]),
-            rates=rates,
-            size_bytes=size,
-            growth_bytes_per_s=laid(said["1h"].rates["growth_bytes_per_s", "avg"]),
-            quality=laid(said["5m"].quality, int(Quality.NONE)),
-            method=laid(said["5m"].method, 0),
-            brokers=placement.brokers(
-                rates["5m", "in_bytes_per_s", "avg"], rates["5m", "out_bytes_per_s", "avg"]
-            ),
-            counts=counts,
-            leader=leader,
-        )
+        },
+        size_bytes=snapshot.size_bytes,
+        brokers=snapshot.brokers,
+    )
 
-    # -- housekeeping ----------------------------------------------------------------------------
 
-    def retire(self, newest: datetime) -> None:
-        """Delete windows of 8 days ago, hours of 90, and what only windows that change need."""
-        self._hours.retire(newest)
-        unchanging = window_floor(newest - TOO_LATE_AFTER)
-        self._placements.retire(unchanging)
-        self._thin(unchanging)
-        oldest = f"date={(newest - RETENTION):%Y-%m-%d}"
-        for folder in layout.windows(self._root, self._cluster_id).glob("date=*"):
-            if folder.name < oldest:
-                shutil.rmtree(folder, ignore_errors=True)
+def _write_window(table: Any, root: Path, cluster_id: str) -> None:
+    start = moment(table["start"][0].as_py())
+    # Rows last: where they are, the brokers' totals are, too.
+    write_brokers(root, cluster_id, start, _brokers(table))
+    table = table.sort_by([("topic", "ascending"), ("partition", "ascending")])
+    write_rows(root, cluster_id, start, table.drop_columns(["cluster", "start", "replicas"]))
 
-    def _thin(self, unchanging: datetime) -> None:
-        """Take the samples out of a few windows before `unchanging`; the next batch goes on."""
-        since = self._thinned or unchanging - timedelta(days=1)
-        left = window_files(self._root, self._cluster_id, since, unchanging)
-        for path in left[:THINNED_A_BATCH]:
-            drop_samples(path)
-        more = left[THINNED_A_BATCH:]
-        self._thinned = layout.window_start(more[0]) if more else unchanging
+
+def _brokers(table: Any) -> tuple[BrokerLoad, ...]:
+    """Return the brokers' totals in a window, by who held replicas as it closed."""
+    replicas = table["replicas"].combine_chunks()
+    start, broker = columns.to_lists(_field(replicas, "broker"))
+    _, size = columns.to_lists(_field(replicas, "size"))
+    return broker_loads(
+        leader=columns.to_numpy(table["leader_last"]),
+        replica_start=start,
+        replica_broker=broker,
+        replica_size=size,
+        in_bytes_per_s=columns.to_numpy(table["in_bytes_per_s_avg"]),
+        out_bytes_per_s=columns.to_numpy(table["out_bytes_per_s_avg"]),
+    )
+
+
+def _field(lists: Any, name: str) -> Any:
+    """Return lists of structs as lists of one of their fields; a list that is null is empty."""
+    values = lists.flatten().field(name)
+    lengths = np.array([0 if one is None else one for one in lists.value_lengths().to_pylist()])
+    start = np.concatenate([[0], np.cumsum(lengths)])
+    return pa.ListArray.from_arrays(columns.number_array(start, pa.int32()), values)

@@ -3,67 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from core.load.samples import UNIQUE_KEY, latest_sample_time
-
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-CLOSED_AFTER = timedelta(minutes=2)
-"""How long after its end a window's new samples count as late."""
 TOO_LATE_AFTER = timedelta(hours=6)
+"""How much older than a cluster's newest sample one may be."""
 
-NEEDED = (
-    *UNIQUE_KEY,
-    *("reason", "topic", "is_leader", "ts", "dt_ms", "end_offset", "size_bytes"),
-    *("in_method", "flags"),
-)
-"""The columns of judged samples that counting and windows read, beside the measures."""
+_NEVER_NEGATIVE = ("offset_delta", "size_bytes", "in_bytes", "out_bytes", "partition")
 
 
-def judged(
-    samples: DataFrame, *, cluster_id: str, now: datetime, newest: datetime | None
-) -> DataFrame:
-    """Add `reason`: why a row goes to quarantine; null: it does not.
+def judged(samples: DataFrame, oldest: DataFrame, latest_at: int) -> DataFrame:
+    """Add `reason`: why a row goes to quarantine, null where it does not; and `at`.
 
-    `newest` is the newest sample of all earlier batches: what is 6 hours older is too late.
+    `samples` have the columns of `core.pipeline.source.SCHEMA`, and the `cluster` they came for.
+    No sample may be of a time after `latest_at`, nor before `oldest_at` of its cluster in
+    `oldest`: microseconds since the epoch, as `at`.
     """
-    ts = F.col("ts")
-    oldest = datetime(1970, 1, 1, tzinfo=UTC) if newest is None else newest - TOO_LATE_AFTER
-    last, first = _moments(latest_sample_time(now), oldest)
     rules: list[tuple[str, Column]] = [
-        ("no_key", F.col("topic_id").isNull() | F.col("partition").isNull() | ts.isNull()),
-        ("other_cluster", F.col("cluster_id") != F.lit(cluster_id)),
-        ("future", ts > last),
+        (
+            "no_key",
+            _any(F.col(c).isNull() for c in ("topic_id", "partition", "ts", "poll_id"))
+            | F.col("collector_id").isNull(),
+        ),
+        ("other_cluster", ~F.col("cluster").eqNullSafe(F.col("cluster_id"))),
+        ("future", F.col("at") > _unfolded(latest_at)),
         ("not_a_number", _any(F.isnan(F.col(c)) for c in ("in_bytes", "out_bytes"))),
         ("negative", (F.col("dt_ms") <= 0) | _any(F.col(c) < 0 for c in _NEVER_NEGATIVE)),
         ("infinite", _any(F.col(c) == float("inf") for c in ("in_bytes", "out_bytes"))),
         ("offsets_crossed", F.col("end_offset") < F.col("start_offset")),
-        ("too_late", ts < first),
+        ("too_late", F.col("at") < F.col("oldest_at")),
     ]
     reason = F.lit(None).cast("string")
     for name, wrong in reversed(rules):
         reason = F.when(wrong, F.lit(name)).otherwise(reason)
-    return samples.withColumn("reason", reason)
+    timed = samples.withColumn("at", F.unix_micros("ts"))
+    return timed.join(F.broadcast(oldest), "cluster", "left").withColumn("reason", reason)
 
 
-def _moments(*moments: datetime) -> list[Column]:
-    """Return moments that change from batch to batch as columns.
+def _unfolded(value: int) -> Column:
+    """Return a number that changes from batch to batch as a column.
 
     Spark writes a plain literal into the code that it generates, and compiles that anew whenever
     it has changed: that takes longer than a large batch. An array is passed to the same code.
     """
-    array = F.array(*map(F.lit, moments))
     # Nothing but a column keeps Spark from looking into the array as it plans.
-    zero = F.col("partition").bitwiseAND(F.lit(0))
-    return [F.get(array, zero + i) for i in range(len(moments))]
-
-
-_NEVER_NEGATIVE = ("offset_delta", "size_bytes", "in_bytes", "out_bytes", "partition")
+    zero = F.coalesce(F.col("partition"), F.lit(0)).bitwiseAND(F.lit(0))
+    return F.get(F.array(F.lit(value).cast("long")), zero)
 
 
 def _any(conditions: Iterable[Column]) -> Column:

@@ -23,8 +23,8 @@ from core.load import spool
 from core.load.snapshot.manifest import Manifest, read_manifest
 from core.load.windows import LENGTH, window_floor
 from core.pipeline import checkpoint
-from core.pipeline.job import Job, Published
-from core.pipeline.ledger import Ledger
+from core.pipeline.intake import Published
+from core.pipeline.job import Job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,30 +58,29 @@ def rebuild(
     layout.mark(root)
     _is_damaged(root, cluster_id)
     kept = spool.list_segments(root, cluster_id)
-    whole = _whole(root, cluster_id, kept)
-    if not whole:
+    first = _first_window(cluster_id, kept)
+    if first is None:
         raise UsageError(
             f"No segment is kept of {cluster_id} that a window can be made of again.",
             next="Run `trimtab collect`, then `trimtab pipeline once`.",
         )
     with _aside(root, cluster_id) as aside:
-        for place, segment in whole.items():
+        for place, segment in kept.items():
             link = layout.spool(aside, cluster_id) / place
             link.parent.mkdir(parents=True, exist_ok=True)
             link.hardlink_to(segment)
         Job(spark, aside, cluster_id, clock, tell).once()
-        taken = _taken(aside, cluster_id)
-        windows = _move_in(aside, root, cluster_id)
-        for place, segment in kept.items():
-            waits = segment.is_relative_to(layout.spool(root, cluster_id))
-            if waits and (place not in whole or segment.name in taken):
+        bad = {path.name for path in layout.quarantine(aside, cluster_id).glob("*/*.parquet")}
+        windows = _move_in(aside, root, cluster_id, first)
+        for segment in kept.values():
+            if segment.is_relative_to(layout.spool(root, cluster_id)) and segment.name not in bad:
                 spool.archive_segment(root, cluster_id, segment)
     if _is_damaged(root, cluster_id):
         layout.current(root, cluster_id).unlink()
-    manifest = Job(spark, root, cluster_id, clock).publish()
-    return Rebuilt(
-        manifest, len(windows), windows[0] if windows else None, len(taken), len(whole) - len(taken)
-    )
+    Job(spark, root, cluster_id, clock).publish()
+    manifest = read_manifest(root, cluster_id)
+    since = windows[0] if windows else None
+    return Rebuilt(manifest, len(windows), since, len(kept) - len(bad), len(bad))
 
 
 def _is_damaged(root: Path, cluster_id: str) -> bool:
@@ -108,44 +107,32 @@ def _aside(root: Path, cluster_id: str) -> Iterator[Path]:
         files.remove_empty(aside.parent)
 
 
-def _taken(aside: Path, cluster_id: str) -> frozenset[str]:
-    """Return the names of the segments that were played."""
-    batches = Ledger(aside, cluster_id).others("")
-    return frozenset(segment.name for batch in batches for segment in batch.segments())
+def _first_window(cluster_id: str, kept: Mapping[Path, Path]) -> datetime | None:
+    """Return when the window of the oldest segment starts that can be read; None of none."""
+    for hour in sorted({place.parent for place in kept}):
+        of_hour = (path for place, path in kept.items() if place.parent == hour)
+        taken_at = [
+            spool.sample_time(path)
+            for path in of_hour
+            if spool.check_segment(path, cluster_id) is None
+        ]
+        if taken_at:
+            return window_floor(min(taken_at))
+    return None
 
 
-def _whole(root: Path, cluster_id: str, kept: Mapping[Path, Path]) -> dict[Path, Path]:
-    """Return the segments of windows that are kept whole; a segment is one poll, of one window.
-
-    Where windows were published before the oldest segment's own, older segments may have told of
-    that one too: it stays as it is.
-    """
-    for oldest in sorted({place.parent for place in kept}):
-        written = {
-            place: spool.sample_time(path)
-            for place, path in kept.items()
-            if place.parent == oldest and spool.check_segment(path, cluster_id) is None
-        }
-        if written:
-            break
-    else:
-        return {}
-    first = window_floor(min(written.values()))
-    around = (layout.window_file(root, cluster_id, at) for at in (first - LENGTH, first))
-    if not all(path.exists() for path in around):
-        return dict(kept)
-    return {p: kept[p] for p in kept if p not in written or written[p] >= first + LENGTH}
-
-
-def _move_in(aside: Path, root: Path, cluster_id: str) -> list[datetime]:
+def _move_in(aside: Path, root: Path, cluster_id: str, first: datetime) -> list[datetime]:
     """Move what came of the segments to where readers and the next job look; return its windows.
 
-    What is known of batches comes first: windows that were then not moved in are old, and never
-    have a batch twice.
+    What is carried from batch to batch comes first: windows that were then not moved in are old,
+    and never have a batch twice. Where windows were published before the first one, older segments
+    may have told of it, too: it stays as it is.
     """
+    around = (layout.window_file(root, cluster_id, at) for at in (first - LENGTH, first))
+    stays = all(path.exists() for path in around)
     before = aside / "before"
     before.mkdir()
-    for place in (layout.batches, layout.partials):
+    for place in (layout.batches, layout.tables):
         old, new = place(root, cluster_id), place(aside, cluster_id)
         old.parent.mkdir(parents=True, exist_ok=True)
         if old.exists():
@@ -154,18 +141,13 @@ def _move_in(aside: Path, root: Path, cluster_id: str) -> list[datetime]:
         files.sync(old.parent)
     if layout.checkpoint(root, cluster_id).exists():
         checkpoint.take_away(layout.checkpoint(root, cluster_id))
-    windows = sorted(layout.windows(aside, cluster_id).glob("date=*/?5m-*.parquet"))
-    for path in windows:
-        _move(path, layout.windows(aside, cluster_id), layout.windows(root, cluster_id))
-    rows = [layout.window_start(path) for path in windows if path.name.startswith("w5m")]
-    for path in sorted(layout.hours(aside, cluster_id).glob("date=*/h1-*.parquet")):
-        # The first may hold less than the windows that are there; the next job rolls it up.
-        if rows and layout.hour_start(path) >= rows[0]:
-            _move(path, layout.hours(aside, cluster_id), layout.hours(root, cluster_id))
-    return rows
-
-
-def _move(path: Path, aside: Path, to: Path) -> None:
-    place = to / path.relative_to(aside)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    path.replace(place)
+    moved: set[datetime] = set()
+    for path in sorted(layout.windows(aside, cluster_id).glob("date=*/?5m-*.parquet")):
+        below = path.relative_to(layout.windows(aside, cluster_id))
+        target = layout.windows(root, cluster_id) / below
+        start = layout.window_start(path)
+        if start > first or not stays:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+            moved.add(start)
+    return sorted(moved)

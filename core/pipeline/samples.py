@@ -1,114 +1,72 @@
-"""A batch's judged samples on the driver: which of them count, and who held what; pure."""
+"""From the samples of a batch to one row a partition; pure functions from DataFrame to DataFrame.
+
+A poll lies wholly in one unit (a segment, or a record of a topic) unless it was written twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from pyspark.sql import functions as F
 
-from core.load import arrow as columns
-from core.load.windows import LENGTH
+from core.pipeline import moments
+from core.pipeline.rates import KEY, SAMPLE, sample
 
-Int64 = npt.NDArray[np.int64]
-Poll = tuple[str, int]
-LENGTH_MICROS = round(LENGTH.total_seconds() * 1e6)
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+POLL = ("cluster", "collector_id", "poll_id", "unit")
 
 
-@dataclass(frozen=True, eq=False)
-class Fine:
-    """The samples of a batch that may count: one row a replica and poll, duplicates among them."""
+def polls(judged: DataFrame) -> DataFrame:
+    """Return how many rows each poll has by window and reason, and when the newest was taken.
 
-    table: Any
-    polls: tuple[Poll, ...]
-    poll_of: Int64
-    """For each row its place in `polls`."""
-
-    def accepted(self, seen: Collection[Poll]) -> Any:
-        """Return the rows to count: without polls of earlier batches, each key once."""
-        new = np.array([poll not in seen for poll in self.polls], bool)[self.poll_of]
-        rows = np.flatnonzero(new)
-        topic_of, _ = columns.to_codes(self.table["topic_id"].dictionary_encode())
-        broker = columns.to_numpy(self.table["broker_id"])[rows]
-        key = keys(topic_of, columns.to_numpy(self.table["partition"]))[rows]
-        of = (self.poll_of[rows] << 32) | (broker.astype(np.int64) & 0xFFFFFFFF)
-        # Stable: of what came twice, the first counts.
-        order = np.lexsort((key, of))
-        again = (np.diff(key[order]) == 0) & (np.diff(of[order]) == 0)
-        once = np.delete(order, np.flatnonzero(again) + 1)
-        if len(once) == len(self.table):
-            return self.table
-        return taken(self.table, rows[np.sort(once)])
-
-
-def split(table: Any) -> tuple[Fine, dict[str, int]]:
-    """Return the samples that may count, and how many may not by reason."""
-    code, reasons = columns.to_codes(table["reason"].dictionary_encode())
-    bad = np.bincount(code[code >= 0], minlength=len(reasons))
-    quarantined = {reason: int(bad[i]) for i, reason in enumerate(reasons) if bad[i]}
-    if quarantined:
-        table = taken(table, np.flatnonzero(code < 0))
-    collector_of, collectors = columns.to_codes(table["collector_id"].dictionary_encode())
-    ids, number = np.unique(columns.to_numpy(table["poll_id"]), return_inverse=True)
-    found, poll_of = np.unique(
-        number.astype(np.int64) * max(1, len(collectors)) + collector_of, return_inverse=True
-    )
-    polls = tuple(
-        (collectors[one % len(collectors)], int(ids[one // len(collectors)]))
-        for one in found.tolist()
-    )
-    return Fine(table, polls, poll_of.astype(np.int64)), quarantined
-
-
-def taken(table: Any, rows: Int64) -> Any:
-    """Return some rows of a table."""
-    return table.take(columns.number_array(rows, pa.int64()))
-
-
-def keys(topic_of: Any, partition: Any) -> Int64:
-    """Return one number a topic and partition."""
-    out: Int64 = (topic_of.astype(np.int64) << 32) | partition
-    return out
-
-
-def window_starts(ts: Int64) -> Int64:
-    """Return when the windows of these moments start; both in microseconds since the epoch."""
-    return ts - ts % LENGTH_MICROS
-
-
-def placement(rows: Any, at: int) -> Any:
-    """Return who held what in the poll of a moment: leader, replicas and their sizes by broker.
-
-    One row a partition, sorted by topic and partition. `at` is microseconds since the epoch.
+    `start` is when the window starts; it and `newest_at` are microseconds since the epoch.
     """
-    here = taken(rows, np.flatnonzero(columns.to_numpy(rows["ts"]) == at))
-    id_of, ids = columns.to_codes(here["topic_id"].dictionary_encode())
-    name_of, names = columns.to_codes(here["topic"].dictionary_encode())
-    partition = columns.to_numpy(here["partition"])
-    broker = columns.to_numpy(here["broker_id"])
-    place = np.argsort(np.argsort(np.array(names, object)))
-    order = np.lexsort((broker, partition, id_of, place[name_of]))
-    key, broker = keys(id_of, partition)[order], broker[order]
-    # Two collectors may have looked at once.
-    order = order[np.insert((np.diff(key) != 0) | (np.diff(broker) != 0), 0, len(key) > 0)]
-    key, broker = keys(id_of, partition)[order], broker[order]
-    first = np.flatnonzero(np.insert(np.diff(key) != 0, 0, len(key) > 0))
-    leads = columns.to_numpy(here["is_leader"])[order]
-    leader = np.maximum.reduceat(np.where(leads, broker, -1), first) if len(first) else broker
-    start = columns.number_array(np.append(first, len(key)), pa.int32())
-    size = columns.to_numpy(here["size_bytes"])[order]
-    one = order[first]
-    return pa.table(
-        {
-            "topic_id": columns.dictionary_array(id_of[one], ids).dictionary_decode(),
-            "partition": columns.number_array(partition[one], pa.int32()),
-            "at": columns.number_array(np.full(len(one), at), pa.int64()),
-            "topic": columns.dictionary_array(name_of[one], names).dictionary_decode(),
-            "leader": columns.number_array(leader, pa.int32()),
-            "replicas": pa.ListArray.from_arrays(start, columns.number_array(broker, pa.int32())),
-            "sizes": pa.ListArray.from_arrays(start, columns.number_array(size, pa.int64())),
-        }
+    start = F.col("at") - F.pmod("at", F.lit(moments.WINDOW))
+    return judged.groupBy(*POLL, "reason", start.alias("start")).agg(
+        F.count(F.lit(1)).alias("rows"), F.max("at").alias("newest_at")
+    )
+
+
+def counted(judged: DataFrame, fresh: DataFrame | None) -> DataFrame:
+    """Return the rows that count: of polls in `fresh` (all where it is None), and not bad."""
+    fine = judged.where(F.col("reason").isNull())
+    return fine if fresh is None else fine.join(F.broadcast(fresh), [*POLL], "left_semi")
+
+
+def by_partition(rows: DataFrame, newest: DataFrame) -> DataFrame:
+    """Return each partition's leader samples, in order, and who held it in the newest poll.
+
+    `newest` has `newest_at` of each cluster: when its newest poll was, this batch's or an earlier
+    one. Of what a poll says twice the first counts; `repeated` is how many rows that leaves out.
+    """
+    then = F.col("at") == F.col("newest_at")
+    replica = F.struct(F.col("broker_id").alias("broker"), F.col("size_bytes").alias("size"))
+    whole = rows.join(F.broadcast(newest), "cluster", "left")
+    found = whole.groupBy(*KEY).agg(
+        F.max("topic").alias("topic"),
+        F.max(F.when(then, F.col("at"))).alias("at"),
+        F.max(F.when(then & F.col("is_leader"), F.col("broker_id"))).alias("leader"),
+        F.collect_set(F.when(then, replica)).alias("replicas"),
+        F.collect_set(F.when(F.col("is_leader"), sample())).alias("samples"),
+        F.count(F.lit(1)).alias("rows"),
+        F.collect_set(F.struct("collector_id", "poll_id", "broker_id")).alias("_each"),
+    )
+    return found.select(
+        *KEY,
+        "topic",
+        "at",
+        F.coalesce("leader", F.lit(-1)).alias("leader"),
+        _first("replicas", "broker").alias("replicas"),
+        _first("samples", "at").cast(f"array<{SAMPLE}>").alias("samples"),
+        (F.col("rows") - F.size("_each")).cast("int").alias("repeated"),
+    )
+
+
+def _first(array: str, name: str) -> Column:
+    """Return an array of structs in order, and of those with the same field `name` one."""
+    ordered = F.sort_array(array)
+    return F.when(F.size(array) < 2, F.col(array)).otherwise(
+        F.filter(ordered, lambda one, i: (i == 0) | (one[name] != F.get(ordered, i - 1)[name]))
     )

@@ -14,7 +14,7 @@ from core.load import load_paths as layout
 from core.load.daemon import PIPELINE
 
 if TYPE_CHECKING:
-    from core.pipeline.job import Published
+    from core.pipeline.intake import Published
 
 log = logging.getLogger("trimtab.pipeline")
 
@@ -60,17 +60,17 @@ class BatchLog:
 
     def __call__(self, published: Published) -> None:
         self._trouble.unlink(missing_ok=True)
-        batch, manifest = published.batch, published.manifest
+        counts, snapshot = published.counts, published.snapshot
         self._changes.log(
             logging.INFO,
-            (batch.duplicate > 0, tuple(sorted(batch.quarantined)), manifest is None),
+            (counts.duplicate > 0, tuple(sorted(counts.quarantined)), snapshot is None),
             "batch %s: read %d, accepted %d, duplicate %d, quarantined %s; snapshot %s",
-            batch.key,
-            batch.read,
-            batch.accepted,
-            batch.duplicate,
-            batch.quarantined,
-            manifest.snapshot_id if manifest else "none",
+            published.key,
+            counts.read,
+            counts.accepted,
+            counts.duplicate,
+            counts.quarantined,
+            snapshot.snapshot_id if snapshot else "none",
         )
 
 

@@ -100,6 +100,7 @@ def open_session(*, cores: int = 2, quick: bool = False) -> Session:
     # pyspark's launcher takes the Java of JAVA_HOME and binds what SPARK_LOCAL_IP says.
     os.environ["JAVA_HOME"] = str(java.path.resolve().parent.parent)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.pop("SPARK_HOME", None)
     folder = paths.cache_dir() / "spark"
     paths.make_folder(folder)
@@ -148,6 +149,12 @@ def _settings(folder: Path, cores: int) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": HEAP,
+        # Nothing that grows with partitions may come here: what does fails.
+        "spark.driver.maxResultSize": "8m",
+        # Small tables are broadcast where it is said; a large one would come to the driver.
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        # It plans each stage anew: more than that takes.
+        "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -1,7 +1,7 @@
-"""From samples to windows: pure functions from DataFrame to DataFrame.
+"""What is carried of each partition from batch to batch, and the windows that close in it; pure.
 
-Partials merge associatively: sums, maxima, first and last by time, and the samples themselves for
-exact percentiles. A rate is always a total over the time it covers, never a mean of rates.
+Carried are the samples of the last five minutes and of windows that are open, so that whatever is
+said of them is exact and comes out the same when a batch is run again.
 """
 
 from __future__ import annotations
@@ -10,129 +10,181 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from core.load.samples import Flag
-from core.pipeline.rates import (
-    KEY,
-    MEASURES,
-    WINDOW_SECONDS,
-    average,
-    percentile,
-    quality,
-    summed,
-)
+from core.load.snapshot.format import RATES
+from core.pipeline import moments
+from core.pipeline.rates import KEY, MEASURES, SAMPLE, with_figures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SAMPLE_SCHEMA = (
-    "topic_id string, partition int, ts timestamp, topic string, broker_id int, dt_ms int, "
-    "end_offset bigint, size_bytes bigint, in_method tinyint, flags int, "
-    + ", ".join(f"{column} double" for column in MEASURES.values())
+HOUR_FIGURES = tuple(
+    f"{rate}_1h_{statistic}" for rate in RATES for statistic in ("avg", "p95", "max")
 )
-"""A leader's sample in a partial, as Spark types."""
-SAMPLE_COLUMNS = [part.split()[0] for part in SAMPLE_SCHEMA.split(", ")]
+GROWTH = "growth_bytes_per_s_1h_avg"
+DAY_FIGURES = tuple(name.replace("_1h_", "_24h_") for name in HOUR_FIGURES)
+HORIZON_FIGURES = (*HOUR_FIGURES, GROWTH, *DAY_FIGURES)
 
-RESETS = Flag.SIZE_SHRUNK | Flag.TRUNCATED | Flag.RECREATED | Flag.CLOCK_STEP
+_HELD = "topic string, replicas array<struct<broker:int,size:bigint>>"
+_IS = "cluster string, topic_id string, partition int"
+STATE = (
+    f"{_IS}, {_HELD}, at bigint, leader int, samples array<{SAMPLE}>, repeated int, "
+    + ", ".join(f"{name} double" for name in HORIZON_FIGURES)
+)
+"""What is carried; `at` is when the partition was last seen, `repeated` of the last batch only."""
+_SAID_OF_RATE = "{0}_sum double, {0}_ms bigint, {0}_max double, {0}_avg double, {0}_p95 double"
+WINDOW = (
+    f"{_IS}, {_HELD}, start bigint, samples array<{SAMPLE}>, "
+    + ", ".join(_SAID_OF_RATE.format(rate) for rate in MEASURES)
+    + ", n bigint, covered_ms bigint, quality tinyint, method_worst tinyint, leader_last int, "
+    "size_last bigint"
+)
+"""A window of a partition: who held it as it closed, its samples, and what they say."""
 
 
-def partial(rows: DataFrame) -> DataFrame:
-    """Return one mergeable row a partition and window, from leaders' samples that count."""
-    dt = F.col("dt_ms")
-    timed = dt.isNotNull()
-    measured: list[Column] = []
-    for rate, column in MEASURES.items():
-        value = F.col(column).cast("double")
-        known = timed & value.isNotNull()
-        measured += [
-            F.sum(F.when(known, value)).alias(f"{rate}_sum"),
-            F.sum(F.when(known, dt.cast("long"))).alias(f"{rate}_ms"),
-            F.max(F.when(known, value * 1000.0 / dt)).alias(f"{rate}_max"),
-        ]
-    sample = F.struct(
-        F.unix_millis("ts").alias("at"),
-        dt.alias("dt_ms"),
-        *(F.col(column).cast("double").alias(rate) for rate, column in MEASURES.items()),
+def carried(before: DataFrame, batch: DataFrame, bounds: DataFrame) -> DataFrame:
+    """Return what is carried on: `before`, with what a batch brought.
+
+    `bounds` has for each cluster `newest_at`, and `keep_at`: samples before it are in closed
+    windows and older than five minutes. A partition that has none left and was not seen since goes.
+    """
+    new = batch.select(*KEY, *(F.col(c).alias(f"_{c}") for c in batch.columns if c not in KEY))
+    seen = F.col("_at").isNotNull()
+    nothing = F.array().cast(f"array<{SAMPLE}>")
+    both = before.join(new, [*KEY], "full_outer").join(F.broadcast(bounds), "cluster", "left")
+    samples = F.concat(F.coalesce("samples", nothing), F.coalesce("_samples", nothing))
+    kept = both.select(
+        *KEY,
+        F.coalesce("_topic", "topic").alias("topic"),
+        *(
+            F.when(seen, F.col(f"_{c}")).otherwise(F.col(c)).alias(c)
+            for c in ("replicas", "at", "leader")
+        ),
+        F.filter(samples, lambda s: s["at"].between(F.col("keep_at"), F.col("newest_at"))).alias(
+            "samples"
+        ),
+        F.coalesce("_repeated", F.lit(0)).alias("repeated"),
+        *HORIZON_FIGURES,
+        "keep_at",
+        "newest_at",
     )
-    flags = F.col("flags")
-    return (
-        rows.withColumn("window_start", _window_start())
-        .groupBy(*KEY, "window_start")
-        .agg(
-            F.count(F.lit(1)).alias("polls"),
-            F.count(dt).alias("n"),
-            F.coalesce(F.sum(dt.cast("long")), F.lit(0)).alias("covered_ms"),
-            *measured,
-            F.collect_list(F.when(timed, sample)).alias("samples"),
-            F.min(_edge()).alias("first"),
-            F.max(_edge()).alias("last"),
-            F.max("in_method").alias("method_worst"),
-            F.count(F.when(flags.bitwiseAND(int(RESETS)) != 0, True)).alias("resets"),
-            F.count(F.when(flags.bitwiseAND(int(Flag.LEADER_CHANGED)) != 0, True)).alias(
-                "leader_changes"
-            ),
+    seen = F.coalesce(F.col("at").between(F.col("keep_at"), F.col("newest_at")), F.lit(False))
+    return kept.where(seen | (F.size("samples") > 0)).drop("keep_at", "newest_at")
+
+
+def with_horizons(state: DataFrame, horizons: DataFrame) -> DataFrame:
+    """Return what is carried with new figures of an hour, and of a day where there are some.
+
+    `horizons` has HORIZON_FIGURES of the clusters of which windows have closed; `has_day` says
+    whether those of the day are new, too.
+    """
+    day = F.coalesce("_has_day", F.lit(False))
+    new = horizons.select(
+        *KEY,
+        F.lit(True).alias("_has_hour"),
+        F.col("has_day").alias("_has_day"),
+        *(F.col(name).alias(f"_{name}") for name in HORIZON_FIGURES),
+    )
+    hour = F.col("_has_hour").isNotNull()
+    return state.join(new, [*KEY], "left").select(
+        *(c for c in state.columns if c not in HORIZON_FIGURES),
+        *(
+            F.when(day if name in DAY_FIGURES else hour, F.col(f"_{name}"))
+            .otherwise(F.col(name))
+            .alias(name)
+            for name in HORIZON_FIGURES
+        ),
+    )
+
+
+def snapshot_rows(state: DataFrame, bounds: DataFrame) -> DataFrame:
+    """Return what a snapshot says of each partition that was seen in its cluster's newest poll.
+
+    `bounds` has the clusters to publish, `newest_at` of each, and `since_at`, five minutes before.
+    Where no window has closed yet, an hour is what is known of five minutes; a day likewise.
+    """
+    here = (
+        state.join(F.broadcast(bounds), "cluster")
+        .where(F.col("at") == F.col("newest_at"))
+        .withColumn("samples", F.filter("samples", lambda s: s["at"] > F.col("since_at")))
+    )
+    said = with_figures(here, F.col("since_at"))
+    figures: list[Column] = []
+    for name in HOUR_FIGURES:
+        now = name.replace("_1h_", "_")
+        hour = F.coalesce(name, now)
+        day = F.coalesce(name.replace("_1h_", "_24h_"), hour)
+        figures += [
+            F.col(now).alias(name.replace("_1h_", "_5m_")),
+            hour.alias(name),
+            day.alias(name.replace("_1h_", "_24h_")),
+        ]
+    return said.select(
+        "cluster",
+        "topic",
+        "partition",
+        "leader",
+        F.col("replicas.broker").alias("replicas"),
+        F.col("replicas.size").alias("sizes"),
+        *figures,
+        F.coalesce(GROWTH, "growth_bytes_per_s_avg").alias("growth_bytes_per_s"),
+        "quality",
+        F.coalesce("method_worst", F.lit(0).cast("byte")).alias("method"),
+        "repeated",
+    )
+
+
+def closed_windows(state: DataFrame, closing: DataFrame) -> DataFrame:
+    """Return the windows (as WINDOW) that close: `closing` has `cluster` and `start` of each."""
+    end = F.col("start") + F.lit(moments.WINDOW)
+    each = (
+        state.join(F.broadcast(closing), "cluster")
+        .select(*KEY, "topic", "replicas", "samples", "start")
+        .withColumn(
+            "samples",
+            F.filter("samples", lambda s: (s["at"] >= F.col("start")) & (s["at"] < end)),
         )
     )
+    return as_windows(each.where(F.size("samples") > 0))
 
 
-def _window_start() -> Column:
-    seconds = F.unix_timestamp("ts")
-    return F.timestamp_seconds(seconds - F.pmod(seconds, F.lit(WINDOW_SECONDS)))
+def whole_windows(parts: DataFrame, changed: DataFrame) -> DataFrame:
+    """Return some closed windows (as WINDOW) as one row each, of whatever parts they are in.
+
+    `changed` has `cluster` and `start` of each.
+    """
+    whole = (
+        parts.join(F.broadcast(changed), ["cluster", "start"], "left_semi")
+        .groupBy(*KEY, "start")
+        .agg(
+            F.max("topic").alias("topic"),
+            F.max("replicas").alias("replicas"),
+            F.flatten(F.collect_list("samples")).alias("samples"),
+        )
+    )
+    return as_windows(whole)
 
 
-def _edge() -> Column:
-    return F.struct(
-        F.unix_millis("ts").alias("at"),
-        F.col("topic").alias("topic"),
-        F.col("broker_id").alias("leader"),
-        F.col("size_bytes").alias("size_bytes"),
-        F.col("end_offset").alias("end_offset"),
+def late_samples(batch: DataFrame, changed: DataFrame) -> DataFrame:
+    """Return a batch's samples that came after their window had closed, by window."""
+    at = F.col("one.at")
+    none = F.lit(None).cast("array<struct<broker:int,size:bigint>>")
+    return (
+        batch.select(*KEY, "topic", F.explode("samples").alias("one"))
+        .withColumn("start", at - F.pmod(at, F.lit(moments.WINDOW)))
+        .join(F.broadcast(changed), ["cluster", "start"], "left_semi")
+        .groupBy(*KEY, "start")
+        .agg(F.max("topic").alias("topic"), F.collect_list("one").alias("samples"))
+        .withColumn("replicas", none)
     )
 
 
-def merge(partials: DataFrame) -> DataFrame:
-    """Return partials of the same partition and window as one; the order does not matter."""
-    counts = ("polls", "n", "covered_ms", "resets", "leader_changes")
-    measured = [column for rate in MEASURES for column in summed(rate)]
-    return partials.groupBy(*KEY, "window_start").agg(
-        *(F.sum(name).alias(name) for name in counts),
-        *measured,
-        F.flatten(F.collect_list("samples")).alias("samples"),
-        F.min("first").alias("first"),
-        F.max("last").alias("last"),
-        F.max("method_worst").alias("method_worst"),
-    )
-
-
-def finished(merged: DataFrame) -> DataFrame:
-    """Add what readers of windows want: avg and p95 of each rate, last size and leader, quality."""
-    rates = merged.withColumns({f"_{rate}": _sample_rates(rate) for rate in MEASURES})
-    added: list[Column] = []
-    for rate in MEASURES:
-        added += [
-            average(rate).alias(f"{rate}_avg"),
-            percentile(F.col(f"_{rate}"), F.size(f"_{rate}")).alias(f"{rate}_p95"),
-        ]
-    return rates.select(
-        *merged.columns,
-        *added,
-        F.col("last.topic").alias("topic"),
-        F.coalesce(F.col("last.leader"), F.lit(-1)).alias("leader_last"),
-        F.coalesce(F.col("last.size_bytes"), F.lit(-1)).alias("size_last"),
-        quality(F.col("n"), F.col("covered_ms"), _inside()).alias("quality"),
-    )
-
-
-def _sample_rates(rate: str) -> Column:
-    """Return a window's known rates, one a sample, in descending order."""
-    each = F.transform("samples", lambda s: s[rate] * 1000.0 / s["dt_ms"])
-    return F.sort_array(F.array_compact(each), asc=False)
-
-
-def _inside() -> Column:
-    """Return how much of a window's covered time lies in the window itself."""
-    start = F.unix_millis("window_start")
-    return F.aggregate(
-        "samples",
-        F.lit(0).cast("long"),
-        lambda sum, s: sum + F.least(s["dt_ms"].cast("long"), s["at"] - start),
-    )
+def as_windows(rows: DataFrame) -> DataFrame:
+    """Return rows with `samples` and `start` as windows, with all that is said of them."""
+    said = with_figures(rows, F.col("start"))
+    names = [part.split()[0] for part in WINDOW.split(", ")]
+    return said.withColumns(
+        {
+            "leader_last": F.coalesce("last.leader", F.lit(-1)),
+            "size_last": F.coalesce("last.size_bytes", F.lit(-1).cast("long")),
+        }
+    ).select(*names)

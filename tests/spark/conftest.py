@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from feeding import feed, for_few_rows, row, run
+from object_store import KEYS
 
 from core import paths
 from core.pipeline.session import open_session
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with pytest.MonkeyPatch.context() as patch:
+        # Its workers publish with what the environment had as it started.
+        for name, value in KEYS.items():
+            patch.setenv(name, value)
+        yield from _sessions(tmp_path_factory)
+
+
+def _sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     if not list((paths.cache_dir() / "spark").glob("*.jsa")):
         # The first to end leaves the archive, of what a job loads, that makes all starts quick.
         with _session() as first:

@@ -18,7 +18,8 @@ from core.load import load_paths as layout
 from core.load import spool
 from core.load.snapshot.format import LoadSnapshot
 from core.load.snapshot.reader import read_snapshot
-from core.pipeline.job import Job, Published
+from core.pipeline.intake import Published
+from core.pipeline.job import Job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,33 +158,39 @@ def newest(root: Path) -> LoadSnapshot:
 
 
 def messages(root: Path) -> float:
-    """Return how many messages all windows hold."""
-    return sum(r["messages_per_s_sum"] or 0 for r in window_rows(root))
-
-
-def hour_files(root: Path) -> dict[str, Path]:
-    return {
-        f"{path.parent.name.removeprefix('date=')}T{path.stem.removeprefix('h1-')}": path
-        for path in sorted(layout.hours(root, CLUSTER).glob("date=*/h1-*.parquet"))
-    }
-
-
-def hour_of(root: Path, start: datetime) -> Row:
-    (found,) = pq.ParquetFile(layout.hour_file(root, CLUSTER, start)).read().to_pylist()
-    return found
+    """Return how many messages all windows hold: closed ones in their files, open ones carried."""
+    carried = batch_records(root)[-1]["carried"]
+    open_at = carried["clusters"][CLUSTER]["open_at"]
+    folder = layout.tables(root, CLUSTER) / "state" / f"b={carried['state']}"
+    return sum(r["messages_per_s_sum"] or 0 for r in window_rows(root)) + sum(
+        s["messages_per_s"] or 0
+        for path in folder.glob("*.parquet")
+        for r in pq.ParquetFile(path).read().to_pylist()
+        for s in r["samples"]
+        if s["at"] >= open_at
+    )
 
 
 def window_rows(root: Path) -> Iterator[Row]:
-    """Return every row of every window file."""
+    """Return every row of every closed window, as `window_start` says of which."""
     for path in sorted(layout.windows(root, CLUSTER).glob("date=*/w5m-*.parquet")):
-        yield from pq.ParquetFile(path).read().to_pylist()
+        for r in pq.ParquetFile(path).read().to_pylist():
+            if "n" in r:  # the one that is filling has what charts need
+                yield {**r, "window_start": layout.window_start(path)}
 
 
 def batch_records(root: Path) -> list[Row]:
-    return [
+    """Return what is noted of the batches that are complete, in order."""
+    found = (
         json.loads(path.read_text())
         for path in sorted(layout.batches(root, CLUSTER).glob("*.json"))
-    ]
+    )
+    return sorted((r for r in found if r["carried"]), key=lambda r: r["carried"]["number"])
+
+
+def closed(start: datetime, last: datetime) -> bool:
+    """Return whether a window is closed once the newest sample is of `last`."""
+    return start + timedelta(minutes=5) <= last
 
 
 # -- the oracle ----------------------------------------------------------------------------------

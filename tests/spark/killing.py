@@ -10,26 +10,29 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+POINTS = ("begun", "state", "windows", "files", "horizons", "published", "complete")
+"""What a batch that closes a window does, in order."""
+
 KILLED = """
 import json, os, queue, signal, sys, threading, traceback
 from datetime import timedelta
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from feeding import CLUSTER, START, StillClock, for_few_rows
-from core.pipeline import closing
+from core.pipeline import intake
 from core.pipeline.job import Job
 from core.pipeline.ledger import Ledger
-from core.pipeline.publish import Publisher
 from core.pipeline.session import open_session
+from core.pipeline.tables import Tables
 
 points = {Path(root): point for root, point in json.loads(sys.argv[1]).items()}
 ended = queue.Queue()
 here = threading.local()
 
-def halting(work, point):
+def halting(work, point_of):
     def replacement(*args, **kwargs):
         out = work(*args, **kwargs)
-        if points[here.root] == point:
+        if points[here.root] == point_of(*args):
             ended.put(None)
             threading.Event().wait()
         return out
@@ -43,9 +46,11 @@ def rooted(work):
 
 # Each job has two threads: its own, and the one that Spark calls back on.
 Job.once, Job.process = rooted(Job.once), rooted(Job.process)
-for point in set(points.values()):
-    owner = {"complete": Ledger, "write_brokers": closing}.get(point, Publisher)
-    setattr(owner, point, halting(getattr(owner, point), point))
+Ledger.begin = halting(Ledger.begin, lambda *_: "begun")
+Ledger.complete = halting(Ledger.complete, lambda *_: "complete")
+Tables.write = halting(Tables.write, lambda _, table, *__: table)
+intake.write_windows = halting(intake.write_windows, lambda *_: "files")
+intake.publish_snapshots = halting(intake.publish_snapshots, lambda *_: "published")
 session = open_session(cores=1, quick=True)
 for_few_rows(session.spark)
 
@@ -70,7 +75,7 @@ def killed_after(points: Mapping[Path, str]) -> None:
     """Run a job in each root, and kill them all when each has done what its point names."""
     named = {str(root): point for root, point in points.items()}
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, json.dumps(named), str(Path(__file__).parent)],
+        [sys.executable, "-P", "-c", KILLED, json.dumps(named), str(Path(__file__).parent)],
         env=dict(os.environ),
         capture_output=True,
         text=True,

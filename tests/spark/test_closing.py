@@ -1,4 +1,4 @@
-"""Windows that fill in memory are compacted once: what is said of them stays the same."""
+"""Windows that close in a job that goes on: what is said of them is what counting by hand gives."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from feeding import (
     NOW,
     Row,
     StillClock,
+    closed,
     feed,
     messages,
     newest,
@@ -21,15 +22,16 @@ from feeding import (
     row,
     run,
     summed_up,
+    window_of,
     window_rows,
     windows_by_hand,
 )
 
 from core.load import load_paths as layout
-from core.load.windows import SAMPLES
-from core.pipeline import closing, source
-from core.pipeline.closing import Windows
-from core.pipeline.job import Job, Published
+from core.load.windows import LENGTH
+from core.pipeline import source
+from core.pipeline.intake import Published
+from core.pipeline.job import Job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,9 +51,13 @@ def poll(number: int) -> list[Row]:
     ]
 
 
-def expect_by_hand(root: Path, rows: list[Row]) -> None:
-    """Hold windows and snapshot, all within one hour, to what the rows sum up to."""
-    by_hand = windows_by_hand(rows)
+def expect_by_hand(root: Path, rows: list[Row], hour: list[Row]) -> None:
+    """Hold windows and snapshot, all within one hour, to what the rows sum up to.
+
+    `hour` are the rows that had come when a window closed last.
+    """
+    last = max(r["ts"] for r in rows)
+    by_hand = {key: of for key, of in windows_by_hand(rows).items() if closed(key[1], last)}
     found = {(r["partition"], r["window_start"]): r for r in window_rows(root)}
     assert found.keys() == by_hand.keys()
     for key, expected in by_hand.items():
@@ -59,80 +65,52 @@ def expect_by_hand(root: Path, rows: list[Row]) -> None:
             for what in ("sum", "avg", "p95", "max"):
                 assert found[key][f"{rate}_{what}"] == pytest.approx(expected[rate][what])
     snapshot = newest(root)
-    last = max(r["ts"] for r in rows)
     for p in range(2):
         mine = [r for r in rows if r["partition"] == p]
-        young = [r for r in mine if r["ts"] > last - closing.LENGTH]
+        young = [r for r in mine if r["ts"] > last - LENGTH]
+        whole = [r for r in hour if r["partition"] == p and closed(window_of(r["ts"]), last)]
         for rate, column in COLUMNS.items():
-            hour = summed_up(mine, column)
-            means = [w[rate]["avg"] for key, w in by_hand.items() if key[0] == p]
-            hour["p95"] = percentile([mean for mean in means if mean is not None], 0.95)
-            for horizon, expected in (("5m", summed_up(young, column)), ("1h", hour)):
+            of_hour = summed_up(whole or young, column)
+            if whole:
+                means = [w[rate]["avg"] for w in windows_by_hand(whole).values()]
+                of_hour["p95"] = percentile([mean for mean in means if mean is not None], 0.95)
+            for horizon, expected in (("5m", summed_up(young, column)), ("1h", of_hour)):
                 for what in ("avg", "p95", "max"):
                     value = snapshot.rate(rate, horizon, what)[p]
                     assert value == pytest.approx(expected[what]), (rate, horizon, what)
 
 
-def has_samples(root: Path) -> list[bool]:
-    files = sorted(layout.windows(root, CLUSTER).glob("date=*/w5m-*.parquet"))
-    return [SAMPLES in pq.ParquetFile(path).schema_arrow.names for path in files]
-
-
-def partials(root: Path) -> list[str]:
-    return sorted(path.stem for path in layout.partials(root, CLUSTER).glob("b=*.parquet"))
-
-
 def test_a_job_that_goes_on_and_one_that_begins_anew_say_the_same(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    # The first window closes with poll 42; poll 43 comes late for it.
-    parts = [range(35), (35,), (42,), (43, 28), (44,)]
+    # The first window closes with poll 35; poll 28 comes late for it, the second closes with 61.
+    parts = [range(25), (26, 35), (36, 28), (44, 61), (62,)]
     rows: list[Row] = []
+    of_hour: list[Row] = []
     told: list[Published] = []
 
     def feed_next() -> None:
         part = [r for number in parts[len(told)] for r in poll(number)]
-        if len(told) == 0:
-            part = [r for r in part if r["poll_id"] != 28]
         rows.extend(part)
         feed(tmp_path, f"p{len(told)}", part)
 
     def fed_on(published: Published) -> None:
-        expect = rows.copy()
         told.append(published)
-        if len(told) in (3, 4):
-            assert newest(tmp_path).rate("in_bytes_per_s", "1h", "max")[0] == max(
-                r["in_bytes"] / 10 for r in expect if r["partition"] == 0 and r["in_bytes"]
-            )
+        if len(told) in (2, 4):
+            of_hour[:] = rows
+        expect_by_hand(tmp_path, rows, of_hour)
         if len(told) < len(parts):
             feed_next()
 
     feed_next()
     Job(spark, tmp_path, CLUSTER, StillClock(NOW), fed_on).run(0.3, lambda: len(told) < len(parts))
-    expect_by_hand(tmp_path, rows)
-    assert has_samples(tmp_path) == [True, False]
-    assert len(partials(tmp_path)) == 5, "each has samples of the second window"
+    assert [published.counts.late for published in told] == [0, 0, 2, 0, 0]
 
-    rows += poll(45)
-    feed(tmp_path, "anew", poll(45))
+    rows += poll(63)
+    feed(tmp_path, "anew", poll(63))
     run(spark, tmp_path)
-    expect_by_hand(tmp_path, rows)
-
-
-def test_a_partial_left_by_a_job_that_died_after_it_had_compacted_is_not_counted_again(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Windows, "drop_partial", lambda *_: None)
-    feed(tmp_path, "a", poll(1))
-    run(spark, tmp_path)
-    feed(tmp_path, "b", poll(50))
-    run(spark, tmp_path)
-    assert len(partials(tmp_path)) == 2
-    monkeypatch.undo()
-    feed(tmp_path, "c", poll(51))
-    run(spark, tmp_path)
-    expect_by_hand(tmp_path, [*poll(1), *poll(50), *poll(51)])
-    assert len(partials(tmp_path)) == 2
+    expect_by_hand(tmp_path, rows, of_hour)
+    assert messages(tmp_path) == sum(r["offset_delta"] or 0 for r in rows)
 
 
 def test_after_an_outage_large_segments_make_batches_of_their_own(
@@ -141,28 +119,20 @@ def test_after_an_outage_large_segments_make_batches_of_their_own(
     monkeypatch.setattr(source, "ROWS_PER_BATCH", 5)
     for number in range(3):
         feed(tmp_path, f"p{number}", poll(number))
-    assert [published.batch.read for published in run(spark, tmp_path)] == [4, 2]
+    assert [published.counts.read for published in run(spark, tmp_path)] == [4, 2]
     assert messages(tmp_path) == sum(r["offset_delta"] or 0 for n in (0, 1, 2) for r in poll(n))
 
 
 def test_partitions_that_are_gone_are_forgotten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(closing, "ROOM", 0)
     monkeypatch.setattr(source, "FILES_PER_BATCH", 1)
-    for number in range(4):
-        made_anew = f"id-{number}"
-        feed(tmp_path, f"p{number}", [{**r, "topic_id": made_anew} for r in poll(1 + 50 * number)])
-    job = Job(spark, tmp_path, CLUSTER, StillClock(NOW))
-    kept: list[int] = []
-    restore = Windows.restore
-
-    def counted(windows: Windows, *given: object) -> None:
-        kept.append(len(windows.keys))
-        restore(windows, *given)  # type: ignore[arg-type]
-        kept.append(len(windows.keys))
-
-    monkeypatch.setattr(Windows, "restore", counted)
-    job.once()
-    assert kept == [0, 0, 6, 2]
-    assert newest(tmp_path).counts.accepted == 8
+    for number, at in enumerate((1, 51, 101, 151, 152)):
+        made_anew = f"id-{min(number, 3)}"
+        feed(tmp_path, f"p{number}", [{**r, "topic_id": made_anew} for r in poll(at)])
+    run(spark, tmp_path)
+    (folder,) = (layout.tables(tmp_path, CLUSTER) / "state").glob("b=*4")
+    kept = [r for path in folder.glob("*.parquet") for r in pq.ParquetFile(path).read().to_pylist()]
+    assert {r["topic_id"] for r in kept} == {"id-3"}
+    assert len({r["topic_id"] for r in window_rows(tmp_path)}) == 3
+    assert newest(tmp_path).counts.accepted == 10

@@ -7,20 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from feeding import (
-    CLUSTER,
-    START,
-    batch_records,
-    feed,
-    hour_files,
-    hour_of,
-    messages,
-    newest,
-    row,
-    run,
-    window_rows,
-)
-from killing import killed_after
+from feeding import CLUSTER, batch_records, feed, messages, newest, row, run, window_rows
+from killing import POINTS, killed_after
 
 from core.load import load_paths as layout
 from core.pipeline import checkpoint
@@ -28,82 +16,63 @@ from core.pipeline import checkpoint
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+AGAIN = {"state": "published", "published": "state", "windows": "windows"}
+"""Where some are killed once more, in the batch that is run again."""
+
 
 @pytest.fixture(scope="module")
 def killed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Roots where a job was killed, twice in some: one process has them all, as it takes long."""
-    roots = {
-        name: tmp_path_factory.mktemp(name)
-        for name in ("half_done", "not_merged", "hours", "early", "late")
-    }
-    for name, root in roots.items():
-        polls = range(0, 360, 12) if name == "hours" else range(2)
-        feed(root, "start", [row(poll) for poll in polls])
+    """Roots where a job was killed as a window closed: one process has them all."""
+    roots = {point: tmp_path_factory.mktemp(point) for point in (*POINTS, "lost", "outgrown")}
+    for root in roots.values():
+        feed(root, "start", [row(poll) for poll in range(2)])
         run(spark, root)
-        feed(root, "killed", [row(400 if name == "hours" else 2)])
-    killed_after(
-        {
-            roots["half_done"]: "write_partial",
-            roots["not_merged"]: "complete",
-            roots["hours"]: "roll_up",
-            roots["early"]: "write_partial",
-            roots["late"]: "merge",
-        }
-    )
-    for name in ("early", "late"):
-        feed(roots[name], "again", [row(3)])
-    killed_after({roots["early"]: "merge", roots["late"]: "publish"})
+        feed(root, "killed", [row(2), row(31), row(32, partition=1)])
+    points = {**dict(zip(POINTS, POINTS, strict=True)), "lost": "published", "outgrown": "windows"}
+    killed_after({roots[name]: point for name, point in points.items()})
+    killed_after({roots[first]: second for first, second in AGAIN.items()})
     return roots
 
 
-@pytest.mark.parametrize("name", ["early", "late"])
-def test_killed_anywhere_between_partial_and_commit_it_loses_and_doubles_nothing(
-    spark: SparkSession, killed: dict[str, Path], name: str
-) -> None:
-    root = killed[name]
-    feed(root, "last", [row(4)])
-    run(spark, root)
-    assert messages(root) == 400
+def expect_each_once(root: Path) -> None:
+    assert messages(root) == 100 + 100 + 100 + 100 + 100
+    (closed,) = window_rows(root)
+    assert closed["messages_per_s_sum"] == 200
     counts = newest(root).counts
-    assert (counts.read, counts.accepted, counts.duplicate) == (5, 5, 0)
-    assert sum(r["n"] for r in window_rows(root)) == 4
+    assert (counts.read, counts.accepted, counts.duplicate) == (6, 6, 0)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_anywhere_it_loses_and_doubles_nothing(
+    spark: SparkSession, killed: dict[str, Path], point: str
+) -> None:
+    root = killed[point]
+    feed(root, "last", [row(33)])
+    run(spark, root)
+    expect_each_once(root)
+    assert newest(root).rate("messages_per_s", "1h").tolist() == [10.0]
+
+
+def test_a_batch_that_is_half_done_is_done_even_if_the_checkpoint_is_lost(
+    spark: SparkSession, killed: dict[str, Path]
+) -> None:
+    root = killed["lost"]
+    shutil.rmtree(layout.checkpoint(root, CLUSTER))
+    feed(root, "last", [row(33)])
+    run(spark, root)
+    counts = newest(root).counts
+    assert (counts.read, counts.accepted, counts.duplicate) == (8, 6, 2), "the first are read again"
+    assert messages(root) == 500
 
 
 def test_a_checkpoint_may_go_while_a_batch_is_half_done(
     spark: SparkSession, killed: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = killed["half_done"]
+    root = killed["outgrown"]
     monkeypatch.setattr(checkpoint, "LIMIT_BYTES", 1)
+    feed(root, "last", [row(33)])
     run(spark, root)
-    counts = newest(root).counts
-    assert (counts.read, counts.accepted, counts.duplicate) == (3, 3, 0)
-    assert messages(root) == 200
-    complete = {record["key"] for record in batch_records(root) if record["complete"]}
-    kept = {path.stem for path in layout.partials(root, CLUSTER).glob("b=*.parquet")}
-    assert kept == {f"b={key}" for key in complete}
-
-
-def test_a_batch_not_merged_when_killed_is_merged_even_if_the_checkpoint_is_lost(
-    spark: SparkSession, killed: dict[str, Path]
-) -> None:
-    root = killed["not_merged"]
-    shutil.rmtree(layout.checkpoint(root, CLUSTER))
-    for i in range(3):
-        feed(root, f"c{i}", [row(3 + i)])
-        run(spark, root)
-    assert messages(root) == 500
-    assert newest(root).counts.accepted == 6
-
-
-def test_killed_between_roll_up_and_publish_it_publishes_the_same(
-    spark: SparkSession, killed: dict[str, Path]
-) -> None:
-    root = killed["hours"]
-    path = hour_files(root)["2026-03-01T12"]
-    made = path.stat().st_mtime_ns
-    run(spark, root)
-    assert path.stat().st_mtime_ns == made
-    assert hour_of(root, START)["messages_per_s_sum"] == 29 * 100
-    snapshot = newest(root)
-    assert snapshot.rate("messages_per_s", "24h", "avg").tolist() == [10.0]
-    assert (snapshot.counts.read, snapshot.counts.accepted) == (31, 31)
+    expect_each_once(root)
+    used = {record["carried"]["state"] for record in batch_records(root)[-2:]}
+    kept = (layout.tables(root, CLUSTER) / "state").glob("b=*")
+    assert {path.name for path in kept} == {f"b={key}" for key in used}

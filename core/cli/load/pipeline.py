@@ -36,7 +36,8 @@ from core.pipeline.session import Session, open_session
 from core.units import counted, format_duration, format_time, parse_duration
 
 if TYPE_CHECKING:
-    from core.pipeline.job import Job, Published
+    from core.pipeline.intake import Published
+    from core.pipeline.job import Job
 
 
 publish_to_option = click.option(
@@ -144,7 +145,7 @@ def rebuild(
 ) -> None:
     """Rebuild the snapshots from the segments of the last 48 hours.
 
-    Use it after damage: Spark's checkpoint, batches, partials, windows and the newest snapshot are
+    Use it after damage: Spark's checkpoint, batches, tables, windows and the newest snapshot are
     made again. Until then readers keep the present ones; windows older than the segments stay.
     """
     from core.load.spool import list_segments
@@ -186,9 +187,8 @@ def rebuild(
 
 
 def _print_replayed(published: Published) -> None:
-    batch = published.batch
-    until = f" until {format_time(batch.newest)}" if batch.newest else ""
-    say(f"{batch.read} samples{until} processed")
+    until = f" until {format_time(published.newest)}" if published.newest else ""
+    say(f"{published.counts.read} samples{until} processed")
 
 
 def status_document(root: Path, cluster_id: str, snapshots: Root) -> dict[str, Any]:
@@ -233,23 +233,23 @@ def resolve_load(context: Context, root: Path | None, cluster_id: str | None) ->
 
 def _publisher(as_json: bool) -> Any:
     def report(published: Published) -> None:
-        batch, manifest = published.batch, published.manifest
+        counts, snapshot = published.counts, published.snapshot
         if as_json:
             emit_line(
                 {
-                    "at": format_time(manifest.published_at) if manifest else None,
-                    "snapshot_id": manifest.snapshot_id if manifest else None,
-                    "source_lag_seconds": manifest.source_lag_seconds if manifest else None,
-                    "read": batch.read,
-                    "accepted": batch.accepted,
-                    "duplicate": batch.duplicate,
-                    "late": batch.late,
-                    "quarantined": batch.quarantined,
+                    "at": format_time(snapshot.published_at) if snapshot else None,
+                    "snapshot_id": snapshot.snapshot_id if snapshot else None,
+                    "source_lag_seconds": published.source_lag_seconds,
+                    "read": counts.read,
+                    "accepted": counts.accepted,
+                    "duplicate": counts.duplicate,
+                    "late": counts.late,
+                    "quarantined": dict(counts.quarantined),
                 }
             )
         else:
-            name = manifest.snapshot_id if manifest else "no snapshot yet"
-            say(f"{name}: {batch.read} samples read, {batch.accepted} accepted")
+            name = snapshot.snapshot_id if snapshot else "no snapshot yet"
+            say(f"{name}: {counts.read} samples read, {counts.accepted} accepted")
 
     return report
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from core.pipeline.hours import floor_hour
 
 from core.load import load_paths as layout
 from core.load.snapshot.reader import read_snapshot
-from core.pipeline.hours import floor_hour
 from core.pipeline.job import Job
 from core.pipeline.session import open_session
 from tests.spark.feeding import (

@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,9 +34,10 @@ from core.daemons.process import Process
 from core.load import load_paths as layout
 from core.load.collector.collector import Collector
 from core.load.snapshot import writer as published
+from core.load.snapshot.format import Counts
 from core.load.snapshot.manifest import read_manifest
-from core.pipeline.job import Published
-from core.pipeline.ledger import Batch
+from core.pipeline.intake import Published
+from core.pipeline.publish import Heading
 from core.pipeline.rebuild import Rebuilt
 from core.watch.timeline.events import Event
 from core.watch.timeline.recorder import Recorder
@@ -144,7 +146,7 @@ class PublishedBefore:
         self._tell(self._batch)
 
     def run(self, seconds: float, keep_on: Any) -> None:
-        self._tell(Published(self._batch.batch, None))
+        self._tell(replace(self._batch, snapshot=None))
         self._tell(self._batch)
 
 
@@ -165,20 +167,21 @@ def test_of_load(
 ) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     layout.spool(tmp_path, "abc-DEF_1").mkdir(parents=True)
-    batch = Batch("q-1", datetime(2026, 1, 1, tzinfo=UTC), True, 3, 2, 1, 0, {"negative": 1})
+    at, counts = datetime(2026, 1, 1, tzinfo=UTC), Counts(3, 2, 1, 0, {"negative": 1})
+    batch = Published("q-1", "abc-DEF_1", counts, at, Heading("000001-00000001", 1, at, at, counts))
 
     @contextmanager
     def job(
         root: Path, cluster_id: str, tell: Any, publish_to: str | None, *, quick: bool = False
     ) -> Iterator[Any]:
-        yield PublishedBefore(Published(batch, read_manifest(root, cluster_id)), tell)
+        yield PublishedBefore(batch, tell)
 
     @contextmanager
     def session(*, quick: bool) -> Iterator[Any]:
         yield SimpleNamespace(spark=None)
 
     def rebuilt(*_: Any) -> Rebuilt:
-        return Rebuilt(read_manifest(tmp_path, "abc-DEF_1"), 3, batch.began_at, 9, 1)
+        return Rebuilt(read_manifest(tmp_path, "abc-DEF_1"), 3, at, 9, 1)
 
     monkeypatch.setattr(pipeline, "_job", job)
     monkeypatch.setattr(pipeline, "_session", session)

@@ -34,7 +34,7 @@ from core.load import daemon as background
 from core.load import load_paths as layout
 from core.load.snapshot import writer as published
 from core.pipeline import service
-from core.pipeline.ledger import Batch, Ledger
+from core.pipeline.ledger import Batch, Carried, Ledger
 from core.watch.timeline.daemon import start_recording
 
 HOLD = """
@@ -402,9 +402,9 @@ def test_segments_that_wait(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (hour / f"{name}.parquet").touch()
     (layout.incoming(tmp_path) / f"cluster={cluster}-landed.parquet").touch()
     (layout.incoming(tmp_path) / "cluster=other-landed.parquet").touch()
-    ledger = Ledger(tmp_path, cluster)
-    ledger.complete(Batch("q-1", at, complete=True, files=((hour / "taken.parquet").as_uri(),)))
-    ledger.complete(Batch("q-2", at, files=((hour / "begun.parquet").as_uri(),)))
+    ledger = Ledger(layout.batches(tmp_path, cluster))
+    ledger.complete(Batch("q-1", at, (f"file:{hour}/taken.parquet",), Carried()))
+    ledger.complete(Batch("q-2", at, (f"file:{hour}/begun.parquet",)))
     # Published after they came: what a publish says of time says nothing of what it read.
     published.write_snapshot(tmp_path, make_snapshot(published_at=datetime.now(UTC)))
     code, out, _ = command(capsys, "pipeline", "status", "--root", str(tmp_path), "--json")
@@ -423,7 +423,8 @@ GARBAGE = (
     b"\xff\xfe\x00",
     b'{"clusters": 1, "format": 3}',
     b'{"clusters": [1, "c"]}',
-    b'{"key": 1, "began_at": 2, "newest": null, "windows": [3], "polls": [4], "files": [5]}',
+    b'{"key": 1, "began_at": "2026-03-01", "units": [5], "carried": {"windows": [3]}}',
+    b'{"key": "q", "began_at": "2026-03-01T12:00+00:00", "units": [5], "carried": null}',
     b'{"pid": "x", "started": [], "format": "trimtab.snapshot/1", "counts": 4}',
 )
 
@@ -437,7 +438,8 @@ def test_whatever_is_damaged_status_says_so_in_a_sentence(
     segment = layout.spool(tmp_path, "c") / "date=2026-01-01" / "hour=00" / "1.parquet"
     segment.parent.mkdir(parents=True)
     segment.touch()
-    Ledger(tmp_path, "c").complete(Batch("q-1", at, complete=True, files=(segment.as_uri(),)))
+    ledger = Ledger(layout.batches(tmp_path, "c"))
+    ledger.complete(Batch("q-1", at, (f"file:{segment}",), Carried()))
     published.write_snapshot(tmp_path, make_snapshot(cluster_id="c", published_at=at))
     layout.trouble(tmp_path, "c").parent.mkdir(parents=True)
     layout.trouble(tmp_path, "c").write_text("It broke off.")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,10 +24,10 @@ from core.load import daemon as background
 from core.load import daemon as collecting
 from core.load import load_paths as layout
 from core.load.collector.collector import PollResult
+from core.load.snapshot.format import Counts
 from core.load.snapshot.manifest import forget_cluster
 from core.pipeline import service
-from core.pipeline.job import Published
-from core.pipeline.ledger import Batch
+from core.pipeline.intake import Published
 from core.watch.timeline.daemon import start_recording
 
 
@@ -191,7 +191,7 @@ def test_why_it_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_pipeline_that_publishes_again_has_no_trouble_any_more(tmp_path: Path) -> None:
     files.write_text(layout.trouble(tmp_path, "c"), "No space left on device.\n")
     note = service.BatchLog(layout.trouble(tmp_path, "c"))
-    note(Published(Batch("q-1", datetime(2026, 3, 1, tzinfo=UTC), complete=True), None))
+    note(Published("q-1", "c", Counts(), None, None))
     assert background.pipeline_trouble(tmp_path, "c") is None
 
 
@@ -233,11 +233,10 @@ def test_a_pipeline_notes_what_is_new_and_else_a_line_an_hour(
     caplog.set_level(logging.INFO)
     note = service.BatchLog(layout.trouble(tmp_path, "c"))
 
-    def batches(count: int, **what: object) -> int:
+    def batches(count: int, **what: Mapping[str, int]) -> int:
         before = len(caplog.records)
         for n in range(count):
-            batch = Batch(f"q-{n}", datetime(2026, 3, 1, tzinfo=UTC), complete=True, read=n)
-            note(Published(replace(batch, **what), None))
+            note(Published(f"q-{n}", "c", Counts(read=n, **what), None, None))
             clock[0] += 15
         return len(caplog.records) - before
 

@@ -1,73 +1,140 @@
-"""What became of batches: which of them a snapshot's counts are about."""
+"""What becomes of batches: what counts in one, which windows it closes, and what is remembered."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from core.clock import SystemClock
-from core.load.samples import MAX_CLOCK_AHEAD
+import pytest
+
 from core.load.snapshot.format import Counts
-from core.pipeline.job import Job
-from core.pipeline.ledger import Batch, Ledger
+from core.pipeline.intake import Cluster
+from core.pipeline.ledger import (
+    COUNTED,
+    KEPT,
+    Batch,
+    Carried,
+    ClusterState,
+    Ledger,
+    Part,
+    with_counts,
+    with_polls,
+)
+from core.pipeline.moments import DAY, HOUR, WINDOW, floor, micros, moment
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NOON = micros(AT)
+LATER = NOON + DAY
 
 
-class Later(SystemClock):
-    """A clock that shows what it is told to."""
-
-    at = AT
-
-    def now(self) -> datetime:
-        return self.at
-
-
-def test_counts_go_back_a_day_also_for_batches_that_brought_nothing_new(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path, "c")
-
-    def batch(key: str, hours: float, **what: object) -> None:
-        at = AT + timedelta(hours=hours)
-        ledger.complete(Batch(key, at, complete=True, **what))  # type: ignore[arg-type]
-
-    batch("a", 0, read=5, accepted=5, newest=AT)
-    batch("b", 1, read=7, duplicate=7)
-    batch("c", 24, read=4, quarantined={"negative": 4})
-    batch("d", 26, read=3, accepted=3, newest=AT + timedelta(hours=26))
-    expected = Counts(read=7, accepted=3, quarantined={"negative": 4})
-    now = AT + timedelta(hours=26)
-    assert ledger.counts(now) == expected
-    assert Ledger(tmp_path, "c").counts(now) == expected
+def came(known: ClusterState, *minutes: float, latest_at: int = LATER) -> Cluster:
+    """Return a cluster after samples of so many minutes past noon."""
+    found = Cluster(known)
+    for at in (NOON + round(minute * 60_000_000) for minute in minutes):
+        found.starts.add(floor(at, WINDOW))
+        found.newest_at = max(found.newest_at, at)
+    found.open_and_close(latest_at)
+    return found
 
 
-def test_samples_of_a_clock_that_was_ahead_do_not_count_as_the_newest(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path, "c")
-
-    def batch(key: str, at: datetime) -> None:
-        ledger.complete(Batch(key, at, complete=True, read=1, accepted=1, newest=at))
-
-    ahead = AT + timedelta(hours=7)
-    batch("before", AT)
-    batch("ahead", ahead)
-    assert ledger.newest(ahead) == ahead
-    corrected = AT + timedelta(seconds=30)
-    batch("after", corrected)
-    for known in (ledger, Ledger(tmp_path, "c")):
-        assert known.newest(corrected) == corrected
-        assert known.newest_before("after", corrected) == AT
-        assert known.newest(corrected - MAX_CLOCK_AHEAD) == corrected
-        assert known.newest(AT - 2 * MAX_CLOCK_AHEAD) is None
-        assert known.counts(corrected).accepted == 3
+def starts(*minutes: int) -> tuple[int, ...]:
+    return tuple(NOON + minute * 60_000_000 for minute in minutes)
 
 
-def test_of_batches_that_are_forgotten_nothing_is_remembered(tmp_path: Path) -> None:
-    clock = Later()
-    ledger = Ledger(tmp_path, "c")
-    for n in range(100):
-        at = AT + timedelta(hours=n)
-        ledger.complete(Batch(f"q-{n:08d}", at, complete=True))
-    job = Job(None, tmp_path, "c", clock)
-    for n in range(100):
-        clock.at = AT + timedelta(hours=n)
-        job._tidy(f"q-{n:08d}", None)
-    assert len(job._tidied) <= 50
+def test_a_window_is_open_until_a_sample_of_a_later_one_comes() -> None:
+    first = came(ClusterState(), 1, 4.9)
+    assert (first.known.open, first.closing, first.late) == (starts(0), (), ())
+    second = came(first.known, 4.95, 5)
+    assert (second.known.open, second.closing, second.late) == (starts(5), starts(0), ())
+    third = came(second.known, 4.97, 6)
+    assert (third.known.open, third.closing, third.late) == (starts(5), (), starts(0))
+    away = came(third.known, 21)
+    assert (away.known.open, away.closing) == (starts(20), starts(5))
+    before = came(away.known, 12)
+    assert (before.known.open, before.late) == (starts(20), starts(10))
+    assert before.known.newest_at == away.known.newest_at
+
+
+def test_samples_of_a_clock_that_was_ahead_are_not_the_newest_once_it_is_put_right() -> None:
+    ahead = came(ClusterState(), 1, 121)
+    assert ahead.known.newest_at == NOON + 121 * 60_000_000
+    right = came(ahead.known, 2, latest_at=NOON + 3 * 60_000_000)
+    assert right.known.newest_at == NOON + 2 * 60_000_000
+    assert (right.known.open, right.late) == (starts(0), ())
+    assert right.known.day_at <= NOON
+    again = came(right.known, 6, latest_at=NOON + 7 * 60_000_000)
+    assert again.closing == starts(0)
+
+
+def test_polls_are_remembered_as_ranges() -> None:
+    known = with_polls(ClusterState(), {"a": [5, 3, 4], "b": [1 << 40]})
+    known = with_polls(known, {"a": [7, 2]})
+    assert known.polls == {"a": ((2, 5), (7, 7)), "b": ((1 << 40, 1 << 40),)}
+    held = [poll for poll in range(10) if known.has("a", poll)]
+    assert held == [2, 3, 4, 5, 7]
+    assert not known.has("c", 2)
+
+
+def test_counts_go_back_a_day_also_for_batches_that_brought_nothing_new() -> None:
+    def later(known: ClusterState, hours: float, counts: Counts, newest: float) -> ClusterState:
+        known = replace(known, newest_at=NOON + round(newest * HOUR))
+        return with_counts(known, counts, Batch("b", AT + timedelta(hours=hours)))
+
+    known = with_counts(ClusterState(), Counts(read=4, quarantined={"negative": 4}), Batch("a", AT))
+    known = later(known, 1, Counts(read=5, accepted=5), 1)
+    known = later(known, 2, Counts(read=7, duplicate=7), 1)
+    assert known.total() == Counts(16, 5, 7, 0, {"negative": 4})
+    known = later(known, 26, Counts(read=3, accepted=3), 26)
+    assert known.total() == Counts(read=3, accepted=3)
+    assert timedelta(hours=24) == COUNTED
+
+
+def carried(number: int) -> Carried:
+    states = {
+        "c": ClusterState(
+            newest_at=NOON,
+            open_at=NOON,
+            open=(NOON, NOON + WINDOW),
+            polls={"here": ((1, 2), (4, 9))},
+            counts={"2026-03-01T12": Counts(3, 2, 1, 0, {"negative": 1})},
+        ),
+        "d": ClusterState(),
+    }
+    part = Part("q-1", NOON, NOON, late=True)
+    return Carried(number, f"q-{number}", None, (part,), (), states)
+
+
+def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    batch = ledger.begin("q-1", AT)
+    assert not batch.complete
+    assert Ledger(tmp_path).begin("q-1", AT + timedelta(hours=1)) == batch
+    ledger.complete(replace(batch, units=("/spool/a b.parquet",), carried=carried(1)))
+    again = Ledger(tmp_path)
+    assert again.carried == carried(1)
+    assert again.complete_batches() == ledger.complete_batches()
+    assert Ledger(tmp_path / "none").carried == Carried()
+
+
+@pytest.mark.parametrize("count", [1, KEPT, 100])
+def test_few_batches_are_remembered_and_of_them_what_may_be_gone_on_from(
+    tmp_path: Path, count: int
+) -> None:
+    ledger = Ledger(tmp_path)
+    for number in range(1, count + 1):
+        at = AT + number * timedelta(seconds=10)
+        ledger.begin(f"lost-{number}", at)
+        ledger.complete(replace(ledger.begin(f"q-{number}", at), carried=carried(number)))
+        assert {c.number for c in ledger.in_use()} == {number, number - 1} - {0}
+        settled = [batch.key for batch in ledger.settled(f"q-{number}")]
+        assert f"q-{number - 1}" not in settled
+        ledger.forget()
+    assert len(ledger.complete_batches()) == min(count, KEPT)
+    assert len(list(tmp_path.glob("*.json"))) <= 2 * KEPT
+    assert Ledger(tmp_path).carried.number == count
+
+
+def test_moments_are_exact() -> None:
+    at = datetime(2026, 3, 1, 12, 0, 0, 999_999, tzinfo=UTC)
+    assert moment(micros(at)) == at

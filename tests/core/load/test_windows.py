@@ -184,7 +184,7 @@ def test_a_chart_reads_only_the_columns_that_it_shows(tmp_path: Path) -> None:
     path = layout.window_file(tmp_path, CLUSTER, windows.window_floor(AT))
     table = pq.ParquetFile(path).read()
     samples = pa.array([[1.0, 2.0], [3.0]])
-    windows.write_rows(tmp_path, CLUSTER, AT, table.append_column("samples", samples), {})
+    windows.write_rows(tmp_path, CLUSTER, AT, table.append_column("samples", samples))
     spoil(path, "samples")
     with pytest.raises(OSError, match="page"):
         pq.ParquetFile(path).read()

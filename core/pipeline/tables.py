@@ -1,0 +1,58 @@
+"""The tables of a job: Parquet below its folder, a part of each for a batch that wrote one.
+
+A batch that is run again writes the same parts again. Which parts are in use the ledger says; what
+a batch left that did not end is overwritten or deleted.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STATE, WINDOWS, HOURS, HORIZONS = "state", "windows", "hours", "horizons"
+
+
+class Tables:
+    """Reads and writes the parts of one job's tables."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark = spark
+        self._folder = folder
+
+    def write(self, table: str, part: str, rows: DataFrame) -> None:
+        """Write a part, replacing what was there."""
+        rows.write.mode("overwrite").parquet(str(self._part(table, part)), compression="lz4")
+
+    def read(self, table: str, parts: Sequence[str], schema: str) -> DataFrame:
+        """Return the rows of these parts, none of none."""
+        if not parts:
+            return self._spark.createDataFrame([], schema)
+        paths = (str(self._part(table, part)) for part in parts)
+        return self._spark.read.schema(schema).parquet(*paths)
+
+    def has(self, table: str, part: str) -> bool:
+        """Return whether a part is there, whole."""
+        return (self._part(table, part) / "_SUCCESS").exists()
+
+    def retain(self, table: str, parts: Collection[str]) -> None:
+        """Delete the other parts of a table."""
+        kept = {self._part(table, part).name for part in parts}
+        for folder in (self._folder / table).glob("b=*"):
+            if folder.name not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def small(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> DataFrame:
+        """Return a table of a few rows: each column's Arrow type by its name, and its values."""
+        kinds = {"string": pa.string(), "long": pa.int64()}
+        arrays = {name: pa.array(values, kinds[kind]) for name, (kind, values) in columns.items()}
+        return self._spark.createDataFrame(pa.table(arrays))
+
+    def _part(self, table: str, part: str) -> Path:
+        return self._folder / table / f"b={part}"

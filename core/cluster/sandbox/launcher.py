@@ -19,7 +19,7 @@ from pathlib import Path
 from core import files
 from core.cluster.kafka.admin import create_admin_client
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.sandbox.kafka_jars import Report, classpath
+from core.cluster.sandbox.kafka_jars import classpath
 from core.cluster.sandbox.nodes import (
     HOST,
     JVM_FLAGS,
@@ -30,6 +30,7 @@ from core.cluster.sandbox.nodes import (
     tool_logging_file,
 )
 from core.daemons.process import Process, spawn
+from core.ivy import Report
 from core.java import Java
 
 _ARCHIVE_SECONDS = 60.0

@@ -19,13 +19,14 @@ from pathlib import Path
 
 from core import paths
 from core.cluster.sandbox import folder as folders
-from core.cluster.sandbox.kafka_jars import KAFKA_VERSION, Report, check_version, fetch_jars
+from core.cluster.sandbox.kafka_jars import KAFKA_VERSION, check_version, fetch_jars
 from core.cluster.sandbox.launcher import Launcher, create_launcher, poll_members, wait_for_answer
 from core.cluster.sandbox.nodes import HOST, Node, Role, plan_nodes, write_files
 from core.cluster.sandbox.workload_spec import overrides_lease, overrides_path
 from core.daemons.lease import is_leased
 from core.daemons.process import Process, running_with, spawn
 from core.errors import TrimtabError, UsageError
+from core.ivy import Report
 from core.java import find_java
 
 DEFAULT_NAME = "default"

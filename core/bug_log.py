@@ -15,7 +15,7 @@ from core import paths
 
 LIBRARIES = (
     *("click", "rich", "textual", "pyarrow", "numpy", "confluent-kafka", "kafka-python", "pyspark"),
-    *("highspy", "duckdb", "platformdirs"),
+    *("fastavro", "highspy", "duckdb", "platformdirs"),
 )
 _SPEAK_OF_CODE = (NameError, AttributeError, ZeroDivisionError, RecursionError, IndexError)
 """Exceptions whose messages quote names of the program and numbers, never what it reads."""

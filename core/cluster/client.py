@@ -6,7 +6,7 @@ and are safe to make from several threads; `core.cluster.connect` opens one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -18,6 +18,7 @@ from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.cluster.state import ClusterState
+from core.errors import ExitCode, TrimtabError
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,34 @@ class TopicReader(Protocol):
 
     def close(self) -> None:
         """Give connections back."""
+
+
+class NewRecord(NamedTuple):
+    """A record to write to a topic; those of one key come to lie in one partition, in order."""
+
+    key: bytes
+    value: bytes
+    headers: Mapping[str, bytes]
+
+
+class UnconfirmedError(TrimtabError):
+    """Some of what was to be written may lie there, or come to, though nobody has said so."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class TopicWriter(Protocol):
+    """Writes to one topic. Not safe to share among threads."""
+
+    def write(self, records: Iterable[NewRecord]) -> int:
+        """Write these records, each once, and return how many once all in-sync replicas have them.
+
+        Raises UnconfirmedError where that is not known of all of them: what has not been refused is
+        still tried for some minutes, in order. Any other TrimtabError says that there are none.
+        """
+
+    def close(self) -> None:
+        """Give connections back, and what has not been taken yet up."""
 
 
 class ForwardingClient:

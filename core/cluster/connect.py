@@ -23,7 +23,7 @@ from core.passwords import MissingPassword, PasswordMissingError, forget, rememb
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from core.cluster.client import ClusterClient, TopicReader
+    from core.cluster.client import ClusterClient, TopicReader, TopicWriter
     from core.cluster.state import ClusterState
 
 SIMULATOR_PREFIX = "sim:"
@@ -105,6 +105,22 @@ def open_topic_reader(address: Address, topic: str) -> TopicReader:
     return KafkaTopicReader(
         ConnectionSettings.load(address.bootstrap, address.command_config), topic
     )
+
+
+def open_topic_writer(address: Address, topic: str) -> TopicWriter:
+    """Return a writer of one topic; raises UsageError for a simulated cluster, DocumentError."""
+    if address.is_simulated:
+        raise UsageError(
+            "A simulated cluster keeps no records.",
+            next="Name real brokers to write to: --to-bootstrap-server.",
+        )
+    from core.cluster.kafka.connection.settings import ConnectionSettings
+    from core.cluster.kafka.topic_writer import KafkaTopicWriter
+
+    settings = ConnectionSettings.load(address.bootstrap, address.command_config)
+    if address.timeout_seconds is not None:
+        settings = replace(settings, timeout_seconds=address.timeout_seconds)
+    return KafkaTopicWriter(settings, topic)
 
 
 def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:

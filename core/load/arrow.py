@@ -73,6 +73,24 @@ def to_numpy(column: Any) -> Array:
     return np.concatenate(chunks) if chunks else np.zeros(0, _dtype(column.type))
 
 
+def to_optional(column: Any) -> list[Any]:
+    """Return a numeric, boolean, string or dictionary column as Python values, None for null.
+
+    Times are their integers, in the column's unit.
+    """
+    out: list[Any] = []
+    for chunk in _chunks(column):
+        if pa.types.is_dictionary(chunk.type):
+            codes, texts = to_codes(chunk)
+            out += map((*texts, None).__getitem__, codes.tolist())
+            continue
+        is_text = pa.types.is_string(chunk.type)
+        values = to_strings(chunk) if is_text else _chunk(chunk).tolist()
+        known = _known(chunk).tolist()
+        out += (value if is_known else None for value, is_known in zip(values, known, strict=True))
+    return out
+
+
 def to_codes(column: Any) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
     """Return a dictionary column as codes and the values they stand for; -1 for null."""
     column = column.unify_dictionaries() if isinstance(column, pa.ChunkedArray) else column
@@ -119,8 +137,16 @@ def _dtype(kind: Any) -> Any:
     return np.dtype(np.int64 if pa.types.is_timestamp(kind) else kind.to_pandas_dtype())
 
 
+def _known(chunk: Any) -> npt.NDArray[np.bool_]:
+    validity = chunk.buffers()[0]
+    if validity is None or chunk.null_count == 0:
+        return np.ones(len(chunk), np.bool_)
+    bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
+    return bits[chunk.offset : chunk.offset + len(chunk)].astype(np.bool_)
+
+
 def _chunk(chunk: Any) -> Array:
-    validity, data = chunk.buffers()
+    data = chunk.buffers()[1]
     if pa.types.is_boolean(chunk.type):
         bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
         return bits[chunk.offset : chunk.offset + len(chunk)].astype(np.bool_)
@@ -128,8 +154,6 @@ def _chunk(chunk: Any) -> Array:
     if len(chunk) == 0 or data is None:
         return np.zeros(0, dtype)
     values: Array = np.frombuffer(data, dtype, len(chunk), chunk.offset * dtype.itemsize)
-    if validity is None or chunk.null_count == 0:
+    if chunk.null_count == 0:
         return values
-    bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
-    known = bits[chunk.offset : chunk.offset + len(chunk)].astype(np.bool_)
-    return np.where(known, values, np.nan if dtype.kind == "f" else -1).astype(dtype)
+    return np.where(_known(chunk), values, np.nan if dtype.kind == "f" else -1).astype(dtype)

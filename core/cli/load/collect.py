@@ -11,6 +11,7 @@ from core.cli.common.context import Context
 from core.cli.common.foreground import required_lease
 from core.cli.common.options import Command, json_option, root_option
 from core.cli.common.output import emit, emit_line, say
+from core.cli.load.sink_options import SinkChoice, sink_options
 from core.cli.load.source_options import SourceChoice, source_options
 from core.clock import SystemClock
 from core.daemons.process import stop_signals
@@ -28,6 +29,7 @@ from core.units import format_time, parse_duration
 )
 @click.option("--once", is_flag=True, help="Poll twice, one interval apart, and exit.")
 @source_options
+@sink_options
 @root_option
 @json_option
 @click.pass_obj
@@ -36,6 +38,7 @@ def collect(
     interval: str | None,
     once: bool,
     chosen: SourceChoice,
+    destination: SinkChoice,
     root: Path | None,
     as_json: bool,
 ) -> None:
@@ -68,13 +71,17 @@ def collect(
         cluster_id = connection.client.describe_cluster().cluster_id
         title = "Another collector on this machine polls this cluster."
         busy = RefusedError(title, next="Stop it first.")
-        with required_lease(root, cluster_id, "collector", busy):
+        with (
+            required_lease(root, cluster_id, "collector", busy),
+            destination.open(context, connection, root) as sink,
+        ):
             stop = stop_signals()
             collector = collecting.Collector(
                 connection.client,
                 connection.clock,
                 root,
                 metrics=chosen.open(connection, seconds),
+                sink=sink,
             )
             collecting.collect(
                 collector,
@@ -98,5 +105,6 @@ def _document(polled: PollResult) -> dict[str, object]:
         "rows": polled.rows,
         "with_rates": polled.with_rates,
         "segment": None if polled.segment is None else str(polled.segment),
+        "records": polled.records,
         "quarantined": dict(polled.quarantined),
     }

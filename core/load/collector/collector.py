@@ -1,4 +1,4 @@
-"""The collector: polls a cluster, measures each interval, writes segments and the live interval."""
+"""The collector: polls a cluster, measures each interval, writes samples and the live interval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from core.clock import Clock, sleep_until
-from core.cluster.client import ClusterClient, OffsetAt
+from core.cluster.client import ClusterClient, OffsetAt, UnconfirmedError
 from core.cluster.groups import GROUPS_HIDDEN, Group
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import with_log_dirs
@@ -22,6 +22,7 @@ from core.errors import TrimtabError
 from core.load.collector.counted import with_metrics
 from core.load.collector.interval import Interval, measure_interval
 from core.load.collector.reading import CollectorMemory, Reading
+from core.load.collector.sinks import Sink, SpoolSink
 from core.load.load import Float64, Source
 from core.load.snapshot.format import LoadSnapshot, Quality
 from core.load.snapshot.manifest import state_broker_loads
@@ -47,12 +48,14 @@ class PollResult:
     segment: Path | None
     quarantined: Mapping[str, int] = field(default_factory=dict)
     """By reason, how many records of a source could not be used."""
+    records: int = 0
+    """How many records of a topic hold it, where it is not in a segment."""
 
 
 class Collector:
-    """Polls one cluster into a load root. Not safe to share among threads.
+    """Polls one cluster into a sink, the spool of its load root unless told otherwise.
 
-    With `metrics`, bytes are those that brokers have counted.
+    Not safe to share among threads. With `metrics`, bytes are those that brokers have counted.
     """
 
     def __init__(
@@ -62,11 +65,13 @@ class Collector:
         root: Path,
         *,
         metrics: MetricsSource | None = None,
+        sink: Sink | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
         self._root = root
         self._metrics = metrics
+        self._sink: Sink = SpoolSink(root) if sink is None else sink
         self._collector_id = safe_name(socket.gethostname())
         # Epoch (ms) in the upper bits: poll ids of one that starts again are never used twice.
         self._epoch = round(clock.now().timestamp() * 1000)
@@ -77,7 +82,8 @@ class Collector:
         """Ask the cluster once and write what was learned.
 
         Raises UnreachableError or AccessDeniedError when nothing could be learned, TrimtabError
-        when it could not be written: the next interval then begins where this one did.
+        when it could not be written: the next interval then begins where this one did. After an
+        UnconfirmedError it does not: what may have been written must not count twice.
         """
         reading = self.read()
         interval = measure_interval(reading, self._memory)
@@ -85,6 +91,9 @@ class Collector:
             interval = with_metrics(interval, self._metrics.fetch(reading.state))
         try:
             polled = self._write(interval)
+        except UnconfirmedError:
+            self._memory = interval.memory
+            raise
         except OSError as error:
             raise TrimtabError(
                 f"Samples cannot be written: {error.strerror}.",
@@ -96,7 +105,7 @@ class Collector:
 
     def _write(self, interval: Interval) -> PollResult:
         from core.load.snapshot.writer import write_live
-        from core.load.spool import quarantine_records, write_segment
+        from core.load.spool import quarantine_records
 
         reading = interval.reading
         self._seq += 1
@@ -104,8 +113,7 @@ class Collector:
         state = reading.state
         name = f"{self._collector_id}-{self._epoch}-{self._seq:08d}"
         source = SOURCE if self._metrics is None else self._metrics.name
-        segment = write_segment(
-            self._root,
+        written = self._sink.write(
             state.cluster_id,
             name,
             sample_columns(interval, self._collector_id, poll_id, source),
@@ -117,7 +125,11 @@ class Collector:
         if not np.isnan(interval.dt_seconds).all():
             write_live(self._root, live_snapshot(interval, poll_id, self._clock.now()))
         known = int((~np.isnan(interval.in_bytes)).sum())
-        return PollResult(poll_id, reading.at, state.replica_count, known, segment, bad.counts)
+        return PollResult(
+            *(poll_id, reading.at, state.replica_count, known, written.segment),
+            bad.counts,
+            written.records,
+        )
 
     def read(self) -> Reading:
         """Return one reading of the cluster."""

@@ -1,0 +1,154 @@
+"""`collect --to kafka` on real brokers: the topic it makes, and the polls that lie in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from on_kafka import client_with, trimtab
+from sample_rows import decoded
+from secured import LOGIN, SecuredBroker
+from waiting import eventually
+
+from core.cluster.client import NewRecord, UnconfirmedError
+from core.cluster.configs import Resource
+from core.cluster.connect import Address, open_topic_writer
+from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.sandbox.sandbox import Sandbox
+from core.cluster.sandbox.workload import create_topics
+from core.errors import TrimtabError
+from core.load.samples_topic import PARTITIONS, TOPIC, headers_of
+from tests.sandbox_data import delete_topics
+
+ORDERS = {"orders": [(1, 2), (2, 3), (3, 1)]}
+
+
+@pytest.fixture
+def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
+    with client_with(sandbox, ORDERS) as client:
+        yield client
+        delete_topics(ConnectionSettings(sandbox.bootstrap), [TOPIC])
+
+
+def read(sandbox: Sandbox, topic: str, count: int) -> list[NewRecord]:
+    """Return this many records of a topic, those of a partition in order."""
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": sandbox.bootstrap,
+            "group.id": "reader-of-samples",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+        messages = consumer.consume(count, timeout=60)
+    finally:
+        consumer.close()
+    return [NewRecord(m.key(), m.value(), dict(m.headers() or ())) for m in messages]
+
+
+def test_two_polls_lie_in_a_topic_that_is_made_for_them(
+    sandbox: Sandbox, client: KafkaClient, tmp_path: Path
+) -> None:
+    words = ("collect", "--to", "kafka", "--interval", "3s", "--once", "--json")
+    answer = trimtab(sandbox.bootstrap, *words, "--root", tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    first, second = json.loads(answer.stdout)
+    state = client.describe_cluster()
+    assert len(state.partitions_of(TOPIC)) == PARTITIONS
+    found = client.describe_configs([Resource.topic(TOPIC)], ["retention.ms"])
+    assert found[Resource.topic(TOPIC)]["retention.ms"].value == str(48 * 3600 * 1000)
+
+    records = read(sandbox, TOPIC, first["records"] + second["records"])
+    assert {record.key for record in records} == {state.cluster_id.encode()}
+    assert all(record.headers == headers_of(record.value) for record in records)
+    polls = [decoded(record.value) for record in records]
+    assert len({poll["poll"] for poll in polls}) == 2
+    assert sum(len(poll["samples"]) for poll in polls) == first["rows"] + second["rows"]
+    led = [
+        sample
+        for poll in polls
+        for sample in poll["samples"]
+        if sample["topic"] == "orders" and sample["is_leader"]
+    ]
+    assert [sample["partition"] for sample in led] == [0, 1, 2, 0, 1, 2]
+    assert [sample["poll_id"] for sample in led] == [first["poll_id"]] * 3 + [second["poll_id"]] * 3
+    assert all(sample["dt_ms"] is None for sample in led[:3])
+    assert all(2_000 < sample["dt_ms"] < 60_000 for sample in led[3:])
+
+
+def test_what_is_not_acknowledged_in_time_is_there_once_when_brokers_are_back(
+    sandbox: Sandbox, client: KafkaClient
+) -> None:
+    def is_acknowledged() -> bool:
+        try:
+            return writer.write([]) == 0
+        except UnconfirmedError:
+            return False
+
+    with client_with(sandbox, {"alone": [(4,)]}):
+        writer = open_topic_writer(Address(sandbox.bootstrap, timeout_seconds=3), "alone")
+        try:
+            writer.write([NewRecord(b"k", b"0", {})])
+            sandbox.stop(4)
+            try:
+                with pytest.raises(UnconfirmedError):
+                    writer.write([NewRecord(b"k", value, {}) for value in (b"1", b"2")])
+            finally:
+                sandbox.start(4)
+            eventually(is_acknowledged)
+        finally:
+            writer.close()
+        assert [record.value for record in read(sandbox, "alone", 3)] == [b"0", b"1", b"2"]
+
+
+def test_a_writer_without_rights_says_so_and_writes_once_it_has_them(
+    secured: SecuredBroker, tmp_path: Path
+) -> None:
+    guest = tmp_path / "guest.properties"
+    guest.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={LOGIN} required username="guest" password="right";\n'
+    )
+    writer = open_topic_writer(Address(secured.at("OUTSIDE"), guest), "guarded")
+
+    def is_written() -> bool:
+        try:
+            return writer.write([NewRecord(b"k", b"v", {})]) == 1
+        except TrimtabError:  # brokers hear of rights a moment later
+            return False
+
+    create_topics(ConnectionSettings(secured.at("PLAINTEXT")), {"guarded": [(1,)]})
+    try:
+        with pytest.raises(TrimtabError, match="may not write to guarded"):
+            writer.write([NewRecord(b"k", b"v", {})])
+        allow(secured, "guarded")
+        eventually(is_written)
+    finally:
+        writer.close()
+
+
+def allow(secured: SecuredBroker, topic: str) -> None:
+    """Let guest write to a topic."""
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclOperation,
+        AclPermissionType,
+        AdminClient,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    admin = AdminClient({"bootstrap.servers": secured.at("PLAINTEXT")})
+    rule = AclBinding(
+        *(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:guest", "*"),
+        *(AclOperation.WRITE, AclPermissionType.ALLOW),
+    )
+    for future in admin.create_acls([rule]).values():
+        future.result()

@@ -123,6 +123,18 @@ def open_topic_writer(address: Address, topic: str) -> TopicWriter:
     return KafkaTopicWriter(settings, topic)
 
 
+def java_client_properties(address: Address) -> dict[str, str]:
+    """Return what a client of Java needs to reach a cluster; it may hold passwords.
+
+    Raises UsageError for a simulated cluster, DocumentError for its properties.
+    """
+    if address.is_simulated:
+        raise UsageError("No Java client reaches a simulated cluster.", next="Name real brokers.")
+    from core.cluster.kafka.connection.java_properties import java_properties
+
+    return java_properties(address.bootstrap, address.command_config)
+
+
 def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:
     from core.cluster.client import with_state
 

@@ -129,6 +129,14 @@ class Tls:
                 ) from error
 
 
+def is_pem(place: Path) -> bool:
+    """Return whether a file is there and has PEM blocks in it."""
+    try:
+        return _PEM in place.read_bytes()
+    except (OSError, ValueError):
+        return False
+
+
 def read_tls(entries: dict[str, str], path: Path, *, used: bool) -> Tls:
     """Take TLS out of a file's properties, unread where not `used`; raises DocumentError."""
 

@@ -1,0 +1,66 @@
+"""Client properties as Java's clients get them: absolute places, and passwords that were typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core import passwords
+from core.cluster.connect import Address, java_client_properties
+from core.cluster.kafka.connection.sasl import JAAS_CONFIG, parse_jaas
+from core.cluster.kafka.connection.tls import KEY_PASSWORD
+from core.errors import DocumentError, UsageError
+from core.passwords import MissingPassword
+
+PEM = "-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n"
+
+
+def of_file(tmp_path: Path, text: str) -> dict[str, str]:
+    path = tmp_path / "client.properties"
+    path.write_text(text, encoding="latin-1")
+    return java_client_properties(Address("b1:9092, b2:9092", path))
+
+
+def test_without_a_file_there_are_only_the_brokers() -> None:
+    assert java_client_properties(Address("b1:9092")) == {"bootstrap.servers": "b1:9092"}
+
+
+def test_what_the_file_says_is_passed_on_but_for_the_brokers(tmp_path: Path) -> None:
+    assert of_file(tmp_path, "bootstrap.servers=other:1\nsasl.mechanism=OAUTHBEARER\nx=y z\n") == {
+        "bootstrap.servers": "b1:9092,b2:9092",
+        "sasl.mechanism": "OAUTHBEARER",
+        "x": "y z",
+    }
+
+
+def test_stores_lie_beside_the_file_and_pem_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text(PEM)
+    (tmp_path / "client.jks").write_bytes(b"\xfe\xed\xfe\xed")
+    found = of_file(tmp_path, "ssl.truststore.location=ca.pem\nssl.keystore.location=client.jks\n")
+    assert found["ssl.truststore.location"] == str(tmp_path / "ca.pem")
+    assert found["ssl.truststore.type"] == "PEM"
+    assert found["ssl.keystore.location"] == str(tmp_path / "client.jks")
+    assert "ssl.keystore.type" not in found
+
+
+@pytest.mark.parametrize("password", ["plain", 'q"u\\o;te\n', "ß '"])
+def test_passwords_that_were_typed_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    monkeypatch.setattr(passwords, "_known", {})
+    file = tmp_path / "client.properties"
+    for key in (JAAS_CONFIG, KEY_PASSWORD):
+        passwords.remember(MissingPassword(file, key, "whoever"), password)
+    found = of_file(tmp_path, 'sasl.jaas.config=x.PlainLoginModule required username="o\\\\"ps";\n')
+    login = parse_jaas(found[JAAS_CONFIG])
+    assert login.name == "x.PlainLoginModule"
+    assert login.options == {"username": 'o"ps', "password": password}
+    assert found[KEY_PASSWORD] == password
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="missing.properties cannot be read"):
+        java_client_properties(Address("b:1", tmp_path / "missing.properties"))
+    with pytest.raises(UsageError):
+        java_client_properties(Address("sim:somewhere"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,9 @@ from feeding import feed, for_few_rows, row, run
 from object_store import KEYS
 
 from core import paths
+from core.errors import TrimtabError
 from core.pipeline.session import open_session
+from core.pipeline.topic import connector_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +44,11 @@ def _sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession
 
 @contextmanager
 def _session() -> Iterator[SparkSession]:
-    session = open_session(cores=1, quick=True)
+    with pytest.MonkeyPatch.context() as patch:
+        with suppress(TrimtabError):  # what needs no connector is tested without network, too
+            jars = connector_settings(lambda _: None)["spark.jars"]
+            patch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars {jars} pyspark-shell")
+        session = open_session(cores=1, quick=True)
     try:
         for_few_rows(session.spark)
         yield session.spark

@@ -193,3 +193,23 @@ def _command_lines() -> list[tuple[int, list[str]]]:
                 continue
             lines.append((int(folder.name), raw.decode(errors="replace").split("\0")))
     return lines
+
+
+def resident_bytes(pid: int) -> int | None:
+    """Return the memory that a process and all that it started hold; None where /proc tells not."""
+    parents: dict[int, list[int]] = {}
+    held: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except (OSError, ValueError):  # it has just ended
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(folder.name))
+        held[int(folder.name)] = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+    if pid not in held:
+        return None
+    tree, at = [pid], 0
+    while at < len(tree):
+        tree += parents.get(tree[at], [])
+        at += 1
+    return sum(held[one] for one in tree)

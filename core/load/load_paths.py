@@ -26,6 +26,11 @@ def incoming(root: Path) -> Path:
     return root / "incoming"
 
 
+def spools(root: Path) -> Path:
+    """Return where the spools of all clusters are."""
+    return root / "spool"
+
+
 def spool(root: Path, cluster_id: str) -> Path:
     return root / "spool" / cluster_folder(cluster_id)
 
@@ -51,12 +56,6 @@ def checkpoint(root: Path, cluster_id: str) -> Path:
 def batches(root: Path, cluster_id: str) -> Path:
     """Return where the pipeline notes what became of each batch."""
     return root / "batches" / "v2" / cluster_folder(cluster_id)
-
-
-def outdated(root: Path, cluster_id: str) -> tuple[Path, ...]:
-    """Return where earlier versions kept what the pipeline carries; nobody reads it any more."""
-    kinds = ("partials/v2", "batches/v1", "hours/v1", "checkpoint")
-    return tuple(root / kind / cluster_folder(cluster_id) for kind in kinds)
 
 
 def tables(root: Path, cluster_id: str) -> Path:

@@ -31,6 +31,7 @@ from core.pipeline.ledger import (
     Carried,
     ClusterState,
     Part,
+    poll_series,
     summed_up,
     with_counts,
     with_polls,
@@ -44,6 +45,7 @@ from core.pipeline.publish import (
     write_windows,
 )
 from core.pipeline.quarantine import TOO_LATE_AFTER, judged
+from core.pipeline.source import Arrived
 from core.pipeline.tables import Tables
 
 if TYPE_CHECKING:
@@ -51,10 +53,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Poll = tuple[str, str, int, str]
-"""Cluster, collector, number of the poll, and the unit that has it."""
+PollPart = tuple[str, str, int, int, str]
+"""Cluster, collector, id of the poll, number of the part, and the unit that has it."""
 UNCHANGING_AFTER = micros(TOO_LATE_AFTER) + WINDOW
 """After how long no sample comes for a window that starts then."""
+MAX_REASONS = 1000
+"""Kinds of records that cannot be read which are told apart, by cluster and reason."""
 FORGOTTEN_AFTER = micros(timedelta(hours=25))
 """After how long without samples a cluster's windows are no longer kept for its return."""
 
@@ -86,10 +90,11 @@ class Cluster:
     known: ClusterState
     counts: Counts = field(default_factory=Counts)
     polls: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """The polls that are counted, by collector."""
+    """The polls that are counted, by `ledger.poll_series`."""
     starts: set[int] = field(default_factory=set)
     """When the windows of its samples start."""
     newest_at: int = 0
+    whole_at: int = 0
     late: tuple[int, ...] = ()
     """Closed windows that samples came for."""
     closing: tuple[int, ...] = ()
@@ -127,6 +132,8 @@ class Cluster:
         self.known = replace(
             known,
             newest_at=newest_at,
+            # Before any has come whole, who is known to hold something does.
+            whole_at=min(newest_at, max(known.whole_at, self.whole_at) or newest_at),
             open_at=max(known.open_at, stays_open),
             open=tuple(sorted(opened.difference(self.closing))),
             rolled_at=known.rolled_at or hour,
@@ -157,25 +164,31 @@ class Intake:
         self._epochs.clear()
 
     def take(
-        self, rows: DataFrame, batch: Batch, carried: Carried, tell: Callable[[Published], None]
+        self, arrived: Arrived, batch: Batch, carried: Carried, tell: Callable[[Published], None]
     ) -> Carried:
         """Take a batch from samples to snapshots; return what the next one goes on from."""
         latest_at = micros(latest_sample_time(batch.began_at))
-        fine = judged(rows, self._oldest(carried), latest_at)
+        fine = judged(arrived.rows, self._oldest(carried), latest_at)
         found = samples.polls(fine).collect()
-        fresh = fresh_polls(found, carried)
+        fresh = fresh_parts(found, carried)
         clusters = clusters_of(found, set(fresh), carried, latest_at)
         self._quarantine(fine, batch.key, clusters)
+        self._quarantine_records(arrived, batch.key, clusters)
         known = {c: of.known for c, of in clusters.items()}
-        after = replace(carried, number=carried.number + 1, clusters={**carried.clusters, **known})
+        after = replace(
+            carried,
+            number=carried.number + 1,
+            offsets={**carried.offsets, **arrived.offsets},
+            clusters={**carried.clusters, **known},
+        )
         headings: dict[str, Heading] = {}
         answers: dict[str, Answer] = {}
         if fresh:
-            every = {(row.cluster, *_poll(row)) for row in found if row.reason is None}
+            every = {_part(row) for row in found if row.reason is None}
             fed = {c: of for c, of in clusters.items() if of.fed}
             of_batch = samples.by_partition(
-                samples.counted(fine, None if len(fresh) == len(every) else self._polls(fresh)),
-                self._of_clusters(fed, newest_at=[of.known.newest_at for of in fed.values()]),
+                samples.counted(fine, None if len(fresh) == len(every) else self._parts(fresh)),
+                self._of_clusters(fed, whole_at=[of.known.whole_at for of in fed.values()]),
             )
             after = self._carry(of_batch, batch.key, fed, after)
             if any(of.late for of in fed.values()):
@@ -233,7 +246,9 @@ class Intake:
     def _since(self, clusters: Mapping[str, Cluster]) -> DataFrame:
         newest = [of.known.newest_at or 0 for of in clusters.values()]
         return self._of_clusters(
-            clusters, newest_at=newest, since_at=[at - WINDOW for at in newest]
+            clusters,
+            since_at=[at - WINDOW for at in newest],
+            whole_at=[of.known.whole_at for of in clusters.values()],
         )
 
     def _of_clusters(self, clusters: Iterable[str], **numbers: Sequence[int | None]) -> DataFrame:
@@ -241,10 +256,10 @@ class Intake:
         kinds = {name: ("long", values) for name, values in numbers.items()}
         return self._tables.small({"cluster": ("string", list(clusters)), **kinds})
 
-    def _polls(self, polls: Sequence[Poll]) -> DataFrame:
-        """Return a small table of polls, each with the unit that it is counted from."""
-        kinds = ("string", "string", "long", "string")
-        columns = zip(samples.POLL, kinds, zip(*polls, strict=True), strict=True)
+    def _parts(self, parts: Sequence[PollPart]) -> DataFrame:
+        """Return a small table of parts of polls, each with the unit that it is counted from."""
+        kinds = ("string", "string", "long", "long", "string")
+        columns = zip(samples.PART, kinds, zip(*parts, strict=True), strict=True)
         return self._tables.small({name: (kind, values) for name, kind, values in columns})
 
     def _quarantine(self, fine: DataFrame, key: str, clusters: Mapping[str, Cluster]) -> None:
@@ -257,6 +272,25 @@ class Intake:
             bad.coalesce(1).write.mode("overwrite").parquet(str(folder))
             note = {"reason": "rows", "rows": dict(of.counts.quarantined)}
             files.write_text(folder / "_rows.reason.json", json.dumps(note) + "\n")
+
+    def _quarantine_records(
+        self, arrived: Arrived, key: str, clusters: Mapping[str, Cluster]
+    ) -> None:
+        """Write the records that cannot be read, by the cluster that their key names."""
+        if arrived.bad is None:
+            return
+        found = arrived.bad.groupBy("cluster", "reason").count().limit(MAX_REASONS).collect()
+        for cluster_id in sorted({row.cluster or "" for row in found}):
+            reasons = {f"record_{r.reason}": r["count"] for r in found if r.cluster == cluster_id}
+            folder = layout.quarantine(self._root, cluster_id) / "records" / f"b={key}"
+            bad = arrived.bad.where(F.coalesce("cluster", F.lit("")) == cluster_id)
+            bad.coalesce(1).write.mode("overwrite").parquet(str(folder))
+            note = {"reason": "records", "records": reasons}
+            files.write_text(folder / "_records.reason.json", json.dumps(note) + "\n")
+            log.warning("records of %s cannot be read: %s", cluster_id or "no cluster", reasons)
+            if cluster_id in clusters:
+                of = clusters[cluster_id]
+                of.counts = replace(of.counts, quarantined={**of.counts.quarantined, **reasons})
 
     def _carry(
         self, of_batch: DataFrame, key: str, fed: Mapping[str, Cluster], after: Carried
@@ -396,24 +430,24 @@ class Intake:
         return self._tables.small({"cluster": ("string", clusters), "start": ("long", starts)})
 
 
-def fresh_polls(found: Sequence[Row], carried: Carried) -> list[Poll]:
-    """Return the polls that no earlier batch has counted, each with one unit that has it."""
-    units: dict[tuple[str, str, int], str] = {}
+def fresh_parts(found: Sequence[Row], carried: Carried) -> list[PollPart]:
+    """Return the parts of polls that no earlier batch has counted, each with one unit of it."""
+    units: dict[tuple[str, str, int, int], str] = {}
     for row in found:
         if row.reason is None:
-            *poll, unit = _poll(row)
-            key = (row.cluster, *poll)
+            cluster_id, collector, poll, part, unit = _part(row)
+            key = (cluster_id, collector, poll, part)
             units[key] = min(unit, units.get(key, unit))
     known = carried.clusters
     return [
-        (cluster_id, collector, number, unit)
-        for (cluster_id, collector, number), unit in sorted(units.items())
-        if cluster_id not in known or not known[cluster_id].has(collector, number)
+        (cluster_id, collector, poll, part, unit)
+        for (cluster_id, collector, poll, part), unit in sorted(units.items())
+        if cluster_id not in known or not known[cluster_id].has(collector, poll, part)
     ]
 
 
 def clusters_of(
-    found: Sequence[Row], fresh: Set[Poll], carried: Carried, latest_at: int
+    found: Sequence[Row], fresh: Set[PollPart], carried: Carried, latest_at: int
 ) -> dict[str, Cluster]:
     """Return each cluster in a batch: what became of its rows, and which windows are open then."""
     out: dict[str, Cluster] = {}
@@ -426,7 +460,7 @@ def clusters_of(
             of.counts = replace(
                 counts, quarantined={**bad, row.reason: bad.get(row.reason, 0) + row.rows}
             )
-        elif (row.cluster, *_poll(row)) not in fresh:
+        elif _part(row) not in fresh:
             of.counts = replace(counts, duplicate=counts.duplicate + row.rows)
         else:
             late = row.rows if row.start < known.open_at else 0
@@ -435,15 +469,16 @@ def clusters_of(
             )
             of.starts.add(row.start)
             of.newest_at = max(of.newest_at, row.newest_at)
-            of.polls[row.collector_id].add(row.poll_id)
+            of.whole_at = max(of.whole_at, row.whole_at or 0)
+            of.polls[poll_series(row.collector_id, row.part)].add(row.poll_id)
     for of in out.values():
         if of.fed:
             of.open_and_close(latest_at)
     return out
 
 
-def _poll(row: Row) -> tuple[str, int, str]:
-    return (row.collector_id, row.poll_id, row.unit)
+def _part(row: Row) -> PollPart:
+    return (row.cluster, row.collector_id, row.poll_id, row.part, row.unit)
 
 
 def _closing(clusters: Mapping[str, Cluster], cluster_id: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
-from core import paths
+from core import bug_log, paths
 from core.clock import Clock
 from core.errors import DocumentError, TrimtabError
 from core.load import load_paths as layout
@@ -25,7 +26,7 @@ from core.load.store import Root
 from core.load.windows import delete_expired
 from core.pipeline import checkpoint, tables
 from core.pipeline.intake import Intake, Published
-from core.pipeline.ledger import Ledger
+from core.pipeline.ledger import Ledger, taken_by_earlier_version
 from core.pipeline.moments import moment
 from core.pipeline.source import Source, Spool
 from core.pipeline.tables import Tables
@@ -37,7 +38,11 @@ log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 0.5
 STOP_SECONDS = 30.0
+REST = 4.0
+"""A fifth of the time at most goes to batches: others work on the machine, too."""
 FIRST_BATCHES = 3
+OUTDATED = ("partials/v2", "batches/v1", "hours/v1", "checkpoint")
+"""What versions up to 0.2 carried from batch to batch, below the load root."""
 
 
 class Job:
@@ -59,9 +64,10 @@ class Job:
     ) -> None:
         self._spark = spark
         self._root = root
+        self._name = name
         self._clock = clock
         self._tell = tell
-        self._source: Source = source or Spool(root, name)
+        self._source: Source = Spool(root, name) if source is None else source
         self._ledger = Ledger(layout.batches(root, name))
         self._tables = Tables(spark, layout.tables(root, name))
         self._checkpoint = layout.checkpoint(root, name)
@@ -71,11 +77,11 @@ class Job:
         self._trouble: TrimtabError | None = None
         self._settled: set[str] = set()
         self._processed = 0
-        self._ending = False
+        self._ending = threading.Event()
         self._refused = False
+        self._rest = 0.0
         self._check_tables()
-        for folder in layout.outdated(root, name):
-            shutil.rmtree(folder, ignore_errors=True)
+        self._put_away_outdated()
 
     def _check_tables(self) -> None:
         """Raise DocumentError where the ledger names what is not there."""
@@ -87,19 +93,43 @@ class Job:
                 next="Run `trimtab pipeline rebuild`: it makes it anew from the segments kept.",
             )
 
+    def _put_away_outdated(self) -> None:
+        """Put away segments that an earlier version had taken, and delete what it carried."""
+        if isinstance(self._source, Spool):
+            self._source.settle(taken_by_earlier_version(self._root, self._name))
+        for kind in OUTDATED:
+            folder = self._root / kind / paths.cluster_folder(self._name)
+            shutil.rmtree(folder, ignore_errors=True)
+
     def process(self, arrived: DataFrame, number: int) -> None:
         """Take one batch from samples to snapshots; for the same number again nothing changes."""
         key = f"{checkpoint.query_id(self._checkpoint)}-{number:08d}"
         batch = self._ledger.begin(key, self._clock.now())
         if not batch.complete:
+            began = time.monotonic()
             carried = self._ledger.carried
-            found = self._source.arrived(self._spark, arrived)
+            found = self._source.arrived(self._spark, arrived, carried.offsets)
             if found is None:
                 after = replace(carried, number=carried.number + 1)
                 batch = replace(batch, carried=after)
             else:
-                after = self._intake.take(found.rows, batch, carried, self._tell)
-                batch = replace(batch, carried=after, units=found.units)
+                told: list[int] = []
+
+                def tell(published: Published, told: list[int] = told) -> None:
+                    told.append(published.counts.read)
+                    self._tell(published)
+
+                try:
+                    after = self._intake.take(found, batch, carried, tell)
+                finally:
+                    found.release()
+                batch = replace(
+                    batch,
+                    carried=after,
+                    units=found.units,
+                    rows=sum(told),
+                    seconds=round(time.monotonic() - began, 3),
+                )
             self._ledger.complete(batch)
         self._processed += 1
         self._tidy(key)
@@ -135,11 +165,14 @@ class Job:
         keep_on: Callable[[], bool],
         *,
         first_seconds: float | None = None,
+        rest: float = REST,
     ) -> None:
         """Process batches as samples come, until `keep_on` says no; the batch at work ends.
 
         The first few batches are looked for each `first_seconds`, so that first rates come soon.
+        After each of the others comes a pause, `rest` times as long as the batch took.
         """
+        self._rest = rest
 
         def until_told() -> None:
             if first_seconds is not None and keep_on():
@@ -150,14 +183,15 @@ class Job:
         self._guarded(until_told)
 
     def _follow(self, trigger_seconds: float, keep_on: Callable[[], bool]) -> None:
-        self._ending = self._refused = False
+        self._ending.clear()
+        self._refused = False
         query = self._start(trigger_seconds)
         try:
             while keep_on() and not query.awaitTermination(QUIET_SECONDS):
                 pass
         finally:
             # The batch at work ends; one that would begin is refused and begins in the next query.
-            self._ending = True
+            self._ending.set()
             deadline = time.monotonic() + STOP_SECONDS
             while query.isActive and query.status["isTriggerActive"]:
                 if time.monotonic() > deadline:
@@ -197,15 +231,18 @@ class Job:
         checkpoint.take_away(self._checkpoint)
 
     def _safely(self, arrived: DataFrame, number: int) -> None:
-        if self._ending:
+        if self._ending.is_set():
             self._refused = True
             raise InterruptedError("the query ends before this batch")
+        began = time.monotonic()
         try:
             self.process(arrived, number)
         except TrimtabError as error:
             # Spark would wrap it in its own words; ours are kept for the user.
             self._trouble = error
             raise
+        if self._processed > FIRST_BATCHES:
+            self._ending.wait(self._rest * (time.monotonic() - began))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do `work`; after a segment that went bad in the spool, take it out and begin again."""
@@ -217,5 +254,19 @@ class Job:
                     raise self._trouble from error
                 swept = self._source.sweep()
                 if swept == 0:
-                    raise
+                    raise _failure(error) from error
                 log.warning("%d bad segments went to quarantine", swept)
+
+
+def _failure(error: StreamingQueryException) -> TrimtabError:
+    """Return what a user is told of a batch that Spark could not end, while it can still be asked.
+
+    Spark's exceptions have their words in the JVM.
+    """
+    kept = bug_log.log_bug()
+    words = str(error.__cause__ or error).strip().splitlines() or [type(error).__name__]
+    return TrimtabError(
+        f"A batch failed in Spark: {words[0]}",
+        detail=kept,
+        next="Nothing is lost: the batch is run again with the next start.",
+    )

@@ -8,11 +8,13 @@ wrote is in use.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from core import files, paths
 from core.errors import DocumentError, UsageError
@@ -20,8 +22,12 @@ from core.load import load_paths as layout
 from core.load.snapshot.format import Counts
 from core.pipeline.moments import moment
 
+log = logging.getLogger(__name__)
+
 KEPT = 12
 """Batches that are remembered: those that Spark may run again, and a few before."""
+EVERY, TOPIC_PREFIX = "all", "topic-"
+"""Names of jobs that are of many clusters: of all spools, of a topic."""
 COUNTED = timedelta(hours=24)
 """The longest horizon of a snapshot: its counts go back as far."""
 RANGES = 1000
@@ -45,6 +51,8 @@ class ClusterState:
 
     newest_at: int | None = None
     """Its newest sample."""
+    whole_at: int = 0
+    """Its newest poll of which all parts have come."""
     open_at: int = 0
     """Windows that start before are closed."""
     open: tuple[int, ...] = ()
@@ -54,13 +62,14 @@ class ClusterState:
     day_at: int = 0
     """Up to which hour its day has been rolled up."""
     polls: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    """Which polls of each collector have been counted, as ranges of ids."""
+    """Which polls have been counted, as ranges of ids, by collector and part (`poll_series`)."""
     counts: Mapping[str, Counts] = field(default_factory=dict)
     """What became of its samples, by hour, of a day."""
 
-    def has(self, collector: str, poll: int) -> bool:
-        """Return whether a poll has been counted."""
-        return any(first <= poll <= last for first, last in self.polls.get(collector, ()))
+    def has(self, collector: str, poll: int, part: int = 0) -> bool:
+        """Return whether a part of a poll has been counted."""
+        ranges = self.polls.get(poll_series(collector, part), ())
+        return any(first <= poll <= last for first, last in ranges)
 
     def total(self) -> Counts:
         """Return the counts of the last 24 hours of samples."""
@@ -79,6 +88,8 @@ class Carried:
     """Figures of an hour and a day that are not in the state yet."""
     windows: tuple[Part, ...] = ()
     hours: tuple[Part, ...] = ()
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    """Of a topic which record comes next, by partition."""
     clusters: Mapping[str, ClusterState] = field(default_factory=dict)
 
 
@@ -92,6 +103,9 @@ class Batch:
     units: tuple[str, ...] = ()
     """The segments it read, where they were when it did; of a topic nothing."""
     carried: Carried | None = None
+    rows: int = 0
+    """Rows that it read, and in how many seconds from samples to snapshots."""
+    seconds: float = 0.0
 
     @property
     def complete(self) -> bool:
@@ -166,8 +180,13 @@ def _number(batch: Batch) -> int:
     return batch.carried.number if batch.carried else 0
 
 
+def poll_series(collector: str, part: int) -> str:
+    """Return the name of a collector's polls' parts of this number: their ids count up."""
+    return collector if part == 0 else f"{collector}/{part}"
+
+
 def with_polls(known: ClusterState, polls: Mapping[str, Iterable[int]]) -> ClusterState:
-    """Return what is known of a cluster with more polls of each collector counted."""
+    """Return what is known of a cluster with more polls counted, by `poll_series`."""
     out = dict(known.polls)
     for collector, ids in polls.items():
         ranges = sorted([*out.get(collector, ()), *((poll, poll) for poll in ids)])
@@ -203,20 +222,73 @@ def summed_up(parts: Iterable[Counts]) -> Counts:
     )
 
 
-def waiting_segments(root: Path, cluster_id: str) -> int:
-    """Return how many segments no complete batch has taken, whether the gate has seen them or not.
+class Jobs:
+    """What the jobs below a load root have noted, for whoever looks at them from outside."""
 
-    Those that were taken are archived two batches later, so that few batches need be looked at.
-    """
-    spooled = {path.name for path in layout.spool(root, cluster_id).glob("date=*/hour=*/*.parquet")}
-    taken: set[str] = set()
-    if spooled:
-        for batch in map(_read, layout.batches(root, cluster_id).glob("*.json")):
-            if batch.complete:
-                taken.update(unit.rpartition("/")[2] for unit in batch.units)
-    prefix = paths.cluster_folder(cluster_id)
-    landed = layout.incoming(root).glob(f"{prefix}-*.parquet")
-    return len(spooled - taken) + sum(1 for _ in landed)
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._batches: dict[str, list[Batch]] = {}
+
+    def last_batch(self, cluster_id: str) -> tuple[str, Batch] | None:
+        """Return the last complete batch with a cluster in it, and the name of the job it is of.
+
+        Raises DocumentError where what is noted of it is damaged.
+        """
+        found = [
+            (job, batch)
+            for job in self._of(cluster_id)
+            for batch in self._complete(job)
+            if batch.carried is not None and cluster_id in batch.carried.clusters
+        ]
+        return max(found, key=lambda one: one[1].began_at, default=None)
+
+    def waiting_segments(self, cluster_id: str) -> int:
+        """Return how many segments no complete batch has taken, seen by the gate or not.
+
+        Those that were taken are archived two batches later, so that few batches need be looked at.
+        """
+        folder = layout.spool(self._root, cluster_id)
+        spooled = {path.name for path in folder.glob("date=*/hour=*/*.parquet")}
+        taken: list[str] = []
+        if spooled:
+            taken += taken_by_earlier_version(self._root, cluster_id)
+            for job in self._of(cluster_id):
+                taken += (unit for batch in self._complete(job) for unit in batch.units)
+        prefix = paths.cluster_folder(cluster_id)
+        here = f"/{prefix}/"
+        names = {unit.rpartition("/")[2] for unit in taken if here in unit}
+        landed = layout.incoming(self._root).glob(f"{prefix}-*.parquet")
+        return len(spooled - names) + sum(1 for _ in landed)
+
+    def _of(self, cluster_id: str) -> list[str]:
+        """Return the jobs that may take a cluster's samples."""
+        folders = layout.batches(self._root, cluster_id).parent.glob("cluster=*")
+        names = (folder.name.removeprefix("cluster=") for folder in folders)
+        return [name for name in names if name == cluster_id or is_of_many(name)]
+
+    def _complete(self, job: str) -> list[Batch]:
+        if job not in self._batches:
+            self._batches[job] = Ledger(layout.batches(self._root, job)).complete_batches()
+        return self._batches[job]
+
+
+def is_of_many(job: str) -> bool:
+    """Return whether a job of this name takes the samples of many clusters."""
+    return job == EVERY or job.startswith(TOPIC_PREFIX)
+
+
+def taken_by_earlier_version(root: Path, cluster_id: str) -> list[str]:
+    """Return the segments, where they were, that batches of versions up to 0.2 took whole."""
+    folder = root / "batches" / "v1" / paths.cluster_folder(cluster_id)
+    out: list[str] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["complete"]:
+                out += [unquote(str(uri)) for uri in document["files"]]
+        except (ValueError, TypeError, LookupError) as error:
+            log.warning("%s is damaged, what it took is taken again: %s", path, error)
+    return out
 
 
 def _read(path: Path) -> Batch:
@@ -231,6 +303,8 @@ def _read(path: Path) -> Batch:
             began_at=datetime.fromisoformat(document["began_at"]),
             units=tuple(document["units"]),
             carried=None if carried is None else _carried(carried),
+            rows=int(document["rows"]),
+            seconds=float(document["seconds"]),
         )
     except (ValueError, TypeError, LookupError, AttributeError, UsageError) as error:
         raise DocumentError(

@@ -1,18 +1,25 @@
-"""The Spark session: one machine, no network but loopback, quiet, and started as fast as it goes.
+"""The Spark session: on this machine, or a driver of the Spark cluster that somebody has.
 
-A class-data archive (AppCDS) in the cache halves the start; the first session to end makes it.
+On this machine it has no network but loopback, and is started as fast as it goes: a class-data
+archive (AppCDS) in the cache halves the start; the first session to end makes it.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import core
 from core import paths
 from core.errors import TrimtabError
 from core.java import Java, find_java
@@ -23,6 +30,21 @@ if TYPE_CHECKING:
 MISSING = "Spark is missing: the pipeline is an extra of trimtab."
 REMEDY = "Run: pip install 'trimtab[pipeline]'"
 ARCHIVE_SECONDS = 60.0
+MASTER_SECONDS = 10.0
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Is in the environment of what `spark-submit` runs."""
+NEEDED = {
+    # Nothing that grows with partitions may come here: what does fails.
+    "spark.driver.maxResultSize": "8m",
+    # Small tables are broadcast where it is said; a large one would come to the driver.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.session.timeZone": "UTC",
+    # A segment swept into quarantine between listing and reading must not stop the rest.
+    "spark.sql.files.ignoreMissingFiles": "true",
+    # pyspark would note each expression's line: a third of what a small batch takes.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""Settings on any Spark, where its administrator has not said otherwise."""
 HEAP = "1g"
 
 _LOGGING = """\
@@ -50,8 +72,15 @@ def spark_version() -> str:
 class Session:
     """A running Spark and how to end it; the first one leaves the class-data archive behind."""
 
-    def __init__(self, spark: SparkSession, archive: Path | None, aside: Path | None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        archive: Path | None,
+        aside: Path | None,
+        code: tempfile.TemporaryDirectory[str] | None = None,
+    ) -> None:
         self.spark = spark
+        self._code = code
         self._archive = archive
         self._aside = aside
 
@@ -60,6 +89,8 @@ class Session:
         gateway = self.spark.sparkContext._gateway
         process: Any = getattr(gateway, "proc", None)
         self.spark.stop()
+        if self._code is not None:
+            self._code.cleanup()
         if gateway is not None:
             gateway.shutdown()
         _forget_gateway()
@@ -86,14 +117,23 @@ def _forget_gateway() -> None:
     SparkContext._jvm = None
 
 
-def open_session(*, cores: int = 2, quick: bool = False) -> Session:
-    """Start Spark on this machine.
+def open_session(
+    *,
+    master: str | None = None,
+    cores: int = 2,
+    quick: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Session:
+    """Start Spark on this machine, or a driver of the cluster that `master` is the address of.
 
     `quick` compiles less: half the work for a job of seconds or a cluster of thousands of
-    partitions, slower for larger ones. Raises TrimtabError without pyspark, or without a Java that
-    it runs on.
+    partitions, slower for larger ones; `settings` are added to Spark's. What `spark-submit` has
+    started, with the master that it was given, is used as it is. Raises TrimtabError without
+    pyspark, without a Java that it runs on, or where Spark does not start.
     """
     version = spark_version()
+    if master is not None or SUBMITTED in os.environ:
+        return _of_cluster(master, settings or {})
     java = find_java()
     from pyspark.sql import SparkSession
 
@@ -110,22 +150,102 @@ def open_session(*, cores: int = 2, quick: bool = False) -> Session:
     archive = folder / f"spark-{version}-java-{java.version}.jsa"
     aside = None if archive.exists() else folder / f".{os.getpid()}-{archive.name}"
     builder = SparkSession.builder.master(f"local[{cores}]").appName("trimtab")
-    for name, value in _settings(folder, cores).items():
+    for name, value in {**NEEDED, **_settings(folder, cores), **(settings or {})}.items():
         builder = builder.config(name, value)
     builder = builder.config(
         "spark.driver.extraJavaOptions", _java_options(java, logging, archive, aside, quick)
     )
+    with _started():
+        return Session(builder.getOrCreate(), archive, aside)
+
+
+def _of_cluster(master: str | None, settings: Mapping[str, str]) -> Session:
+    """Start a driver of a Spark cluster; its administrator's settings stay as they are."""
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    if SUBMITTED not in os.environ:
+        _check_master(str(master))
+        os.environ.setdefault("JAVA_HOME", str(find_java().path.resolve().parent.parent))
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        jars = settings.get("spark.jars")
+        words = ["--master", str(master), *(["--jars", jars] if jars else []), "pyspark-shell"]
+        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(words)
+    with _started():
+        conf = SparkConf()
+        for name, value in {"spark.app.name": "trimtab", **NEEDED, **settings}.items():
+            conf.setIfMissing(name, value)
+        spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    return Session(spark, None, None, _ship_code(spark))
+
+
+def _check_master(master: str) -> None:
+    """Raise TrimtabError where nobody answers at a standalone master's address.
+
+    Spark itself asks for a minute.
+    """
+    found = re.fullmatch(r"spark://([^:/,]+):(\d+)", master)
+    if found is None:
+        return
+    try:
+        socket.create_connection((found[1], int(found[2])), MASTER_SECONDS).close()
+    except OSError as error:
+        raise TrimtabError(
+            f"Spark's master {master} cannot be reached: {error.strerror or error}.",
+            next="Check the address, and that the master runs.",
+        ) from error
+
+
+def _ship_code(spark: SparkSession) -> tempfile.TemporaryDirectory[str] | None:
+    """Send this version of trimtab to the workers, unless it came with the job.
+
+    They fetch it from the folder that is returned, whenever one begins.
+    """
+    package = Path(core.__file__).parent
+    if not package.is_dir():  # in a wheel, from --py-files
+        return None
+    folder = tempfile.TemporaryDirectory(prefix="trimtab-")
+    archive = Path(folder.name) / "trimtab.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted(package.rglob("*.py")):
+            file.write(path, path.relative_to(package.parent))
+    spark.sparkContext.addPyFile(str(archive))
+    return folder
+
+
+def check_shared(spark: SparkSession, root: Path) -> None:
+    """Raise TrimtabError where Spark's workers do not see the load root that the driver sees."""
+    if spark.sparkContext.master.startswith("local"):
+        return
+    paths.make_folder(root)
+    marker = root / f".shared-{os.getpid()}"
+    marker.touch()
+    place = str(marker)
+    try:
+        tasks = spark.sparkContext.parallelize(range(2 * spark.sparkContext.defaultParallelism))
+        seen = tasks.map(lambda _: Path(place).exists()).collect()
+    finally:
+        marker.unlink()
+    if not all(seen):
+        raise TrimtabError(
+            f"Spark's workers do not see {root}.",
+            next="Give a --root on storage that the driver and all workers have mounted.",
+        )
+
+
+@contextmanager
+def _started() -> Iterator[None]:
+    """Say what keeps Spark from starting in one sentence."""
     log = paths.log_dir() / "spark.log"
     try:
         with _stderr_to(log):
-            spark = builder.getOrCreate()
+            yield
     except Exception as error:
         words = str(error).splitlines() or [type(error).__name__]
         raise TrimtabError(
             f"Spark does not start: {words[0]}",
             next=f"Its own words are in {log}; `trimtab doctor` checks Java.",
         ) from error
-    return Session(spark, archive, aside)
 
 
 @contextmanager
@@ -149,19 +269,12 @@ def _settings(folder: Path, cores: int) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": HEAP,
-        # Nothing that grows with partitions may come here: what does fails.
-        "spark.driver.maxResultSize": "8m",
-        # Small tables are broadcast where it is said; a large one would come to the driver.
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
         # It plans each stage anew: more than that takes.
         "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(max(1, 2 * cores if cores > 1 else 1)),
         "spark.sql.files.maxPartitionBytes": "512m",
-        # A segment swept into quarantine between listing and reading must not stop the rest.
-        "spark.sql.files.ignoreMissingFiles": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -172,8 +285,6 @@ def _settings(folder: Path, cores: int) -> dict[str, str]:
         "spark.sql.debug.maxToStringFields": "200",
         # A day has 288 window files: listing them as a job takes longer than they do.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
-        # pyspark would note each expression's line: a third of what a small batch takes.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.cleaner.referenceTracking.cleanCheckpoints": "false",
     }
 

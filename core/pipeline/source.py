@@ -6,8 +6,8 @@ batches has been made into rows one by one, all columns of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -43,10 +43,19 @@ SCHEMA = T.StructType([T.StructField(c.name, _TYPES[c.type], c.nullable) for c i
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What a batch has to read: rows of SCHEMA with the `cluster` they are for and their `unit`."""
+    """What a batch has to read."""
 
     rows: DataFrame
+    """Samples: the columns of SCHEMA, and where each came from: the `cluster` it is for, the `unit`
+    that has it, which `part` of its poll that is, and whether it `is_last` of them."""
     units: tuple[str, ...] = ()
+    """What to put away once the batch is committed."""
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    """Of a topic which record comes next, by partition."""
+    bad: DataFrame | None = None
+    """Records that cannot be read: `cluster`, `reason`, and the record."""
+    release: Callable[[], object] = lambda: None
+    """Is to be called when everything has been read."""
 
 
 class Source(Protocol):
@@ -56,8 +65,13 @@ class Source(Protocol):
         """Return the stream of what is new."""
         ...
 
-    def arrived(self, spark: SparkSession, batch: DataFrame) -> Arrived | None:
-        """Return what is in a batch of the stream; None for nothing."""
+    def arrived(
+        self, spark: SparkSession, batch: DataFrame, offsets: Mapping[str, int]
+    ) -> Arrived | None:
+        """Return what is in a batch of the stream, None for nothing.
+
+        `offsets` are those of all batches before.
+        """
         ...
 
     def settle(self, units: Iterable[str]) -> None:
@@ -70,15 +84,16 @@ class Source(Protocol):
 
 
 class Spool:
-    """The segments of one cluster, as its collector leaves them."""
+    """The segments that collectors leave on this machine: of one cluster, or of all."""
 
-    def __init__(self, root: Path, cluster_id: str) -> None:
+    def __init__(self, root: Path, cluster_id: str | None = None) -> None:
         self._root = root
         self._cluster_id = cluster_id
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        spool.admit_segments(self._root, self._cluster_id)
-        folder = layout.spool(self._root, self._cluster_id)
+        for cluster_id in self._cluster_ids():
+            spool.admit_segments(self._root, cluster_id)
+        folder = self._folder()
         paths.make_folder(folder)
         return (
             # Of these columns only the path is asked for, so no content is read.
@@ -91,38 +106,57 @@ class Spool:
             .select("path")
         )
 
-    def arrived(self, spark: SparkSession, batch: DataFrame) -> Arrived | None:
+    def arrived(
+        self, spark: SparkSession, batch: DataFrame, offsets: Mapping[str, int]
+    ) -> Arrived | None:
         # One may have been swept into quarantine since it was listed; the rest goes on.
         units = tuple(sorted(row.path for row in batch.collect() if _path(row.path).exists()))
         if not units:
             return None
-        return Arrived(self._read(spark, [_path(unit) for unit in units]), units)
-
-    def _read(self, spark: SparkSession, segments: Sequence[Path]) -> DataFrame:
-        rows = spark.read.schema(SCHEMA).parquet(*map(str, segments))
-        return rows.select(
+        rows = spark.read.schema(SCHEMA).parquet(*(str(_path(unit)) for unit in units))
+        where = F.regexp_extract(F.col("_metadata.file_path"), "cluster=([^/]+)/date=", 1)
+        from_it = rows.select(
             "*",
-            F.lit(self._cluster_id).alias("cluster"),
+            (where if self._cluster_id is None else F.lit(self._cluster_id)).alias("cluster"),
             F.col("_metadata.file_name").alias("unit"),
+            F.lit(0).alias("part"),
+            F.lit(True).alias("is_last"),
         )
+        return Arrived(from_it, units)
 
     def settle(self, units: Iterable[str]) -> None:
         for segment in map(_path, units):
             if segment.exists():
-                spool.archive_segment(self._root, self._cluster_id, segment)
-        spool.delete_expired(self._root, self._cluster_id)
+                spool.archive_segment(self._root, _cluster_of(segment), segment)
+        for cluster_id in self._cluster_ids():
+            spool.delete_expired(self._root, cluster_id)
 
     def sweep(self) -> int:
-        return spool.quarantine_damaged(self._root, self._cluster_id)
+        return sum(spool.quarantine_damaged(self._root, c) for c in self._cluster_ids())
+
+    def _folder(self) -> Path:
+        if self._cluster_id is None:
+            return layout.spools(self._root)
+        return layout.spool(self._root, self._cluster_id)
+
+    def _cluster_ids(self) -> list[str]:
+        if self._cluster_id is not None:
+            return [self._cluster_id]
+        return [path.name.removeprefix("cluster=") for path in self._folder().glob("cluster=*")]
 
 
 def files_per_batch(folder: Path) -> int:
     """Return how many segments like the largest in the spool are a batch at most."""
-    sizes = [(path.stat().st_size, path) for path in folder.glob("date=*/hour=*/*.parquet")]
+    sizes = [(path.stat().st_size, path) for path in folder.rglob("hour=*/*.parquet")]
     if not sizes:
         return FILES_PER_BATCH
     rows = pq.ParquetFile(max(sizes)[1]).metadata.num_rows
     return max(1, min(FILES_PER_BATCH, ROWS_PER_BATCH // max(1, int(rows))))
+
+
+def _cluster_of(segment: Path) -> str:
+    """Return the cluster in whose spool a segment lies."""
+    return segment.parents[2].name.removeprefix("cluster=")
 
 
 def _path(unit: str) -> Path:

@@ -27,7 +27,7 @@ from core.load.samples_topic import (
     schema_id,
 )
 from core.pipeline.session import spark_version
-from core.pipeline.source import SCHEMA
+from core.pipeline.source import SCHEMA, Arrived
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -45,6 +45,8 @@ _REFUSED = frozenset(
 """Client properties that Spark's connector sets itself, and refuses from others."""
 _OF_PYSPARK = tuple(map(Artifact, ("org.apache.hadoop", "org.scala-lang", "org.slf4j")))
 """What the connector needs and pyspark has: Hadoop's client alone is over 100 MB."""
+
+_OF_A_PART = ("part", "is_last", "samples")
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +95,7 @@ def _coordinate(artifact: Artifact) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SamplesTopic:
-    """A topic of samples on brokers that `properties` reach, as a Java client has them."""
+    """A topic of samples of any clusters, on brokers that `properties` reach as a Java client's."""
 
     properties: Mapping[str, str] = field(repr=False)
     """With `bootstrap.servers`."""
@@ -129,25 +131,53 @@ class SamplesTopic:
             "includeHeaders": "true",
         }
 
+    def arrived(
+        self, spark: SparkSession, batch: DataFrame, offsets: Mapping[str, int]
+    ) -> Arrived | None:
+        """Return the samples in a batch of records, and the records that cannot be read."""
+        batch.persist()
+        found = spans(batch)
+        if not found:
+            batch.unpersist()
+            return None
+        following = dict(offsets)
+        lost_records(found, following)
+        return Arrived(
+            rows(batch), offsets=following, bad=bad_records(batch), release=batch.unpersist
+        )
+
+    def settle(self, units: Iterable[str]) -> None:
+        """Do nothing: brokers delete records by the topic's retention."""
+
+    def sweep(self) -> int:
+        """Return 0: records that cannot be read do not stop a batch."""
+        return 0
+
 
 # -- a batch ---------------------------------------------------------------------------------------
 
 
 def rows(batch: DataFrame) -> DataFrame:
-    """Return the samples in a batch of records: `cluster`, `unit`, and the sample's columns.
+    """Return the samples in a batch of records, with the columns that `Arrived` names.
 
     `cluster` is the record's key, `unit` names the record. Those of `bad_records` have no rows.
     """
 
-    def samples_of(record: Column) -> Column:
-        return F.when(record["cluster_id"].eqNullSafe(F.col("cluster")), record["samples"])
+    def part_of(record: Column) -> Column:
+        fits = record["cluster_id"].eqNullSafe(F.col("cluster"))
+        return F.array(F.when(fits, F.struct(*(record[name] for name in _OF_A_PART))))
 
-    samples = _with_reason(batch).select(
-        "cluster", "unit", F.explode_outer(_decoded(samples_of)).alias("sample")
+    parts = _with_reason(batch).select(
+        "cluster", "unit", F.explode_outer(_decoded(part_of)).alias("record")
     )
-    return samples.where(F.col("sample").isNotNull()).select(
+    samples = parts.select(
         "cluster",
         "unit",
+        *(F.col(f"record.{name}").alias(name) for name in ("part", "is_last")),
+        F.explode("record.samples").alias("sample"),
+    )
+    return samples.select(
+        *("cluster", "unit", "part", "is_last"),
         # A number that is none of the column's type is null, and no end of the batch.
         *(F.col("sample")[c.name].try_cast(c.dataType).alias(c.name) for c in SCHEMA),
     )
@@ -247,22 +277,22 @@ def spans(batch: DataFrame) -> list[Span]:
     return sorted((Span(*row) for row in found.collect()), key=lambda s: (s.topic, s.partition))
 
 
-def lost_records(found: Iterable[Span], expected: dict[tuple[str, int], int]) -> int:
+def lost_records(found: Iterable[Span], expected: dict[str, int]) -> int:
     """Return how many records were gone before this batch read them, and say so in the log.
 
-    `expected` are the offsets that come next by topic and partition, as far as they are known; it
-    is brought up to date. Offsets that began anew, as in a topic that was created again, count as
-    none lost.
+    `expected` are the offsets that come next by topic and partition (`topic-0`), as far as they are
+    known; it is brought up to date. Offsets that began anew, as in a topic that was created again,
+    count as none lost.
     """
     lost = 0
     for span in found:
-        key = span.topic, span.partition
+        key = f"{span.topic}-{span.partition}"
         gap = max(0, span.first - expected.get(key, span.first))
         gap += span.last - span.first + 1 - span.records
         if gap:
             log.warning(
-                "%s-%s: %s records before offset %s were gone before they were read",
-                *(*key, gap, span.last + 1),
+                "%s: %s records before offset %s were gone before they were read",
+                *(key, gap, span.last + 1),
             )
         expected[key] = span.last + 1
         lost += gap

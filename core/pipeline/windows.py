@@ -99,12 +99,13 @@ def with_horizons(state: DataFrame, horizons: DataFrame) -> DataFrame:
 def snapshot_rows(state: DataFrame, bounds: DataFrame) -> DataFrame:
     """Return what a snapshot says of each partition that was seen in its cluster's newest poll.
 
-    `bounds` has the clusters to publish, `newest_at` of each, and `since_at`, five minutes before.
+    `bounds` has the clusters to publish, `since_at` of each, five minutes before its newest sample,
+    and `whole_at`, when its newest whole poll was.
     Where no window has closed yet, an hour is what is known of five minutes; a day likewise.
     """
     here = (
         state.join(F.broadcast(bounds), "cluster")
-        .where(F.col("at") == F.col("newest_at"))
+        .where(F.col("at") >= F.col("whole_at"))
         .withColumn("samples", F.filter("samples", lambda s: s["at"] > F.col("since_at")))
     )
     said = with_figures(here, F.col("since_at"))

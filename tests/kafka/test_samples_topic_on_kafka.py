@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 from on_kafka import client_with, trimtab
-from sample_rows import decoded
+from sample_rows import arrays_of, decoded, sample_row
 from secured import LOGIN, SecuredBroker
 from waiting import eventually
 
@@ -17,10 +19,13 @@ from core.cluster.configs import Resource
 from core.cluster.connect import Address, open_topic_writer
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload import create_topics
 from core.errors import TrimtabError
-from core.load.samples_topic import PARTITIONS, TOPIC, headers_of
+from core.load.samples_topic import PARTITIONS, TOPIC, encode_poll, headers_of
+from core.load.snapshot.manifest import cluster_ids
+from core.load.snapshot.reader import read_snapshot
 from tests.sandbox_data import delete_topics
 
 ORDERS = {"orders": [(1, 2), (2, 3), (3, 1)]}
@@ -81,6 +86,41 @@ def test_two_polls_lie_in_a_topic_that_is_made_for_them(
     assert [sample["poll_id"] for sample in led] == [first["poll_id"]] * 3 + [second["poll_id"]] * 3
     assert all(sample["dt_ms"] is None for sample in led[:3])
     assert all(2_000 < sample["dt_ms"] < 60_000 for sample in led[3:])
+
+
+def test_a_pipeline_publishes_the_load_of_the_clusters_in_a_topic(
+    sandbox: Sandbox, client: KafkaClient, tmp_path: Path
+) -> None:
+    words = ("collect", "--to", "kafka", "--interval", "3s", "--once")
+    assert trimtab(sandbox.bootstrap, *words, "--root", tmp_path).returncode == 0
+    other = client.describe_cluster().cluster_id[:-1] + "-"
+    writer = open_topic_writer(Address(sandbox.bootstrap), TOPIC)
+    samples = [sample_row(partition, cluster=other) for partition in range(3)]
+    writer.write(
+        [
+            *encode_poll(other, "elsewhere-1-1", arrays_of(samples), datetime.now(UTC)),
+            NewRecord(other.encode(), b"no samples", headers_of(b"samples")),
+        ]
+    )
+    writer.close()
+    for accepted in (True, False):  # the second time there is nothing new
+        answer = trimtab(
+            sandbox.bootstrap,
+            *("pipeline", "once", "--source", "kafka", "--json"),
+            *("--root", tmp_path),
+        )
+        assert answer.returncode == 0, answer.stderr
+        assert bool(answer.stdout) is accepted
+    state = client.describe_cluster()
+    assert set(cluster_ids(tmp_path)) == {state.cluster_id, other}
+    mine, theirs = (read_snapshot(tmp_path, c) for c in (state.cluster_id, other))
+    assert mine is not None
+    assert theirs is not None
+    load = mine.aligned(state)
+    led = [state.find(TopicPartition("orders", p)) for p in range(3)]
+    assert np.isfinite(load.in_bytes_per_s[led]).all()
+    assert theirs.partition.tolist() == [0, 1, 2]
+    assert theirs.counts.quarantined == {"record_damaged": 1}
 
 
 def test_what_is_not_acknowledged_in_time_is_there_once_when_brokers_are_back(

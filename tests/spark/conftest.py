@@ -44,11 +44,10 @@ def _sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession
 
 @contextmanager
 def _session() -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
-        with suppress(TrimtabError):  # what needs no connector is tested without network, too
-            jars = connector_settings(lambda _: None)["spark.jars"]
-            patch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars {jars} pyspark-shell")
-        session = open_session(cores=1, quick=True)
+    settings: dict[str, str] = {}
+    with suppress(TrimtabError):  # what needs no connector is tested without network, too
+        settings = connector_settings(lambda _: None)
+    session = open_session(cores=1, quick=True, settings=settings)
     try:
         for_few_rows(session.spark)
         yield session.spark

@@ -135,11 +135,11 @@ def random_polls(seed: int, polls: int, seconds: int = 10) -> list[list[Row]]:
     return out
 
 
-def feed(root: Path, name: str, rows: Sequence[Row]) -> Path:
+def feed(root: Path, name: str, rows: Sequence[Row], cluster: str = CLUSTER) -> Path:
     """Write rows as one segment through the gate."""
     table = pa.Table.from_pylist(list(rows), schema=spool.SCHEMA)
     columns = {name: table[name].combine_chunks() for name in table.column_names}
-    path = spool.write_segment(root, CLUSTER, name, columns, rows[0]["ts"])
+    path = spool.write_segment(root, cluster, name, columns, rows[0]["ts"])
     assert path is not None
     return path
 

@@ -103,7 +103,9 @@ def test_a_job_that_goes_on_and_one_that_begins_anew_say_the_same(
             feed_next()
 
     feed_next()
-    Job(spark, tmp_path, CLUSTER, StillClock(NOW), fed_on).run(0.3, lambda: len(told) < len(parts))
+    Job(spark, tmp_path, CLUSTER, StillClock(NOW), fed_on).run(
+        0.3, lambda: len(told) < len(parts), rest=0
+    )
     assert [published.counts.late for published in told] == [0, 0, 2, 0, 0]
 
     rows += poll(63)

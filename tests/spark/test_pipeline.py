@@ -280,7 +280,9 @@ def test_a_checkpoint_does_not_grow_for_ever(
     feed(tmp_path, "p000", [row(0)])
     spark.conf.set(COMPACT_INTERVAL, 3)  # the whole list is written in each third batch
     try:
-        Job(spark, tmp_path, CLUSTER, StillClock(NOW), fed_on).run(0.3, lambda: len(told) < polls)
+        Job(spark, tmp_path, CLUSTER, StillClock(NOW), fed_on).run(
+            0.3, lambda: len(told) < polls, rest=0
+        )
     finally:
         spark.conf.unset(COMPACT_INTERVAL)
 

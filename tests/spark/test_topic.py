@@ -74,14 +74,14 @@ def with_value(record: Record, value: bytes) -> Record:
 def test_a_record_becomes_a_row_for_each_sample(spark: SparkSession) -> None:
     records = [poll(0, 1), poll(2, cluster="c-2")._replace(partition=4, offset=17)]
     found = rows(batch(spark, records))
-    assert found.columns == ["cluster", "unit", *(column.name for column in COLUMNS)]
-    assert [field.dataType for field in found.schema.fields[2:]] == [f.dataType for f in ROWS]
+    assert found.columns == ["cluster", "unit", "part", "is_last", *(c.name for c in COLUMNS)]
+    assert [field.dataType for field in found.schema.fields[4:]] == [f.dataType for f in ROWS]
     by_partition = {row.partition: row.asDict() for row in found.collect()}
     assert by_partition[0].pop("unit") == f"{TOPIC}-3-0"
     assert by_partition[2]["unit"] == f"{TOPIC}-4-17"
     assert by_partition[2]["cluster"] == by_partition[2]["cluster_id"] == "c-2"
     ts = by_partition[0].pop("ts")
-    expected = {**sample_row(0), "cluster": "c-1"}
+    expected = {**sample_row(0), "cluster": "c-1", "part": 0, "is_last": True}
     expected.pop("ts")
     assert by_partition[0] == expected
     # Spark gives times in the zone of this machine.
@@ -184,17 +184,17 @@ def test_records_that_were_gone_before_they_were_read_are_counted(
     ]
     found = spans(batch(spark, records))
     assert found == [Span(TOPIC, 3, 5, 9, 3), Span(TOPIC, 4, 0, 1, 2)]
-    expected = {(TOPIC, 3): 2}
+    expected = {f"{TOPIC}-3": 2}
     assert lost_records(found, expected) == 3 + 2
-    assert expected == {(TOPIC, 3): 10, (TOPIC, 4): 2}
+    assert expected == {f"{TOPIC}-3": 10, f"{TOPIC}-4": 2}
     (warning,) = caplog.messages
     assert f"{TOPIC}-3: 5 records" in warning
 
 
 def test_a_topic_that_was_made_again_has_lost_none() -> None:
-    expected = {(TOPIC, 0): 100}
+    expected = {f"{TOPIC}-0": 100}
     assert lost_records([Span(TOPIC, 0, 0, 4, 5)], expected) == 0
-    assert expected == {(TOPIC, 0): 5}
+    assert expected == {f"{TOPIC}-0": 5}
 
 
 # -- where it is read from -------------------------------------------------------------------------

@@ -124,7 +124,9 @@ def measure(partitions: int = PARTITIONS) -> dict[str, Any]:
         start = clock.now()
         job = Job(session.spark, root, CLUSTER, clock, told)
         running = threading.Thread(
-            target=job.run, args=(TRIGGER_SECONDS, lambda: not ended.is_set())
+            target=job.run,
+            args=(TRIGGER_SECONDS, lambda: not ended.is_set()),
+            kwargs={"rest": 0.0},
         )
         running.start()
         times: list[float] = []

@@ -172,7 +172,7 @@ def test_of_load(
 
     @contextmanager
     def job(
-        root: Path, cluster_id: str, tell: Any, publish_to: str | None, *, quick: bool = False
+        root: Path, cluster_id: str, tell: Any, choice: Any, *, quick: bool = False
     ) -> Iterator[Any]:
         yield PublishedBefore(batch, tell)
 

@@ -102,7 +102,7 @@ def carried(number: int) -> Carried:
         "d": ClusterState(),
     }
     part = Part("q-1", NOON, NOON, late=True)
-    return Carried(number, f"q-{number}", None, (part,), (), states)
+    return Carried(number, f"q-{number}", None, (part,), (), {"t-0": 7}, states)
 
 
 def test_what_is_noted_is_read_again(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from core.load.snapshot.format import RATES
 from core.pipeline import moments
 from core.pipeline.rates import KEY, MEASURES, percentile
-from core.pipeline.windows import DAY_FIGURES, GROWTH, HORIZON_FIGURES, HOUR_FIGURES
+from core.pipeline.windows import DAY_FIGURES, GROWTH, HORIZON_FIGURES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -65,14 +65,19 @@ def day_figures(hours: DataFrame) -> DataFrame:
     return _ordered(rolled).select(*KEY, *_figures("24h"))
 
 
-def horizons(hour: DataFrame, day: DataFrame | None) -> DataFrame:
-    """Return the figures of an hour, and of a day where it has been rolled up, as one row."""
+def horizons(partitions: DataFrame, hour: DataFrame, day: DataFrame | None) -> DataFrame:
+    """Return the figures of an hour, and where `has_day` is 1 of a day, as HORIZONS.
+
+    `partitions` are all of the clusters of which windows have closed, with `has_day`. Where there
+    is no window in the last hour, say after an outage, the hour is unknown.
+    """
+    both = partitions.join(hour, [*KEY], "left")
     if day is None:
-        unknown = {name: F.lit(None).cast("double") for name in DAY_FIGURES}
-        return hour.withColumns({**unknown, "has_day": F.lit(False)})
-    both = hour.join(day.withColumn("_day", F.lit(True)), [*KEY], "full_outer")
-    has_day = F.coalesce("_day", F.lit(False)).alias("has_day")
-    return both.select(*KEY, *HOUR_FIGURES, GROWTH, *DAY_FIGURES, has_day)
+        both = both.withColumns({name: F.lit(None).cast("double") for name in DAY_FIGURES})
+    else:
+        both = both.join(day, [*KEY], "left")
+    has_day = (F.col("has_day") == 1).alias("has_day")
+    return both.select(*KEY, *HORIZON_FIGURES, has_day)
 
 
 def _ordered(rolled: DataFrame) -> DataFrame:

@@ -11,6 +11,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -45,6 +46,7 @@ from core.pipeline.publish import (
     write_windows,
 )
 from core.pipeline.quarantine import TOO_LATE_AFTER, judged
+from core.pipeline.rates import KEY
 from core.pipeline.source import Arrived
 from core.pipeline.tables import Tables
 
@@ -59,8 +61,11 @@ UNCHANGING_AFTER = micros(TOO_LATE_AFTER) + WINDOW
 """After how long no sample comes for a window that starts then."""
 MAX_REASONS = 1000
 """Kinds of records that cannot be read which are told apart, by cluster and reason."""
-FORGOTTEN_AFTER = micros(timedelta(hours=25))
+RETIRED_AFTER = micros(timedelta(hours=25))
 """After how long without samples a cluster's windows are no longer kept for its return."""
+FORGOTTEN_AFTER = 3 * DAY
+"""After how long without samples nothing is known of a cluster; samples are kept for less."""
+CLAIMS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +164,6 @@ class Intake:
             self._epochs[cluster_id] = claim_epoch(self._snapshots, cluster_id)
         return self._epochs[cluster_id]
 
-    def disclaim(self) -> None:
-        """Claim new epochs from now on: ids of snapshots go up, as the epoch comes first."""
-        self._epochs.clear()
-
     def take(
         self, arrived: Arrived, batch: Batch, carried: Carried, tell: Callable[[Published], None]
     ) -> Carried:
@@ -179,7 +180,7 @@ class Intake:
             carried,
             number=carried.number + 1,
             offsets={**carried.offsets, **arrived.offsets},
-            clusters={**carried.clusters, **known},
+            clusters=_remembered({**carried.clusters, **known}),
         )
         headings: dict[str, Heading] = {}
         answers: dict[str, Answer] = {}
@@ -310,8 +311,10 @@ class Intake:
     def _headings(self, fed: Mapping[str, Cluster], number: int) -> dict[str, Heading]:
         out = {}
         now = self._now()
+        with ThreadPoolExecutor(CLAIMS) as claims:  # a store takes a while for each
+            epochs = dict(zip(fed, claims.map(self.claim, fed), strict=True))
         for cluster_id, of in fed.items():
-            epoch = self.claim(cluster_id)
+            epoch = epochs[cluster_id]
             counts = summed_up([of.known.total(), of.counts])
             segments = {
                 f"segment_{reason}": count
@@ -355,12 +358,17 @@ class Intake:
         part = Part(key, min(s for _, s in pairs), max(s for _, s in pairs))
         after = replace(after, windows=(*after.windows, part))
         closing = {c: of for c, of in clusters.items() if of.closing}
+        before = after.clusters
         after, day = self._roll_up_day(key, closing, after)
         until = [after.clusters[c].open_at for c in closing]
         hour = horizons.hour_figures(
             self._windows(after.windows, closing, [at - HOUR for at in until], until)
         )
-        self._tables.write(tables.HORIZONS, key, horizons.horizons(hour, day))
+        has_day = [int(after.clusters[c].day_at > before[c].day_at) for c in closing]
+        of_closing = F.broadcast(self._of_clusters(closing, has_day=has_day))
+        partitions = self._state(after).select(*KEY).join(of_closing, "cluster")
+        rolled = horizons.horizons(partitions, hour, day)
+        self._tables.write(tables.HORIZONS, key, rolled)
         return _retired(replace(after, horizons=key))
 
     def _roll_up_day(
@@ -495,13 +503,23 @@ def _raise_if_all_failed(answers: Mapping[str, Answer]) -> None:
             log.warning("the load of %s is not published: %s", cluster_id, answer.error)
 
 
+def _remembered(clusters: Mapping[str, ClusterState]) -> dict[str, ClusterState]:
+    """Return what is known of clusters, without those that have sent nothing for days."""
+    newest = max((state.newest_at or 0 for state in clusters.values()), default=0)
+    return {
+        c: state
+        for c, state in clusters.items()
+        if state.newest_at is None or state.newest_at > newest - FORGOTTEN_AFTER
+    }
+
+
 def _retired(after: Carried) -> Carried:
     """Return what is carried without windows and hours that nobody asks for any more."""
     newest = max((state.newest_at or 0 for state in after.clusters.values()), default=0)
     living = [
         state
         for state in after.clusters.values()
-        if (state.newest_at or 0) > newest - FORGOTTEN_AFTER
+        if (state.newest_at or 0) > newest - RETIRED_AFTER
     ]
     needed = min((min(state.rolled_at, state.open_at - HOUR) for state in living), default=0)
     oldest = min((state.day_at - DAY for state in living), default=0)

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 0.5
 STOP_SECONDS = 30.0
+EXPIRY_SECONDS = 600.0
+"""How often to look for what has been kept for long enough."""
 REST = 4.0
 """A fifth of the time at most goes to batches: others work on the machine, too."""
 FIRST_BATCHES = 3
@@ -80,6 +82,7 @@ class Job:
         self._ending = threading.Event()
         self._refused = False
         self._rest = 0.0
+        self._expiry_due = 0.0
         self._check_tables()
         self._put_away_outdated()
 
@@ -149,9 +152,12 @@ class Job:
         self._tables.retain(tables.HORIZONS, [c.horizons for c in used if c.horizons])
         self._tables.retain(tables.WINDOWS, [p.name for c in used for p in c.windows])
         self._tables.retain(tables.HOURS, [p.name for c in used for p in c.hours])
-        for cluster_id, state in self._ledger.carried.clusters.items():
-            if state.newest_at is not None:
-                delete_expired(self._root, cluster_id, moment(state.newest_at))
+        if time.monotonic() >= self._expiry_due:
+            self._expiry_due = time.monotonic() + EXPIRY_SECONDS
+            self._source.delete_expired()
+            for cluster_id, state in self._ledger.carried.clusters.items():
+                if state.newest_at is not None:
+                    delete_expired(self._root, cluster_id, moment(state.newest_at))
 
     # -- running -----------------------------------------------------------------------------------
 

@@ -78,6 +78,10 @@ class Source(Protocol):
         """Put away what batches have read that are committed for certain."""
         ...
 
+    def delete_expired(self) -> None:
+        """Delete what has been kept for long enough."""
+        ...
+
     def sweep(self) -> int:
         """Take out of the way what cannot be read; return how much that was."""
         ...
@@ -101,7 +105,7 @@ class Spool:
             .schema("path string, modificationTime timestamp, length bigint, content binary")
             # The folders by date and hour are for people and for retention, they are no columns.
             .option("recursiveFileLookup", "true")
-            .option("maxFilesPerTrigger", files_per_batch(folder))
+            .option("maxFilesPerTrigger", files_per_batch(folder, len(self._cluster_ids())))
             .load(str(folder))
             .select("path")
         )
@@ -128,6 +132,8 @@ class Spool:
         for segment in map(_path, units):
             if segment.exists():
                 spool.archive_segment(self._root, _cluster_of(segment), segment)
+
+    def delete_expired(self) -> None:
         for cluster_id in self._cluster_ids():
             spool.delete_expired(self._root, cluster_id)
 
@@ -145,13 +151,14 @@ class Spool:
         return [path.name.removeprefix("cluster=") for path in self._folder().glob("cluster=*")]
 
 
-def files_per_batch(folder: Path) -> int:
+def files_per_batch(folder: Path, clusters: int = 1) -> int:
     """Return how many segments like the largest in the spool are a batch at most."""
+    files = FILES_PER_BATCH * max(1, clusters)
     sizes = [(path.stat().st_size, path) for path in folder.rglob("hour=*/*.parquet")]
     if not sizes:
-        return FILES_PER_BATCH
+        return files
     rows = pq.ParquetFile(max(sizes)[1]).metadata.num_rows
-    return max(1, min(FILES_PER_BATCH, ROWS_PER_BATCH // max(1, int(rows))))
+    return max(1, min(files, ROWS_PER_BATCH // max(1, int(rows))))
 
 
 def _cluster_of(segment: Path) -> str:

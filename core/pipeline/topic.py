@@ -149,6 +149,9 @@ class SamplesTopic:
     def settle(self, units: Iterable[str]) -> None:
         """Do nothing: brokers delete records by the topic's retention."""
 
+    def delete_expired(self) -> None:
+        """Do nothing, for the same reason."""
+
     def sweep(self) -> int:
         """Return 0: records that cannot be read do not stop a batch."""
         return 0

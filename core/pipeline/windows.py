@@ -74,8 +74,8 @@ def carried(before: DataFrame, batch: DataFrame, bounds: DataFrame) -> DataFrame
 def with_horizons(state: DataFrame, horizons: DataFrame) -> DataFrame:
     """Return what is carried with new figures of an hour, and of a day where there are some.
 
-    `horizons` has HORIZON_FIGURES of the clusters of which windows have closed; `has_day` says
-    whether those of the day are new, too.
+    `horizons` has HORIZON_FIGURES of all partitions of clusters of which windows have closed;
+    `has_day` says whether those of the day are new, too.
     """
     day = F.coalesce("_has_day", F.lit(False))
     new = horizons.select(

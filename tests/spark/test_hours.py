@@ -109,6 +109,19 @@ def test_until_a_window_closes_an_hour_is_what_is_known_of_minutes(
     assert newest(tmp_path).rate("messages_per_s", "1h").tolist() == [20.0, 50.0]
 
 
+def test_an_hour_in_which_no_window_closed_is_what_is_known_of_minutes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed(tmp_path, "a", [row(poll, offset_delta=100 * poll) for poll in range(1, 32)])
+    run(spark, tmp_path)
+    assert newest(tmp_path).rate("messages_per_s", "1h").tolist() == [150.0]
+    feed(tmp_path, "b", [row(1000)])  # almost three hours on
+    run(spark, tmp_path)
+    feed(tmp_path, "c", [row(1001)])
+    run(spark, tmp_path)
+    assert newest(tmp_path).rate("messages_per_s", "1h").tolist() == [10.0]
+
+
 def test_an_hour_is_of_its_windows(spark: SparkSession) -> None:
     at = micros(START)
     names = [part.split()[0] for part in windows.WINDOW.split(", ")]

@@ -124,6 +124,9 @@ class Records:
     def settle(self, units: Iterable[str]) -> None:
         pass
 
+    def delete_expired(self) -> None:
+        pass
+
     def sweep(self) -> int:
         return 0
 

@@ -80,7 +80,7 @@ def rate_column(rate: str, statistic: str) -> str:
     return f"{rate}_{statistic}"
 
 
-def write_window(root: Path, cluster_id: str, window: Window) -> None:
+def write_window(root: Path, cluster_id: str, window: Window, *, durable: bool = True) -> None:
     """Write one window's partitions and brokers, replacing what was there."""
     fields: dict[str, Any] = {
         "topic": columns.dictionary_array(window.topic_of, window.topics),
@@ -90,19 +90,28 @@ def write_window(root: Path, cluster_id: str, window: Window) -> None:
     }
     for (rate, statistic), values in window.rates.items():
         fields[rate_column(rate, statistic)] = columns.number_array(values, pa.float64())
-    write_rows(root, cluster_id, window.start, pa.table(fields))
-    write_brokers(root, cluster_id, window.start, window.brokers)
+    write_rows(root, cluster_id, window.start, pa.table(fields), durable=durable)
+    write_brokers(root, cluster_id, window.start, window.brokers, durable=durable)
 
 
-def write_rows(root: Path, cluster_id: str, start: datetime, table: Any) -> None:
+def write_rows(
+    root: Path, cluster_id: str, start: datetime, table: Any, *, durable: bool = True
+) -> None:
     """Write one window's rows as they are."""
     marked = table.replace_schema_metadata({"format": FORMAT})
     path = layout.window_file(root, cluster_id, start)
-    files.write_whole(path, lambda aside: pq.write_table(marked, aside, compression="zstd"))
+    files.write_whole(
+        path, lambda aside: pq.write_table(marked, aside, compression="zstd"), durable=durable
+    )
 
 
 def write_brokers(
-    root: Path, cluster_id: str, start: datetime, brokers: Sequence[BrokerLoad]
+    root: Path,
+    cluster_id: str,
+    start: datetime,
+    brokers: Sequence[BrokerLoad],
+    *,
+    durable: bool = True,
 ) -> None:
     """Write the brokers' totals in one window."""
     fields: dict[str, Any] = {
@@ -114,7 +123,9 @@ def write_brokers(
         fields[name] = columns.number_array(known, pa.float64())
     table = pa.table(fields).replace_schema_metadata({"format": FORMAT})
     path = layout.broker_file(root, cluster_id, start)
-    files.write_whole(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
+    files.write_whole(
+        path, lambda aside: pq.write_table(table, aside, compression="zstd"), durable=durable
+    )
 
 
 def window_files(

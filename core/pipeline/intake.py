@@ -7,7 +7,6 @@ written under the batch's own key; nothing of it is in use until the ledger says
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -19,8 +18,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from core import files
-from core.load import load_paths as layout
 from core.load import spool
 from core.load.samples import latest_sample_time
 from core.load.snapshot.format import Counts
@@ -43,6 +40,7 @@ from core.pipeline.publish import (
     Heading,
     publish_snapshots,
     without_repeated,
+    write_quarantine,
     write_windows,
 )
 from core.pipeline.quarantine import TOO_LATE_AFTER, judged
@@ -59,6 +57,8 @@ PollPart = tuple[str, str, int, int, str]
 """Cluster, collector, id of the poll, number of the part, and the unit that has it."""
 UNCHANGING_AFTER = micros(TOO_LATE_AFTER) + WINDOW
 """After how long no sample comes for a window that starts then."""
+NOBODY = "unknown"
+"""Of whom records are that do not say."""
 MAX_REASONS = 1000
 """Kinds of records that cannot be read which are told apart, by cluster and reason."""
 RETIRED_AFTER = micros(timedelta(hours=25))
@@ -173,8 +173,8 @@ class Intake:
         found = samples.polls(fine).collect()
         fresh = fresh_parts(found, carried)
         clusters = clusters_of(found, set(fresh), carried, latest_at)
-        self._quarantine(fine, batch.key, clusters)
-        self._quarantine_records(arrived, batch.key, clusters)
+        refused = any(of.counts.quarantined for of in clusters.values())
+        bad = self._count_records(arrived.bad, clusters)
         known = {c: of.known for c, of in clusters.items()}
         after = replace(
             carried,
@@ -198,6 +198,10 @@ class Intake:
                 after = self._close(batch.key, fed, after)
             headings = self._headings(fed, after.number)
             answers = self._publish(after, fed, headings)
+        if refused:
+            write_quarantine(fine.where(F.col("reason").isNotNull()), self._root, "rows", batch.key)
+        if bad is not None:
+            write_quarantine(bad, self._root, "records", batch.key)
         for cluster_id, of in clusters.items():
             answer = answers.get(cluster_id, Answer())
             of.counts = without_repeated(of.counts, answer.repeated)
@@ -263,35 +267,21 @@ class Intake:
         columns = zip(samples.PART, kinds, zip(*parts, strict=True), strict=True)
         return self._tables.small({name: (kind, values) for name, kind, values in columns})
 
-    def _quarantine(self, fine: DataFrame, key: str, clusters: Mapping[str, Cluster]) -> None:
-        """Write the rows that cannot be of each cluster, with how many there are by reason."""
-        for cluster_id, of in clusters.items():
-            if not of.counts.quarantined:
-                continue
-            folder = layout.quarantine(self._root, cluster_id) / "rows" / f"b={key}"
-            bad = fine.where(F.col("reason").isNotNull() & (F.col("cluster") == cluster_id))
-            bad.coalesce(1).write.mode("overwrite").parquet(str(folder))
-            note = {"reason": "rows", "rows": dict(of.counts.quarantined)}
-            files.write_text(folder / "_rows.reason.json", json.dumps(note) + "\n")
-
-    def _quarantine_records(
-        self, arrived: Arrived, key: str, clusters: Mapping[str, Cluster]
-    ) -> None:
-        """Write the records that cannot be read, by the cluster that their key names."""
-        if arrived.bad is None:
-            return
-        found = arrived.bad.groupBy("cluster", "reason").count().limit(MAX_REASONS).collect()
-        for cluster_id in sorted({row.cluster or "" for row in found}):
-            reasons = {f"record_{r.reason}": r["count"] for r in found if r.cluster == cluster_id}
-            folder = layout.quarantine(self._root, cluster_id) / "records" / f"b={key}"
-            bad = arrived.bad.where(F.coalesce("cluster", F.lit("")) == cluster_id)
-            bad.coalesce(1).write.mode("overwrite").parquet(str(folder))
-            note = {"reason": "records", "records": reasons}
-            files.write_text(folder / "_records.reason.json", json.dumps(note) + "\n")
-            log.warning("records of %s cannot be read: %s", cluster_id or "no cluster", reasons)
-            if cluster_id in clusters:
-                of = clusters[cluster_id]
-                of.counts = replace(of.counts, quarantined={**of.counts.quarantined, **reasons})
+    def _count_records(
+        self, bad: DataFrame | None, clusters: Mapping[str, Cluster]
+    ) -> DataFrame | None:
+        """Count the records that cannot be read by the cluster they are of; None of none."""
+        if bad is None:
+            return None
+        bad = bad.withColumn("cluster", F.coalesce("cluster", F.lit(NOBODY)))
+        found = bad.groupBy("cluster", "reason").count().limit(MAX_REASONS).collect()
+        for row in found:
+            reason, count = f"record_{row.reason}", row["count"]
+            log.warning("%d records of %s: %s", count, row.cluster, reason)
+            if row.cluster in clusters:
+                of = clusters[row.cluster]
+                of.counts = replace(of.counts, quarantined={**of.counts.quarantined, reason: count})
+        return bad if found else None
 
     def _carry(
         self, of_batch: DataFrame, key: str, fed: Mapping[str, Cluster], after: Carried

@@ -5,6 +5,7 @@ What goes wrong with one cluster is returned as its row and stops no other.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from core import errors
+from core import errors, files
 from core.errors import TrimtabError
 from core.load import arrow as columns
+from core.load import load_paths as layout
 from core.load.load import Source
 from core.load.snapshot.format import (
     HORIZONS,
@@ -88,6 +91,27 @@ def write_windows(rows: DataFrame, root: Path) -> None:
             raise answer.error
 
 
+def write_quarantine(rows: DataFrame, root: Path, kind: str, key: str) -> None:
+    """Write what a batch has refused of each cluster, with how much there is by `reason`."""
+
+    def write(table: Any) -> Any:
+        cluster_id = table["cluster"][0].as_py()
+        return _answered(cluster_id, table, lambda: _write_refused(table, root, kind, key))
+
+    found = _answers(rows.groupBy("cluster").applyInArrow(write, _ANSWER))
+    for answer in found.values():
+        if answer.error is not None:
+            raise answer.error
+
+
+def _write_refused(table: Any, root: Path, kind: str, key: str) -> None:
+    folder = layout.quarantine(root, table["cluster"][0].as_py()) / kind / f"b={key}"
+    files.write_whole(folder / "refused.parquet", lambda aside: pq.write_table(table, aside))
+    counts = {one["values"]: one["counts"] for one in table["reason"].value_counts().to_pylist()}
+    note = {"reason": kind, kind: dict(sorted(counts.items()))}
+    files.write_text(folder / f"_{kind}.reason.json", json.dumps(note) + "\n")
+
+
 def _answered(cluster_id: str, table: Any, work: Callable[[], None]) -> Any:
     """Do a cluster's work; return what became of it as one row."""
     repeated = 0
@@ -130,7 +154,8 @@ def _publish(table: Any, root: Path, snapshots: Root, headings: Mapping[str, Hea
     snapshot = _snapshot(table, cluster_id, heading)
     write_snapshot(snapshots, snapshot, writer_epoch=heading.writer_epoch)
     start = window_floor(heading.newest)
-    write_window(root, cluster_id, _filling(snapshot, start))
+    # Written again in a moment.
+    write_window(root, cluster_id, _filling(snapshot, start), durable=False)
 
 
 def _snapshot(table: Any, cluster_id: str, heading: Heading) -> LoadSnapshot:

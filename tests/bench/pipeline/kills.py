@@ -1,8 +1,10 @@
 """P8: the job killed with SIGKILL at five points, with many seeds: are the sums still exact?
 
-A seed is one load root. Its polls come in six parts; after each of the first five the job is
-killed at another point, in an order of the seed's own. What is left in the end, in windows, hours
-and counts, is compared with the samples that were fed.
+A seed is one load root. Its polls come in six parts, each of the first five with a window that it
+closes; after each of those the job is killed at another point, in an order of the seed's own. What
+was killed is half of the time done again before more comes, and else killed once more. What is left
+in the end, in closed windows and in samples carried in open ones, in the hour's figures and in
+counts, is compared with the samples that were fed.
 """
 
 from __future__ import annotations
@@ -10,66 +12,74 @@ from __future__ import annotations
 import math
 import random
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from core.pipeline.hours import floor_hour
 
 from core.load import load_paths as layout
 from core.load.snapshot.reader import read_snapshot
 from core.pipeline.job import Job
+from core.pipeline.moments import HOUR, micros, moment
 from core.pipeline.session import open_session
 from tests.spark.feeding import (
     CLUSTER,
+    COLUMNS,
     START,
     Row,
     StillClock,
+    batch_records,
     feed,
     for_few_rows,
     random_polls,
+    window_of,
     window_rows,
 )
 from tests.spark.killing import killed_after
 
-POINTS = ("write_partial", "complete", "write_brokers", "roll_up", "publish")
+POINTS = ("state", "windows", "files", "horizons", "published")
 SEEDS = 20
 AT_ONCE = 5
-AMOUNTS = {
-    "messages_per_s": "offset_delta",
-    "in_bytes_per_s": "in_bytes",
-    "out_bytes_per_s": "out_bytes",
-}
+SPACINGS = {10: 240, 60: 90, 120: 90}
+"""Seconds between polls, and how many: enough that six parts have a window each."""
+Amounts = dict[tuple[int, datetime], Counter[str]]
+"""By partition and window: the total of each rate, and `n` intervals."""
 
 
-def measure(known: dict[str, Any] | None, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def measure(
+    known: dict[str, Any] | None,
+    keep: Callable[[dict[str, Any]], None],
+    seeds: int = SEEDS,
+) -> dict[str, Any]:
     """Kill what has not been killed yet; `keep` takes what is known after each few seeds."""
-    seeds: dict[str, Any] = dict((known or {}).get("seeds", {}))
+    found: dict[str, Any] = dict((known or {}).get("seeds", {}))
     # The first to end leaves the class-data archive that makes all starts quick.
     open_session(cores=1, quick=True).stop()
     session = open_session(cores=1, quick=True)
     for_few_rows(session.spark)
     try:
-        left = [seed for seed in range(SEEDS) if str(seed) not in seeds]
+        left = [seed for seed in range(seeds) if str(seed) not in found]
         for i in range(0, len(left), AT_ONCE):
-            seeds |= several(session.spark, left[i : i + AT_ONCE])
-            keep(_summed(seeds))
+            found |= several(session.spark, left[i : i + AT_ONCE])
+            keep(_summed(found, seeds))
     finally:
         session.stop()
-    return _summed(seeds)
+    return _summed(found, seeds)
 
 
-def _summed(seeds: dict[str, Any]) -> dict[str, Any]:
-    kills = sum(len(found["killed_after"]) for found in seeds.values())
-    exact = sum(len(found["killed_after"]) for found in seeds.values() if not found["wrong"])
+def _summed(found: dict[str, Any], seeds: int) -> dict[str, Any]:
+    kills = sum(len(of["killed_after"]) for of in found.values())
+    exact = sum(len(of["killed_after"]) for of in found.values() if not of["wrong"])
+    wanted = seeds * len(POINTS)
     return {
-        "target": f"{SEEDS * len(POINTS)} of {SEEDS * len(POINTS)} exact",
+        "target": f"{wanted} of {wanted} exact",
         "value": f"{exact} of {kills} exact",
-        "met": exact == kills == SEEDS * len(POINTS),
-        "seeds": seeds,
+        "met": exact == kills == wanted,
+        "seeds": found,
     }
 
 
@@ -80,16 +90,32 @@ class Story:
     root: Path
     parts: list[list[Row]]
     points: list[str]
+    done_again: list[bool]
+    """Whether what was killed is done before the next part comes."""
 
     @classmethod
     def of(cls, seed: int, root: Path) -> Story:
         rng = random.Random(seed)
-        polls = random_polls(seed, polls=90, seconds=rng.choice((10, 60, 120)))
+        seconds = rng.choice(sorted(SPACINGS))
+        polls = random_polls(seed, polls=SPACINGS[seconds], seconds=seconds)
         points = list(POINTS)
         rng.shuffle(points)
-        cuts = sorted(rng.sample(range(1, len(polls)), len(points)))
+        cuts = _cuts(rng, polls, len(points))
         parts = [polls[a:b] for a, b in zip([0, *cuts], [*cuts, len(polls)], strict=True)]
-        return cls(root, [[row for poll in part for row in poll] for part in parts], points)
+        return cls(
+            root,
+            [[row for poll in part for row in poll] for part in parts],
+            points,
+            [rng.random() < 0.5 for _ in points],
+        )
+
+
+def _cuts(rng: random.Random, polls: list[list[Row]], count: int) -> list[int]:
+    """Return after how many polls each part ends: each with a sample that closes a window."""
+    by_window: dict[datetime, list[int]] = defaultdict(list)
+    for i, poll in enumerate(polls[:-1]):
+        by_window[window_of(poll[0]["ts"])].append(i + 1)
+    return [rng.choice(by_window[w]) for w in sorted(rng.sample(sorted(by_window)[1:], count))]
 
 
 def several(spark: Any, seeds: Sequence[int]) -> dict[str, Any]:
@@ -99,65 +125,105 @@ def several(spark: Any, seeds: Sequence[int]) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
         stories = {str(seed): Story.of(seed, Path(folder) / str(seed)) for seed in seeds}
-        for number in range(len(POINTS) + 1):
+        for number in range(len(POINTS)):
             for story in stories.values():
                 feed(story.root, f"part-{number}", story.parts[number])
-            if number < len(POINTS):
-                killed_after({story.root: story.points[number] for story in stories.values()})
+            killed_after({story.root: story.points[number] for story in stories.values()})
+            for story in stories.values():
+                if story.done_again[number]:
+                    _process(spark, story.root)
         for story in stories.values():
-            clock = StillClock(START + timedelta(hours=8))
-            Job(spark, story.root, CLUSTER, clock).once()
+            feed(story.root, "last", story.parts[-1])
+            _process(spark, story.root)
         return {
             seed: {
                 "killed_after": story.points,
+                "done_again": story.done_again,
                 "wrong": wrong(story.root, [row for part in story.parts for row in part]),
             }
             for seed, story in stories.items()
         }
 
 
+def _process(spark: Any, root: Path) -> None:
+    Job(spark, root, CLUSTER, StillClock(START + timedelta(hours=8))).once()
+
+
+# -- what is left in the end -----------------------------------------------------------------------
+
+
 def wrong(root: Path, rows: list[Row]) -> list[str]:
-    """Return what windows, hours and counts say otherwise than the samples."""
-    timed = [r for r in rows if r["is_leader"] and r["dt_ms"]]
-    hours = list(_hour_rows(root))
-    whole = {r["hour"] for r in hours}
-    kinds = {
-        "windows": (timed, list(window_rows(root))),
-        "hours": ([r for r in timed if floor_hour(r["ts"]) in whole], hours),
-    }
-    out = []
-    for kind, (fed, found) in kinds.items():
-        for p in {r["partition"] for r in fed}:
-            mine = [r for r in fed if r["partition"] == p]
-            theirs = [r for r in found if r["partition"] == p]
-            pairs = {
-                rate: (sum(r[f"{rate}_sum"] or 0 for r in theirs), sum(r[c] or 0 for r in mine))
-                for rate, c in AMOUNTS.items()
-            }
-            pairs["n"] = (sum(r["n"] for r in theirs), len(mine))
-            out += [
-                f"{kind}: {name} of partition {p} is {seen}, not {expected}"
-                for name, (seen, expected) in pairs.items()
-                if not math.isclose(seen, expected, rel_tol=1e-9, abs_tol=1e-6)
-            ]
-    snapshot = read_snapshot(root, CLUSTER)
-    counts = snapshot.counts if snapshot is not None else None
-    if counts is None or (counts.read, counts.accepted, counts.duplicate, counts.quarantined) != (
-        len(rows),
-        len(rows),
-        0,
-        {},
-    ):
-        out.append(f"counts: {counts} of {len(rows)} rows")
+    """Return what windows, the hour and counts say otherwise than the samples."""
+    fed, found = _fed(rows), _found(root)
+    out = [
+        f"{name} of partition {key[0]} in the window of {key[1]:%H:%M} is "
+        f"{found[key][name]}, not {fed[key][name]}"
+        for key in sorted(fed.keys() | found.keys())
+        for name in (*COLUMNS, "n")
+        if not math.isclose(fed[key][name], found[key][name], rel_tol=1e-9, abs_tol=1e-6)
+    ]
+    return [*out, *_wrong_of_snapshot(root, rows)]
+
+
+def _fed(rows: list[Row]) -> Amounts:
+    out: Amounts = defaultdict(Counter)
+    for row in rows:
+        if row["is_leader"] and row["dt_ms"]:
+            of = out[row["partition"], window_of(row["ts"])]
+            of["n"] += 1
+            of.update({rate: row[column] or 0 for rate, column in COLUMNS.items()})
     return out
 
 
-def _hour_rows(root: Path) -> Iterator[Row]:
-    for path in sorted(layout.hours(root, CLUSTER).glob("date=*/h1-*.parquet")):
+def _found(root: Path) -> Amounts:
+    """Return what closed windows hold in their files, and what is carried of open ones."""
+    out: Amounts = defaultdict(Counter)
+    for row in window_rows(root):
+        of = out[row["partition"], row["window_start"]]
+        of["n"] += row["n"]
+        of.update({rate: row[f"{rate}_sum"] or 0 for rate in COLUMNS})
+    open_at = _open_at(root)
+    for row, sample in _carried(root):
+        if sample["at"] >= open_at and sample["dt_ms"]:
+            of = out[row["partition"], window_of(moment(sample["at"]))]
+            of["n"] += 1
+            of.update({rate: sample[rate] or 0 for rate in COLUMNS})
+    return out
+
+
+def _open_at(root: Path) -> int:
+    return int(batch_records(root)[-1]["carried"]["clusters"][CLUSTER]["open_at"])
+
+
+def _carried(root: Path) -> Iterator[tuple[Row, Row]]:
+    state = batch_records(root)[-1]["carried"]["state"]
+    folder = layout.tables(root, CLUSTER) / "state" / f"b={state}"
+    for path in sorted(folder.glob("*.parquet")):
         for row in pq.ParquetFile(path).read().to_pylist():
-            yield {**row, "hour": _hour_start(path)}
+            for sample in row["samples"]:
+                yield row, sample
 
 
-def _hour_start(path: Path) -> datetime:
-    hour = f"{path.parent.name} {path.stem}"
-    return datetime.strptime(hour, "date=%Y-%m-%d h1-%H").replace(tzinfo=UTC)
+def _wrong_of_snapshot(root: Path, rows: list[Row]) -> list[str]:
+    snapshot = read_snapshot(root, CLUSTER)
+    if snapshot is None:
+        return ["there is no snapshot"]
+    out = []
+    counts = snapshot.counts
+    seen = (counts.read, counts.accepted, counts.duplicate, dict(counts.quarantined))
+    if seen != (len(rows), len(rows), 0, {}):
+        out.append(f"counts: {counts} of {len(rows)} rows")
+    until = _open_at(root)
+    hour = [
+        row
+        for row in rows
+        if row["is_leader"] and row["dt_ms"] and until - HOUR <= micros(row["ts"]) < until
+    ]
+    for i, partition in enumerate(snapshot.partition.tolist()):
+        for rate, column in COLUMNS.items():
+            known = [r for r in hour if r["partition"] == partition and r[column] is not None]
+            expected = sum(r[column] for r in known) * 1000 / sum(r["dt_ms"] for r in known)
+            said = float(snapshot.rate(rate, "1h")[i])
+            if not math.isclose(said, expected, rel_tol=1e-9):
+                out.append(f"the hour's {rate} of partition {partition} is {said}, not {expected}")
+    return out

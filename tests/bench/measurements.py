@@ -184,13 +184,13 @@ def _beside_the_truth(found: dict[str, Any]) -> list[str]:
     hot = found["hot_partition_mb_per_s"]
 
     def errors(row: dict[str, float]) -> str:
-        return ", ".join(f"{row[name]:.1%}" for name in ("median", "p95", "worst"))
+        return ", ".join(f"{row[name]:.1%}" for name in ("median", "p99", "worst"))
 
     rows = (
         (f"{name}: {row['what']}", errors(row["trimtab"]), errors(row["even split"]))
         for name, row in found["topics"].items()
     )
-    heads = ("trimtab: median, p95, worst error", "even split: median, p95, worst error")
+    heads = ("trimtab: median, p99, worst error", "even split: median, p99, worst error")
     return [
         "",
         "### Rates beside the truth",

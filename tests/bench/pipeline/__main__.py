@@ -1,4 +1,4 @@
-"""The load pipeline's bench, P1 to P10: `python -m tests.bench.pipeline -o FILE [--only P8 …]`.
+"""The load pipeline's bench, P1 to P14: `python -m tests.bench.pipeline -o FILE [--only P8 …]`.
 
 Each part is written to FILE when it is done, and is measured again only when it is named or
 `--fresh` says so, so that a bench that was broken off goes on where it was.
@@ -17,7 +17,7 @@ from typing import Any
 
 from core import files
 
-ORDER = ("P8", "P9", "P4", "P10", "P1", "P2")
+ORDER = ("P8", "P9", "P4", "P10", "P1", "P2", "P12", "P14")
 WHAT = {
     "P1": "20M samples to 100k partitions, the job's own sums: Spark / DuckDB",
     "P2": "the same with exact p95 of rates: Spark / DuckDB",
@@ -25,6 +25,8 @@ WHAT = {
     "P8": "killed with SIGKILL at 5 points, 20 seeds: sums of samples",
     "P9": "rates beside a simulated cluster's truth: trimtab and an even split",
     "P10": "peak memory at P1 and with 4 times the partitions, 1 GiB heap: Python, JVM",
+    "P12": "1,000 clusters of 1,000 partitions in one job, 2 cores: rows/s",
+    "P14": "one cluster of the thousand sends 20 % rubbish, one stalls: delay of the other 998",
 }
 Found = dict[str, dict[str, Any]]
 
@@ -40,6 +42,10 @@ def measure(part: str, known: dict[str, Any] | None, keep: Callable[[Found], Non
         from tests.bench.pipeline import memory
 
         return {part: memory.measure()}
+    if part in ("P12", "P14"):
+        from tests.bench.pipeline import many
+
+        return {part: many.measure() if part == "P12" else many.measure_beside_trouble()}
     if part == "P4":
         from tests.bench.pipeline import latency
 

@@ -37,17 +37,23 @@ class Polls:
         self._size = np.full(self.total, 10**8)
 
     def rows(
-        self, number: int, at: datetime, *, followers: bool = True, without: str | None = None
+        self,
+        number: int,
+        at: datetime,
+        *,
+        followers: bool = True,
+        rubbish: str | None = None,
+        stalled: str | None = None,
     ) -> dict[str, Any]:
         """Return poll `number` as the sample's columns, of leaders alone or of all replicas.
 
-        The cluster `without` is left out.
+        A fifth of the rows of the cluster `rubbish` cannot be; of the cluster `stalled` are none.
         """
         amount = np.round(self._mean * POLL_SECONDS * self._rng.uniform(0.5, 1.5, self.total))
         self._size = self._size + amount.astype(np.int64)
         of = np.arange(self.total)
-        if without is not None:
-            of = of[of // self.partitions != self.clusters.index(without)]
+        if stalled is not None:
+            of = of[of // self.partitions != self.clusters.index(stalled)]
         replica = np.zeros(len(of), np.int64)
         if followers:
             replica = np.tile(np.arange(REPLICAS), len(of))
@@ -67,10 +73,13 @@ class Polls:
             return columns.number_array(values[of], kind, leads)
 
         zero = np.zeros(self.total)
+        cluster_of = (of // self.partitions).astype(np.int32)
+        size = self._size[of]
+        if rubbish is not None:
+            bad = (cluster_of == self.clusters.index(rubbish)) & (np.arange(count) % 5 == 0)
+            size = np.where(bad, -7, size)
         return {
-            "cluster_id": columns.dictionary_array(
-                (of // self.partitions).astype(np.int32), self.clusters
-            ),
+            "cluster_id": columns.dictionary_array(cluster_of, self.clusters),
             "topic": columns.dictionary_array(topic_of, self._topics),
             "topic_id": columns.dictionary_array(topic_of, self._ids),
             "partition": columns.number_array(here % PARTITIONS_A_TOPIC, pa.int32()),
@@ -83,7 +92,7 @@ class Polls:
             "start_offset": led(zero, whole),
             "offset_delta": led(amount // 100, whole),
             "size_delta": led(amount, whole),
-            "size_bytes": columns.number_array(self._size[of], whole),
+            "size_bytes": columns.number_array(size, whole),
             "in_bytes": led(amount, real),
             "out_bytes": led(amount * 2, real),
             "in_method": each(2, pa.int8()),

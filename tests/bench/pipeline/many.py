@@ -18,7 +18,7 @@ import queue
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -73,15 +73,25 @@ class OneFile:
             .select("path")
         )
 
-    def arrived(self, spark: SparkSession, batch: DataFrame) -> Arrived | None:
+    def arrived(
+        self, spark: SparkSession, batch: DataFrame, offsets: Mapping[str, int]
+    ) -> Arrived | None:
         units = tuple(row.path for row in batch.collect())
         rows = spark.read.schema(SCHEMA).parquet(*units)
-        unit = F.col("_metadata.file_name").alias("unit")
-        return Arrived(rows.select("*", F.col("cluster_id").alias("cluster"), unit), units)
+        where = (
+            F.col("cluster_id").alias("cluster"),
+            F.col("_metadata.file_name").alias("unit"),
+            F.lit(0).alias("part"),
+            F.lit(True).alias("is_last"),
+        )
+        return Arrived(rows.select("*", *where), units)
 
     def settle(self, units: Iterable[str]) -> None:
         for unit in units:
             Path(unit.removeprefix("file:")).unlink(missing_ok=True)
+
+    def delete_expired(self) -> None:
+        """Do nothing: a file goes when it is settled."""
 
     def sweep(self) -> int:
         return 0
@@ -166,7 +176,9 @@ def feeding(clusters: int, partitions: int, windows: int) -> Iterator[Feeding]:
         job = TimedJob(session.spark, root, NAME, clock, source=OneFile(landing(root)))
         ended = threading.Event()
         running = threading.Thread(
-            target=job.run, args=(TRIGGER_SECONDS, lambda: not ended.is_set())
+            target=job.run,
+            args=(TRIGGER_SECONDS, lambda: not ended.is_set()),
+            kwargs={"rest": 0.0},
         )
         running.start()
         try:

@@ -35,6 +35,8 @@ class Daemon:
     """Client properties whose passwords, if any were typed, it gets through a pipe."""
     launcher: tuple[str, ...] = ()
     """A program, with its arguments, that becomes the process: `systemd-run …`."""
+    instead: tuple[str, ...] = ()
+    """Whose process in this role does the same for this cluster."""
 
 
 def start_daemon(daemon: Daemon, cluster_id: str, *, root: Path) -> Process | None:
@@ -42,7 +44,8 @@ def start_daemon(daemon: Daemon, cluster_id: str, *, root: Path) -> Process | No
 
     Returns at once. Raises OSError when it cannot be started.
     """
-    if is_leased(lease_file(root, cluster_id, daemon.role)):
+    names = (cluster_id, *daemon.instead)
+    if any(is_leased(lease_file(root, name, daemon.role)) for name in names):
         return None
     log = paths.log_dir() / f"{daemon.role}-{paths.safe_name(cluster_id)}.log"
     paths.make_folder(log.parent)

@@ -50,6 +50,7 @@ def start_load(address: Address, cluster_id: str) -> Supervisor | None:
         PIPELINE,
         "core.pipeline.service",
         (f"--trigger={TRIGGER_SECONDS}", f"--first-trigger={FIRST_TRIGGER_SECONDS}"),
+        instead=(layout.EVERY,),
     )
     return Supervisor(
         root,

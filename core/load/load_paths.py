@@ -13,6 +13,9 @@ from core.load.store import Root, StorePath, store_of
 from core.paths import cluster_folder, load_root
 
 FORMAT = "trimtab.load/1"
+EVERY, TOPIC_PREFIX = "all", "topic-"
+"""Names of pipelines that are of many clusters: of all spools, of a topic. They have folders and
+leases as a cluster has."""
 
 REPAIR = "Move it away: the next snapshot is whole again (`trimtab pipeline rebuild` makes one)."
 """What to do about a damaged file below a load root."""

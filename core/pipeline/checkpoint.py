@@ -21,10 +21,10 @@ def query_id(folder: Path) -> str:
     return str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])[:8]
 
 
-def outgrown(folder: Path) -> bool:
-    """Return whether the checkpoint is to be taken away."""
+def outgrown(folder: Path, times: int = 1) -> bool:
+    """Return whether the checkpoint is to be taken away; `times` as long a list may be kept."""
     lists = (folder / "sources" / "0").glob("*")
-    return max((_size(path) for path in lists), default=0) > LIMIT_BYTES
+    return max((_size(path) for path in lists), default=0) > times * LIMIT_BYTES
 
 
 def take_away(folder: Path) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from core.errors import TrimtabError
 from core.load import spool
 from core.load.samples import latest_sample_time
 from core.load.snapshot.format import Counts
@@ -59,6 +60,8 @@ UNCHANGING_AFTER = micros(TOO_LATE_AFTER) + WINDOW
 """After how long no sample comes for a window that starts then."""
 NOBODY = "unknown"
 """Of whom records are that do not say."""
+MAX_BYTES = 1000
+"""What is kept of a record that cannot be read."""
 MAX_REASONS = 1000
 """Kinds of records that cannot be read which are told apart, by cluster and reason."""
 RETIRED_AFTER = micros(timedelta(hours=25))
@@ -147,12 +150,23 @@ class Cluster:
 
 
 class Intake:
-    """Takes in the batches of one job."""
+    """Takes in the batches of one job.
+
+    Where it is of one cluster `alone`, what goes wrong with that ends the batch, and it is run
+    again; in a job of many it is logged, and the others go on.
+    """
 
     def __init__(
-        self, root: Path, parts: Tables, snapshots: Root, now: Callable[[], datetime]
+        self,
+        root: Path,
+        parts: Tables,
+        snapshots: Root,
+        now: Callable[[], datetime],
+        *,
+        alone: bool,
     ) -> None:
         self._root = root
+        self._alone = alone
         self._tables = parts
         self._snapshots = snapshots
         self._now = now
@@ -164,15 +178,25 @@ class Intake:
             self._epochs[cluster_id] = claim_epoch(self._snapshots, cluster_id)
         return self._epochs[cluster_id]
 
+    def _claimed(self, cluster_id: str) -> int | None:
+        """Return the epoch; None where it cannot be claimed and others wait."""
+        try:
+            return self.claim(cluster_id)
+        except (TrimtabError, OSError) as error:
+            if self._alone:
+                raise
+            log.warning("%s is not published: %s", cluster_id, error)
+            return None
+
     def take(
         self, arrived: Arrived, batch: Batch, carried: Carried, tell: Callable[[Published], None]
     ) -> Carried:
         """Take a batch from samples to snapshots; return what the next one goes on from."""
         latest_at = micros(latest_sample_time(batch.began_at))
-        fine = judged(arrived.rows, self._oldest(carried), latest_at)
+        fine = judged(arrived.rows, self._oldest(carried, batch.began_at), latest_at)
         found = samples.polls(fine).collect()
         fresh = fresh_parts(found, carried)
-        clusters = clusters_of(found, set(fresh), carried, latest_at)
+        clusters = clusters_of(found, set(fresh), carried, batch.began_at)
         refused = any(of.counts.quarantined for of in clusters.values())
         bad = self._count_records(arrived.bad, clusters)
         known = {c: of.known for c, of in clusters.items()}
@@ -180,7 +204,7 @@ class Intake:
             carried,
             number=carried.number + 1,
             offsets={**carried.offsets, **arrived.offsets},
-            clusters=_remembered({**carried.clusters, **known}),
+            clusters={**_remembered(carried.clusters, batch.began_at), **known},
         )
         headings: dict[str, Heading] = {}
         answers: dict[str, Answer] = {}
@@ -195,13 +219,14 @@ class Intake:
             if any(of.late for of in fed.values()):
                 after = self._count_late(of_batch, batch.key, fed, after)
             if any(of.closing for of in fed.values()):
-                after = self._close(batch.key, fed, after)
+                after = self._close(batch.key, batch.began_at, fed, after)
             headings = self._headings(fed, after.number)
             answers = self._publish(after, fed, headings)
         if refused:
-            write_quarantine(fine.where(F.col("reason").isNotNull()), self._root, "rows", batch.key)
+            rows = fine.where(F.col("reason").isNotNull())
+            self._checked(write_quarantine(rows, self._root, "rows", batch.key))
         if bad is not None:
-            write_quarantine(bad, self._root, "records", batch.key)
+            self._checked(write_quarantine(bad, self._root, "records", batch.key))
         for cluster_id, of in clusters.items():
             answer = answers.get(cluster_id, Answer())
             of.counts = without_repeated(of.counts, answer.repeated)
@@ -222,14 +247,29 @@ class Intake:
         """Publish a snapshot of each cluster of what is carried."""
         if carried.state is not None:
             known = {c: Cluster(of) for c, of in carried.clusters.items() if of.newest_at}
-            self._publish(carried, known, self._headings(known, carried.number))
+            self._publish(carried, known, self._headings(known, carried.number), anew=True)
 
     def _publish(
-        self, carried: Carried, clusters: Mapping[str, Cluster], headings: Mapping[str, Heading]
+        self,
+        carried: Carried,
+        clusters: Mapping[str, Cluster],
+        headings: Mapping[str, Heading],
+        *,
+        anew: bool = False,
     ) -> dict[str, Answer]:
-        rows = windows.snapshot_rows(self._state(carried), self._since(clusters))
-        answers = publish_snapshots(rows, self._root, self._snapshots, headings)
-        _raise_if_all_failed(answers)
+        headed = {c: of for c, of in clusters.items() if c in headings}
+        rows = windows.snapshot_rows(self._state(carried), self._since(headed))
+        if anew:  # what the last batch said twice has been counted
+            rows = rows.withColumn("repeated", F.lit(0))
+        return self._checked(publish_snapshots(rows, self._root, self._snapshots, headings))
+
+    def _checked(self, answers: dict[str, Answer]) -> dict[str, Answer]:
+        """Return what became of clusters; raises what went wrong with one that is alone."""
+        for cluster_id, answer in answers.items():
+            if answer.error is not None:
+                if self._alone:
+                    raise answer.error
+                log.warning("%s: %s", cluster_id, answer.error)
         return answers
 
     def _state(self, carried: Carried) -> DataFrame:
@@ -243,9 +283,16 @@ class Intake:
 
     # -- what comes in -----------------------------------------------------------------------------
 
-    def _oldest(self, carried: Carried) -> DataFrame:
+    def _oldest(self, carried: Carried, now: datetime) -> DataFrame:
+        """Return before when samples of each cluster are too late."""
         known = {c: of for c, of in carried.clusters.items() if of.newest_at is not None}
-        oldest = [(of.newest_at or 0) - micros(TOO_LATE_AFTER) for of in known.values()]
+        latest_at = micros(latest_sample_time(now))
+        oldest = [
+            min(of.newest_at or 0, latest_at) - micros(TOO_LATE_AFTER)
+            if _is_kept(of, now)
+            else of.open_at
+            for of in known.values()
+        ]
         return self._of_clusters(known, oldest_at=oldest)
 
     def _since(self, clusters: Mapping[str, Cluster]) -> DataFrame:
@@ -273,7 +320,12 @@ class Intake:
         """Count the records that cannot be read by the cluster they are of; None of none."""
         if bad is None:
             return None
-        bad = bad.withColumn("cluster", F.coalesce("cluster", F.lit(NOBODY)))
+        bad = bad.withColumns(
+            {
+                "cluster": F.coalesce("cluster", F.lit(NOBODY)),
+                **{c: F.substring(c, 1, MAX_BYTES) for c in bad.columns if c in ("key", "value")},
+            }
+        )
         found = bad.groupBy("cluster", "reason").count().limit(MAX_REASONS).collect()
         for row in found:
             reason, count = f"record_{row.reason}", row["count"]
@@ -302,9 +354,10 @@ class Intake:
         out = {}
         now = self._now()
         with ThreadPoolExecutor(CLAIMS) as claims:  # a store takes a while for each
-            epochs = dict(zip(fed, claims.map(self.claim, fed), strict=True))
+            epochs = dict(zip(fed, claims.map(self._claimed, fed), strict=True))
         for cluster_id, of in fed.items():
-            epoch = epochs[cluster_id]
+            if (epoch := epochs[cluster_id]) is None:
+                continue
             counts = summed_up([of.known.total(), of.counts])
             segments = {
                 f"segment_{reason}": count
@@ -336,15 +389,18 @@ class Intake:
         whole = windows.whole_windows(
             self._tables.read(tables.WINDOWS, parts, windows.WINDOW), changed
         )
-        write_windows(whole, self._root)
+        self._checked(write_windows(whole, self._root))
         return replace(after, windows=(*after.windows, part))
 
-    def _close(self, key: str, clusters: Mapping[str, Cluster], after: Carried) -> Carried:
+    def _close(
+        self, key: str, began_at: datetime, clusters: Mapping[str, Cluster], after: Carried
+    ) -> Carried:
         """Write the windows that close, and roll up what they complete."""
         pairs = [(c, start) for c, of in clusters.items() for start in of.closing]
         closed = windows.closed_windows(self._state(after), self._pairs(pairs))
         self._tables.write(tables.WINDOWS, key, closed)
-        write_windows(self._tables.read(tables.WINDOWS, [key], windows.WINDOW), self._root)
+        rows = self._tables.read(tables.WINDOWS, [key], windows.WINDOW)
+        self._checked(write_windows(rows, self._root))
         part = Part(key, min(s for _, s in pairs), max(s for _, s in pairs))
         after = replace(after, windows=(*after.windows, part))
         closing = {c: of for c, of in clusters.items() if of.closing}
@@ -359,7 +415,7 @@ class Intake:
         partitions = self._state(after).select(*KEY).join(of_closing, "cluster")
         rolled = horizons.horizons(partitions, hour, day)
         self._tables.write(tables.HORIZONS, key, rolled)
-        return _retired(replace(after, horizons=key))
+        return _retired(replace(after, horizons=key), began_at)
 
     def _roll_up_day(
         self, key: str, closing: Iterable[str], after: Carried
@@ -445,7 +501,7 @@ def fresh_parts(found: Sequence[Row], carried: Carried) -> list[PollPart]:
 
 
 def clusters_of(
-    found: Sequence[Row], fresh: Set[PollPart], carried: Carried, latest_at: int
+    found: Sequence[Row], fresh: Set[PollPart], carried: Carried, began_at: datetime
 ) -> dict[str, Cluster]:
     """Return each cluster in a batch: what became of its rows, and which windows are open then."""
     out: dict[str, Cluster] = {}
@@ -469,9 +525,11 @@ def clusters_of(
             of.newest_at = max(of.newest_at, row.newest_at)
             of.whole_at = max(of.whole_at, row.whole_at or 0)
             of.polls[poll_series(row.collector_id, row.part)].add(row.poll_id)
+    latest_at = micros(latest_sample_time(began_at))
     for of in out.values():
         if of.fed:
             of.open_and_close(latest_at)
+            of.known = replace(of.known, fed_at=micros(began_at))
     return out
 
 
@@ -483,34 +541,20 @@ def _closing(clusters: Mapping[str, Cluster], cluster_id: str) -> tuple[int, ...
     return clusters[cluster_id].closing if cluster_id in clusters else ()
 
 
-def _raise_if_all_failed(answers: Mapping[str, Answer]) -> None:
-    """Raise what went wrong where no cluster could be published; else the others go on."""
-    failed = [answer.error for answer in answers.values() if answer.error is not None]
-    if failed and len(failed) == len(answers):
-        raise failed[0]
-    for cluster_id, answer in answers.items():
-        if answer.error is not None:
-            log.warning("the load of %s is not published: %s", cluster_id, answer.error)
-
-
-def _remembered(clusters: Mapping[str, ClusterState]) -> dict[str, ClusterState]:
+def _remembered(clusters: Mapping[str, ClusterState], now: datetime) -> dict[str, ClusterState]:
     """Return what is known of clusters, without those that have sent nothing for days."""
-    newest = max((state.newest_at or 0 for state in clusters.values()), default=0)
-    return {
-        c: state
-        for c, state in clusters.items()
-        if state.newest_at is None or state.newest_at > newest - FORGOTTEN_AFTER
-    }
+    since = micros(now) - FORGOTTEN_AFTER
+    return {c: state for c, state in clusters.items() if state.fed_at > since}
 
 
-def _retired(after: Carried) -> Carried:
+def _is_kept(state: ClusterState, now: datetime) -> bool:
+    """Return whether a cluster's closed windows are kept, for what comes late."""
+    return state.fed_at > micros(now) - RETIRED_AFTER
+
+
+def _retired(after: Carried, now: datetime) -> Carried:
     """Return what is carried without windows and hours that nobody asks for any more."""
-    newest = max((state.newest_at or 0 for state in after.clusters.values()), default=0)
-    living = [
-        state
-        for state in after.clusters.values()
-        if (state.newest_at or 0) > newest - RETIRED_AFTER
-    ]
+    living = [state for state in after.clusters.values() if _is_kept(state, now)]
     needed = min((min(state.rolled_at, state.open_at - HOUR) for state in living), default=0)
     oldest = min((state.day_at - DAY for state in living), default=0)
     return replace(

@@ -8,27 +8,31 @@ after that it does nothing.
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
 from core import bug_log, paths
 from core.clock import Clock
 from core.errors import DocumentError, TrimtabError
 from core.load import load_paths as layout
+from core.load import spool
 from core.load.store import Root
 from core.load.windows import delete_expired
 from core.pipeline import checkpoint, tables
 from core.pipeline.intake import Intake, Published
-from core.pipeline.ledger import Ledger, taken_by_earlier_version
+from core.pipeline.ledger import Ledger, is_of_many, taken_by_earlier_version
 from core.pipeline.moments import moment
-from core.pipeline.source import Source, Spool
+from core.pipeline.source import MANY, Source, Spool
 from core.pipeline.tables import Tables
 
 if TYPE_CHECKING:
@@ -40,6 +44,12 @@ QUIET_SECONDS = 0.5
 STOP_SECONDS = 30.0
 EXPIRY_SECONDS = 600.0
 """How often to look for what has been kept for long enough."""
+NO_ROOM = re.compile(
+    "No space left on device|Permission denied|Read-only file system"
+    "|[Pp]arent path is not a directory"
+)
+BEHIND = timedelta(minutes=1)
+"""How old the newest sample may be before the pipeline goes on without a rest."""
 REST = 4.0
 """A fifth of the time at most goes to batches: others work on the machine, too."""
 FIRST_BATCHES = 3
@@ -73,7 +83,8 @@ class Job:
         self._ledger = Ledger(layout.batches(root, name))
         self._tables = Tables(spark, layout.tables(root, name))
         self._checkpoint = layout.checkpoint(root, name)
-        self._intake = Intake(root, self._tables, snapshots or root, clock.now)
+        self._alone = not is_of_many(name)
+        self._intake = Intake(root, self._tables, snapshots or root, clock.now, alone=self._alone)
         if source is None:
             self._intake.claim(name)
         self._trouble: TrimtabError | None = None
@@ -83,18 +94,33 @@ class Job:
         self._refused = False
         self._rest = 0.0
         self._expiry_due = 0.0
+        self._newest: datetime | None = None
         self._check_tables()
         self._put_away_outdated()
 
     def _check_tables(self) -> None:
         """Raise DocumentError where the ledger names what is not there."""
-        state = self._ledger.carried.state
-        if state is not None and not self._tables.has(tables.STATE, state):
-            raise DocumentError(
-                "What the pipeline carries from batch to batch is not there any more.",
-                detail=str(self._root),
-                next="Run `trimtab pipeline rebuild`: it makes it anew from the segments kept.",
-            )
+        carried = self._ledger.carried
+        used = [
+            *((tables.STATE, part) for part in [carried.state] if part),
+            *((tables.HORIZONS, part) for part in [carried.horizons] if part),
+            *((tables.WINDOWS, part.name) for part in carried.windows),
+            *((tables.HOURS, part.name) for part in carried.hours),
+        ]
+        if not all(self._tables.has(table, part) for table, part in used):
+            raise self._damaged()
+
+    def _damaged(self) -> DocumentError:
+        place = layout.tables(self._root, self._name)
+        remedy = "Run `trimtab pipeline rebuild`: it makes it anew from the segments kept."
+        if not self._alone:
+            ledger = layout.batches(self._root, self._name)
+            remedy = f"Delete {place} and {ledger}: the job begins anew with what comes then."
+        return DocumentError(
+            "What the pipeline carries from batch to batch is damaged.",
+            detail=str(place),
+            next=remedy,
+        )
 
     def _put_away_outdated(self) -> None:
         """Put away segments that an earlier version had taken, and delete what it carried."""
@@ -120,6 +146,9 @@ class Job:
 
                 def tell(published: Published, told: list[int] = told) -> None:
                     told.append(published.counts.read)
+                    if published.newest is not None:
+                        newest = self._newest
+                        self._newest = max(newest or published.newest, published.newest)
                     self._tell(published)
 
                 try:
@@ -154,8 +183,8 @@ class Job:
         self._tables.retain(tables.HOURS, [p.name for c in used for p in c.hours])
         if time.monotonic() >= self._expiry_due:
             self._expiry_due = time.monotonic() + EXPIRY_SECONDS
-            self._source.delete_expired()
             for cluster_id, state in self._ledger.carried.clusters.items():
+                spool.delete_expired(self._root, cluster_id)
                 if state.newest_at is not None:
                     delete_expired(self._root, cluster_id, moment(state.newest_at))
 
@@ -216,7 +245,7 @@ class Job:
         writer = (
             self._source.stream(self._spark)
             .writeStream.foreachBatch(self._safely)
-            .option("checkpointLocation", str(self._checkpoint))
+            .option("checkpointLocation", f"file://{self._checkpoint.absolute()}")
         )
         if trigger_seconds is None:
             return writer.trigger(availableNow=True).start()
@@ -225,7 +254,7 @@ class Job:
         ).start()
 
     def _outgrown(self) -> bool:
-        return checkpoint.outgrown(self._checkpoint)
+        return checkpoint.outgrown(self._checkpoint, 1 if self._alone else MANY)
 
     def _begin_anew(self) -> None:
         """Take away a checkpoint that has grown out; the next query counts its batches from 0.
@@ -243,36 +272,46 @@ class Job:
         began = time.monotonic()
         try:
             self.process(arrived, number)
-        except TrimtabError as error:
+        except Exception as error:
             # Spark would wrap it in its own words; ours are kept for the user.
-            self._trouble = error
+            self._trouble = self._in_words(error)
             raise
-        if self._processed > FIRST_BATCHES:
+        if self._processed > FIRST_BATCHES and not self._is_behind():
             self._ending.wait(self._rest * (time.monotonic() - began))
+
+    def _said(self, error: Exception) -> TrimtabError:
+        """Return what was wrong with a batch in our words, else what Spark says."""
+        return self._in_words(error) if self._trouble is None else self._trouble
+
+    def _is_behind(self) -> bool:
+        """Return whether samples wait that are much older than now."""
+        newest = self._newest
+        return newest is not None and self._clock.now() - newest > BEHIND
+
+    def _in_words(self, error: Exception) -> TrimtabError:
+        """Return what a user is told of a batch that could not end, while Spark can be asked."""
+        if isinstance(error, TrimtabError):
+            return error
+        text = str(error)
+        if str(layout.tables(self._root, self._name)) in text and not NO_ROOM.search(text):
+            return self._damaged()
+        causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE) or text.strip().splitlines()
+        words = NO_ROOM.search(text)
+        why = words[0] if words else (causes or [type(error).__name__])[-1]
+        return TrimtabError(
+            f"A batch could not be processed: {why}.",
+            detail="" if words else bug_log.log_bug(),
+            next="Nothing is lost: it is run again with the next start. "
+            f"Check that there is room below {self._root}, and that it may be written.",
+        )
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do `work`; after a segment that went bad in the spool, take it out and begin again."""
         while True:
+            self._trouble = None
             try:
                 return work()
-            except StreamingQueryException as error:
-                if self._trouble is not None:
-                    raise self._trouble from error
-                swept = self._source.sweep()
-                if swept == 0:
-                    raise _failure(error) from error
+            except (StreamingQueryException, Py4JError) as error:
+                if (swept := self._source.sweep()) == 0:
+                    raise self._said(error) from error
                 log.warning("%d bad segments went to quarantine", swept)
-
-
-def _failure(error: StreamingQueryException) -> TrimtabError:
-    """Return what a user is told of a batch that Spark could not end, while it can still be asked.
-
-    Spark's exceptions have their words in the JVM.
-    """
-    kept = bug_log.log_bug()
-    words = str(error.__cause__ or error).strip().splitlines() or [type(error).__name__]
-    return TrimtabError(
-        f"A batch failed in Spark: {words[0]}",
-        detail=kept,
-        next="Nothing is lost: the batch is run again with the next start.",
-    )

@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 
 KEPT = 12
 """Batches that are remembered: those that Spark may run again, and a few before."""
-EVERY, TOPIC_PREFIX = "all", "topic-"
-"""Names of jobs that are of many clusters: of all spools, of a topic."""
 COUNTED = timedelta(hours=24)
 """The longest horizon of a snapshot: its counts go back as far."""
+SERIES = 500
+"""Of polls: as many collectors, or parts of their polls, are remembered of a cluster."""
 RANGES = 1000
 """Of a collector's polls; each of its starts begins one, and each gap."""
 
@@ -51,6 +51,8 @@ class ClusterState:
 
     newest_at: int | None = None
     """Its newest sample."""
+    fed_at: int = 0
+    """When the last batch began that had samples of it, by the clock of the job."""
     whole_at: int = 0
     """Its newest poll of which all parts have come."""
     open_at: int = 0
@@ -186,10 +188,13 @@ def poll_series(collector: str, part: int) -> str:
 
 
 def with_polls(known: ClusterState, polls: Mapping[str, Iterable[int]]) -> ClusterState:
-    """Return what is known of a cluster with more polls counted, by `poll_series`."""
-    out = dict(known.polls)
+    """Return what is known of a cluster with more polls counted, by `poll_series`.
+
+    A collector has an id of its host: those that have not been heard of for longest go.
+    """
+    out = {series: of for series, of in known.polls.items() if series not in polls}
     for collector, ids in polls.items():
-        ranges = sorted([*out.get(collector, ()), *((poll, poll) for poll in ids)])
+        ranges = sorted([*known.polls.get(collector, ()), *((poll, poll) for poll in ids)])
         joined: list[tuple[int, int]] = []
         for first, last in ranges:
             if joined and first <= joined[-1][1] + 1:
@@ -197,7 +202,7 @@ def with_polls(known: ClusterState, polls: Mapping[str, Iterable[int]]) -> Clust
             else:
                 joined.append((first, last))
         out[collector] = tuple(joined[-RANGES:])
-    return replace(known, polls=out)
+    return replace(known, polls=dict(list(out.items())[-max(SERIES, len(polls)) :]))
 
 
 def with_counts(known: ClusterState, counts: Counts, batch: Batch) -> ClusterState:
@@ -274,7 +279,7 @@ class Jobs:
 
 def is_of_many(job: str) -> bool:
     """Return whether a job of this name takes the samples of many clusters."""
-    return job == EVERY or job.startswith(TOPIC_PREFIX)
+    return job == layout.EVERY or job.startswith(layout.TOPIC_PREFIX)
 
 
 def taken_by_earlier_version(root: Path, cluster_id: str) -> list[str]:

@@ -39,6 +39,7 @@ from core.pipeline.moments import moment
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+MAX_REFUSED = 100_000
 _ANSWER = "cluster string, repeated bigint, error string, title string, next string"
 
 
@@ -78,30 +79,28 @@ def publish_snapshots(
     return _answers(rows.groupBy("cluster").applyInArrow(publish, _ANSWER))
 
 
-def write_windows(rows: DataFrame, root: Path) -> None:
+def write_windows(rows: DataFrame, root: Path) -> dict[str, Answer]:
     """Write a file of each closed window in `rows` (of `windows.WINDOW`), and of its brokers."""
 
     def write(table: Any) -> Any:
         cluster_id = table["cluster"][0].as_py()
         return _answered(cluster_id, table, lambda: _write_window(table, root, cluster_id))
 
-    found = _answers(rows.drop("samples").groupBy("cluster", "start").applyInArrow(write, _ANSWER))
-    for answer in found.values():
-        if answer.error is not None:
-            raise answer.error
+    return _answers(rows.drop("samples").groupBy("cluster", "start").applyInArrow(write, _ANSWER))
 
 
-def write_quarantine(rows: DataFrame, root: Path, kind: str, key: str) -> None:
-    """Write what a batch has refused of each cluster, with how much there is by `reason`."""
+def write_quarantine(rows: DataFrame, root: Path, kind: str, key: str) -> dict[str, Answer]:
+    """Write what a batch has refused of each cluster, with how much of it by `reason`.
+
+    Of more than MAX_REFUSED the rest is only counted.
+    """
 
     def write(table: Any) -> Any:
         cluster_id = table["cluster"][0].as_py()
         return _answered(cluster_id, table, lambda: _write_refused(table, root, kind, key))
 
-    found = _answers(rows.groupBy("cluster").applyInArrow(write, _ANSWER))
-    for answer in found.values():
-        if answer.error is not None:
-            raise answer.error
+    some = rows.limit(MAX_REFUSED)
+    return _answers(some.groupBy("cluster").applyInArrow(write, _ANSWER))
 
 
 def _write_refused(table: Any, root: Path, kind: str, key: str) -> None:
@@ -122,10 +121,20 @@ def _answered(cluster_id: str, table: Any, work: Callable[[], None]) -> Any:
         work()
     except TrimtabError as error:
         wrong = (type(error).__name__, error.title, error.next)
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - it is this cluster's, and the others go on
+        if not isinstance(error, OSError):
+            title = f"The load of {cluster_id} cannot be published: {type(error).__name__}: {error}"
+            wrong = ("TrimtabError", title, "This is a bug in trimtab. The last snapshot stays.")
+            return _answer(cluster_id, repeated, wrong)
         title = f"The load of {cluster_id} cannot be published: {error.strerror or error}."
         then = "Nothing is lost: it is done again once there is room and it may be written."
         wrong = ("TrimtabError", title, then)
+    return _answer(cluster_id, repeated, wrong)
+
+
+def _answer(
+    cluster_id: str, repeated: int, wrong: tuple[str | None, str | None, str | None]
+) -> Any:
     names = [part.split() for part in _ANSWER.split(", ")]
     kinds = {"string": pa.utf8(), "bigint": pa.int64()}
     values = (cluster_id, repeated, *wrong)
@@ -138,12 +147,14 @@ def _answered(cluster_id: str, table: Any, work: Callable[[], None]) -> Any:
 
 
 def _answers(found: DataFrame) -> dict[str, Answer]:
+    """Return what became of each cluster; of several things what went wrong, if anything did."""
     out: dict[str, Answer] = {}
     for row in found.collect():
         error = None
         if row.error is not None:
             error = getattr(errors, row.error)(row.title, next=row.next)
-        out[row.cluster] = Answer(row.repeated, error)
+        if row.cluster not in out or out[row.cluster].error is None:
+            out[row.cluster] = Answer(row.repeated, error)
     return out
 
 

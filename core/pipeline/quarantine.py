@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from core.load.windows import RETENTION
+from core.pipeline.moments import micros
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 TOO_LATE_AFTER = timedelta(hours=6)
 """How much older than a cluster's newest sample one may be."""
+OLDEST = micros(RETENTION)
+"""How old the first samples of a cluster may be: as old as windows are kept."""
 
 _NEVER_NEGATIVE = ("offset_delta", "size_bytes", "in_bytes", "out_bytes", "partition")
 
@@ -22,7 +27,8 @@ def judged(samples: DataFrame, oldest: DataFrame, latest_at: int) -> DataFrame:
 
     `samples` have the columns of `core.pipeline.source.SCHEMA`, and the `cluster` they came for.
     No sample may be of a time after `latest_at`, nor before `oldest_at` of its cluster in
-    `oldest`: microseconds since the epoch, as `at`.
+    `oldest`, nor of a cluster that is not there from before OLDEST: microseconds since the epoch,
+    as `at`.
     """
     rules: list[tuple[str, Column]] = [
         (
@@ -36,7 +42,7 @@ def judged(samples: DataFrame, oldest: DataFrame, latest_at: int) -> DataFrame:
         ("negative", (F.col("dt_ms") <= 0) | _any(F.col(c) < 0 for c in _NEVER_NEGATIVE)),
         ("infinite", _any(F.col(c) == float("inf") for c in ("in_bytes", "out_bytes"))),
         ("offsets_crossed", F.col("end_offset") < F.col("start_offset")),
-        ("too_late", F.col("at") < F.col("oldest_at")),
+        ("too_late", F.col("at") < F.coalesce("oldest_at", _unfolded(latest_at - OLDEST))),
     ]
     reason = F.lit(None).cast("string")
     for name, wrong in reversed(rules):

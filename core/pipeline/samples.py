@@ -25,13 +25,16 @@ def polls(judged: DataFrame) -> DataFrame:
     """Return how many rows each part of a poll has by window and reason, and when it was taken.
 
     `start` is when the window starts, `newest_at` is of the newest row, `whole_at` the same where
-    the part is a poll's last: microseconds since the epoch.
+    the part is a poll's last: microseconds since the epoch, null where there is a reason.
     """
-    start = F.col("at") - F.pmod("at", F.lit(moments.WINDOW))
-    return judged.groupBy(*PART, "reason", start.alias("start")).agg(
+    # What bad rows say of anything may be anything: it must not make a row here for each of them.
+    fine = F.col("reason").isNull()
+    start = F.when(fine, F.col("at") - F.pmod("at", F.lit(moments.WINDOW)))
+    poll = (F.when(fine, F.col(name)).alias(name) for name in ("collector_id", "poll_id", "part"))
+    return judged.groupBy("cluster", *poll, "unit", "reason", start.alias("start")).agg(
         F.count(F.lit(1)).alias("rows"),
-        F.max("at").alias("newest_at"),
-        F.max(F.when(F.col("is_last"), F.col("at"))).alias("whole_at"),
+        F.max(F.when(fine, F.col("at"))).alias("newest_at"),
+        F.max(F.when(fine & F.col("is_last"), F.col("at"))).alias("whole_at"),
     )
 
 

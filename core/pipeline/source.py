@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FILES_PER_BATCH = 360
 """An hour of polls."""
+MANY = 30
+"""As many times that of many clusters."""
 ROWS_PER_BATCH = 3_000_000
 """Both bound a batch after the pipeline was away."""
 
@@ -78,10 +80,6 @@ class Source(Protocol):
         """Put away what batches have read that are committed for certain."""
         ...
 
-    def delete_expired(self) -> None:
-        """Delete what has been kept for long enough."""
-        ...
-
     def sweep(self) -> int:
         """Take out of the way what cannot be read; return how much that was."""
         ...
@@ -105,8 +103,8 @@ class Spool:
             .schema("path string, modificationTime timestamp, length bigint, content binary")
             # The folders by date and hour are for people and for retention, they are no columns.
             .option("recursiveFileLookup", "true")
-            .option("maxFilesPerTrigger", files_per_batch(folder, len(self._cluster_ids())))
-            .load(str(folder))
+            .option("maxFilesPerTrigger", files_per_batch(folder, many=self._cluster_id is None))
+            .load(f"file://{folder.absolute()}")
             .select("path")
         )
 
@@ -117,7 +115,7 @@ class Spool:
         units = tuple(sorted(row.path for row in batch.collect() if _path(row.path).exists()))
         if not units:
             return None
-        rows = spark.read.schema(SCHEMA).parquet(*(str(_path(unit)) for unit in units))
+        rows = spark.read.schema(SCHEMA).parquet(*units)
         where = F.regexp_extract(F.col("_metadata.file_path"), "cluster=([^/]+)/date=", 1)
         from_it = rows.select(
             "*",
@@ -133,10 +131,6 @@ class Spool:
             if segment.exists():
                 spool.archive_segment(self._root, _cluster_of(segment), segment)
 
-    def delete_expired(self) -> None:
-        for cluster_id in self._cluster_ids():
-            spool.delete_expired(self._root, cluster_id)
-
     def sweep(self) -> int:
         return sum(spool.quarantine_damaged(self._root, c) for c in self._cluster_ids())
 
@@ -151,9 +145,9 @@ class Spool:
         return [path.name.removeprefix("cluster=") for path in self._folder().glob("cluster=*")]
 
 
-def files_per_batch(folder: Path, clusters: int = 1) -> int:
+def files_per_batch(folder: Path, *, many: bool = False) -> int:
     """Return how many segments like the largest in the spool are a batch at most."""
-    files = FILES_PER_BATCH * max(1, clusters)
+    files = FILES_PER_BATCH * (MANY if many else 1)
     sizes = [(path.stat().st_size, path) for path in folder.rglob("hour=*/*.parquet")]
     if not sizes:
         return files

@@ -28,14 +28,15 @@ class Tables:
 
     def write(self, table: str, part: str, rows: DataFrame) -> None:
         """Write a part, replacing what was there."""
-        rows.write.mode("overwrite").parquet(str(self._part(table, part)), compression="lz4")
+        rows.write.mode("overwrite").parquet(self._uri(table, part), compression="lz4")
 
     def read(self, table: str, parts: Sequence[str], schema: str) -> DataFrame:
         """Return the rows of these parts, none of none."""
         if not parts:
             return self._spark.createDataFrame([], schema)
-        paths = (str(self._part(table, part)) for part in parts)
-        return self._spark.read.schema(schema).parquet(*paths)
+        # What is missing here is damage, and not a segment that was swept away.
+        read = self._spark.read.schema(schema).option("ignoreMissingFiles", "false")
+        return read.parquet(*(self._uri(table, part) for part in parts))
 
     def has(self, table: str, part: str) -> bool:
         """Return whether a part is there, whole."""
@@ -53,6 +54,10 @@ class Tables:
         kinds = {"string": pa.string(), "long": pa.int64()}
         arrays = {name: pa.array(values, kinds[kind]) for name, (kind, values) in columns.items()}
         return self._spark.createDataFrame(pa.table(arrays))
+
+    def _uri(self, table: str, part: str) -> str:
+        # Of this machine or mounted, whatever the cluster's own file system is.
+        return f"file://{self._part(table, part).absolute()}"
 
     def _part(self, table: str, part: str) -> Path:
         return self._folder / table / f"b={part}"

@@ -32,8 +32,10 @@ from core.pipeline.source import SCHEMA, Arrived
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-MAX_RECORDS_PER_BATCH = 750
-"""Of some 4,000 samples each."""
+MAX_RECORDS_PER_BATCH = 5_000
+"""Of some 4,000 samples each, where clusters are large."""
+CLUSTER_ID = r"^[A-Za-z0-9._-]{1,100}$"
+"""What a record's key may be: it names folders."""
 RECORD_COLUMNS = ("key", "value", "headers", "topic", "partition", "offset")
 
 _REFUSED = frozenset(
@@ -149,9 +151,6 @@ class SamplesTopic:
     def settle(self, units: Iterable[str]) -> None:
         """Do nothing: brokers delete records by the topic's retention."""
 
-    def delete_expired(self) -> None:
-        """Do nothing, for the same reason."""
-
     def sweep(self) -> int:
         """Return 0: records that cannot be read do not stop a batch."""
         return 0
@@ -227,7 +226,9 @@ def _with_reason(batch: DataFrame) -> DataFrame:
     )
     return batch.select(
         *RECORD_COLUMNS,
-        F.col("key").cast("string").alias("cluster"),
+        F.when(F.col("key").cast("string").rlike(CLUSTER_ID), F.col("key").cast("string")).alias(
+            "cluster"
+        ),
         F.concat_ws("-", "topic", "partition", "offset").alias("unit"),
         reason.alias("reason"),
     )

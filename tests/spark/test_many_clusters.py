@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from feeding import NOW, START, Row, StillClock, feed, row
 
+from core.cli.main import run as command_line
+from core.daemons.lease import hold_lease, lease_file
+from core.daemons.supervisor import Daemon, start_daemon
 from core.load import load_paths as layout
 from core.load.snapshot.format import LoadSnapshot
 from core.load.snapshot.manifest import cluster_ids
@@ -85,6 +89,88 @@ def test_one_that_sends_rubbish_one_that_stalls_and_one_that_is_refused_delay_no
     assert published(tmp_path, "away").snapshot_id == before
 
 
+def test_what_one_cluster_cannot_have_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    for cluster in ("good", "shut", "old", "refusing"):
+        feed(tmp_path, "1", [of(cluster, 1)], cluster=cluster)
+    run_all(spark, tmp_path)
+    layout.current(tmp_path, "shut").write_text("{")
+    bad = layout.quarantine(tmp_path, "refusing")
+    bad.mkdir(parents=True)
+    (bad / "rows").write_text("no folder")
+    feed(tmp_path, "2", [of("shut", 2), of("shut", 31), of("shut", 61)], cluster="shut")
+    layout.windows(tmp_path, "shut").parent.mkdir(parents=True, exist_ok=True)
+    told = run_all(spark, tmp_path)  # nobody else is in this batch
+    assert told["shut"].snapshot is None
+    feed(tmp_path, "2", [of("refusing", 2, in_bytes=-1.0), of("refusing", 3)], cluster="refusing")
+    feed(tmp_path, "2", [of("new", 1, ts=START - timedelta(days=4))], cluster="new")
+    long_ago = datetime(1970, 1, 2, tzinfo=UTC)
+    feed(tmp_path, "2", [of("ancient", 1, ts=long_ago), of("ancient", 2)], cluster="ancient")
+    feed(tmp_path, "2", [of("good", 2)], cluster="good")
+    told = run_all(spark, tmp_path)
+    assert {c for c, one in told.items() if one.snapshot is not None} == {
+        *("good", "new", "ancient", "refusing")
+    }
+    assert told["refusing"].counts.quarantined == {"negative": 1}
+    assert told["ancient"].counts.quarantined == {"too_late": 1}
+    assert published(tmp_path, "good").counts.accepted == 2
+
+
+def test_rows_of_any_time_are_counted_and_no_more(spark: SparkSession, tmp_path: Path) -> None:
+    later = [NOW + timedelta(hours=1, minutes=5 * n) for n in range(2000)]
+    feed(tmp_path, "1", [of("a", 1), *(of("a", 2, ts=ts) for ts in later)], cluster="a")
+    from core.pipeline import samples
+    from core.pipeline.moments import micros
+    from core.pipeline.quarantine import judged
+
+    rows = Spool(tmp_path, "a")
+    batch = spark.createDataFrame(
+        [(str(path),) for path in layout.spool(tmp_path, "a").rglob("*.parquet")], "path string"
+    )
+    arrived = rows.arrived(spark, batch, {})
+    assert arrived is not None
+    oldest = spark.createDataFrame([], "cluster string, oldest_at bigint")
+    found = samples.polls(judged(arrived.rows, oldest, micros(NOW))).collect()
+    assert sorted((r.reason or "", r.rows) for r in found) == [("", 1), ("future", 2000)]
+
+
+def test_a_cluster_that_is_behind_the_others_keeps_its_windows_for_late_samples(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ahead = START + timedelta(hours=7, minutes=50)
+    behind = ahead - timedelta(hours=26)
+
+    def at(base: datetime, *seconds: int) -> list[datetime]:
+        return [base + timedelta(seconds=s) for s in seconds]
+
+    for number, (a, b) in enumerate(
+        ((at(ahead, 10, 320), at(behind, 10, 20, 320)), (at(ahead, 630), at(behind, 640)))
+    ):
+        feed(
+            tmp_path,
+            f"{number}",
+            [
+                of("a", 10 * number + i, ts=t, dt_ms=10_000, offset_delta=100)
+                for i, t in enumerate(a)
+            ],
+            cluster="a",
+        )
+        feed(
+            tmp_path,
+            f"{number}",
+            [
+                of("b", 10 * number + i, ts=t, dt_ms=10_000, offset_delta=100)
+                for i, t in enumerate(b)
+            ],
+            cluster="b",
+        )
+        run_all(spark, tmp_path)
+    late = of("b", 99, ts=behind + timedelta(seconds=30), offset_delta=100, dt_ms=10_000)
+    feed(tmp_path, "late", [late], cluster="b")
+    run_all(spark, tmp_path)
+    (row,) = pq.ParquetFile(layout.window_file(tmp_path, "b", behind)).read().to_pylist()
+    assert row["messages_per_s_sum"] == 300
+
+
 @dataclass
 class Records:
     """A source of parts of polls: what a topic's records are, without a broker."""
@@ -124,9 +210,6 @@ class Records:
     def settle(self, units: Iterable[str]) -> None:
         pass
 
-    def delete_expired(self) -> None:
-        pass
-
     def sweep(self) -> int:
         return 0
 
@@ -161,7 +244,7 @@ def test_a_poll_that_comes_in_parts_counts_once_and_a_snapshot_has_whole_polls(
     assert found.rate("messages_per_s").tolist() == [10.0, 10.0]
 
 
-@pytest.mark.parametrize("hours", [0, 30])
+@pytest.mark.parametrize("hours", [1, 40])
 def test_windows_of_a_cluster_that_stalls_are_kept_for_a_day(
     spark: SparkSession, tmp_path: Path, hours: int
 ) -> None:
@@ -180,4 +263,18 @@ def test_windows_of_a_cluster_that_stalls_are_kept_for_a_day(
     feed(tmp_path, "3", [of("good", 41, ts=at + timedelta(minutes=12))], cluster="good")
     Job(spark, tmp_path, "all", clock, source=Spool(tmp_path)).once()
     kept = list((layout.tables(tmp_path, "all") / "windows").glob("b=*"))
-    assert len(kept) == (3 if hours == 0 else 2)
+    assert len(kept) == (3 if hours == 1 else 2)
+
+
+def test_all_clusters_and_one_of_them_have_one_pipeline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    feed(tmp_path, "1", [of("a", 1)], cluster="a")
+    for held, words in (("all", ["--cluster-id", "a"]), ("a", ["--all"])):
+        with hold_lease(lease_file(tmp_path, held, "pipeline")) as ours:
+            assert ours
+            line = ["pipeline", "once", *words, "--root", str(tmp_path)]
+            assert command_line(lambda _: None, line) == 3
+            assert "Another pipeline" in capsys.readouterr().err
+            pipeline = Daemon("pipeline", "no.module", instead=("all",))
+            assert start_daemon(pipeline, "a", root=tmp_path) is None

@@ -9,16 +9,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyspark
 import pytest
-from feeding import CLUSTER, START, feed, newest, row
+from feeding import CLUSTER, feed, newest, row
 from waiting import eventually
 
 from core.errors import TrimtabError
 from core.java import find_java
 from core.load import load_paths as layout
+from core.load.windows import window_floor
 from core.pipeline.session import open_session
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -88,12 +90,21 @@ def trimtab(*words: str | Path) -> subprocess.CompletedProcess[str]:
 def test_a_job_on_two_workers_publishes_what_one_on_this_machine_does(
     master: str, tmp_path: Path
 ) -> None:
-    feed(tmp_path, "a", [row(poll, partition=p) for poll in range(1, 35) for p in range(3)])
+    start = window_floor(datetime.now(UTC) - timedelta(minutes=10))
+    feed(
+        tmp_path,
+        "a",
+        [
+            row(poll, partition=p, ts=start + timedelta(seconds=10 * poll))
+            for poll in range(1, 35)
+            for p in range(3)
+        ],
+    )
     done = trimtab("pipeline", "once", "--master", master, "--root", tmp_path, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["counts"]["accepted"] == 102
     assert newest(tmp_path).rate("in_bytes_per_s").tolist() == [500.0] * 3
-    assert layout.window_file(tmp_path, CLUSTER, START).exists()
+    assert layout.window_file(tmp_path, CLUSTER, start).exists()
 
 
 def test_a_master_that_nobody_is_at_is_said_at_once() -> None:

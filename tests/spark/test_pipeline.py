@@ -32,7 +32,7 @@ from feeding import (
 )
 
 from core.cluster.metadata import TopicPartition
-from core.errors import RefusedError
+from core.errors import DocumentError, RefusedError, TrimtabError
 from core.load import load_paths as layout
 from core.load import windows
 from core.load.load import Source
@@ -295,6 +295,52 @@ def test_a_checkpoint_does_not_grow_for_ever(
     counts = newest(tmp_path).counts
     assert (counts.read, counts.accepted, counts.duplicate) == (polls, polls, 0)
     assert messages(tmp_path) == 100 * (polls - 1)
+
+
+def test_a_clock_that_was_hours_ahead_leaves_nothing_out_once_it_is_put_right(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ahead = timedelta(hours=10)
+    feed(tmp_path, "a", [row(poll, ts=row(poll)["ts"] + ahead) for poll in range(1, 40)])
+    run(spark, tmp_path, hours=12)
+    feed(tmp_path, "b", [row(poll) for poll in range(100, 140)])
+    run(spark, tmp_path, hours=1)
+    snapshot = newest(tmp_path)
+    assert snapshot.window_end == START + timedelta(seconds=1390)
+    assert snapshot.counts.quarantined == {}
+    assert snapshot.rate("in_bytes_per_s").tolist() == [500.0]
+
+
+@pytest.mark.parametrize("table", ["state", "windows", "horizons"])
+def test_tables_that_are_damaged_are_said_with_what_makes_them_anew(
+    spark: SparkSession, tmp_path: Path, table: str
+) -> None:
+    feed(tmp_path, "a", [row(poll) for poll in range(1, 40)])
+    run(spark, tmp_path)
+    folder = layout.tables(tmp_path, CLUSTER) / table
+    feed(tmp_path, "b", [row(poll) for poll in range(40, 70)])
+    for path in folder.rglob("*.parquet"):
+        path.write_bytes(b"PAR1 and no more")
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    with pytest.raises(DocumentError, match="is damaged") as told:
+        run(spark, tmp_path)
+    assert "pipeline rebuild" in told.value.next
+    shutil.rmtree(folder)
+    with pytest.raises(DocumentError, match="is damaged"):
+        run(spark, tmp_path)
+
+
+def test_a_folder_that_may_not_be_written_is_said_and_nothing_is_lost(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed(tmp_path, "a", [row(poll) for poll in range(1, 5)])
+    layout.tables(tmp_path, CLUSTER).parent.mkdir(parents=True)
+    layout.tables(tmp_path, CLUSTER).write_text("a file where the folder should be")
+    with pytest.raises(TrimtabError, match="could not be processed"):
+        run(spark, tmp_path)
+    layout.tables(tmp_path, CLUSTER).unlink()
+    run(spark, tmp_path)
+    assert newest(tmp_path).counts.accepted == 4
 
 
 def test_a_writer_that_was_taken_over_from_stops_before_it_publishes(

@@ -109,6 +109,15 @@ def test_what_comes_afterwards_is_counted_once(spark: SparkSession, root: Path) 
     assert newest(root).counts.duplicate == 0
 
 
+def test_what_came_twice_is_counted_as_such_again(spark: SparkSession, tmp_path: Path) -> None:
+    feed(tmp_path, "a", [*polls(0, 2), *polls(1, 2)])
+    run(spark, tmp_path)
+    before = newest(tmp_path).counts
+    assert (before.accepted, before.duplicate) == (4, 2)
+    rebuild(spark, tmp_path, CLUSTER, CLOCK)
+    assert newest(tmp_path).counts == before
+
+
 def test_windows_that_no_segment_reaches_stay_as_they_were(spark: SparkSession, root: Path) -> None:
     held = messages(root)
     for segment in root.rglob("s[01].parquet"):

@@ -109,6 +109,14 @@ def test_a_number_that_is_too_large_for_its_column_is_null(spark: SparkSession) 
     assert (row.partition, row.in_method) == (0, None)
 
 
+@pytest.mark.parametrize("key", [b"\xff\xfe", b"a/b", b"", b"x" * 400, None])
+def test_a_key_that_names_no_cluster_is_no_cluster(spark: SparkSession, key: bytes | None) -> None:
+    one = batch(spark, [poll(0)._replace(key=key)])
+    assert rows(one).collect() == []
+    (bad,) = bad_records(one).collect()
+    assert (bad.cluster, bad.reason) == (None, "cluster")
+
+
 # -- bad records -----------------------------------------------------------------------------------
 
 GOOD = poll(0)

@@ -26,7 +26,7 @@ from core.cli.common.options import (
 from core.cli.common.output import Answer, emit, emit_line, say, write_text
 from core.clock import SystemClock
 from core.cluster.connect import java_client_properties
-from core.daemons.lease import lease_file, lease_holder
+from core.daemons.lease import is_leased, lease_file, lease_holder
 from core.daemons.process import resident_bytes, stop_signals
 from core.errors import RefusedError, UsageError
 from core.load import load_paths as layout
@@ -34,7 +34,7 @@ from core.load.daemon import pipeline_trouble
 from core.load.samples_topic import TOPIC
 from core.load.snapshot.manifest import cluster_ids, read_manifest
 from core.load.store import Root
-from core.pipeline.ledger import EVERY, TOPIC_PREFIX, Batch, Jobs
+from core.pipeline.ledger import Batch, Jobs
 from core.pipeline.session import Session, open_session
 from core.units import counted, format_bytes, format_duration, format_time, parse_duration
 
@@ -70,8 +70,8 @@ class JobChoice:
     def name(self) -> str | None:
         """Return the name of the job's own files; None for one cluster, whose id it is."""
         if self.topic is not None:
-            return f"{TOPIC_PREFIX}{self.topic}"
-        return EVERY if self.every else None
+            return f"{layout.TOPIC_PREFIX}{self.topic}"
+        return layout.EVERY if self.every else None
 
 
 def job_options(command: Callable[..., T]) -> Callable[..., T]:
@@ -452,12 +452,25 @@ def _job(
         yield Job(session.spark, root, name, SystemClock(), report, snapshots, source)
 
 
-def _lease(root: Path, cluster_id: str) -> AbstractContextManager[None]:
+def _lease(root: Path, name: str) -> AbstractContextManager[None]:
+    """Return the lease of a pipeline; of all clusters' and one cluster's only one may run."""
+    others = [layout.EVERY]
+    if name == layout.EVERY:
+        others = sorted(_collected(root))
+    elif name.startswith(layout.TOPIC_PREFIX):
+        others = []
+    for other in others:
+        if is_leased(lease_file(root, other, "pipeline")):
+            whose = "all clusters'" if other == layout.EVERY else f"{other}'s"
+            raise RefusedError(
+                f"Another pipeline on this machine publishes {whose} load.",
+                next="Stop it first; `trimtab pipeline status --all` shows it.",
+            )
     busy = RefusedError(
-        "Another pipeline on this machine publishes this cluster's load.",
+        "Another pipeline on this machine publishes this load.",
         next="Stop it first; `trimtab pipeline status` shows it.",
     )
-    return required_lease(root, cluster_id, "pipeline", busy)
+    return required_lease(root, name, "pipeline", busy)
 
 
 @contextmanager

@@ -90,9 +90,6 @@ class OneFile:
         for unit in units:
             Path(unit.removeprefix("file:")).unlink(missing_ok=True)
 
-    def delete_expired(self) -> None:
-        """Do nothing: a file goes when it is settled."""
-
     def sweep(self) -> int:
         return 0
 

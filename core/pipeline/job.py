@@ -7,6 +7,7 @@ after that it does nothing.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import shutil
@@ -21,17 +22,18 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
-from core import bug_log, paths
+from core import bug_log, files, paths
 from core.clock import Clock
 from core.errors import DocumentError, TrimtabError
 from core.load import load_paths as layout
 from core.load import spool
 from core.load.store import Root
 from core.load.windows import delete_expired
-from core.pipeline import checkpoint, tables
-from core.pipeline.intake import Intake, Published
+from core.pipeline import tables
+from core.pipeline.intake import Intake
 from core.pipeline.ledger import Ledger, is_of_many, taken_by_earlier_version
 from core.pipeline.moments import moment
+from core.pipeline.publish import Published
 from core.pipeline.source import MANY, Source, Spool
 from core.pipeline.tables import Tables
 
@@ -53,6 +55,8 @@ BEHIND = timedelta(minutes=1)
 REST = 4.0
 """A fifth of the time at most goes to batches: others work on the machine, too."""
 FIRST_BATCHES = 3
+LIMIT_BYTES = 1 << 20
+"""Of the largest list of segments: 14 hours of polls at ten seconds."""
 OUTDATED = ("partials/v2", "batches/v1", "hours/v1", "checkpoint")
 """What versions up to 0.2 carried from batch to batch, below the load root."""
 
@@ -85,8 +89,6 @@ class Job:
         self._checkpoint = layout.checkpoint(root, name)
         self._alone = not is_of_many(name)
         self._intake = Intake(root, self._tables, snapshots or root, clock.now, alone=self._alone)
-        if source is None:
-            self._intake.claim(name)
         self._trouble: TrimtabError | None = None
         self._settled: set[str] = set()
         self._processed = 0
@@ -132,7 +134,7 @@ class Job:
 
     def process(self, arrived: DataFrame, number: int) -> None:
         """Take one batch from samples to snapshots; for the same number again nothing changes."""
-        key = f"{checkpoint.query_id(self._checkpoint)}-{number:08d}"
+        key = f"{query_id(self._checkpoint)}-{number:08d}"
         batch = self._ledger.begin(key, self._clock.now())
         if not batch.complete:
             began = time.monotonic()
@@ -254,7 +256,7 @@ class Job:
         ).start()
 
     def _outgrown(self) -> bool:
-        return checkpoint.outgrown(self._checkpoint, 1 if self._alone else MANY)
+        return outgrown(self._checkpoint, 1 if self._alone else MANY)
 
     def _begin_anew(self) -> None:
         """Take away a checkpoint that has grown out; the next query counts its batches from 0.
@@ -263,7 +265,7 @@ class Job:
         """
         for batch in self._ledger.complete_batches():
             self._source.settle(batch.units)
-        checkpoint.take_away(self._checkpoint)
+        take_away(self._checkpoint)
 
     def _safely(self, arrived: DataFrame, number: int) -> None:
         if self._ending.is_set():
@@ -315,3 +317,36 @@ class Job:
                 if (swept := self._source.sweep()) == 0:
                     raise self._said(error) from error
                 log.warning("%d bad segments went to quarantine", swept)
+
+
+# -- Spark's checkpoint ----------------------------------------------------------------------------
+# Spark names every segment that it has ever read in each tenth file of `sources/0`, and forgets
+# none. The ledger knows what has been counted, so a checkpoint may go when no query runs.
+
+
+def query_id(folder: Path) -> str:
+    """Return the id of the query that the checkpoint is of."""
+    return str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])[:8]
+
+
+def outgrown(folder: Path, times: int = 1) -> bool:
+    """Return whether the checkpoint is to be taken away; `times` as long a list may be kept."""
+    lists = (folder / "sources" / "0").glob("*")
+    return max((_size(path) for path in lists), default=0) > times * LIMIT_BYTES
+
+
+def take_away(folder: Path) -> None:
+    """Delete the checkpoint; killed meanwhile, it is there whole or not at all."""
+    aside = folder.with_name(f"{files.TEMPORARY}{folder.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.rename(aside)
+    files.sync(folder.parent)
+    shutil.rmtree(aside)
+
+
+def _size(path: Path) -> int:
+    """Return a file's size; 0 for what Spark has just deleted."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

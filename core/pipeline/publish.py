@@ -55,6 +55,26 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """One cluster's part of a batch: what became of its rows, and its snapshot if there is one."""
+
+    key: str
+    """The batch's."""
+    cluster_id: str
+    counts: Counts
+    newest: datetime | None
+    """The newest sample of the cluster."""
+    snapshot: Heading | None
+
+    @property
+    def source_lag_seconds(self) -> float | None:
+        """Return how old the newest sample was as it was published."""
+        if self.snapshot is None:
+            return None
+        return (self.snapshot.published_at - self.snapshot.newest).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What became of a cluster's snapshot: published, or why not."""
 

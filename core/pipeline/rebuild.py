@@ -22,9 +22,8 @@ from core.load import load_paths as layout
 from core.load import spool
 from core.load.snapshot.manifest import Manifest, read_manifest
 from core.load.windows import LENGTH, window_floor
-from core.pipeline import checkpoint
-from core.pipeline.intake import Published
-from core.pipeline.job import Job
+from core.pipeline.job import Job, take_away
+from core.pipeline.publish import Published
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,7 +139,7 @@ def _move_in(aside: Path, root: Path, cluster_id: str, first: datetime) -> list[
         new.rename(old)
         files.sync(old.parent)
     if layout.checkpoint(root, cluster_id).exists():
-        checkpoint.take_away(layout.checkpoint(root, cluster_id))
+        take_away(layout.checkpoint(root, cluster_id))
     moved: set[datetime] = set()
     for path in sorted(layout.windows(aside, cluster_id).glob("date=*/?5m-*.parquet")):
         below = path.relative_to(layout.windows(aside, cluster_id))

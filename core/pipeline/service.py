@@ -14,7 +14,7 @@ from core.load import load_paths as layout
 from core.load.daemon import PIPELINE
 
 if TYPE_CHECKING:
-    from core.pipeline.intake import Published
+    from core.pipeline.publish import Published
 
 log = logging.getLogger("trimtab.pipeline")
 

@@ -18,8 +18,8 @@ from core.load import load_paths as layout
 from core.load import spool
 from core.load.snapshot.format import LoadSnapshot
 from core.load.snapshot.reader import read_snapshot
-from core.pipeline.intake import Published
 from core.pipeline.job import Job
+from core.pipeline.publish import Published
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

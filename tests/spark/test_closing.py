@@ -30,8 +30,8 @@ from feeding import (
 from core.load import load_paths as layout
 from core.load.windows import LENGTH
 from core.pipeline import source
-from core.pipeline.intake import Published
 from core.pipeline.job import Job
+from core.pipeline.publish import Published
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ from feeding import (
 )
 
 from core.load.snapshot.format import RATES
-from core.pipeline import horizons, windows
+from core.pipeline import windows
 from core.pipeline.moments import HOUR, WINDOW, micros
 
 if TYPE_CHECKING:
@@ -141,12 +141,12 @@ def test_an_hour_is_of_its_windows(spark: SparkSession) -> None:
 
     parts = [window(5, 10.0), window(15, 30.0), window(20, None), window(65, 50.0)]
     late = window(15, 70.0)
-    whole = horizons.one_a_window(spark.createDataFrame([*parts, late], windows.WINDOW))
-    hours = {(r.hour - at) // HOUR: r for r in horizons.hours_of(whole).collect()}
+    whole = windows.one_a_window(spark.createDataFrame([*parts, late], windows.WINDOW))
+    hours = {(r.hour - at) // HOUR: r for r in windows.hours_of(whole).collect()}
     assert (hours[0].in_bytes_per_s_sum, hours[0].in_bytes_per_s_ms) == (110.0, 3000)
     assert sorted(hours[0].in_bytes_per_s_means) == [10.0, 50.0]
     assert hours[1].in_bytes_per_s_means == [50.0]
-    (said,) = horizons.day_figures(horizons.hours_of(whole)).collect()
+    (said,) = windows.day_figures(windows.hours_of(whole)).collect()
     assert said.in_bytes_per_s_24h_avg == 40.0
     assert said.in_bytes_per_s_24h_max == 70.0
     assert said.in_bytes_per_s_24h_p95 == 50.0

@@ -11,7 +11,7 @@ from feeding import CLUSTER, batch_records, feed, messages, newest, row, run, wi
 from killing import POINTS, killed_after
 
 from core.load import load_paths as layout
-from core.pipeline import checkpoint
+from core.pipeline import job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ def test_a_checkpoint_may_go_while_a_batch_is_half_done(
     spark: SparkSession, killed: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = killed["outgrown"]
-    monkeypatch.setattr(checkpoint, "LIMIT_BYTES", 1)
+    monkeypatch.setattr(job, "LIMIT_BYTES", 1)
     feed(root, "last", [row(33)])
     run(spark, root)
     expect_each_once(root)

@@ -20,8 +20,8 @@ from core.load.snapshot.format import LoadSnapshot
 from core.load.snapshot.manifest import cluster_ids
 from core.load.snapshot.reader import read_snapshot
 from core.load.snapshot.writer import claim_epoch
-from core.pipeline.intake import Published
 from core.pipeline.job import Job
+from core.pipeline.publish import Published
 from core.pipeline.source import SCHEMA, Arrived, Spool
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def test_rows_of_any_time_are_counted_and_no_more(spark: SparkSession, tmp_path:
     feed(tmp_path, "1", [of("a", 1), *(of("a", 2, ts=ts) for ts in later)], cluster="a")
     from core.pipeline import samples
     from core.pipeline.moments import micros
-    from core.pipeline.quarantine import judged
+    from core.pipeline.samples import judged
 
     rows = Spool(tmp_path, "a")
     batch = spark.createDataFrame(

@@ -39,8 +39,8 @@ from core.pipeline.session import Session, open_session
 from core.units import counted, format_bytes, format_duration, format_time, parse_duration
 
 if TYPE_CHECKING:
-    from core.pipeline.intake import Published
     from core.pipeline.job import Job
+    from core.pipeline.publish import Published
 
 
 T = TypeVar("T")

@@ -1,8 +1,8 @@
 """P1 and P2: the job's own sums beside DuckDB's, on the same Parquet files.
 
 Twenty million samples of 100,000 partitions. What the job sums up in such numbers are windows, into
-hours and days; here each sample stands for a window of its own. P1 is `horizons.one_a_window`: of
-four rates the total, the time it covers, the largest and the mean. P2 is `horizons.hour_figures`,
+hours and days; here each sample stands for a window of its own. P1 is `windows.one_a_window`: of
+four rates the total, the time it covers, the largest and the mean. P2 is `windows.hour_figures`,
 which adds the exact 95th percentile of the rates that have one: in, out and messages. DuckDB is
 asked for the same columns, and must find the same. By turns in one run, two threads each; ratios
 are medians of the rounds' own ratios. Spark has the settings and the 1 GiB heap that a pipeline
@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from core.load.snapshot.format import RATES
-from core.pipeline import horizons, samples
+from core.pipeline import samples
 from core.pipeline.rates import MEASURES, with_figures
 from core.pipeline.session import Session, open_session
 from core.pipeline.source import ROWS_PER_BATCH
@@ -90,7 +90,7 @@ def spark_figures(session: Session, folder: Path, *, exact: bool) -> DataFrame:
         *(F.col("dt_ms").cast("long").alias(f"{rate}_ms") for rate in MEASURES),
         *(value.alias(f"{rate}_{name}") for rate, value in rate_of.items() for name in _OF_ONE),
     )
-    return horizons.hour_figures(windows) if exact else horizons.one_a_window(windows)
+    return windows.hour_figures(windows) if exact else windows.one_a_window(windows)
 
 
 _OF_ONE = ("max", "avg")

@@ -21,8 +21,8 @@ from core.clock import SystemClock
 from core.load import load_paths as layout
 from core.load import spool
 from core.load.snapshot.manifest import read_manifest
-from core.pipeline.intake import Published
 from core.pipeline.job import Job
+from core.pipeline.publish import Published
 from core.pipeline.session import Session, open_session
 from tests.bench.pipeline.engines import jvm_pid
 from tests.bench.pipeline.polls import CLUSTER, POLL_SECONDS, REPLICAS, Polls

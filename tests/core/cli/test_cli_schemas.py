@@ -36,8 +36,7 @@ from core.load.collector.collector import Collector
 from core.load.snapshot import writer as published
 from core.load.snapshot.format import Counts
 from core.load.snapshot.manifest import read_manifest
-from core.pipeline.intake import Published
-from core.pipeline.publish import Heading
+from core.pipeline.publish import Heading, Published
 from core.pipeline.rebuild import Rebuilt
 from core.watch.timeline.events import Event
 from core.watch.timeline.recorder import Recorder

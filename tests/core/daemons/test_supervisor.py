@@ -27,7 +27,7 @@ from core.load.collector.collector import PollResult
 from core.load.snapshot.format import Counts
 from core.load.snapshot.manifest import forget_cluster
 from core.pipeline import service
-from core.pipeline.intake import Published
+from core.pipeline.publish import Published
 from core.watch.timeline.daemon import start_recording
 
 

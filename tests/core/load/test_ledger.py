@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.load.snapshot.format import Counts
-from core.pipeline.intake import Cluster
+from core.pipeline.clusters import Cluster
 from core.pipeline.ledger import (
     COUNTED,
     KEPT,

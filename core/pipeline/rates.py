@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from core.load.snapshot.format import Quality
+from core.load.snapshot.format import RATES, Quality
 from core.load.windows import LENGTH
 
 if TYPE_CHECKING:
@@ -48,8 +48,9 @@ def sample() -> Column:
 def with_figures(rows: DataFrame, begins_at: Column) -> DataFrame:
     """Add what each row's `samples` say, of the time from `begins_at` (microseconds) on.
 
-    For each rate `…_sum`, `…_ms`, `…_max`, `…_avg` and `…_p95`; null where nothing is known. Then
-    `n` intervals, `covered_ms`, `quality`, `method_worst`, and the last sample as `last`.
+    For each measure `…_sum`, `…_ms` and `…_avg`, for each rate `…_max` and `…_p95`, too; null where
+    nothing is known. Then `n` intervals, `covered_ms`, `quality`, `method_worst`, and the last
+    sample as `last`.
     """
     known = {rate: _sum(rate, "dt_ms").cast("long") for rate in MEASURES}
     sums = {rate: _sum(rate, rate) for rate in MEASURES}
@@ -63,7 +64,7 @@ def with_figures(rows: DataFrame, begins_at: Column) -> DataFrame:
             "_begins": begins_at,
             **{f"{rate}_ms": ms for rate, ms in known.items()},
             **{f"{rate}_sum": total for rate, total in sums.items()},
-            **{f"_{rate}": _descending(rate) for rate in MEASURES},
+            **{f"_{rate}": _descending(rate) for rate in RATES},
             "n": F.size(F.filter("samples", lambda s: s["dt_ms"].isNotNull())).cast("long"),
             "covered_ms": F.aggregate(
                 "samples", F.lit(0).cast("long"), lambda total, s: total + _or_0(s["dt_ms"])
@@ -74,15 +75,18 @@ def with_figures(rows: DataFrame, begins_at: Column) -> DataFrame:
     ).withColumn("_inside", inside)
     figures: dict[str, Column] = {"quality": _quality(F.col("n"), F.col("covered_ms"))}
     for rate in MEASURES:
-        ms = F.col(f"{rate}_ms")
+        total, ms = F.col(f"{rate}_sum"), F.col(f"{rate}_ms")
+        figures |= {
+            f"{rate}_sum": F.when(ms > 0, total),
+            f"{rate}_avg": F.when(ms > 0, total * 1000.0 / ms),
+        }
+    for rate in RATES:
         ordered = F.col(f"_{rate}")
         figures |= {
-            f"{rate}_sum": F.when(ms > 0, F.col(f"{rate}_sum")),
             f"{rate}_max": F.get(ordered, F.lit(0)),
-            f"{rate}_avg": F.when(ms > 0, F.col(f"{rate}_sum") * 1000.0 / ms),
             f"{rate}_p95": percentile(ordered),
         }
-    return counted.withColumns(figures).drop("_begins", "_inside", *(f"_{r}" for r in MEASURES))
+    return counted.withColumns(figures).drop("_begins", "_inside", *(f"_{r}" for r in RATES))
 
 
 def _sum(rate: str, name: str) -> Column:

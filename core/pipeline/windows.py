@@ -7,6 +7,7 @@ twelve closed windows say, a day what the last 24 whole hours do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -32,10 +33,11 @@ STATE = (
     + ", ".join(f"{name} double" for name in HORIZON_FIGURES)
 )
 """What is carried; `at` is when the partition was last seen, `repeated` of the last batch only."""
-_SAID_OF_RATE = "{0}_sum double, {0}_ms bigint, {0}_max double, {0}_avg double, {0}_p95 double"
 WINDOW = (
     f"{_IS}, {_HELD}, start bigint, samples array<{SAMPLE}>, "
-    + ", ".join(_SAID_OF_RATE.format(rate) for rate in MEASURES)
+    + ", ".join(f"{rate}_sum double, {rate}_ms bigint, {rate}_avg double" for rate in MEASURES)
+    + ", "
+    + ", ".join(f"{rate}_max double, {rate}_p95 double" for rate in RATES)
     + ", n bigint, covered_ms bigint, quality tinyint, method_worst tinyint, leader_last int, "
     "size_last bigint"
 )
@@ -210,7 +212,7 @@ HORIZONS = (
 def one_a_window(parts: DataFrame) -> DataFrame:
     """Return each window once, where late samples have made a part of its own."""
     return parts.groupBy(*KEY, "start").agg(
-        *_summed(tuple(MEASURES)), *(_mean(F.sum(f"{r}_sum"), F.sum(f"{r}_ms"), r) for r in RATES)
+        *_summed(MEASURES), *(_mean(F.sum(f"{r}_sum"), F.sum(f"{r}_ms"), r) for r in RATES)
     )
 
 
@@ -225,7 +227,7 @@ def hours_of(windows: DataFrame) -> DataFrame:
 def hour_figures(windows: DataFrame) -> DataFrame:
     """Return the figures of an hour from its windows, one row a partition."""
     rolled = windows.groupBy(*KEY).agg(
-        *_summed(tuple(MEASURES)),
+        *_summed(MEASURES),
         *(F.collect_list(f"{rate}_avg").alias(f"{rate}_means") for rate in RATES),
     )
     growth = _average("growth_bytes_per_s").alias(GROWTH)
@@ -282,9 +284,7 @@ def _mean(total: Column, ms: Column, rate: str) -> Column:
     return F.try_divide(total * 1000.0, ms).alias(f"{rate}_avg")
 
 
-def _summed(rates: tuple[str, ...]) -> list[Column]:
-    return [
-        how(f"{rate}_{part}").alias(f"{rate}_{part}")
-        for rate in rates
-        for how, part in ((F.sum, "sum"), (F.sum, "ms"), (F.max, "max"))
-    ]
+def _summed(measures: Iterable[str]) -> list[Column]:
+    parts = [(F.sum, f"{measure}_{part}") for measure in measures for part in ("sum", "ms")]
+    parts += [(F.max, f"{rate}_max") for rate in RATES]
+    return [how(name).alias(name) for how, name in parts]

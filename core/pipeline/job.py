@@ -34,6 +34,7 @@ from core.pipeline.intake import Intake
 from core.pipeline.ledger import Ledger, is_of_many, taken_by_earlier_version
 from core.pipeline.moments import moment
 from core.pipeline.publish import Published
+from core.pipeline.session import suit
 from core.pipeline.source import MANY, Source, Spool
 from core.pipeline.tables import Tables
 
@@ -165,6 +166,7 @@ class Job:
                     seconds=round(time.monotonic() - began, 3),
                 )
             self._ledger.complete(batch)
+            suit(self._spark, batch.rows)
         self._processed += 1
         self._tidy(key)
 
@@ -309,6 +311,7 @@ class Job:
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Do `work`; after a segment that went bad in the spool, take it out and begin again."""
+        suit(self._spark, 0)
         while True:
             self._trouble = None
             try:

@@ -31,6 +31,8 @@ MISSING = "Spark is missing: the pipeline is an extra of trimtab."
 REMEDY = "Run: pip install 'trimtab[pipeline]'"
 ARCHIVE_SECONDS = 60.0
 MASTER_SECONDS = 10.0
+MANY_ROWS = 30_000
+"""What some 10,000 partitions with three replicas send in a poll."""
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Is in the environment of what `spark-submit` runs."""
 NEEDED = {
@@ -150,7 +152,7 @@ def open_session(
     archive = folder / f"spark-{version}-java-{java.version}.jsa"
     aside = None if archive.exists() else folder / f".{os.getpid()}-{archive.name}"
     builder = SparkSession.builder.master(f"local[{cores}]").appName("trimtab")
-    for name, value in {**NEEDED, **_settings(folder, cores), **(settings or {})}.items():
+    for name, value in {**NEEDED, **_settings(folder), **(settings or {})}.items():
         builder = builder.config(name, value)
     builder = builder.config(
         "spark.driver.extraJavaOptions", _java_options(java, logging, archive, aside, quick)
@@ -213,6 +215,21 @@ def _ship_code(spark: SparkSession) -> tempfile.TemporaryDirectory[str] | None:
     return folder
 
 
+def suit(spark: SparkSession, rows: int) -> None:
+    """Let a Spark of this machine work as suits a batch of so many rows.
+
+    Few are done before the code for them is compiled, and in one task; an administrator's Spark
+    stays as it is.
+    """
+    if not spark.sparkContext.master.startswith("local"):
+        return
+    many = rows >= MANY_ROWS
+    spark.conf.set("spark.sql.codegen.wholeStage", str(many).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if many else "NO_CODEGEN")
+    cores = spark.sparkContext.defaultParallelism
+    spark.conf.set("spark.sql.shuffle.partitions", 2 * cores if many and cores > 1 else 1)
+
+
 def check_shared(spark: SparkSession, root: Path) -> None:
     """Raise TrimtabError where Spark's workers do not see the load root that the driver sees."""
     if spark.sparkContext.master.startswith("local"):
@@ -264,7 +281,7 @@ def _stderr_to(log: Path) -> Iterator[None]:
         os.close(ours)
 
 
-def _settings(folder: Path, cores: int) -> dict[str, str]:
+def _settings(folder: Path) -> dict[str, str]:
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -273,7 +290,6 @@ def _settings(folder: Path, cores: int) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(max(1, 2 * cores if cores > 1 else 1)),
         "spark.sql.files.maxPartitionBytes": "512m",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -298,5 +314,7 @@ def _java_options(java: Java, logging: Path, archive: Path, aside: Path | None, 
     if quick:
         options.append("-XX:TieredStopAtLevel=1")
     if java.major < 21:
-        options.append("-XX:+UseParallelGC")
+        # What the heap has grown by it gives back: others work on the machine, too.
+        options += ["-XX:+UseParallelGC", "-XX:GCTimeRatio=4", "-XX:AdaptiveSizePolicyWeight=90"]
+        options += ["-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40"]
     return " ".join(options)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from feeding import feed, for_few_rows, row, run
+from feeding import feed, row, run
 from object_store import KEYS
 
 from core import paths
 from core.errors import TrimtabError
-from core.pipeline.session import open_session
+from core.pipeline.session import open_session, suit
 from core.pipeline.topic import connector_settings
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _session() -> Iterator[SparkSession]:
         settings = connector_settings(lambda _: None)
     session = open_session(cores=1, quick=True, settings=settings)
     try:
-        for_few_rows(session.spark)
+        suit(session.spark, 0)
         yield session.spark
     finally:
         session.stop()

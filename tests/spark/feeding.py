@@ -46,13 +46,6 @@ class StillClock:
         self.at += timedelta(seconds=seconds)
 
 
-def for_few_rows(spark: SparkSession) -> None:
-    """Let Spark interpret its plans: compiling one takes longer than a hundred rows do."""
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
-
-
 def row(poll: int, **changes: Any) -> Row:
     """Return one leader's row of poll number `poll`, ten seconds apart."""
     out: Row = {

@@ -18,7 +18,7 @@ import json, os, queue, signal, sys, threading, traceback
 from datetime import timedelta
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from feeding import CLUSTER, START, StillClock, for_few_rows
+from feeding import CLUSTER, START, StillClock
 from core.pipeline import intake
 from core.pipeline.job import Job
 from core.pipeline.ledger import Ledger
@@ -52,7 +52,6 @@ Tables.write = halting(Tables.write, lambda _, table, *__: table)
 intake.write_windows = halting(intake.write_windows, lambda *_: "files")
 intake.publish_snapshots = halting(intake.publish_snapshots, lambda *_: "published")
 session = open_session(cores=1, quick=True)
-for_few_rows(session.spark)
 
 def run(root):
     try:

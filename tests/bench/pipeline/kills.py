@@ -25,7 +25,7 @@ from core.load import load_paths as layout
 from core.load.snapshot.reader import read_snapshot
 from core.pipeline.job import Job
 from core.pipeline.moments import HOUR, micros, moment
-from core.pipeline.session import open_session
+from core.pipeline.session import open_session, suit
 from tests.spark.feeding import (
     CLUSTER,
     COLUMNS,
@@ -34,7 +34,6 @@ from tests.spark.feeding import (
     StillClock,
     batch_records,
     feed,
-    for_few_rows,
     random_polls,
     window_of,
     window_rows,
@@ -60,7 +59,7 @@ def measure(
     # The first to end leaves the class-data archive that makes all starts quick.
     open_session(cores=1, quick=True).stop()
     session = open_session(cores=1, quick=True)
-    for_few_rows(session.spark)
+    suit(session.spark, 0)
     try:
         left = [seed for seed in range(seeds) if str(seed) not in found]
         for i in range(0, len(left), AT_ONCE):

@@ -314,7 +314,8 @@ def _java_options(java: Java, logging: Path, archive: Path, aside: Path | None, 
     if quick:
         options.append("-XX:TieredStopAtLevel=1")
     if java.major < 21:
-        # What the heap has grown by it gives back: others work on the machine, too.
-        options += ["-XX:+UseParallelGC", "-XX:GCTimeRatio=4", "-XX:AdaptiveSizePolicyWeight=90"]
-        options += ["-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40"]
+        options.append("-XX:+UseParallelGC")
+        if quick:  # what the heap has grown by it gives back: others work on the machine, too
+            options += ["-XX:GCTimeRatio=4", "-XX:AdaptiveSizePolicyWeight=90"]
+            options += ["-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40"]
     return " ".join(options)

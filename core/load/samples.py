@@ -7,7 +7,7 @@ topic_id, partition, broker_id) is unique over all segments.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum, IntFlag
 
 FORMAT = "trimtab.sample/1"
@@ -103,3 +103,29 @@ def latest_sample_time(now: datetime) -> datetime:
     of them lies beyond this, and must not be taken for the newest.
     """
     return now + MAX_CLOCK_AHEAD
+
+
+# -- times as whole microseconds since the epoch, as Spark's expressions have them -----------------
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_micros(moment: datetime | timedelta) -> int:
+    """Return a moment or a duration in microseconds."""
+    since = moment - EPOCH if isinstance(moment, datetime) else moment
+    return since // timedelta(microseconds=1)
+
+
+def from_micros(at: int) -> datetime:
+    """Return the moment that is so many microseconds after the epoch."""
+    return EPOCH + timedelta(microseconds=at)
+
+
+WINDOW_MICROS = to_micros(WINDOW_LENGTH)
+HOUR_MICROS = to_micros(timedelta(hours=1))
+DAY_MICROS = to_micros(timedelta(days=1))
+
+
+def floor_micros(at: int, length: int) -> int:
+    """Return the start of the window or hour that a time lies in."""
+    return at - at % length

@@ -225,12 +225,12 @@ def _check_bucket(store: Any, key: str) -> None:
 
 def _user_error(place: StorePath, error: BaseException) -> BaseException:
     """Return what a user is told of an error of a store; what is none of its own as it is."""
-    from pyarrow import ArrowException
+    from pyarrow import ArrowException, ArrowInvalid, lib
 
     if isinstance(error, (FileNotFoundError, TrimtabError)):
         return error
     root, text = StorePath(place.address), str(error)
-    if isinstance(error, ArrowException) and isinstance(error, (ValueError, NotImplementedError)):
+    if isinstance(error, (ArrowInvalid, lib.ArrowNotImplementedError)):
         return UsageError(
             f"{root} is not an address that snapshots can be at: {_brief(text)}.",
             next="Give a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or "

@@ -8,19 +8,26 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from core.load.samples import latest_sample_time
+from core.load.samples import (
+    DAY_MICROS,
+    HOUR_MICROS,
+    WINDOW_MICROS,
+    floor_micros,
+    from_micros,
+    latest_sample_time,
+    to_micros,
+)
 from core.load.snapshot.format import Counts
 from core.pipeline.ledger import Carried, ClusterState, poll_series
-from core.pipeline.moments import DAY, HOUR, WINDOW, floor, micros, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
 PollPart = tuple[str, str, int, int, str]
 """Cluster, collector, id of the poll, number of the part, and the unit that has it."""
-RETIRED_AFTER = micros(timedelta(hours=25))
+RETIRED_AFTER = to_micros(timedelta(hours=25))
 """After how long without samples a cluster's windows are no longer kept for its return."""
-FORGOTTEN_AFTER = 3 * DAY
+FORGOTTEN_AFTER = 3 * DAY_MICROS
 """After how long without samples nothing is known of a cluster; samples are kept for less."""
 
 
@@ -49,7 +56,7 @@ class Cluster:
     @property
     def newest(self) -> datetime | None:
         """Return the newest sample of the cluster."""
-        return None if self.known.newest_at is None else moment(self.known.newest_at)
+        return None if self.known.newest_at is None else from_micros(self.known.newest_at)
 
     def open_and_close(self, latest_at: int) -> None:
         """Find which windows the batch came late for, which it opens, and which close with it."""
@@ -60,16 +67,16 @@ class Cluster:
             newest_at = self.newest_at
             known = replace(
                 known,
-                open_at=min(known.open_at, floor(newest_at, WINDOW)),
+                open_at=min(known.open_at, floor_micros(newest_at, WINDOW_MICROS)),
                 open=tuple(start for start in known.open if start <= newest_at),
-                rolled_at=min(known.rolled_at, floor(newest_at, HOUR)),
-                day_at=min(known.day_at, floor(newest_at, HOUR)),
+                rolled_at=min(known.rolled_at, floor_micros(newest_at, HOUR_MICROS)),
+                day_at=min(known.day_at, floor_micros(newest_at, HOUR_MICROS)),
             )
         self.late = tuple(sorted(start for start in self.starts if start < known.open_at))
         opened = {*known.open, *self.starts.difference(self.late)}
-        stays_open = floor(newest_at, WINDOW)
+        stays_open = floor_micros(newest_at, WINDOW_MICROS)
         self.closing = tuple(sorted(start for start in opened if start < stays_open))
-        hour = floor(min(opened, default=known.open_at), HOUR)
+        hour = floor_micros(min(opened, default=known.open_at), HOUR_MICROS)
         self.known = replace(
             known,
             newest_at=newest_at,
@@ -123,11 +130,11 @@ def clusters_of(
             of.newest_at = max(of.newest_at, row.newest_at)
             of.whole_at = max(of.whole_at, row.whole_at or 0)
             of.polls[poll_series(row.collector_id, row.part)].add(row.poll_id)
-    latest_at = micros(latest_sample_time(began_at))
+    latest_at = to_micros(latest_sample_time(began_at))
     for of in out.values():
         if of.fed:
             of.open_and_close(latest_at)
-            of.known = replace(of.known, fed_at=micros(began_at))
+            of.known = replace(of.known, fed_at=to_micros(began_at))
     return out
 
 
@@ -137,20 +144,20 @@ def part_of(row: Row) -> PollPart:
 
 def remembered(clusters: Mapping[str, ClusterState], now: datetime) -> dict[str, ClusterState]:
     """Return what is known of clusters, without those that have sent nothing for days."""
-    since = micros(now) - FORGOTTEN_AFTER
+    since = to_micros(now) - FORGOTTEN_AFTER
     return {c: state for c, state in clusters.items() if state.fed_at > since}
 
 
 def is_kept(state: ClusterState, now: datetime) -> bool:
     """Return whether a cluster's closed windows are kept, for what comes late."""
-    return state.fed_at > micros(now) - RETIRED_AFTER
+    return state.fed_at > to_micros(now) - RETIRED_AFTER
 
 
 def without_retired(after: Carried, now: datetime) -> Carried:
     """Return what is carried without windows and hours that nobody asks for any more."""
     living = [state for state in after.clusters.values() if is_kept(state, now)]
-    needed = min((min(state.rolled_at, state.open_at - HOUR) for state in living), default=0)
-    oldest = min((state.day_at - DAY for state in living), default=0)
+    needed = min((min(state.rolled_at, state.open_at - HOUR_MICROS) for state in living), default=0)
+    oldest = min((state.day_at - DAY_MICROS for state in living), default=0)
     return replace(
         after,
         windows=tuple(part for part in after.windows if part.last >= needed),

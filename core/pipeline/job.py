@@ -27,12 +27,12 @@ from core.clock import Clock
 from core.errors import DocumentError, TrimtabError
 from core.load import load_paths as layout
 from core.load import spool
+from core.load.samples import from_micros
 from core.load.store import Root
 from core.load.windows import delete_expired
 from core.pipeline import tables
 from core.pipeline.intake import Intake
 from core.pipeline.ledger import Ledger, is_of_many, taken_by_earlier_version
-from core.pipeline.moments import moment
 from core.pipeline.publish import Published
 from core.pipeline.session import suit
 from core.pipeline.source import MANY, Source, Spool
@@ -75,7 +75,7 @@ class Job:
         root: Path,
         name: str,
         clock: Clock,
-        tell: Callable[[Published], None] = lambda _: None,
+        report: Callable[[Published], None] = lambda _: None,
         snapshots: Root | None = None,
         source: Source | None = None,
     ) -> None:
@@ -83,7 +83,7 @@ class Job:
         self._root = root
         self._name = name
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self._source: Source = Spool(root, name) if source is None else source
         self._ledger = Ledger(layout.batches(root, name))
         self._tables = Tables(spark, layout.tables(root, name))
@@ -145,24 +145,24 @@ class Job:
                 after = replace(carried, number=carried.number + 1)
                 batch = replace(batch, carried=after)
             else:
-                told: list[int] = []
+                read: list[int] = []
 
-                def tell(published: Published, told: list[int] = told) -> None:
-                    told.append(published.counts.read)
+                def report(published: Published, read: list[int] = read) -> None:
+                    read.append(published.counts.read)
                     if published.newest is not None:
                         newest = self._newest
                         self._newest = max(newest or published.newest, published.newest)
-                    self._tell(published)
+                    self._report(published)
 
                 try:
-                    after = self._intake.take(found, batch, carried, tell)
+                    after = self._intake.take(found, batch, carried, report)
                 finally:
                     found.release()
                 batch = replace(
                     batch,
                     carried=after,
                     units=found.units,
-                    rows=sum(told),
+                    rows=sum(read),
                     seconds=round(time.monotonic() - began, 3),
                 )
             self._ledger.complete(batch)
@@ -190,7 +190,7 @@ class Job:
             for cluster_id, state in self._ledger.carried.clusters.items():
                 spool.delete_expired(self._root, cluster_id)
                 if state.newest_at is not None:
-                    delete_expired(self._root, cluster_id, moment(state.newest_at))
+                    delete_expired(self._root, cluster_id, from_micros(state.newest_at))
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -213,13 +213,13 @@ class Job:
         """
         self._rest = rest
 
-        def until_told() -> None:
+        def until_stopped() -> None:
             if first_seconds is not None and keep_on():
                 self._follow(first_seconds, lambda: keep_on() and self._processed < FIRST_BATCHES)
             while keep_on():
                 self._follow(trigger_seconds, lambda: keep_on() and not self._outgrown())
 
-        self._guarded(until_told)
+        self._guarded(until_stopped)
 
     def _follow(self, trigger_seconds: float, keep_on: Callable[[], bool]) -> None:
         self._ending.clear()
@@ -283,7 +283,7 @@ class Job:
         if self._processed > FIRST_BATCHES and not self._is_behind():
             self._ending.wait(self._rest * (time.monotonic() - began))
 
-    def _said(self, error: Exception) -> TrimtabError:
+    def _trouble_of(self, error: Exception) -> TrimtabError:
         """Return what was wrong with a batch in our words, else what Spark says."""
         return self._in_words(error) if self._trouble is None else self._trouble
 
@@ -318,7 +318,7 @@ class Job:
                 return work()
             except (StreamingQueryException, Py4JError) as error:
                 if (swept := self._source.sweep()) == 0:
-                    raise self._said(error) from error
+                    raise self._trouble_of(error) from error
                 log.warning("%d bad segments went to quarantine", swept)
 
 

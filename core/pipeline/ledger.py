@@ -19,8 +19,8 @@ from urllib.parse import unquote
 from core import files, paths
 from core.errors import DocumentError, UsageError
 from core.load import load_paths as layout
+from core.load.samples import from_micros
 from core.load.snapshot.format import Counts
-from core.pipeline.moments import moment
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ def with_polls(known: ClusterState, polls: Mapping[str, Iterable[int]]) -> Clust
 
 def with_counts(known: ClusterState, counts: Counts, batch: Batch) -> ClusterState:
     """Return what is known of a cluster with a batch's rows counted, without those of a day ago."""
-    now = batch.began_at if known.newest_at is None else moment(known.newest_at)
+    now = batch.began_at if known.newest_at is None else from_micros(known.newest_at)
     hour, oldest = (f"{at:%Y-%m-%dT%H}" for at in (now, now - COUNTED))
     of_hours = {name: kept for name, kept in known.counts.items() if name > oldest}
     of_hours[hour] = summed_up([of_hours.get(hour, Counts()), counts])

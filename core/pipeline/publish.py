@@ -6,6 +6,7 @@ What goes wrong with one cluster is returned as its row and stops no other.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,6 +22,7 @@ from core.errors import TrimtabError
 from core.load import arrow as columns
 from core.load import load_paths as layout
 from core.load.load import Source
+from core.load.samples import from_micros
 from core.load.snapshot.format import (
     HORIZONS,
     RATES,
@@ -34,10 +36,11 @@ from core.load.snapshot.manifest import broker_loads
 from core.load.snapshot.writer import write_snapshot
 from core.load.store import Root
 from core.load.windows import Window, window_floor, write_brokers, write_rows, write_window
-from core.pipeline.moments import moment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
 
 MAX_REFUSED = 100_000
 _ANSWER = "cluster string, repeated bigint, error string, title string, next string"
@@ -178,6 +181,19 @@ def _answers(found: DataFrame) -> dict[str, Answer]:
     return out
 
 
+def check(answers: dict[str, Answer], *, alone: bool) -> dict[str, Answer]:
+    """Return what became of clusters; raises what went wrong with one that is `alone` in its job.
+
+    Of many it is logged, and the others go on.
+    """
+    for cluster_id, answer in answers.items():
+        if answer.error is not None:
+            if alone:
+                raise answer.error
+            log.warning("%s: %s", cluster_id, answer.error)
+    return answers
+
+
 def _publish(table: Any, root: Path, snapshots: Root, headings: Mapping[str, Heading]) -> None:
     cluster_id = table["cluster"][0].as_py()
     heading = headings[cluster_id]
@@ -264,7 +280,7 @@ def _filling(snapshot: LoadSnapshot, start: datetime) -> Window:
 
 
 def _write_window(table: Any, root: Path, cluster_id: str) -> None:
-    start = moment(table["start"][0].as_py())
+    start = from_micros(table["start"][0].as_py())
     # Rows last: where they are, the brokers' totals are, too.
     write_brokers(root, cluster_id, start, _brokers(table))
     table = table.sort_by([("topic", "ascending"), ("partition", "ascending")])

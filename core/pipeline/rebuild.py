@@ -47,7 +47,7 @@ def rebuild(
     root: Path,
     cluster_id: str,
     clock: Clock,
-    tell: Callable[[Published], None] = lambda _: None,
+    report: Callable[[Published], None] = lambda _: None,
 ) -> Rebuilt:
     """Play the segments that are kept, and publish what they say instead of what is there.
 
@@ -68,7 +68,7 @@ def rebuild(
             link = layout.spool(aside, cluster_id) / place
             link.parent.mkdir(parents=True, exist_ok=True)
             link.hardlink_to(segment)
-        Job(spark, aside, cluster_id, clock, tell).once()
+        Job(spark, aside, cluster_id, clock, report).once()
         bad = {path.name for path in layout.quarantine(aside, cluster_id).glob("*/*.parquet")}
         windows = _move_in(aside, root, cluster_id, first)
         for segment in kept.values():

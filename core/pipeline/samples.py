@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from core.load.samples import WINDOW_MICROS, to_micros
 from core.load.windows import RETENTION
-from core.pipeline import moments
-from core.pipeline.moments import micros
 from core.pipeline.rates import KEY, SAMPLE, sample
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 TOO_LATE_AFTER = timedelta(hours=6)
 """How much older than a cluster's newest sample one may be."""
-OLDEST = micros(RETENTION)
+OLDEST = to_micros(RETENTION)
 """How old the first samples of a cluster may be: as old as windows are kept."""
 
 _NEVER_NEGATIVE = ("offset_delta", "size_bytes", "in_bytes", "out_bytes", "partition")
@@ -87,7 +86,7 @@ def polls(judged: DataFrame) -> DataFrame:
     """
     # What bad rows say of anything may be anything: it must not make a row here for each of them.
     fine = F.col("reason").isNull()
-    start = F.when(fine, F.col("at") - F.pmod("at", F.lit(moments.WINDOW)))
+    start = F.when(fine, F.col("at") - F.pmod("at", F.lit(WINDOW_MICROS)))
     poll = (F.when(fine, F.col(name)).alias(name) for name in ("collector_id", "poll_id", "part"))
     return judged.groupBy("cluster", *poll, "unit", "reason", start.alias("start")).agg(
         F.count(F.lit(1)).alias("rows"),

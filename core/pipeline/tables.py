@@ -7,11 +7,14 @@ a batch left that did not end is overwritten or deleted.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from core.pipeline import windows
+from core.pipeline.ledger import Carried
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +41,15 @@ class Tables:
         read = self._spark.read.schema(schema).option("ignoreMissingFiles", "false")
         return read.parquet(*(self._uri(table, part) for part in parts))
 
+    def state(self, carried: Carried) -> DataFrame:
+        """Return what is carried of each partition, with what has been rolled up since."""
+        parts = [] if carried.state is None else [carried.state]
+        state = self.read(STATE, parts, windows.STATE)
+        if carried.horizons is None:
+            return state
+        rolled = self.read(HORIZONS, [carried.horizons], windows.HORIZONS)
+        return windows.with_horizons(state, rolled)
+
     def has(self, table: str, part: str) -> bool:
         """Return whether a part is there, whole."""
         return (self._part(table, part) / "_SUCCESS").exists()
@@ -54,6 +66,15 @@ class Tables:
         kinds = {"string": pa.string(), "long": pa.int64()}
         arrays = {name: pa.array(values, kinds[kind]) for name, (kind, values) in columns.items()}
         return self._spark.createDataFrame(pa.table(arrays))
+
+    def of_clusters(self, clusters: Iterable[str], **numbers: Sequence[int | None]) -> DataFrame:
+        """Return a table of a few numbers for each cluster."""
+        columns = {name: ("long", values) for name, values in numbers.items()}
+        return self.small({"cluster": ("string", list(clusters)), **columns})
+
+    def of_windows(self, pairs: Sequence[tuple[str, int]]) -> DataFrame:
+        """Return a table of windows: each one's `cluster` and `start`."""
+        return self.of_clusters([c for c, _ in pairs], start=[start for _, start in pairs])
 
     def _uri(self, table: str, part: str) -> str:
         # Of this machine or mounted, whatever the cluster's own file system is.

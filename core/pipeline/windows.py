@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from core.load.samples import HOUR_MICROS, WINDOW_MICROS
 from core.load.snapshot.format import RATES
-from core.pipeline import moments
 from core.pipeline.rates import KEY, MEASURES, SAMPLE, percentile, with_figures
 
 if TYPE_CHECKING:
@@ -26,15 +26,15 @@ GROWTH = "growth_bytes_per_s_1h_avg"
 DAY_FIGURES = tuple(name.replace("_1h_", "_24h_") for name in HOUR_FIGURES)
 HORIZON_FIGURES = (*HOUR_FIGURES, GROWTH, *DAY_FIGURES)
 
-_HELD = "topic string, replicas array<struct<broker:int,size:bigint>>"
-_IS = "cluster string, topic_id string, partition int"
+_PLACEMENT = "topic string, replicas array<struct<broker:int,size:bigint>>"
+_KEY_COLUMNS = "cluster string, topic_id string, partition int"
 STATE = (
-    f"{_IS}, {_HELD}, at bigint, leader int, samples array<{SAMPLE}>, repeated int, "
+    f"{_KEY_COLUMNS}, {_PLACEMENT}, at bigint, leader int, samples array<{SAMPLE}>, repeated int, "
     + ", ".join(f"{name} double" for name in HORIZON_FIGURES)
 )
 """What is carried; `at` is when the partition was last seen, `repeated` of the last batch only."""
 WINDOW = (
-    f"{_IS}, {_HELD}, start bigint, samples array<{SAMPLE}>, "
+    f"{_KEY_COLUMNS}, {_PLACEMENT}, start bigint, samples array<{SAMPLE}>, "
     + ", ".join(f"{rate}_sum double, {rate}_ms bigint, {rate}_avg double" for rate in MEASURES)
     + ", "
     + ", ".join(f"{rate}_max double, {rate}_p95 double" for rate in RATES)
@@ -111,7 +111,7 @@ def snapshot_rows(state: DataFrame, bounds: DataFrame) -> DataFrame:
         .where(F.col("at") >= F.col("whole_at"))
         .withColumn("samples", F.filter("samples", lambda s: s["at"] > F.col("since_at")))
     )
-    said = with_figures(here, F.col("since_at"))
+    rated = with_figures(here, F.col("since_at"))
     figures: list[Column] = []
     for name in HOUR_FIGURES:
         now = name.replace("_1h_", "_")
@@ -122,7 +122,7 @@ def snapshot_rows(state: DataFrame, bounds: DataFrame) -> DataFrame:
             hour.alias(name),
             day.alias(name.replace("_1h_", "_24h_")),
         ]
-    return said.select(
+    return rated.select(
         "cluster",
         "topic",
         "partition",
@@ -139,7 +139,7 @@ def snapshot_rows(state: DataFrame, bounds: DataFrame) -> DataFrame:
 
 def closed_windows(state: DataFrame, closing: DataFrame) -> DataFrame:
     """Return the windows (as WINDOW) that close: `closing` has `cluster` and `start` of each."""
-    end = F.col("start") + F.lit(moments.WINDOW)
+    end = F.col("start") + F.lit(WINDOW_MICROS)
     each = (
         state.join(F.broadcast(closing), "cluster")
         .select(*KEY, "topic", "replicas", "samples", "start")
@@ -174,7 +174,7 @@ def late_samples(batch: DataFrame, changed: DataFrame) -> DataFrame:
     none = F.lit(None).cast("array<struct<broker:int,size:bigint>>")
     return (
         batch.select(*KEY, "topic", F.explode("samples").alias("one"))
-        .withColumn("start", at - F.pmod(at, F.lit(moments.WINDOW)))
+        .withColumn("start", at - F.pmod(at, F.lit(WINDOW_MICROS)))
         .join(F.broadcast(changed), ["cluster", "start"], "left_semi")
         .groupBy(*KEY, "start")
         .agg(F.max("topic").alias("topic"), F.collect_list("one").alias("samples"))
@@ -184,9 +184,9 @@ def late_samples(batch: DataFrame, changed: DataFrame) -> DataFrame:
 
 def as_windows(rows: DataFrame) -> DataFrame:
     """Return rows with `samples` and `start` as windows, with all that is said of them."""
-    said = with_figures(rows, F.col("start"))
+    rated = with_figures(rows, F.col("start"))
     names = [part.split()[0] for part in WINDOW.split(", ")]
-    return said.withColumns(
+    return rated.withColumns(
         {
             "leader_last": F.coalesce("last.leader", F.lit(-1)),
             "size_last": F.coalesce("last.size_bytes", F.lit(-1).cast("long")),
@@ -218,7 +218,7 @@ def one_a_window(parts: DataFrame) -> DataFrame:
 
 def hours_of(windows: DataFrame) -> DataFrame:
     """Return windows as hours (HOUR), one row a partition and hour."""
-    hour = F.col("start") - F.pmod("start", F.lit(moments.HOUR))
+    hour = F.col("start") - F.pmod("start", F.lit(HOUR_MICROS))
     return windows.groupBy(*KEY, hour.alias("hour")).agg(
         *_summed(RATES), *(F.collect_list(f"{rate}_avg").alias(f"{rate}_means") for rate in RATES)
     )

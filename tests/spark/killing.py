@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from feeding import CLUSTER, START, StillClock
-from core.pipeline import intake
+from core.pipeline import closing, intake
 from core.pipeline.job import Job
 from core.pipeline.ledger import Ledger
 from core.pipeline.session import open_session
@@ -49,7 +49,7 @@ Job.once, Job.process = rooted(Job.once), rooted(Job.process)
 Ledger.begin = halting(Ledger.begin, lambda *_: "begun")
 Ledger.complete = halting(Ledger.complete, lambda *_: "complete")
 Tables.write = halting(Tables.write, lambda _, table, *__: table)
-intake.write_windows = halting(intake.write_windows, lambda *_: "files")
+closing.write_windows = halting(closing.write_windows, lambda *_: "files")
 intake.publish_snapshots = halting(intake.publish_snapshots, lambda *_: "published")
 session = open_session(cores=1, quick=True)
 

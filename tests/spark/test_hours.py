@@ -25,9 +25,9 @@ from feeding import (
     windows_by_hand,
 )
 
+from core.load.samples import HOUR_MICROS, WINDOW_MICROS, to_micros
 from core.load.snapshot.format import RATES
 from core.pipeline import windows
-from core.pipeline.moments import HOUR, WINDOW, micros
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +84,7 @@ def test_a_day_is_what_counting_by_hand_gives_of_its_whole_hours(
     expect_day(tmp_path, rows, START + timedelta(hours=32))
     carried = batch_records(tmp_path)[-1]["carried"]
     rolled_at = carried["clusters"][CLUSTER]["rolled_at"]
-    assert rolled_at == micros(START) + 25 * HOUR, "six hours may change"
+    assert rolled_at == to_micros(START) + 25 * HOUR_MICROS, "six hours may change"
     assert all(part["last"] >= rolled_at for part in carried["windows"])
     assert all(part["last"] < rolled_at for part in carried["hours"])
 
@@ -123,7 +123,7 @@ def test_an_hour_in_which_no_window_closed_is_what_is_known_of_minutes(
 
 
 def test_an_hour_is_of_its_windows(spark: SparkSession) -> None:
-    at = micros(START)
+    at = to_micros(START)
     names = [part.split()[0] for part in windows.WINDOW.split(", ")]
 
     def window(minutes: int, amount: float | None) -> tuple[Any, ...]:
@@ -131,7 +131,7 @@ def test_an_hour_is_of_its_windows(spark: SparkSession) -> None:
             "cluster": "c",
             "topic_id": "id-t",
             "partition": 0,
-            "start": at + minutes // 5 * WINDOW,
+            "start": at + minutes // 5 * WINDOW_MICROS,
             "in_bytes_per_s_sum": amount,
             "in_bytes_per_s_ms": 1000 if amount else 0,
             "in_bytes_per_s_max": amount,
@@ -142,7 +142,7 @@ def test_an_hour_is_of_its_windows(spark: SparkSession) -> None:
     parts = [window(5, 10.0), window(15, 30.0), window(20, None), window(65, 50.0)]
     late = window(15, 70.0)
     whole = windows.one_a_window(spark.createDataFrame([*parts, late], windows.WINDOW))
-    hours = {(r.hour - at) // HOUR: r for r in windows.hours_of(whole).collect()}
+    hours = {(r.hour - at) // HOUR_MICROS: r for r in windows.hours_of(whole).collect()}
     assert (hours[0].in_bytes_per_s_sum, hours[0].in_bytes_per_s_ms) == (110.0, 3000)
     assert sorted(hours[0].in_bytes_per_s_means) == [10.0, 50.0]
     assert hours[1].in_bytes_per_s_means == [50.0]

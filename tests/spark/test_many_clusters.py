@@ -118,8 +118,8 @@ def test_what_one_cluster_cannot_have_stops_no_other(spark: SparkSession, tmp_pa
 def test_rows_of_any_time_are_counted_and_no_more(spark: SparkSession, tmp_path: Path) -> None:
     later = [NOW + timedelta(hours=1, minutes=5 * n) for n in range(2000)]
     feed(tmp_path, "1", [of("a", 1), *(of("a", 2, ts=ts) for ts in later)], cluster="a")
+    from core.load.samples import to_micros
     from core.pipeline import samples
-    from core.pipeline.moments import micros
     from core.pipeline.samples import judged
 
     rows = Spool(tmp_path, "a")
@@ -129,7 +129,7 @@ def test_rows_of_any_time_are_counted_and_no_more(spark: SparkSession, tmp_path:
     arrived = rows.arrived(spark, batch, {})
     assert arrived is not None
     oldest = spark.createDataFrame([], "cluster string, oldest_at bigint")
-    found = samples.polls(judged(arrived.rows, oldest, micros(NOW))).collect()
+    found = samples.polls(judged(arrived.rows, oldest, to_micros(NOW))).collect()
     assert sorted((r.reason or "", r.rows) for r in found) == [("", 1), ("future", 2000)]
 
 

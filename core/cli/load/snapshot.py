@@ -12,7 +12,8 @@ import click
 from core.cli.common.context import Context
 from core.cli.common.options import Group, answer_options, cluster_id_option
 from core.cli.common.output import Answer, emit, say, write_text
-from core.cli.load.pipeline import format_counts, resolve_load
+from core.cli.load.pipeline_job import resolve_load
+from core.cli.load.pipeline_status import format_counts
 from core.errors import ExitCode, UsageError
 from core.load.load_paths import root_of
 from core.load.snapshot.kept import KeptSnapshot, read_kept

@@ -22,9 +22,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from core.load import load_paths as layout
+from core.load.samples import HOUR_MICROS, from_micros, to_micros
 from core.load.snapshot.reader import read_snapshot
 from core.pipeline.job import Job
-from core.pipeline.moments import HOUR, micros, moment
 from core.pipeline.session import open_session, suit
 from tests.spark.feeding import (
     CLUSTER,
@@ -184,7 +184,7 @@ def _found(root: Path) -> Amounts:
     open_at = _open_at(root)
     for row, sample in _carried(root):
         if sample["at"] >= open_at and sample["dt_ms"]:
-            of = out[row["partition"], window_of(moment(sample["at"]))]
+            of = out[row["partition"], window_of(from_micros(sample["at"]))]
             of["n"] += 1
             of.update({rate: sample[rate] or 0 for rate in COLUMNS})
     return out
@@ -216,7 +216,7 @@ def _wrong_of_snapshot(root: Path, rows: list[Row]) -> list[str]:
     hour = [
         row
         for row in rows
-        if row["is_leader"] and row["dt_ms"] and until - HOUR <= micros(row["ts"]) < until
+        if row["is_leader"] and row["dt_ms"] and until - HOUR_MICROS <= to_micros(row["ts"]) < until
     ]
     for i, partition in enumerate(snapshot.partition.tolist()):
         for rate, column in COLUMNS.items():

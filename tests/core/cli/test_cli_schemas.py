@@ -23,7 +23,7 @@ from run_help import cluster as simulated
 from snapshots import make_snapshot
 
 from core import paths
-from core.cli.load import pipeline
+from core.cli.load import pipeline, pipeline_job
 from core.cli.main import root
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox.nodes import plan_nodes
@@ -182,8 +182,9 @@ def test_of_load(
     def rebuilt(*_: Any) -> Rebuilt:
         return Rebuilt(read_manifest(tmp_path, "abc-DEF_1"), 3, at, 9, 1)
 
-    monkeypatch.setattr(pipeline, "_job", job)
-    monkeypatch.setattr(pipeline, "_session", session)
+    monkeypatch.setattr(pipeline, "open_job", job)
+    monkeypatch.setattr(pipeline_job, "open_job", job)
+    monkeypatch.setattr(pipeline, "spark_session", session)
     monkeypatch.setattr("core.pipeline.rebuild.rebuild", rebuilt)
     before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
     place = (*LOAD[command], tmp_path) if LOAD[command] else ()

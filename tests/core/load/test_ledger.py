@@ -8,6 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from core.load.samples import (
+    DAY_MICROS,
+    HOUR_MICROS,
+    WINDOW_MICROS,
+    floor_micros,
+    from_micros,
+    to_micros,
+)
 from core.load.snapshot.format import Counts
 from core.pipeline.clusters import Cluster
 from core.pipeline.ledger import (
@@ -21,18 +29,17 @@ from core.pipeline.ledger import (
     with_counts,
     with_polls,
 )
-from core.pipeline.moments import DAY, HOUR, WINDOW, floor, micros, moment
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
-NOON = micros(AT)
-LATER = NOON + DAY
+NOON = to_micros(AT)
+LATER = NOON + DAY_MICROS
 
 
 def came(known: ClusterState, *minutes: float, latest_at: int = LATER) -> Cluster:
     """Return a cluster after samples of so many minutes past noon."""
     found = Cluster(known)
     for at in (NOON + round(minute * 60_000_000) for minute in minutes):
-        found.starts.add(floor(at, WINDOW))
+        found.starts.add(floor_micros(at, WINDOW_MICROS))
         found.newest_at = max(found.newest_at, at)
     found.open_and_close(latest_at)
     return found
@@ -78,7 +85,7 @@ def test_polls_are_remembered_as_ranges() -> None:
 
 def test_counts_go_back_a_day_also_for_batches_that_brought_nothing_new() -> None:
     def later(known: ClusterState, hours: float, counts: Counts, newest: float) -> ClusterState:
-        known = replace(known, newest_at=NOON + round(newest * HOUR))
+        known = replace(known, newest_at=NOON + round(newest * HOUR_MICROS))
         return with_counts(known, counts, Batch("b", AT + timedelta(hours=hours)))
 
     known = with_counts(ClusterState(), Counts(read=4, quarantined={"negative": 4}), Batch("a", AT))
@@ -95,7 +102,7 @@ def carried(number: int) -> Carried:
         "c": ClusterState(
             newest_at=NOON,
             open_at=NOON,
-            open=(NOON, NOON + WINDOW),
+            open=(NOON, NOON + WINDOW_MICROS),
             polls={"here": ((1, 2), (4, 9))},
             counts={"2026-03-01T12": Counts(3, 2, 1, 0, {"negative": 1})},
         ),
@@ -137,4 +144,4 @@ def test_few_batches_are_remembered_and_of_them_what_may_be_gone_on_from(
 
 def test_moments_are_exact() -> None:
     at = datetime(2026, 3, 1, 12, 0, 0, 999_999, tzinfo=UTC)
-    assert moment(micros(at)) == at
+    assert from_micros(to_micros(at)) == at

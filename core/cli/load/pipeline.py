@@ -133,7 +133,7 @@ def status(
             document_of,
             HEADER,
             lambda one: status_row(document_of(one)),
-            "  rrrr",
+            "  >>>>",
             none=f"No load of any cluster below {place}.",
         )
         return

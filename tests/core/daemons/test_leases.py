@@ -412,6 +412,21 @@ def test_segments_that_wait(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(out)["waiting_segments"] == 3
 
 
+def test_pipeline_status_of_all_clusters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("pipeline", "status", "--all", "--root", str(tmp_path))
+    assert json.loads(command(capsys, *words, "--json")[1]) == []
+    layout.spool(tmp_path, "waits").mkdir(parents=True)
+    published.write_snapshot(tmp_path, make_snapshot())
+    found = json.loads(command(capsys, *words, "--json")[1])
+    assert [one["cluster_id"] for one in found] == ["abc-DEF_1", "waits"]
+    header, first, second = command(capsys, *words)[1].splitlines()
+    assert header.split()[0] == "cluster"
+    assert first.split()[0] == "abc-DEF_1"
+    assert "none yet" in second
+
+
 GARBAGE = (
     b"",
     b"{",

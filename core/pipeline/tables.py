@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from core.pipeline import windows
 from core.pipeline.ledger import Carried
@@ -36,7 +38,10 @@ class Tables:
     def read(self, table: str, parts: Sequence[str], schema: str) -> DataFrame:
         """Return the rows of these parts, none of none."""
         if not parts:
-            return self._spark.createDataFrame([], schema)
+            # Made of a list it would take Python workers to say that there is nothing.
+            fields = StructType.fromDDL(schema)
+            nothing = (F.lit(None).cast(f.dataType).alias(f.name) for f in fields)
+            return self._spark.range(0).select(*nothing)
         # What is missing here is damage, and not a segment that was swept away.
         read = self._spark.read.schema(schema).option("ignoreMissingFiles", "false")
         return read.parquet(*(self._uri(table, part) for part in parts))

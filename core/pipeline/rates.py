@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from core.load.snapshot.format import RATES, Quality
 from core.load.windows import LENGTH
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 KEY = ("cluster", "topic_id", "partition")
 PERCENTILE = 0.95
@@ -33,104 +31,79 @@ SAMPLE = "struct<at:bigint,dt_ms:int,leader:int,size_bytes:bigint,method:tinyint
 """What is kept of a leader's sample: `at` in microseconds since the epoch, amounts by rate."""
 
 
-def sample() -> Column:
-    """Return what is kept of a row of samples."""
-    return F.struct(
-        "at",
-        "dt_ms",
-        F.col("broker_id").alias("leader"),
-        "size_bytes",
-        F.col("in_method").alias("method"),
-        *(F.col(column).cast("double").alias(rate) for rate, column in MEASURES.items()),
-    )
+SAMPLED = "struct(at, dt_ms, broker_id AS leader, size_bytes, in_method AS method, {})".format(
+    ", ".join(f"double({column}) AS {rate}" for rate, column in MEASURES.items())
+)
+"""What is kept of a row of samples, as SAMPLE; written in SQL, as all that has many parts.
+
+Spark reads a line of SQL in the time that three calls from Python take, and a small batch took
+longer to write down than to do.
+"""
 
 
-def with_figures(rows: DataFrame, begins_at: Column) -> DataFrame:
+def with_figures(rows: DataFrame, begins_at: str) -> DataFrame:
     """Add what each row's `samples` say, of the time from `begins_at` (microseconds) on.
 
     For each measure `…_sum`, `…_ms` and `…_avg`, for each rate `…_max` and `…_p95`, too; null where
     nothing is known. Then `n` intervals, `covered_ms`, `quality`, `method_worst`, and the last
     sample as `last`.
     """
-    known = {rate: _sum(rate, "dt_ms").cast("long") for rate in MEASURES}
-    sums = {rate: _sum(rate, rate) for rate in MEASURES}
-    inside = F.aggregate(
-        "samples",
-        F.lit(0).cast("long"),
-        lambda total, s: total + _or_0(F.least(s["dt_ms"], (s["at"] - F.col("_begins")) / 1000)),
+    within = f"CAST(least(s.dt_ms, (s.at - {begins_at}) / 1000) AS BIGINT)"
+    counted = rows.selectExpr(
+        "*",
+        *(f"{_sum('s.dt_ms', rate, '0L')} AS {rate}_ms" for rate in MEASURES),
+        *(f"{_sum(f's.{rate}', rate, '0D')} AS _{rate}_sum" for rate in MEASURES),
+        *(f"{_descending(rate)} AS _{rate}" for rate in RATES),
+        "CAST(size(filter(samples, s -> s.dt_ms IS NOT NULL)) AS BIGINT) AS n",
+        "aggregate(samples, 0L, (total, s) -> total + coalesce(s.dt_ms, 0L)) AS covered_ms",
+        f"aggregate(samples, 0L, (total, s) -> total + coalesce({within}, 0L)) AS _inside",
+        "array_max(samples.method) AS method_worst",
+        "array_max(samples) AS last",
     )
-    counted = rows.withColumns(
-        {
-            "_begins": begins_at,
-            **{f"{rate}_ms": ms for rate, ms in known.items()},
-            **{f"{rate}_sum": total for rate, total in sums.items()},
-            **{f"_{rate}": _descending(rate) for rate in RATES},
-            "n": F.size(F.filter("samples", lambda s: s["dt_ms"].isNotNull())).cast("long"),
-            "covered_ms": F.aggregate(
-                "samples", F.lit(0).cast("long"), lambda total, s: total + _or_0(s["dt_ms"])
-            ),
-            "method_worst": F.array_max(F.col("samples.method")),
-            "last": F.array_max("samples"),
-        }
-    ).withColumn("_inside", inside)
-    figures: dict[str, Column] = {"quality": _quality(F.col("n"), F.col("covered_ms"))}
+    figures = [f"{QUALITY} AS quality"]
     for rate in MEASURES:
-        total, ms = F.col(f"{rate}_sum"), F.col(f"{rate}_ms")
-        figures |= {
-            f"{rate}_sum": F.when(ms > 0, total),
-            f"{rate}_avg": F.when(ms > 0, total * 1000.0 / ms),
-        }
+        total, ms = f"_{rate}_sum", f"{rate}_ms"
+        figures.append(f"IF({ms} > 0, {total}, NULL) AS {rate}_sum")
+        figures.append(f"IF({ms} > 0, {total} * 1000D / {ms}, NULL) AS {rate}_avg")
     for rate in RATES:
-        ordered = F.col(f"_{rate}")
-        figures |= {
-            f"{rate}_max": F.get(ordered, F.lit(0)),
-            f"{rate}_p95": percentile(ordered),
-        }
-    return counted.withColumns(figures).drop("_begins", "_inside", *(f"_{r}" for r in RATES))
+        figures.append(f"get(_{rate}, 0) AS {rate}_max")
+        figures.append(f"{percentile(f'_{rate}')} AS {rate}_p95")
+    spare = ("_inside", *(f"_{rate}_sum" for rate in MEASURES), *(f"_{rate}" for rate in RATES))
+    return counted.selectExpr("*", *figures).drop(*spare)
 
 
-def _sum(rate: str, name: str) -> Column:
+def _sum(field: str, rate: str, zero: str) -> str:
     """Return the sum of a field over the samples that know a rate."""
-
-    def added(total: Column, s: Column) -> Column:
-        known = s["dt_ms"].isNotNull() & s[rate].isNotNull()
-        return total + F.when(known, s[name]).otherwise(F.lit(0.0))
-
-    return F.aggregate("samples", F.lit(0.0), added)
+    known = f"s.dt_ms IS NOT NULL AND s.{rate} IS NOT NULL"
+    return f"aggregate(samples, {zero}, (total, s) -> total + IF({known}, {field}, {zero}))"
 
 
-def _or_0(value: Column) -> Column:
-    return F.coalesce(value.cast("long"), F.lit(0).cast("long"))
+def _descending(rate: str) -> str:
+    each = f"transform(samples, s -> s.{rate} * 1000D / s.dt_ms)"
+    return f"sort_array(array_compact({each}), false)"
 
 
-def _descending(rate: str) -> Column:
-    each = F.transform("samples", lambda s: s[rate] * 1000.0 / s["dt_ms"])
-    return F.sort_array(F.array_compact(each), asc=False)
-
-
-def percentile(descending: Column) -> Column:
+def percentile(descending: str) -> str:
     """Return the exact 95th percentile of an array, interpolated as NumPy does; null of none."""
-    at = (F.size(descending) - 1) * F.lit(PERCENTILE)
-    low = F.floor(at)
-    below = F.get(descending, (F.size(descending) - 1 - low).cast("int"))
-    above = F.coalesce(F.get(descending, (F.size(descending) - 2 - low).cast("int")), below)
-    return below + (above - below) * (at - low)
+    last = f"(size({descending}) - 1)"
+    at = f"({last} * {PERCENTILE}D)"
+    below = f"get({descending}, CAST({last} - floor({at}) AS INT))"
+    above = f"coalesce(get({descending}, CAST({last} - 1 - floor({at}) AS INT)), {below})"
+    return f"{below} + ({above} - {below}) * ({at} - floor({at}))"
 
 
-def _quality(n: Column, covered_ms: Column) -> Column:
-    """Return `core.load.snapshot.format.Quality` of one window's length.
+def _at_least(share: float) -> str:
+    return f"_inside >= {share}D * {LENGTH_MS}D AND _inside >= {share}D * covered_ms"
 
-    An interval that began long before (the collector was away) tells of the time before too.
-    """
-    inside_ms = F.col("_inside")
 
-    def at_least(share: float) -> Column:
-        return (inside_ms >= share * LENGTH_MS) & (inside_ms >= share * covered_ms)
+QUALITY = f"""CAST(CASE
+    WHEN n = 0 THEN {Quality.NONE.value}
+    WHEN {_at_least(0.9)} THEN {Quality.FULL.value}
+    WHEN {_at_least(0.5)} THEN {Quality.HALF.value}
+    WHEN covered_ms >= 0.9D * {LENGTH_MS}D THEN {Quality.ADJACENT.value}
+    ELSE {Quality.SINGLE.value}
+END AS TINYINT)"""
+"""`core.load.snapshot.format.Quality` of one window's length.
 
-    return (
-        F.when(n == 0, Quality.NONE.value)
-        .when(at_least(0.9), Quality.FULL.value)
-        .when(at_least(0.5), Quality.HALF.value)
-        .when(covered_ms >= 0.9 * LENGTH_MS, Quality.ADJACENT.value)
-        .otherwise(Quality.SINGLE.value)
-    ).cast("byte")
+An interval that began long before (the collector was away) tells of the time before too.
+"""

@@ -6,20 +6,17 @@ parts of one each (records of a topic), unless it was written twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from core.load.samples import WINDOW_MICROS, to_micros
 from core.load.windows import RETENTION
-from core.pipeline.rates import KEY, SAMPLE, sample
+from core.pipeline.rates import KEY, SAMPLE, SAMPLED
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 TOO_LATE_AFTER = timedelta(hours=6)
 """How much older than a cluster's newest sample one may be."""
@@ -39,43 +36,35 @@ def judged(samples: DataFrame, oldest: DataFrame, latest_at: int) -> DataFrame:
     `oldest`, nor of a cluster that is not there from before OLDEST: microseconds since the epoch,
     as `at`.
     """
-    rules: list[tuple[str, Column]] = [
-        (
-            "no_key",
-            _any(F.col(c).isNull() for c in ("topic_id", "partition", "ts", "poll_id"))
-            | F.col("collector_id").isNull(),
-        ),
-        ("other_cluster", ~F.col("cluster").eqNullSafe(F.col("cluster_id"))),
-        ("future", F.col("at") > _unfolded(latest_at)),
-        ("not_a_number", _any(F.isnan(F.col(c)) for c in ("in_bytes", "out_bytes"))),
-        ("negative", (F.col("dt_ms") <= 0) | _any(F.col(c) < 0 for c in _NEVER_NEGATIVE)),
-        ("infinite", _any(F.col(c) == float("inf") for c in ("in_bytes", "out_bytes"))),
-        ("offsets_crossed", F.col("end_offset") < F.col("start_offset")),
-        ("too_late", F.col("at") < F.coalesce("oldest_at", _unfolded(latest_at - OLDEST))),
-    ]
-    reason = F.lit(None).cast("string")
-    for name, wrong in reversed(rules):
-        reason = F.when(wrong, F.lit(name)).otherwise(reason)
+    latest, oldest_of_new = _unfolded(latest_at), _unfolded(latest_at - OLDEST)
+    rules = {
+        "no_key": _any("{} IS NULL", "topic_id", "partition", "ts", "poll_id", "collector_id"),
+        "other_cluster": "NOT cluster <=> cluster_id",
+        "future": f"at > {latest}",
+        "not_a_number": _any("isnan({})", "in_bytes", "out_bytes"),
+        "negative": f"dt_ms <= 0 OR {_any('{} < 0', *_NEVER_NEGATIVE)}",
+        "infinite": _any("{} = double('infinity')", "in_bytes", "out_bytes"),
+        "offsets_crossed": "end_offset < start_offset",
+        "too_late": f"at < coalesce(oldest_at, {oldest_of_new})",
+    }
+    cases = " ".join(f"WHEN {wrong} THEN '{reason}'" for reason, wrong in rules.items())
     timed = samples.withColumn("at", F.unix_micros("ts"))
-    return timed.join(F.broadcast(oldest), "cluster", "left").withColumn("reason", reason)
+    found = timed.join(F.broadcast(oldest), "cluster", "left")
+    return found.selectExpr("*", f"CASE {cases} END AS reason")
 
 
-def _unfolded(value: int) -> Column:
+def _unfolded(value: int) -> str:
     """Return a number that changes from batch to batch as a column.
 
     Spark writes a plain literal into the code that it generates, and compiles that anew whenever
     it has changed: that takes longer than a large batch. An array is passed to the same code.
     """
     # Nothing but a column keeps Spark from looking into the array as it plans.
-    zero = F.coalesce(F.col("partition"), F.lit(0)).bitwiseAND(F.lit(0))
-    return F.get(F.array(F.lit(value).cast("long")), zero)
+    return f"get(array({value}L), coalesce(partition, 0) & 0)"
 
 
-def _any(conditions: Iterable[Column]) -> Column:
-    out = F.lit(False)
-    for condition in conditions:
-        out = out | F.coalesce(condition, F.lit(False))
-    return out
+def _any(condition: str, *names: str) -> str:
+    return " OR ".join(condition.format(name) for name in names)
 
 
 def polls(judged: DataFrame) -> DataFrame:
@@ -85,13 +74,15 @@ def polls(judged: DataFrame) -> DataFrame:
     the part is a poll's last: microseconds since the epoch, null where there is a reason.
     """
     # What bad rows say of anything may be anything: it must not make a row here for each of them.
-    fine = F.col("reason").isNull()
-    start = F.when(fine, F.col("at") - F.pmod("at", F.lit(WINDOW_MICROS)))
-    poll = (F.when(fine, F.col(name)).alias(name) for name in ("collector_id", "poll_id", "part"))
-    return judged.groupBy("cluster", *poll, "unit", "reason", start.alias("start")).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.max(F.when(fine, F.col("at"))).alias("newest_at"),
-        F.max(F.when(fine & F.col("is_last"), F.col("at"))).alias("whole_at"),
+    fine = "reason IS NULL"
+    keys = {name: f"IF({fine}, {name}, NULL)" for name in ("collector_id", "poll_id", "part")}
+    keys["start"] = f"IF({fine}, at - pmod(at, {WINDOW_MICROS}L), NULL)"
+    return judged.groupBy(
+        "cluster", "unit", "reason", *(F.expr(f"{key} AS {name}") for name, key in keys.items())
+    ).agg(
+        F.expr("count(1) AS rows"),
+        F.expr(f"max(IF({fine}, at, NULL)) AS newest_at"),
+        F.expr(f"max(IF({fine} AND is_last, at, NULL)) AS whole_at"),
     )
 
 
@@ -108,40 +99,38 @@ def by_partition(rows: DataFrame, whole: DataFrame) -> DataFrame:
     earlier one; of a partition that is in none since then nobody is said to hold it. Of what a poll
     says twice the first counts; `repeated` is how many rows that leaves out.
     """
-    since = F.col("at") >= F.col("whole_at")
-    broker, size = F.col("broker_id").alias("broker"), F.col("size_bytes").alias("size")
+    since = "at >= whole_at"
     found = (
         rows.join(F.broadcast(whole), "cluster", "left")
         .groupBy(*KEY)
         .agg(
-            F.max("topic").alias("topic"),
-            F.max(F.when(since, F.col("at"))).alias("at"),
-            F.max(F.when(since & F.col("is_leader"), F.struct("at", broker))).alias("leader"),
-            F.collect_set(F.when(since, F.struct("at", broker, size))).alias("replicas"),
-            F.collect_set(F.when(F.col("is_leader"), sample())).alias("samples"),
-            F.count(F.lit(1)).alias("rows"),
-            F.collect_set(F.struct("collector_id", "poll_id", "broker_id")).alias("_each"),
+            F.expr("max(topic) AS topic"),
+            F.expr(f"max(IF({since}, at, NULL)) AS at"),
+            F.expr(f"max(IF({since} AND is_leader, struct(at, broker_id), NULL)) AS _leads"),
+            F.expr(f"collect_set(IF({since}, {_HELD}, NULL)) AS _held"),
+            F.expr(f"collect_set(IF(is_leader, {SAMPLED}, NULL)) AS _samples"),
+            F.expr("collect_set(struct(collector_id, poll_id, broker_id)) AS _each"),
+            F.expr("count(1) AS rows"),
         )
     )
-    newest = F.filter(_first("replicas", "at", "broker"), lambda r: r["at"] == F.col("at"))
-    leads = F.when(F.col("leader.at") == F.col("at"), F.col("leader.broker"))
-    return found.select(
+    # Sorted first: inside of what each element is compared with it would be done for each of them.
+    ordered = found.withColumns({c: F.sort_array(c) for c in ("_held", "_samples")})
+    held = f"filter({_first('_held', 'at', 'broker')}, r -> r.at = at)"
+    return ordered.selectExpr(
         *KEY,
         "topic",
         "at",
-        F.coalesce(leads, F.lit(-1)).alias("leader"),
-        F.transform(newest, lambda r: F.struct(r["broker"], r["size"])).alias("replicas"),
-        _first("samples", "at").cast(f"array<{SAMPLE}>").alias("samples"),
-        (F.col("rows") - F.size("_each")).cast("int").alias("repeated"),
+        "coalesce(IF(_leads.at = at, _leads.broker_id, NULL), -1) AS leader",
+        f"transform({held}, r -> struct(r.broker, r.size)) AS replicas",
+        f"CAST({_first('_samples', 'at')} AS array<{SAMPLE}>) AS samples",
+        "CAST(rows - size(_each) AS INT) AS repeated",
     )
 
 
-def _first(array: str, *names: str) -> Column:
-    """Return an array of structs in order, and of those with the same fields `names` one."""
+_HELD = "struct(at, broker_id AS broker, size_bytes AS size)"
 
-    def differs(one: Column, i: Column) -> Column:
-        before = F.get(ordered, i - 1)
-        return reduce(or_, (one[name] != before[name] for name in names), i == 0)
 
-    ordered = F.sort_array(array)
-    return F.when(F.size(array) < 2, F.col(array)).otherwise(F.filter(ordered, differs))
+def _first(ordered: str, *names: str) -> str:
+    """Return of structs in order those that differ from the one before in the fields `names`."""
+    differs = (f"one.{name} != get({ordered}, i - 1).{name}" for name in names)
+    return f"filter({ordered}, (one, i) -> i = 0 OR {' OR '.join(differs)})"

@@ -31,8 +31,10 @@ MISSING = "Spark is missing: the pipeline is an extra of trimtab."
 REMEDY = "Run: pip install 'trimtab[pipeline]'"
 ARCHIVE_SECONDS = 60.0
 MASTER_SECONDS = 10.0
-MANY_ROWS = 30_000
-"""What some 10,000 partitions with three replicas send in a poll."""
+COMPILED_ROWS = 10_000
+"""A batch's that are worth that code is compiled for them."""
+PARALLEL_ROWS = 30_000
+"""Those that are worth more than one task: a poll of 10,000 partitions with three replicas."""
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Is in the environment of what `spark-submit` runs."""
 NEEDED = {
@@ -223,11 +225,12 @@ def suit(spark: SparkSession, rows: int) -> None:
     """
     if not spark.sparkContext.master.startswith("local"):
         return
-    many = rows >= MANY_ROWS
-    spark.conf.set("spark.sql.codegen.wholeStage", str(many).lower())
-    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if many else "NO_CODEGEN")
+    compiled = rows >= COMPILED_ROWS
+    spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
     cores = spark.sparkContext.defaultParallelism
-    spark.conf.set("spark.sql.shuffle.partitions", 2 * cores if many and cores > 1 else 1)
+    parallel = rows >= PARALLEL_ROWS and cores > 1
+    spark.conf.set("spark.sql.shuffle.partitions", 2 * cores if parallel else 1)
 
 
 def check_shared(spark: SparkSession, root: Path) -> None:

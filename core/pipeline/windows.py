@@ -50,28 +50,22 @@ def carried(before: DataFrame, batch: DataFrame, bounds: DataFrame) -> DataFrame
     `bounds` has for each cluster `newest_at`, and `keep_at`: samples before it are in closed
     windows and older than five minutes. A partition that has none left and was not seen since goes.
     """
-    new = batch.select(*KEY, *(F.col(c).alias(f"_{c}") for c in batch.columns if c not in KEY))
-    seen = F.col("_at").isNotNull()
-    nothing = F.array().cast(f"array<{SAMPLE}>")
+    new = batch.selectExpr(*KEY, *(f"{c} AS _{c}" for c in batch.columns if c not in KEY))
     both = before.join(new, [*KEY], "full_outer").join(F.broadcast(bounds), "cluster", "left")
-    samples = F.concat(F.coalesce("samples", nothing), F.coalesce("_samples", nothing))
-    kept = both.select(
+    nothing = f"CAST(array() AS array<{SAMPLE}>)"
+    samples = f"concat(coalesce(samples, {nothing}), coalesce(_samples, {nothing}))"
+    kept = both.selectExpr(
         *KEY,
-        F.coalesce("_topic", "topic").alias("topic"),
-        *(
-            F.when(seen, F.col(f"_{c}")).otherwise(F.col(c)).alias(c)
-            for c in ("replicas", "at", "leader")
-        ),
-        F.filter(samples, lambda s: s["at"].between(F.col("keep_at"), F.col("newest_at"))).alias(
-            "samples"
-        ),
-        F.coalesce("_repeated", F.lit(0)).alias("repeated"),
+        "coalesce(_topic, topic) AS topic",
+        *(f"IF(_at IS NOT NULL, _{c}, {c}) AS {c}" for c in ("replicas", "at", "leader")),
+        f"filter({samples}, s -> s.at BETWEEN keep_at AND newest_at) AS samples",
+        "coalesce(_repeated, 0) AS repeated",
         *HORIZON_FIGURES,
         "keep_at",
         "newest_at",
     )
-    seen = F.coalesce(F.col("at").between(F.col("keep_at"), F.col("newest_at")), F.lit(False))
-    return kept.where(seen | (F.size("samples") > 0)).drop("keep_at", "newest_at")
+    seen = "coalesce(at BETWEEN keep_at AND newest_at, false)"
+    return kept.where(f"{seen} OR size(samples) > 0").drop("keep_at", "newest_at")
 
 
 def with_horizons(state: DataFrame, horizons: DataFrame) -> DataFrame:
@@ -80,20 +74,16 @@ def with_horizons(state: DataFrame, horizons: DataFrame) -> DataFrame:
     `horizons` has HORIZON_FIGURES of all partitions of clusters of which windows have closed;
     `has_day` says whether those of the day are new, too.
     """
-    day = F.coalesce("_has_day", F.lit(False))
-    new = horizons.select(
+    new = horizons.selectExpr(
         *KEY,
-        F.lit(True).alias("_has_hour"),
-        F.col("has_day").alias("_has_day"),
-        *(F.col(name).alias(f"_{name}") for name in HORIZON_FIGURES),
+        "true AS _has_hour",
+        "has_day AS _has_day",
+        *(f"{name} AS _{name}" for name in HORIZON_FIGURES),
     )
-    hour = F.col("_has_hour").isNotNull()
-    return state.join(new, [*KEY], "left").select(
+    return state.join(new, [*KEY], "left").selectExpr(
         *(c for c in state.columns if c not in HORIZON_FIGURES),
         *(
-            F.when(day if name in DAY_FIGURES else hour, F.col(f"_{name}"))
-            .otherwise(F.col(name))
-            .alias(name)
+            f"IF({'_has_day' if name in DAY_FIGURES else '_has_hour'}, _{name}, {name}) AS {name}"
             for name in HORIZON_FIGURES
         ),
     )
@@ -108,47 +98,40 @@ def snapshot_rows(state: DataFrame, bounds: DataFrame) -> DataFrame:
     """
     here = (
         state.join(F.broadcast(bounds), "cluster")
-        .where(F.col("at") >= F.col("whole_at"))
-        .withColumn("samples", F.filter("samples", lambda s: s["at"] > F.col("since_at")))
+        .where("at >= whole_at")
+        .withColumn("samples", F.expr("filter(samples, s -> s.at > since_at)"))
     )
-    rated = with_figures(here, F.col("since_at"))
-    figures: list[Column] = []
+    figures = []
     for name in HOUR_FIGURES:
         now = name.replace("_1h_", "_")
-        hour = F.coalesce(name, now)
-        day = F.coalesce(name.replace("_1h_", "_24h_"), hour)
+        day = name.replace("_1h_", "_24h_")
         figures += [
-            F.col(now).alias(name.replace("_1h_", "_5m_")),
-            hour.alias(name),
-            day.alias(name.replace("_1h_", "_24h_")),
+            f"{now} AS {name.replace('_1h_', '_5m_')}",
+            f"coalesce({name}, {now}) AS {name}",
+            f"coalesce({day}, {name}, {now}) AS {day}",
         ]
-    return rated.select(
+    return with_figures(here, "since_at").selectExpr(
         "cluster",
         "topic",
         "partition",
         "leader",
-        F.col("replicas.broker").alias("replicas"),
-        F.col("replicas.size").alias("sizes"),
+        "replicas.broker AS replicas",
+        "replicas.size AS sizes",
         *figures,
-        F.coalesce(GROWTH, "growth_bytes_per_s_avg").alias("growth_bytes_per_s"),
+        f"coalesce({GROWTH}, growth_bytes_per_s_avg) AS growth_bytes_per_s",
         "quality",
-        F.coalesce("method_worst", F.lit(0).cast("byte")).alias("method"),
+        "coalesce(method_worst, CAST(0 AS TINYINT)) AS method",
         "repeated",
     )
 
 
 def closed_windows(state: DataFrame, closing: DataFrame) -> DataFrame:
     """Return the windows (as WINDOW) that close: `closing` has `cluster` and `start` of each."""
-    end = F.col("start") + F.lit(WINDOW_MICROS)
-    each = (
-        state.join(F.broadcast(closing), "cluster")
-        .select(*KEY, "topic", "replicas", "samples", "start")
-        .withColumn(
-            "samples",
-            F.filter("samples", lambda s: (s["at"] >= F.col("start")) & (s["at"] < end)),
-        )
+    inside = f"s.at >= start AND s.at < start + {WINDOW_MICROS}L"
+    each = state.join(F.broadcast(closing), "cluster").selectExpr(
+        *KEY, "topic", "replicas", f"filter(samples, s -> {inside}) AS samples", "start"
     )
-    return as_windows(each.where(F.size("samples") > 0))
+    return as_windows(each.where("size(samples) > 0"))
 
 
 def whole_windows(parts: DataFrame, changed: DataFrame) -> DataFrame:
@@ -184,14 +167,13 @@ def late_samples(batch: DataFrame, changed: DataFrame) -> DataFrame:
 
 def as_windows(rows: DataFrame) -> DataFrame:
     """Return rows with `samples` and `start` as windows, with all that is said of them."""
-    rated = with_figures(rows, F.col("start"))
     names = [part.split()[0] for part in WINDOW.split(", ")]
-    return rated.withColumns(
-        {
-            "leader_last": F.coalesce("last.leader", F.lit(-1)),
-            "size_last": F.coalesce("last.size_bytes", F.lit(-1).cast("long")),
-        }
-    ).select(*names)
+    last = {
+        "leader_last": "coalesce(last.leader, -1)",
+        "size_last": "coalesce(last.size_bytes, -1L)",
+    }
+    rated = with_figures(rows, "start")
+    return rated.selectExpr(*(f"{last.get(name, name)} AS {name}" for name in names))
 
 
 # -- an hour and a day ----------------------------------------------------------------------------
@@ -211,36 +193,30 @@ HORIZONS = (
 
 def one_a_window(parts: DataFrame) -> DataFrame:
     """Return each window once, where late samples have made a part of its own."""
-    return parts.groupBy(*KEY, "start").agg(
-        *_summed(MEASURES), *(_mean(F.sum(f"{r}_sum"), F.sum(f"{r}_ms"), r) for r in RATES)
+    return (
+        parts.groupBy(*KEY, "start")
+        .agg(*_summed(MEASURES))
+        .withColumns({f"{rate}_avg": F.expr(_average(rate)) for rate in RATES})
     )
 
 
 def hours_of(windows: DataFrame) -> DataFrame:
     """Return windows as hours (HOUR), one row a partition and hour."""
-    hour = F.col("start") - F.pmod("start", F.lit(HOUR_MICROS))
-    return windows.groupBy(*KEY, hour.alias("hour")).agg(
-        *_summed(RATES), *(F.collect_list(f"{rate}_avg").alias(f"{rate}_means") for rate in RATES)
-    )
+    hour = F.expr(f"start - pmod(start, {HOUR_MICROS}L) AS hour")
+    return windows.groupBy(*KEY, hour).agg(*_summed(RATES), *_means("collect_list({}_avg)"))
 
 
 def hour_figures(windows: DataFrame) -> DataFrame:
     """Return the figures of an hour from its windows, one row a partition."""
-    rolled = windows.groupBy(*KEY).agg(
-        *_summed(MEASURES),
-        *(F.collect_list(f"{rate}_avg").alias(f"{rate}_means") for rate in RATES),
-    )
-    growth = _average("growth_bytes_per_s").alias(GROWTH)
-    return _ordered(rolled).select(*KEY, *_figures("1h"), growth)
+    rolled = windows.groupBy(*KEY).agg(*_summed(MEASURES), *_means("collect_list({}_avg)"))
+    growth = f"{_average('growth_bytes_per_s')} AS {GROWTH}"
+    return _ordered(rolled).selectExpr(*KEY, *_figures("1h"), growth)
 
 
 def day_figures(hours: DataFrame) -> DataFrame:
     """Return the figures of a day from its hours, one row a partition."""
-    rolled = hours.groupBy(*KEY).agg(
-        *_summed(RATES),
-        *(F.flatten(F.collect_list(f"{rate}_means")).alias(f"{rate}_means") for rate in RATES),
-    )
-    return _ordered(rolled).select(*KEY, *_figures("24h"))
+    rolled = hours.groupBy(*KEY).agg(*_summed(RATES), *_means("flatten(collect_list({}_means))"))
+    return _ordered(rolled).selectExpr(*KEY, *_figures("24h"))
 
 
 def horizons(partitions: DataFrame, hour: DataFrame, day: DataFrame | None) -> DataFrame:
@@ -251,11 +227,10 @@ def horizons(partitions: DataFrame, hour: DataFrame, day: DataFrame | None) -> D
     """
     both = partitions.join(hour, [*KEY], "left")
     if day is None:
-        both = both.withColumns({name: F.lit(None).cast("double") for name in DAY_FIGURES})
+        both = both.selectExpr("*", *(f"CAST(NULL AS DOUBLE) AS {name}" for name in DAY_FIGURES))
     else:
         both = both.join(day, [*KEY], "left")
-    has_day = (F.col("has_day") == 1).alias("has_day")
-    return both.select(*KEY, *HORIZON_FIGURES, has_day)
+    return both.selectExpr(*KEY, *HORIZON_FIGURES, "has_day = 1 AS has_day")
 
 
 def _ordered(rolled: DataFrame) -> DataFrame:
@@ -264,27 +239,27 @@ def _ordered(rolled: DataFrame) -> DataFrame:
     return rolled.withColumns({name: F.sort_array(name, asc=False) for name in means})
 
 
-def _figures(horizon: str) -> list[Column]:
-    figures: list[Column] = []
+def _figures(horizon: str) -> list[str]:
+    figures = []
     for rate in RATES:
         name = f"{rate}_{horizon}"
         figures += [
-            _average(rate).alias(f"{name}_avg"),
-            percentile(F.col(f"{rate}_means")).alias(f"{name}_p95"),
-            F.col(f"{rate}_max").alias(f"{name}_max"),
+            f"{_average(rate)} AS {name}_avg",
+            f"{percentile(f'{rate}_means')} AS {name}_p95",
+            f"{rate}_max AS {name}_max",
         ]
     return figures
 
 
-def _average(rate: str) -> Column:
-    return F.try_divide(F.col(f"{rate}_sum") * 1000.0, F.col(f"{rate}_ms"))
+def _average(rate: str) -> str:
+    return f"try_divide({rate}_sum * 1000D, {rate}_ms)"
 
 
-def _mean(total: Column, ms: Column, rate: str) -> Column:
-    return F.try_divide(total * 1000.0, ms).alias(f"{rate}_avg")
+def _means(gathered: str) -> list[Column]:
+    return [F.expr(f"{gathered.format(rate)} AS {rate}_means") for rate in RATES]
 
 
 def _summed(measures: Iterable[str]) -> list[Column]:
-    parts = [(F.sum, f"{measure}_{part}") for measure in measures for part in ("sum", "ms")]
-    parts += [(F.max, f"{rate}_max") for rate in RATES]
-    return [how(name).alias(name) for how, name in parts]
+    parts = [("sum", f"{measure}_{part}") for measure in measures for part in ("sum", "ms")]
+    parts += [("max", f"{rate}_max") for rate in RATES]
+    return [F.expr(f"{how}({name}) AS {name}") for how, name in parts]

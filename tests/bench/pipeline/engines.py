@@ -147,7 +147,7 @@ def from_samples(session: Session, rows: DataFrame, last: int) -> DataFrame:
         }
     )
     newest = session.spark.createDataFrame([("bench", last)], "cluster string, newest_at bigint")
-    return with_figures(samples.by_partition(whole, newest), F.lit(0).cast("long"))
+    return with_figures(samples.by_partition(whole, newest), "0L")
 
 
 # -- measuring -------------------------------------------------------------------------------------

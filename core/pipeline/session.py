@@ -298,6 +298,11 @@ def _settings(folder: Path) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.streaming.metricsEnabled": "false",
+        # The other one starts 30 processes for a batch's files, to ask whether they are links.
+        "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution"
+        ".streaming.FileSystemBasedCheckpointFileManager",
+        # Of 16 MB as Spark would take them, few rows keep 75 MB.
+        "spark.buffer.pageSize": "1m",
         # A job may be a day old: what its checkpoint keeps of batches done is kept short.
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.fileSource.log.cleanupDelay": "60s",
@@ -314,11 +319,9 @@ def _java_options(java: Java, logging: Path, archive: Path, aside: Path | None, 
         options.append(f'-XX:SharedArchiveFile="{archive}"')
     else:
         options.append(f'-XX:ArchiveClassesAtExit="{aside}"')
-    if quick:
-        options.append("-XX:TieredStopAtLevel=1")
-    if java.major < 21:
+    if quick:  # others work on the machine, too: what the heap grows by it gives back
+        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xms160m", "-Xmn48m"]
+        options += ["-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=30"]
+    elif java.major < 21:
         options.append("-XX:+UseParallelGC")
-        if quick:  # what the heap has grown by it gives back: others work on the machine, too
-            options += ["-XX:GCTimeRatio=4", "-XX:AdaptiveSizePolicyWeight=90"]
-            options += ["-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=40"]
     return " ".join(options)

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from feeding import CLUSTER, feed, newest, row
@@ -32,7 +33,7 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def daemon(log: Path, *words: str) -> Iterator[None]:
+def daemon(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     with (
         log.open("wb") as output,
         subprocess.Popen(
@@ -44,9 +45,22 @@ def daemon(log: Path, *words: str) -> Iterator[None]:
         ) as process,
     ):
         try:
-            yield
+            yield process
         finally:
             process.terminate()
+
+
+DEPLOY = "org.apache.spark.deploy"
+HERE = ("--host", "127.0.0.1", "--webui-port", "0")
+
+
+@contextmanager
+def worker(folder: Path, name: str, address: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a worker with one core."""
+    words = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / name), address)
+    with daemon(folder / f"{name}.log", f"{DEPLOY}.worker.Worker", *HERE, *words) as process:
+        eventually(lambda: b"registered with master" in (folder / f"{name}.log").read_bytes(), 60)
+        yield process
 
 
 @pytest.fixture(scope="module")
@@ -55,56 +69,54 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    address, deploy = f"spark://127.0.0.1:{port}", "org.apache.spark.deploy"
-    there = ("--host", "127.0.0.1", "--webui-port", "0")
+    address = f"spark://127.0.0.1:{port}"
     with ExitStack() as running:
         log = folder / "master.log"
-        running.enter_context(daemon(log, f"{deploy}.master.Master", *there, "--port", str(port)))
+        words = (f"{DEPLOY}.master.Master", *HERE, "--port", str(port))
+        running.enter_context(daemon(log, *words))
         eventually(lambda: b"I have been elected leader" in log.read_bytes(), 60)
         for number in range(2):
-            words = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"w{number}"))
-            running.enter_context(
-                daemon(
-                    folder / f"worker-{number}.log",
-                    f"{deploy}.worker.Worker",
-                    *there,
-                    *words,
-                    address,
-                )
-            )
-        eventually(lambda: log.read_bytes().count(b"Registering worker") == 2, 60)
+            running.enter_context(worker(folder, f"worker-{number}", address))
         yield address
 
 
-def trimtab(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+def starting(*words: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [sys.executable, "-P", "-m", "tui", *map(str, words)],
         env=environment(),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=300,
-        check=False,
     )
 
 
-def test_a_job_on_two_workers_publishes_what_one_on_this_machine_does(
+def begun(root: Path) -> bool:
+    """Return whether a batch has begun."""
+    return any(layout.batches(root, CLUSTER).glob("*.json"))
+
+
+def test_a_job_publishes_what_one_on_this_machine_does_though_a_worker_is_killed(
     master: str, tmp_path: Path
 ) -> None:
     start = window_floor(datetime.now(UTC) - timedelta(minutes=10))
-    feed(
-        tmp_path,
-        "a",
-        [
-            row(poll, partition=p, ts=start + timedelta(seconds=10 * poll))
-            for poll in range(1, 35)
-            for p in range(3)
-        ],
-    )
-    done = trimtab("pipeline", "once", "--master", master, "--root", tmp_path, "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["counts"]["accepted"] == 102
+    polls = [
+        row(poll, partition=p, ts=start + timedelta(seconds=10 * poll))
+        for poll in range(1, 35)
+        for p in range(3)
+    ]
+    feed(tmp_path, "a", polls)
+    with (
+        worker(tmp_path, "killed", master) as killed,
+        starting("pipeline", "once", "--json", "--master", master, "--root", tmp_path) as job,
+    ):
+        eventually(lambda: any((tmp_path / "killed").glob("app-*/*")) and begun(tmp_path), 120)
+        killed.kill()
+        stdout, stderr = job.communicate(timeout=300)
+    assert job.returncode == 0, stderr
+    assert json.loads(stdout)["counts"]["accepted"] == 102
     assert newest(tmp_path).rate("in_bytes_per_s").tolist() == [500.0] * 3
-    assert layout.window_file(tmp_path, CLUSTER, start).exists()
+    windows = pq.read_table(layout.window_file(tmp_path, CLUSTER, start))
+    assert windows["n"].to_pylist() == [29] * 3
 
 
 def test_a_master_that_nobody_is_at_is_said_at_once() -> None:

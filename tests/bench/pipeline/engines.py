@@ -28,9 +28,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from core.load.snapshot.format import RATES
-from core.pipeline import samples
+from core.pipeline import samples, windows
 from core.pipeline.rates import MEASURES, with_figures
-from core.pipeline.session import Session, open_session
+from core.pipeline.session import Session, open_session, suit
 from core.pipeline.source import ROWS_PER_BATCH
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def make(folder: Path, partitions: int, samples_each: int = SAMPLES_EACH) -> Non
 def spark_figures(session: Session, folder: Path, *, exact: bool) -> DataFrame:
     """Return P1's figures, or P2's where they are to be `exact`: the job's own functions."""
     rate_of = {rate: F.col(c) * 1000.0 / F.col("dt_ms") for rate, c in MEASURES.items()}
-    windows = session.spark.read.parquet(str(folder)).select(
+    each = session.spark.read.parquet(str(folder)).select(
         F.lit("bench").alias("cluster"),
         "topic_id",
         "partition",
@@ -90,7 +90,7 @@ def spark_figures(session: Session, folder: Path, *, exact: bool) -> DataFrame:
         *(F.col("dt_ms").cast("long").alias(f"{rate}_ms") for rate in MEASURES),
         *(value.alias(f"{rate}_{name}") for rate, value in rate_of.items() for name in _OF_ONE),
     )
-    return windows.hour_figures(windows) if exact else windows.one_a_window(windows)
+    return windows.hour_figures(each) if exact else windows.one_a_window(each)
 
 
 _OF_ONE = ("max", "avg")
@@ -146,8 +146,8 @@ def from_samples(session: Session, rows: DataFrame, last: int) -> DataFrame:
             "size_bytes": F.lit(0).cast("long"),
         }
     )
-    newest = session.spark.createDataFrame([("bench", last)], "cluster string, newest_at bigint")
-    return with_figures(samples.by_partition(whole, newest), "0L")
+    of_cluster = session.spark.createDataFrame([("bench", 0)], "cluster string, whole_at bigint")
+    return with_figures(samples.by_partition(whole, of_cluster), "0L")
 
 
 # -- measuring -------------------------------------------------------------------------------------
@@ -163,6 +163,7 @@ def measure(partitions: int = PARTITIONS) -> dict[str, dict[str, Any]]:
         make(folder, partitions)
         connection = duckdb.connect(config={"threads": 2})
         session = open_session()
+        suit(session.spark, partitions * SAMPLES_EACH)
         try:
             found = {
                 part: _ratio(_by_turns(session, connection, folder, exact), TARGETS[part])

@@ -110,7 +110,11 @@ class Intake:
         return self._epochs.get(cluster_id)
 
     def take(
-        self, arrived: Arrived, batch: Batch, carried: Carried, report: Callable[[Published], None]
+        self,
+        arrived: Arrived,
+        batch: Batch,
+        carried: Carried,
+        report: Callable[[list[Published]], None],
     ) -> Carried:
         """Take a batch from samples to snapshots; return what the next one goes on from."""
         latest_at = to_micros(latest_sample_time(batch.began_at))
@@ -148,11 +152,13 @@ class Intake:
             check(write_quarantine(rows, self._root, "rows", batch.key), alone=self._alone)
         if bad is not None:
             check(write_quarantine(bad, self._root, "records", batch.key), alone=self._alone)
+        published = []
         for cluster_id, of in clusters.items():
             answer = answers.get(cluster_id, Answer())
             of.counts = without_repeated(of.counts, answer.repeated)
             heading = None if answer.error else headings.get(cluster_id)
-            report(Published(batch.key, cluster_id, of.counts, of.newest, heading))
+            published.append(Published(batch.key, cluster_id, of.counts, of.newest, heading))
+        report(published)
         return replace(
             after,
             clusters={

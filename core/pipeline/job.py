@@ -75,7 +75,7 @@ class Job:
         root: Path,
         name: str,
         clock: Clock,
-        report: Callable[[Published], None] = lambda _: None,
+        report: Callable[[list[Published]], None] = lambda _: None,
         snapshots: Root | None = None,
         source: Source | None = None,
     ) -> None:
@@ -147,11 +147,10 @@ class Job:
             else:
                 read: list[int] = []
 
-                def report(published: Published, read: list[int] = read) -> None:
-                    read.append(published.counts.read)
-                    if published.newest is not None:
-                        newest = self._newest
-                        self._newest = max(newest or published.newest, published.newest)
+                def report(published: list[Published], read: list[int] = read) -> None:
+                    read += [one.counts.read for one in published]
+                    newest = [self._newest, *(one.newest for one in published)]
+                    self._newest = max(filter(None, newest), default=None)
                     self._report(published)
 
                 try:

@@ -47,7 +47,7 @@ def rebuild(
     root: Path,
     cluster_id: str,
     clock: Clock,
-    report: Callable[[Published], None] = lambda _: None,
+    report: Callable[[list[Published]], None] = lambda _: None,
 ) -> Rebuilt:
     """Play the segments that are kept, and publish what they say instead of what is there.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,11 @@ class BatchLog:
         self._trouble = trouble
         self._changes = ChangeLog(log)
 
-    def __call__(self, published: Published) -> None:
+    def __call__(self, batch: Iterable[Published]) -> None:
+        for published in batch:
+            self._note(published)
+
+    def _note(self, published: Published) -> None:
         self._trouble.unlink(missing_ok=True)
         counts, snapshot = published.counts, published.snapshot
         self._changes.log(

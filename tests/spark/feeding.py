@@ -140,7 +140,7 @@ def feed(root: Path, name: str, rows: Sequence[Row], cluster: str = CLUSTER) -> 
 def run(spark: SparkSession, root: Path, *, hours: float = 8) -> list[Published]:
     """Process what is in the spool, as a process that starts `hours` after START would."""
     out: list[Published] = []
-    Job(spark, root, CLUSTER, StillClock(START + timedelta(hours=hours)), out.append).once()
+    Job(spark, root, CLUSTER, StillClock(START + timedelta(hours=hours)), out.extend).once()
     return out
 
 

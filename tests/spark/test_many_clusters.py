@@ -40,7 +40,7 @@ def published(root: Path, cluster: str) -> LoadSnapshot:
 
 def run_all(spark: SparkSession, root: Path) -> dict[str, Published]:
     told: list[Published] = []
-    Job(spark, root, "all", StillClock(NOW), told.append, source=Spool(root)).once()
+    Job(spark, root, "all", StillClock(NOW), told.extend, source=Spool(root)).once()
     return {one.cluster_id: one for one in told}
 
 

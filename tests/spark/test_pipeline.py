@@ -270,8 +270,8 @@ def test_a_checkpoint_does_not_grow_for_ever(
     told: list[Published] = []
     largest: list[int] = []
 
-    def fed_on(published: Published) -> None:
-        told.append(published)
+    def fed_on(batch: list[Published]) -> None:
+        told.extend(batch)
         largest.append(max(path.stat().st_size for path in lists.glob("[0-9]*")))
         if len(told) < polls:
             feed(tmp_path, f"p{len(told):03d}", [row(len(told))])

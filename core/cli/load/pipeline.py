@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,7 +35,7 @@ from core.daemons.process import stop_signals
 from core.errors import UsageError
 from core.load import load_paths as layout
 from core.load.snapshot.manifest import cluster_ids
-from core.pipeline.ledger import Jobs
+from core.pipeline.ledger import Jobs, summed_up
 from core.units import counted, format_time, parse_duration
 
 if TYPE_CHECKING:
@@ -197,29 +198,52 @@ def rebuild(
         say(f"{counted(found.left_out, 'damaged segment')} could not be read and is missing there.")
 
 
-def _print_replayed(published: Published) -> None:
-    until = f" until {format_time(published.newest)}" if published.newest else ""
-    say(f"{published.counts.read} samples{until} processed")
+def _print_replayed(batch: list[Published]) -> None:
+    for published in batch:
+        until = f" until {format_time(published.newest)}" if published.newest else ""
+        say(f"{published.counts.read} samples{until} processed")
 
 
-def _publisher(as_json: bool) -> Any:
-    def report(published: Published) -> None:
-        counts, snapshot = published.counts, published.snapshot
+def _publisher(as_json: bool) -> Callable[[list[Published]], None]:
+    """Return what prints a batch: a line, or as JSON one for each cluster in it."""
+
+    def report(batch: list[Published]) -> None:
         if as_json:
-            emit_line(
-                {
-                    "at": format_time(snapshot.published_at) if snapshot else None,
-                    "snapshot_id": snapshot.snapshot_id if snapshot else None,
-                    "source_lag_seconds": published.source_lag_seconds,
-                    "read": counts.read,
-                    "accepted": counts.accepted,
-                    "duplicate": counts.duplicate,
-                    "late": counts.late,
-                    "quarantined": dict(counts.quarantined),
-                }
+            for published in batch:
+                emit_line(_document(published))
+        elif len(batch) == 1:
+            (published,) = batch
+            name = published.snapshot.snapshot_id if published.snapshot else "no snapshot yet"
+            say(f"{name}: {_counted(batch)}")
+        elif batch:
+            snapshots = sum(one.snapshot is not None for one in batch)
+            say(
+                f"{batch[0].key}: {counted(snapshots, 'snapshot')} of "
+                f"{counted(len(batch), 'cluster')}: {_counted(batch)}"
             )
-        else:
-            name = snapshot.snapshot_id if snapshot else "no snapshot yet"
-            say(f"{name}: {counts.read} samples read, {counts.accepted} accepted")
 
     return report
+
+
+def _counted(batch: list[Published]) -> str:
+    counts = summed_up([one.counts for one in batch])
+    refused = sum(counts.quarantined.values())
+    parts = [f"{counts.read:,} samples read", f"{counts.accepted:,} accepted"]
+    parts += [f"{n:,} {what}" for n, what in ((counts.late, "late"), (refused, "quarantined")) if n]
+    return ", ".join(parts)
+
+
+def _document(published: Published) -> dict[str, Any]:
+    """Return what became of a cluster's samples in a batch, as JSON says it."""
+    counts, snapshot = published.counts, published.snapshot
+    return {
+        "cluster_id": published.cluster_id,
+        "at": format_time(snapshot.published_at) if snapshot else None,
+        "snapshot_id": snapshot.snapshot_id if snapshot else None,
+        "source_lag_seconds": published.source_lag_seconds,
+        "read": counts.read,
+        "accepted": counts.accepted,
+        "duplicate": counts.duplicate,
+        "late": counts.late,
+        "quarantined": dict(counts.quarantined),
+    }

@@ -80,8 +80,8 @@ def measure_size(size: Size, polls: int) -> dict[str, Any]:
     seen = threading.Event()
     ended = threading.Event()
 
-    def told(published: Published) -> None:
-        if published.counts.read:
+    def told(batch: list[Published]) -> None:
+        if any(published.counts.read for published in batch):
             seen.set()
 
     session = open_session(quick=size.quick)

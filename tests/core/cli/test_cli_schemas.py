@@ -142,11 +142,11 @@ class PublishedBefore:
         self._batch, self._tell = batch, tell
 
     def once(self) -> None:
-        self._tell(self._batch)
+        self._tell([self._batch])
 
     def run(self, seconds: float, keep_on: Any) -> None:
-        self._tell(replace(self._batch, snapshot=None))
-        self._tell(self._batch)
+        self._tell([replace(self._batch, snapshot=None)])
+        self._tell([self._batch])
 
 
 LOAD = {

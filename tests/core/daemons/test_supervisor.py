@@ -191,7 +191,7 @@ def test_why_it_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_pipeline_that_publishes_again_has_no_trouble_any_more(tmp_path: Path) -> None:
     files.write_text(layout.trouble(tmp_path, "c"), "No space left on device.\n")
     note = service.BatchLog(layout.trouble(tmp_path, "c"))
-    note(Published("q-1", "c", Counts(), None, None))
+    note([Published("q-1", "c", Counts(), None, None)])
     assert background.pipeline_trouble(tmp_path, "c") is None
 
 
@@ -236,7 +236,7 @@ def test_a_pipeline_notes_what_is_new_and_else_a_line_an_hour(
     def batches(count: int, **what: Mapping[str, int]) -> int:
         before = len(caplog.records)
         for n in range(count):
-            note(Published(f"q-{n}", "c", Counts(read=n, **what), None, None))
+            note([Published(f"q-{n}", "c", Counts(read=n, **what), None, None)])
             clock[0] += 15
         return len(caplog.records) - before
 

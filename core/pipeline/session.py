@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -201,18 +202,24 @@ def _check_master(master: str) -> None:
 
 
 def _ship_code(spark: SparkSession) -> tempfile.TemporaryDirectory[str] | None:
-    """Send this version of trimtab to the workers, unless it came with the job.
+    """Send this version of trimtab to the workers, unless it came to them with the job.
 
     They fetch it from the folder that is returned, whenever one begins.
     """
+    from pyspark import SparkContext
+
     package = Path(core.__file__).parent
-    if not package.is_dir():  # in a wheel, from --py-files
+    source = package.parent
+    if source.suffix in SparkContext.PACKAGE_EXTENSIONS:
         return None
     folder = tempfile.TemporaryDirectory(prefix="trimtab-")
     archive = Path(folder.name) / "trimtab.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        for path in sorted(package.rglob("*.py")):
-            file.write(path, path.relative_to(package.parent))
+    if source.is_file():  # a wheel, from --py-files: workers get it, and do not look into it
+        shutil.copyfile(source, archive)
+    else:
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+            for path in sorted(package.rglob("*.py")):
+                file.write(path, path.relative_to(source))
     spark.sparkContext.addPyFile(str(archive))
     return folder
 

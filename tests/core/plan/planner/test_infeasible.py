@@ -184,6 +184,13 @@ SPREAD = {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]}
                     "it; lift it for some",
                 ),
                 (
+                    {f"u-{n}": [2] for n in range(9)},
+                    {},
+                    PlanRequest(keep="t"),
+                    "What --keep leaves alone is 150%",
+                    "it; lift it for some",
+                ),
+                (
                     {f"u-{n}": [2] for n in range(3)},
                     {},
                     PlanRequest(topics="u"),

@@ -10,7 +10,7 @@ from clusters import MB, cluster, load_of, tp
 from core.plan.checks.check_plan import check_plan
 from core.plan.plan import Move, Plan
 from core.plan.planner import planner
-from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES
+from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.problem import build_problem
 from core.plan.planner.model.racks import barred
@@ -120,3 +120,19 @@ def test_no_leader_is_tried_anew_where_copies_are_needed_anyway(
     assert suggest_plan(state, load, PlanRequest()).within(0.10)
     assert after
     assert all(after)
+
+
+@pytest.mark.parametrize("brokers", [(1, 2), (2, 1)], ids=["from-the-last", "from-the-first"])
+def test_where_any_move_alone_is_too_much_two_replicas_change_places(
+    brokers: tuple[int, int],
+) -> None:
+    less, more = brokers
+    megabytes = {"t-0": (less, 4), "t-1": (less, 3), "t-2": (more, 6), "t-3": (more, 5)}
+    state = cluster(
+        {name: [broker] for name, (broker, _) in megabytes.items()},
+        brokers=[1, 2],
+        size_bytes={name: size * MB for name, (_, size) in megabytes.items()},
+    )
+    found = suggest_plan(state, load_of(state, MB), PlanRequest(band=0.05))
+    assert {tuple(move.after) for move in found.plan.moves} == {(1,), (2,)}
+    np.testing.assert_allclose(found.after[:, Measure.DISK], [1.0, 1.0])

@@ -50,6 +50,13 @@ NEEDED = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """Settings on any Spark, where its administrator has not said otherwise."""
+CHECKPOINTS = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".FileSystemBasedCheckpointFileManager"
+}
+"""Writes checkpoints without a process for each file, which asks whether it is a link.
+
+Only Spark 4.0 has the class there."""
 HEAP = "1g"
 
 _LOGGING = """\
@@ -155,7 +162,8 @@ def open_session(
     archive = folder / f"spark-{version}-java-{java.version}.jsa"
     aside = None if archive.exists() else folder / f".{os.getpid()}-{archive.name}"
     builder = SparkSession.builder.master(f"local[{cores}]").appName("trimtab")
-    for name, value in {**NEEDED, **_settings(folder), **(settings or {})}.items():
+    checkpoints = CHECKPOINTS if version.startswith("4.0.") else {}
+    for name, value in {**NEEDED, **_settings(folder), **checkpoints, **(settings or {})}.items():
         builder = builder.config(name, value)
     builder = builder.config(
         "spark.driver.extraJavaOptions", _java_options(java, logging, archive, aside, quick)
@@ -305,9 +313,6 @@ def _settings(folder: Path) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.streaming.metricsEnabled": "false",
-        # The other one starts 30 processes for a batch's files, to ask whether they are links.
-        "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution"
-        ".streaming.FileSystemBasedCheckpointFileManager",
         # Of 16 MB as Spark would take them, few rows keep 75 MB.
         "spark.buffer.pageSize": "1m",
         # A job may be a day old: what its checkpoint keeps of batches done is kept short.

@@ -225,18 +225,18 @@ def _check_bucket(store: Any, key: str) -> None:
 
 def _user_error(place: StorePath, error: BaseException) -> BaseException:
     """Return what a user is told of an error of a store; what is none of its own as it is."""
-    from pyarrow import ArrowException, ArrowInvalid, lib
+    from pyarrow import ArrowException
 
     if isinstance(error, (FileNotFoundError, TrimtabError)):
         return error
     root, text = StorePath(place.address), str(error)
-    if isinstance(error, (ArrowInvalid, lib.ArrowNotImplementedError)):
+    if isinstance(error, ArrowException):  # what a store says comes as an OSError
         return UsageError(
             f"{root} is not an address that snapshots can be at: {_brief(text)}.",
             next="Give a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or "
             "abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX.",
         )
-    if not isinstance(error, (OSError, ArrowException)):
+    if not isinstance(error, OSError):
         return error
     if DENIED.search(text):
         return StoreError(

@@ -1,6 +1,8 @@
 """What samples, windows and hours say of a partition's rates; pure functions on columns.
 
 A rate is always a total over the time it covers, never a mean of rates. Percentiles are exact.
+What has many parts is written in SQL: Spark reads a line of it in the time that three calls from
+Python take, and a small batch took longer to write down than to do.
 """
 
 from __future__ import annotations
@@ -34,11 +36,7 @@ SAMPLE = "struct<at:bigint,dt_ms:int,leader:int,size_bytes:bigint,method:tinyint
 SAMPLED = "struct(at, dt_ms, broker_id AS leader, size_bytes, in_method AS method, {})".format(
     ", ".join(f"double({column}) AS {rate}" for rate, column in MEASURES.items())
 )
-"""What is kept of a row of samples, as SAMPLE; written in SQL, as all that has many parts.
-
-Spark reads a line of SQL in the time that three calls from Python take, and a small batch took
-longer to write down than to do.
-"""
+"""What is kept of a row of samples, as SAMPLE."""
 
 
 def with_figures(rows: DataFrame, begins_at: str) -> DataFrame:

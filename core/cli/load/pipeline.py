@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,9 +40,6 @@ from core.units import counted, format_time, parse_duration
 
 if TYPE_CHECKING:
     from core.pipeline.publish import Published
-
-
-T = TypeVar("T")
 
 
 @click.group(cls=Group)

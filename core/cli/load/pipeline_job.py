@@ -26,7 +26,10 @@ from core.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
     from core.pipeline.job import Job
+    from core.pipeline.publish import Published
 
+    Report = Callable[[list[Published]], None]
+    """Is told of a batch what it has published."""
 
 T = TypeVar("T")
 
@@ -118,7 +121,7 @@ def chosen_job(
     choice: JobChoice,
     root: Path | None,
     cluster_id: str | None,
-    report: Any,
+    report: Report,
     *,
     quick: bool = False,
 ) -> Iterator[Job]:
@@ -143,7 +146,7 @@ def chosen_job(
 def open_job(
     root: Path,
     name: str,
-    report: Any,
+    report: Report,
     choice: JobChoice,
     *,
     quick: bool = False,

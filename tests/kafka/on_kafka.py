@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,12 +11,15 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from core.cli.main import run
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload import create_topics
+from core.plan.planner.model.problem import FULL
 from tests.sandbox_data import delete_topics, fill
 
 JUDGE = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -59,6 +63,13 @@ def verify(sandbox: Sandbox, plan: Path) -> str:
     )
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
+
+
+def require_room(sandbox: Sandbox) -> None:
+    """Fail with a sentence where the machine's disk is fuller than a plan may make a broker's."""
+    disk = shutil.disk_usage(sandbox.folder)
+    if disk.free < (1 - FULL) * disk.total:
+        pytest.fail(f"The disk of {sandbox.folder} is too full: no plan may move a replica there.")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from on_kafka import client_with, trimtab, verify
+from on_kafka import client_with, require_room, trimtab, verify
 from waiting import eventually
 
 from core.cluster.configs import LOG_DIRS_RATE, Resource
@@ -24,6 +24,7 @@ BYTES = 1_000_000
 
 @pytest.fixture
 def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
+    require_room(sandbox)
     with client_with(sandbox, {TOPIC: [[1, 2]] * PARTITIONS}, BYTES) as client:
         yield client
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from on_kafka import client_with, trimtab, verify
+from on_kafka import client_with, require_room, trimtab, verify
 
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.sandbox.sandbox import Sandbox
@@ -19,6 +19,7 @@ RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
 
 @pytest.fixture
 def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
+    require_room(sandbox)
     with client_with(sandbox, {TOPIC: LAYOUT}, 100_000) as client:
         yield client
 

@@ -6,6 +6,7 @@ archive (AppCDS) in the cache halves the start; the first session to end makes i
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -28,8 +29,9 @@ from core.java import Java, find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MISSING = "Spark is missing: the pipeline is an extra of trimtab."
+MISSING = "The pipeline is an extra of trimtab, and {} is not installed."
 REMEDY = "Run: pip install 'trimtab[pipeline]'"
+EXTRA = ("pyspark", "pandas")
 ARCHIVE_SECONDS = 60.0
 MASTER_SECONDS = 10.0
 COMPILED_ROWS = 10_000
@@ -73,12 +75,17 @@ appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
 
 
 def spark_version() -> str:
-    """Return pyspark's version; raises TrimtabError, naming the extra, when it is missing."""
-    try:
-        import pyspark
-    except ImportError as error:
-        raise TrimtabError(MISSING, next=REMEDY) from error
+    """Return pyspark's version; raises TrimtabError, naming the extra, where a part is missing."""
+    if missing := missing_part():
+        raise TrimtabError(MISSING.format(missing), next=REMEDY)
+    import pyspark
+
     return str(pyspark.__version__)
+
+
+def missing_part() -> str | None:
+    """Return the package of the extra that is not installed, if any; imports none of them."""
+    return next((name for name in EXTRA if importlib.util.find_spec(name) is None), None)
 
 
 class Session:

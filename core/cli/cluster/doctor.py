@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -120,11 +119,10 @@ def java() -> Finding:
 
 
 def spark() -> Finding:
-    # find_spec: importing pyspark would cost a second to say the same.
-    if importlib.util.find_spec("pyspark") is None:
-        return Finding(
-            "pyspark", "not installed", "pip install 'trimtab[pipeline]'", "load snapshots"
-        )
+    from core.pipeline.session import REMEDY, missing_part
+
+    if missing := missing_part():
+        return Finding(missing, "not installed", REMEDY, "load snapshots")
     return Finding("pyspark", version("pyspark"))
 
 

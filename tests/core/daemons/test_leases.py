@@ -471,17 +471,20 @@ def test_whatever_is_damaged_status_says_so_in_a_sentence(
             path.write_bytes(whole)
 
 
+@pytest.mark.parametrize("part", ["pyspark", "pandas"])
 @pytest.mark.parametrize("words", [["pipeline", "once"], ["pipeline", "run"]])
-def test_without_pyspark_one_sentence_names_the_extra(
+def test_without_a_part_of_spark_one_sentence_names_the_extra(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
+    part: str,
 ) -> None:
     layout.spool(tmp_path, "c").mkdir(parents=True)
-    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, part, None)
     code, _, err = command(capsys, *words, "--root", str(tmp_path), "--cluster-id", "c")
     assert code == 1
+    assert part in err
     assert "pip install 'trimtab[pipeline]'" in err
     assert len(err.splitlines()) == 2
 

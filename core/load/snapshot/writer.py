@@ -12,7 +12,6 @@ import logging
 import shutil
 import time
 from contextlib import nullcontext
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from core.load.snapshot.manifest import (
     DataFile,
     Manifest,
     broker_skew,
+    fields_of,
     hot_partitions,
     manifest_path,
     read_manifest,
@@ -63,7 +63,6 @@ def write_snapshot(root: Root, snapshot: LoadSnapshot, *, writer_epoch: int = 0)
     """
     if isinstance(root, Path):
         manifest = _publish_in_folder(root, snapshot, writer_epoch)
-        _delete_expired(root, snapshot.cluster_id)
     else:
         manifest = _publish_in_store(root, snapshot, writer_epoch)
     update_index(root, lambda known: known | {snapshot.cluster_id})
@@ -81,7 +80,8 @@ def _publish_in_folder(
     layout.mark(root)
     folder = layout.snapshots(root, snapshot.cluster_id)
     with files.locked(lease_file(root, snapshot.cluster_id, "publish")):
-        _refuse_older(read_manifest(root, snapshot.cluster_id), snapshot, writer_epoch)
+        before = read_manifest(root, snapshot.cluster_id)
+        _refuse_older(before, snapshot, writer_epoch)
         with files.whole_folder(folder / snapshot.snapshot_id) as aside:
             write_columns(aside / PARTITIONS, snapshot)
             content = (aside / PARTITIONS).read_bytes()
@@ -90,6 +90,8 @@ def _publish_in_folder(
             (aside / "manifest.json").write_text(text, encoding="utf-8")
         if newest:
             files.write_text(layout.current(root, snapshot.cluster_id), text)
+    if newest and _is_first_of_span(snapshot, before):
+        _delete_expired(root, snapshot.cluster_id)
     return manifest
 
 
@@ -112,8 +114,7 @@ def _publish_in_store(root: StorePath, snapshot: LoadSnapshot, writer_epoch: int
         )
     write_text(manifest_path(root, cluster_id, snapshot_id), text)
     write_text(layout.current(root, cluster_id), text)
-    # A listing costs, and snapshots of minutes are kept anyway.
-    if before is None or _span(before.published_at) != _span(snapshot.published_at):
+    if _is_first_of_span(snapshot, before):
         try:
             _delete_expired_in_store(layout.snapshots(root, cluster_id), snapshot_id)
         except StoreError as error:  # it is published, and the next one tries again
@@ -131,6 +132,11 @@ def _refuse_older(newest: Manifest | None, snapshot: LoadSnapshot, writer_epoch:
 
 def _text(manifest: Manifest) -> str:
     return json.dumps(manifest.to_json(), ensure_ascii=False) + "\n"
+
+
+def _is_first_of_span(snapshot: LoadSnapshot, before: Manifest | None) -> bool:
+    """Return whether to look for expired ones: a listing costs, and minutes' are kept anyway."""
+    return before is None or _span(before.published_at) != _span(snapshot.published_at)
 
 
 def _span(moment: datetime) -> int:
@@ -181,7 +187,7 @@ def _write_to(sink: Any, snapshot: LoadSnapshot) -> None:
         "window_end": format_time(snapshot.window_end),
         "metadata_hash": snapshot.metadata_hash or "",
         # Once more beside the manifest's, because the live interval has no manifest.
-        "brokers": json.dumps([asdict(broker) for broker in snapshot.brokers]),
+        "brokers": json.dumps(list(map(fields_of, snapshot.brokers))),
     }
     schema = pa.schema(fields, metadata=head)
     with pa.ipc.new_file(sink, schema) as writer:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +101,8 @@ def test_what_a_killed_writer_left_is_cleared_away_by_the_next(tmp_path: Path) -
     published.write_snapshot(tmp_path, make_snapshot("0001-2"))
     assert left.exists()
     os.utime(left, (0, 0))
-    published.write_snapshot(tmp_path, make_snapshot("0001-3"))
+    later = AT + timedelta(seconds=2 * published.MIN_AGE_SECONDS)
+    published.write_snapshot(tmp_path, make_snapshot("0001-3", published_at=later))
     assert not left.exists()
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from core import files
 
-ORDER = ("P8", "P9", "P4", "P10", "P1", "P2", "P12", "P14")
+ORDER = ("P8", "P9", "P4", "P10", "P1", "P2", "P12", "P13", "P14")
 WHAT = {
     "P1": "20M samples to 100k partitions, the job's own sums: Spark / DuckDB",
     "P2": "the same with exact p95 of rates: Spark / DuckDB",
@@ -26,6 +26,7 @@ WHAT = {
     "P9": "rates beside a simulated cluster's truth: trimtab and an even split",
     "P10": "peak memory at P1 and with 4 times the partitions, 1 GiB heap: Python, JVM",
     "P12": "1,000 clusters of 1,000 partitions in one job, 2 cores: rows/s",
+    "P13": "the same job on a standalone Spark cluster: two workers of a core each, and one",
     "P14": "one cluster of the thousand sends 20 % rubbish, one stalls: delay of the other 998",
 }
 Found = dict[str, dict[str, Any]]
@@ -46,6 +47,10 @@ def measure(part: str, known: dict[str, Any] | None, keep: Callable[[Found], Non
         from tests.bench.pipeline import many
 
         return {part: many.measure() if part == "P12" else many.measure_beside_trouble()}
+    if part == "P13":
+        from tests.bench.pipeline import workers
+
+        return {part: workers.measure()}
     if part == "P4":
         from tests.bench.pipeline import latency
 

@@ -36,7 +36,7 @@ from core.load import load_paths as layout
 from core.load.snapshot.manifest import read_manifest
 from core.load.windows import LENGTH, window_floor
 from core.pipeline.job import Job
-from core.pipeline.session import open_session
+from core.pipeline.session import Session, open_session
 from core.pipeline.source import SCHEMA, Arrived
 from tests.bench.pipeline.polls import POLL_SECONDS, REPLICAS, Polls
 
@@ -164,29 +164,40 @@ def feeding(clusters: int, partitions: int, windows: int) -> Iterator[Feeding]:
     `windows` are played afterwards, and lie in the past.
     """
     ids = [f"bench-{number:04d}" for number in range(clusters)]
-    session = open_session()
+    start = start_of(WINDOWS_BEFORE + windows)
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as name:
         root = Path(name)
         landing(root).mkdir()
-        clock = SystemClock()
-        start = window_floor(clock.now() - LENGTH * (WINDOWS_BEFORE + windows + 1))
-        job = TimedJob(session.spark, root, NAME, clock, source=OneFile(landing(root)))
-        ended = threading.Event()
-        running = threading.Thread(
-            target=job.run,
-            args=(TRIGGER_SECONDS, lambda: not ended.is_set()),
-            kwargs={"rest": 0.0},
-        )
-        running.start()
-        try:
-            fed = Feeding(root, Polls(partitions, ids), start, job, running)
+        with running_job(open_session(), root, Polls(partitions, ids), start) as fed:
             for _ in range(WINDOWS_BEFORE * BATCHES_A_WINDOW):
                 fed.batch()
             yield fed
-        finally:
-            ended.set()
-            running.join()
-            session.stop()
+
+
+def start_of(windows: int) -> datetime:
+    """Return when the first of so many windows starts that all lie in the past."""
+    return window_floor(SystemClock().now() - LENGTH * (windows + 1))
+
+
+@contextmanager
+def running_job(
+    session: Session, root: Path, polls: Polls, start: datetime, number: int = 0
+) -> Iterator[Feeding]:
+    """Run a job in a session, to the end of both; the next batch is the one of this number."""
+    job = TimedJob(session.spark, root, NAME, SystemClock(), source=OneFile(landing(root)))
+    ended = threading.Event()
+    running = threading.Thread(
+        target=job.run,
+        args=(TRIGGER_SECONDS, lambda: not ended.is_set()),
+        kwargs={"rest": 0.0},
+    )
+    running.start()
+    try:
+        yield Feeding(root, polls, start, job, running, number)
+    finally:
+        ended.set()
+        running.join()
+        session.stop()
 
 
 # -- P12 -------------------------------------------------------------------------------------------

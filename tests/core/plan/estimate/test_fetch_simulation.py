@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cluster.metadata import TopicPartition
+from core.cluster.quota import SLOT_SECONDS
 from core.plan import move_order
 from core.plan.batch_schedule import BETWEEN_SECONDS, WINDOW_SECONDS, CopyBatches
 from core.plan.copies import BrokerSide, Copy, Flow, Side
@@ -159,3 +160,10 @@ def test_a_rate_that_a_deadline_needs_is_not_played_again_to_be_told(
 
     assert estimate.recommended_bytes_per_s == rates[-1]
     assert len(rates) == len(set(rates))
+
+
+def test_what_a_single_fetch_brings_is_no_burst_without_end() -> None:
+    tiny = Copy(TopicPartition("t", 0), 1, 2, 1.0, 0.0, 0)
+    (step,) = game([tiny], RunningCopies(frozenset({0}))).steps(TAKES)
+    assert step.bytes == pytest.approx(1.0)
+    assert step.end - step.start >= SLOT_SECONDS

@@ -270,7 +270,7 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
                     remedy = "The plan is as it was: 2 shows what speaks against it now."
                     self.report_error(TrimtabError(why, next=remedy))
                 if run is not None:
-                    self._call_out(self._notices.seen(run))
+                    self._call_out(self._notices.update(run))
                 self._update_external_moves()
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")

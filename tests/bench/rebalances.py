@@ -48,7 +48,7 @@ def texts(cluster_id: str, since: datetime) -> list[str]:
     except TrimtabError:
         return []
     try:
-        events = list(timeline.told(since, None, Kind.GROUP))
+        events = list(timeline.notes(since, None, Kind.GROUP))
     finally:
         timeline.close()
     return [event.after.text for event in events if isinstance(event.after, Note)]

@@ -41,7 +41,7 @@ def read_rebalances(cluster_id: str, until: datetime) -> tuple[Rebalance, ...]:
     except TrimtabError:
         return ()
     try:
-        events = deque(timeline.told(until - BACK, until, Kind.GROUP), MAX_REBALANCES)
+        events = deque(timeline.notes(until - BACK, until, Kind.GROUP), MAX_REBALANCES)
     except TrimtabError:
         return ()
     finally:

@@ -56,11 +56,11 @@ def _read(
         return known
     if known is not None and len(known.events) < 2 * MAX_EVENTS:
         changes = [event for event in known.events if not isinstance(event.after, Note)]
-        changes += timeline.seen(changes[-1].at + _NEXT if changes else None)
+        changes += timeline.changes(changes[-1].at + _NEXT if changes else None)
         cut = known.cut
     else:
         newest = timeline.since_newest(MAX_EVENTS)
-        changes, cut = list(timeline.seen(newest)), newest is not None
+        changes, cut = list(timeline.changes(newest)), newest is not None
     # Somebody may tell of what was a while ago: this is read anew, the newest of it.
     changes_since, notes_since = (
         changes[0].at if cut else None,
@@ -69,7 +69,7 @@ def _read(
     reported_cut = notes_since is not None and (
         changes_since is None or notes_since > changes_since
     )
-    notes = timeline.told(notes_since if reported_cut else changes_since)
+    notes = timeline.notes(notes_since if reported_cut else changes_since)
     events = tuple(merge(changes, notes, key=lambda event: event.at))
     first = max(events[0].at - _NEXT, span[0]) if cut else span[0]
     start = timeline.state_at(first)

@@ -87,7 +87,7 @@ def _with_bar(cluster_id: str, run: str) -> int:
                 shown, progress = len(view.events), _progress_text(view)
                 bar.pos = round(STEPS * _share_done(view))
                 bar.render_progress()
-                notify_terminal(notices.seen(view), stream)
+                notify_terminal(notices.update(view), stream)
                 last = view
         finally:
             # A bar hides the cursor as it is drawn: whatever ends this shows it again.

@@ -95,17 +95,17 @@ class SideObservation:
         return median(_ratio(w.p99_ms, self.before.p99_ms) for w in self.windows[-WINDOWS:])
 
 
-def strain(seen: SideObservation, since: datetime) -> Strain:
+def strain(observed: SideObservation, since: datetime) -> Strain:
     """Return how a side fares whose rate was last changed at `since`.
 
     Late are several windows in a row that began after that: what came before is another rate's.
     """
-    if seen.out_of_step:
+    if observed.out_of_step:
         return Strain.OUT_OF_STEP
-    before, calm_so_far = seen.before, seen.latency_ratio
+    before, calm_so_far = observed.before, observed.latency_ratio
     if before is None:
         return Strain.UNKNOWN
-    own = [window for window in seen.windows if window.begun_at >= since][-WINDOWS:]
+    own = [window for window in observed.windows if window.begun_at >= since][-WINDOWS:]
     if not own or calm_so_far is None:
         return Strain.WATCHED
     lowest = min(_ratio(window.p99_ms, before.p99_ms) for window in own)
@@ -114,7 +114,7 @@ def strain(seen: SideObservation, since: datetime) -> Strain:
     if late and len(own) == WINDOWS:
         return Strain.LATE
     newest = _ratio(own[-1].p99_ms, before.p99_ms)
-    usual_so_far = median(_ratio(w.p50_ms, before.p50_ms) for w in seen.windows[-WINDOWS:])
+    usual_so_far = median(_ratio(w.p50_ms, before.p50_ms) for w in observed.windows[-WINDOWS:])
     calm = calm_so_far <= CALM and newest <= LATE and usual_so_far <= USUALLY_LATE
     return Strain.CALM if calm else Strain.BETWEEN
 

@@ -31,8 +31,8 @@ class NoticeTracker:
         self._ended = self._stalled = False
         self._stalled_at: datetime | None = None
 
-    def seen(self, run: RunView | None) -> Notice | None:
-        """Take in what is seen of a run; return what is new in it."""
+    def update(self, run: RunView | None) -> Notice | None:
+        """Take in how a run stands; return what is new in it."""
         if run is None:
             return None
         ended, why = run.state.ended, _stall(run)

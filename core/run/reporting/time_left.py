@@ -206,7 +206,7 @@ def _speed(
 
 
 @dataclass(slots=True)
-class _Seen:
+class _FetcherInterval:
     """What one fetcher had to copy at the beginning of an interval, and what of it came."""
 
     due: float = 0.0
@@ -217,9 +217,9 @@ class _Seen:
 
 def _last_bytes(
     run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], at_work: Mapping[datetime, float]
-) -> dict[datetime, dict[Flow, _Seen]]:
+) -> dict[datetime, dict[Flow, _FetcherInterval]]:
     """Return what was seen of each fetcher that had something to copy, by interval's end."""
-    found: defaultdict[datetime, dict[Flow, _Seen]] = defaultdict(dict)
+    found: defaultdict[datetime, dict[Flow, _FetcherInterval]] = defaultdict(dict)
     for index, track in tracks.items():
         m = run.moves[index]
         adding, receiving = m.move.adding, m.move.receiving
@@ -230,7 +230,9 @@ def _last_bytes(
             for broker, was, now in zip(receiving, before.arrived, after.arrived, strict=True):
                 due = before.size_bytes - (was or 0)
                 if due > 0 and broker in adding:
-                    seen = found[after.at].setdefault(Flow(before.leader, broker), _Seen())
+                    seen = found[after.at].setdefault(
+                        Flow(before.leader, broker), _FetcherInterval()
+                    )
                     seen.due += due
                     in_sync = m.produced_bytes_per_s * followers / len(adding)
                     seen.in_sync_bytes_per_s += in_sync
@@ -238,7 +240,9 @@ def _last_bytes(
     return dict(found)
 
 
-def _fair(flows: Mapping[Flow, _Seen], limits: Mapping[BrokerSide, float]) -> dict[Flow, float]:
+def _fair(
+    flows: Mapping[Flow, _FetcherInterval], limits: Mapping[BrokerSide, float]
+) -> dict[Flow, float]:
     """Return what limits would give fetchers that share them, bytes/s."""
     of = list(flows)
     leaders, leader_of = np.unique([flow.leader for flow in of], return_inverse=True)

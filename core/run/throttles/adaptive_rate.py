@@ -135,11 +135,11 @@ class RateChange:
 
 
 def next_rates(
-    rate_control: RateControl, seen: Mapping[Key, SideObservation], now: datetime
+    rate_control: RateControl, observed: Mapping[Key, SideObservation], now: datetime
 ) -> RateChange | None:
     """Return the next change of rates, or None: what is to be lowered before what may be raised."""
     rates = {key: held.rate_bytes_per_s for key, held in rate_control.rates.items()}
-    slowest = holding_up(rates, {key: one.left_bytes for key, one in seen.items()})
+    slowest = holding_up(rates, {key: one.left_bytes for key, one in observed.items()})
     lower: dict[Key, int] = {}
     higher: dict[Key, int] = {}
     reasons: dict[Key, str] = {}
@@ -154,7 +154,7 @@ def next_rates(
             rate = held.capped_at(FLOOR_BYTES_PER_S)
             reasons[key] = "paused: copies in flight wait on the floor"
         elif rate_control.bounds is not None:
-            known = seen.get(key, SideObservation())
+            known = observed.get(key, SideObservation())
             rate, reasons[key] = _adapt(
                 rate_control.bounds, key, held, known, now, holds_up=key in slowest
             )
@@ -189,7 +189,7 @@ def _adapt(
     bounds: RateBounds,
     key: Key,
     held: SideRate,
-    seen: SideObservation,
+    observed: SideObservation,
     now: datetime,
     *,
     holds_up: bool,
@@ -199,24 +199,24 @@ def _adapt(
     Only a side that holds the run up gets more.
     """
     rate = held.rate_bytes_per_s
-    ends_at = round(seen.inflow_bytes_per_s * INFLOW_FACTOR)
+    ends_at = round(observed.inflow_bytes_per_s * INFLOW_FACTOR)
     low = held.capped_at(min(bounds.max_bytes_per_s, max(bounds.min_bytes_per_s, ends_at)))
-    high = max(held.capped_at(_ceiling(bounds, key, seen)), low)
+    high = max(held.capped_at(_ceiling(bounds, key, observed)), low)
     if rate > high:
         return high, _above(bounds, key, high)
     if rate < low:
         return _raise(rate, low), f"{_name(key)} gets {format_rate(low)} at least"
-    found, trouble = strain(seen, held.changed_at), held.troubled_at
+    found, trouble = strain(observed, held.changed_at), held.troubled_at
     careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
     watched = _passed(held.changed_at, now, CAREFUL_SECONDS)
-    used = seen.flow_bytes_per_s + seen.inflow_bytes_per_s
+    used = observed.flow_bytes_per_s + observed.inflow_bytes_per_s
     needs = holds_up and rate < high and used >= USED_SHARE * rate
     match found:
         case Strain.OUT_OF_STEP if trouble is None or _passed(trouble, now, CAREFUL_SECONDS):
-            why = f"{_name(key)} slows down: {seen.out_of_step}"
+            why = f"{_name(key)} slows down: {observed.out_of_step}"
             return max(low, round(rate * ISR_STEP)), why
         case Strain.LATE:
-            ratio = f"{seen.latency_ratio or 0:.1f}"
+            ratio = f"{observed.latency_ratio or 0:.1f}"
             why = f"{_name(key)} slows down: producers wait {ratio} times as long as before"
             return max(low, round(rate * LATE_STEP)), why
         case Strain.CALM | Strain.UNKNOWN if needs:
@@ -232,9 +232,9 @@ def _adapt(
             return rate, ""
 
 
-def _ceiling(bounds: RateBounds, key: Key, seen: SideObservation) -> int:
+def _ceiling(bounds: RateBounds, key: Key, observed: SideObservation) -> int:
     """Return the most that a side may get; while nothing tells how it fares, the least."""
-    blind, spare = seen.before is None, bounds.spare_bytes_per_s.get(key)
+    blind, spare = observed.before is None, bounds.spare_bytes_per_s.get(key)
     if spare is None:
         return bounds.min_bytes_per_s if blind else bounds.max_bytes_per_s
     high = min(bounds.max_bytes_per_s, round(spare * (BLIND_SHARE if blind else SPARE_SHARE)))

@@ -129,10 +129,10 @@ def _mark(key: ChangeKey) -> int:
 BrokerPair = tuple[int, int]
 
 
-def _pairs(seen: Iterable[Mapping[int, int]]) -> dict[BrokerPair, list[tuple[int, int]]]:
+def _pairs(applied_at: Iterable[Mapping[int, int]]) -> dict[BrokerPair, list[tuple[int, int]]]:
     """Return the times at which two brokers applied the same changes."""
     pairs: dict[BrokerPair, list[tuple[int, int]]] = defaultdict(list)
-    for times in seen:
+    for times in applied_at:
         brokers = sorted(times)
         for at, one in enumerate(brokers):
             for other in brokers[at + 1 : at + 1 + NEIGHBOURS]:

@@ -150,9 +150,9 @@ def record_cluster(
     """
     clock, span = SystemClock(), timeline.span
     # These go on where the recorder before left off.
-    runs = [event.at for event in timeline.told(kinds=Kind.RUN)]
+    runs = [event.at for event in timeline.notes(kinds=Kind.RUN)]
     since = max((*runs, datetime.now(UTC) if span is None else span[0]))
-    load, throttles = timeline.told(kinds=Kind.LOAD), timeline.told(kinds=Kind.CONFIG)
+    load, throttles = timeline.notes(kinds=Kind.LOAD), timeline.notes(kinds=Kind.CONFIG)
     moves = AccessNotice(Kind.ASSIGNMENT, "what is in flight")
     event_sources: tuple[EventSource, ...] = (
         RunEvents(cluster_id, clock, since).news,

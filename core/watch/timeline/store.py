@@ -222,28 +222,28 @@ class Timeline:
         until: datetime | None = None,
         kinds: Kind = ALL_KINDS,
     ) -> Iterator[Event]:
-        """Yield what was seen or told from `since` to `until`, both included, of `kinds` or all."""
-        seen = self.seen(since, until, kinds)
-        told = self.told(since, until, kinds)
-        return merge(seen, told, key=lambda event: event.at)
+        """Yield changes and notes from `since` to `until`, both included, of `kinds` or all."""
+        changes = self.changes(since, until, kinds)
+        notes = self.notes(since, until, kinds)
+        return merge(changes, notes, key=lambda event: event.at)
 
-    def seen(
+    def changes(
         self,
         since: datetime | None = None,
         until: datetime | None = None,
         kinds: Kind = ALL_KINDS,
     ) -> Iterator[Event]:
-        """Yield what was seen in that time, without what was told."""
+        """Yield the changes that were seen in that time, without notes."""
         with sqlite_errors(self.path):
             yield from self._between(self._from(since), self._to(until), kinds)
 
-    def told(
+    def notes(
         self,
         since: datetime | None = None,
         until: datetime | None = None,
         kinds: Kind = ALL_KINDS,
     ) -> Iterator[Event]:
-        """Yield what was told of in that time, in the order of its times, without what was seen."""
+        """Yield the notes of that time, in the order of their times, without changes."""
         with sqlite_errors(self.path):
             rows = tables.note_rows(
                 self._database,

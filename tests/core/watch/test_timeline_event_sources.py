@@ -126,7 +126,7 @@ def test_a_source_that_fails_stops_no_other(tmp_path: Path) -> None:
 
     recorded = Recorded(tmp_path / "a.timeline", simulated, (broken, lambda state: [event]))
     recorded.spend(2)
-    assert next(recorded.timeline.told()) == event
+    assert next(recorded.timeline.notes()) == event
     assert {str(trouble) for trouble in recorded.troubles} == {"The journal is damaged."}
 
 
@@ -143,7 +143,7 @@ def test_what_could_not_be_kept_is_kept_once_there_is_room(tmp_path: Path) -> No
         assert recorded.spend(3) == []
     assert {type(trouble) for trouble in recorded.troubles} == {TimelineError}
     assert recorded.spend(3) == [ended]
-    assert list(recorded.timeline.told()) == [ended]
+    assert list(recorded.timeline.notes()) == [ended]
 
 
 # -- load ------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_throttles_and_load_are_recorded(tmp_path: Path, monkeypatch: pytest.Mon
         keep_on=lambda: not asked,
         report=lambda _: None,
     )
-    (throttle,) = timeline.told(kinds=Kind.CONFIG)
+    (throttle,) = timeline.notes(kinds=Kind.CONFIG)
     assert throttle.brokers == {2}
     timeline.close()
     assert asked == ["/mnt/load"]

@@ -96,7 +96,7 @@ def told(path: Path, answers: Sequence[ActiveGroups | TrimtabError], seconds: fl
 def events(path: Path) -> list[str]:
     timeline = Timeline.read(path)
     try:
-        found = list(timeline.told(kinds=Kind.GROUP))
+        found = list(timeline.notes(kinds=Kind.GROUP))
     finally:
         timeline.close()
     return [f"{e.after.by}: {e.after.text}" for e in found if isinstance(e.after, Note)]
@@ -133,7 +133,7 @@ def test_a_watch_that_fails_ends_its_owner(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_event_names_its_topic_and_when_it_was_seen(path: Path) -> None:
     told(path, [seen(), seen(group("a"))])
     timeline = Timeline.read(path)
-    (event,) = timeline.told()
+    (event,) = timeline.notes()
     timeline.close()
     assert (event.topic, event.at.second) == ("t", 1)
 

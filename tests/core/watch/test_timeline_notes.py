@@ -130,7 +130,7 @@ def test_several_tell_at_once_and_before_anything_was_recorded(tmp_path: Path) -
             talker.join()
         timeline = Timeline.read(path)
         assert troubles == []
-        assert len(list(timeline.told())) == 12 == timeline.last_note
+        assert len(list(timeline.notes())) == 12 == timeline.last_note
         assert timeline.span is None
         timeline.close()
 
@@ -171,14 +171,14 @@ def ten_notes(tmp_path: Path) -> Iterator[Timeline]:
 
 def test_what_was_told_long_ago_is_let_go(ten_notes: Timeline) -> None:
     ten_notes.forget(at(6))
-    left = [format_event(event) for event in ten_notes.told()]
+    left = [format_event(event) for event in ten_notes.notes()]
     assert left == ["run: 6", "run: 7", "run: 8", "run: 9"]
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, 1), (4, 4), (10, 10), (11, 10)])
 def test_the_newest_of_what_was_told(ten_notes: Timeline, count: int, found: int) -> None:
     since = ten_notes.since_newest_notes(count)
-    assert len(list(ten_notes.told(since))) == found
+    assert len(list(ten_notes.notes(since))) == found
     assert (since is None) is (count >= 10)
 
 

@@ -193,8 +193,8 @@ def test_what_failed_leaves_no_traces(timeline: Timeline, monkeypatch: pytest.Mo
     [
         lambda timeline: timeline.span,
         lambda timeline: list(timeline.events()),
-        lambda timeline: list(timeline.seen()),
-        lambda timeline: list(timeline.told()),
+        lambda timeline: list(timeline.changes()),
+        lambda timeline: list(timeline.notes()),
         lambda timeline: timeline.last_note,
         lambda timeline: timeline.note_span,
         lambda timeline: timeline.since_newest_notes(0),
@@ -253,9 +253,9 @@ def test_what_is_seen_after_a_clock_was_set_back_is_known(timeline: Timeline) ->
     events = list(timeline.events())
     assert [event.after for event in events] == [event.after for event in seen]
     assert events == sorted(events, key=lambda event: event.at)
-    assert [event.after for event in timeline.seen(events[0].at + timedelta(milliseconds=1))] == [
-        event.after for event in seen[1:]
-    ]
+    assert [
+        event.after for event in timeline.changes(events[0].at + timedelta(milliseconds=1))
+    ] == [event.after for event in seen[1:]]
     span = timeline.span
     newest = timeline.state_at(span[1])
     assert newest.row(0).leader == 1

@@ -91,7 +91,7 @@ def test_what_waits_for_minutes_goes_on_by_itself(start: Start) -> None:
     while run.state.ended is None:
         spend(run, 5)
         seen.append(run.view())
-        notice = notices.seen(seen[-1])
+        notice = notices.update(seen[-1])
         assert notice is None or seen[-1].state.ended
     waiting = [m for view in seen for m in view.moves if m.why.startswith("waits its turn: b3")]
     assert waiting, "the case is one in which somebody waits"

@@ -346,8 +346,8 @@ def all_counts(run: Run) -> list[str]:
     """Return each place that counts what a run has done."""
     view, history = run.view(), run.state
     notices = NoticeTracker()
-    notices.seen(replace(view, state=RunStatus.RUNNING))
-    called_out = notices.seen(view)
+    notices.update(replace(view, state=RunStatus.RUNNING))
+    called_out = notices.update(view)
     assert called_out is not None
     document = notice("ended", history, run.client.now, "")
     listed = summary(view)

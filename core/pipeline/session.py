@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MISSING = "The pipeline is an extra of trimtab, and {} is not installed."
 REMEDY = "Run: pip install 'trimtab[pipeline]'"
 EXTRA = ("pyspark", "pandas")
+"""What that installs."""
 ARCHIVE_SECONDS = 60.0
 MASTER_SECONDS = 10.0
 COMPILED_ROWS = 10_000
@@ -58,7 +59,8 @@ CHECKPOINTS = {
 }
 """Writes checkpoints without a process for each file, which asks whether it is a link.
 
-Only Spark 4.0 has the class there."""
+Only Spark 4.0 has the class there: later ones write theirs as they do by themselves.
+"""
 HEAP = "1g"
 
 _LOGGING = """\

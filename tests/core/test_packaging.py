@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from core.pipeline.session import EXTRA
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -52,3 +54,11 @@ def test_every_dependency_is_pinned_and_so_is_what_builds() -> None:
     }
     names = {re.split("[<>=[]", name)[0].lower() for name in wanted}
     assert names <= pinned
+
+
+def test_the_pipeline_asks_for_what_its_extra_installs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    installed = {
+        re.split("[<>=[]", name)[0] for name in project["optional-dependencies"]["pipeline"]
+    }
+    assert installed == set(EXTRA)

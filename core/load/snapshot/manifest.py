@@ -129,7 +129,7 @@ class Manifest:
 
 
 def fields_of(row: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass; `asdict` would copy what is in them, as slowly."""
+    """Return the fields of a dataclass as they are; `asdict` would copy all that is in them."""
     return {name: getattr(row, name) for name in row.__slots__}
 
 

@@ -230,9 +230,8 @@ def _last_bytes(
             for broker, was, now in zip(receiving, before.arrived, after.arrived, strict=True):
                 due = before.size_bytes - (was or 0)
                 if due > 0 and broker in adding:
-                    seen = found[after.at].setdefault(
-                        Flow(before.leader, broker), _FetcherInterval()
-                    )
+                    flow = Flow(before.leader, broker)
+                    seen = found[after.at].setdefault(flow, _FetcherInterval())
                     seen.due += due
                     in_sync = m.produced_bytes_per_s * followers / len(adding)
                     seen.in_sync_bytes_per_s += in_sync

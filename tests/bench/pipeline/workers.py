@@ -15,12 +15,7 @@ from statistics import median
 from typing import Any
 
 from core.pipeline.session import open_session
-from tests.bench.pipeline.many import (
-    BATCHES_A_WINDOW,
-    landing,
-    running_job,
-    start_of,
-)
+from tests.bench.pipeline.many import BATCHES_A_WINDOW, landing, running_job, start_of
 from tests.bench.pipeline.polls import Polls
 from tests.spark.standalone import environment, standalone
 
@@ -37,7 +32,7 @@ def measure(
     os.environ.update({name: environment()[name] for name in ("JAVA_HOME", "SPARK_LOCAL_IP")})
     polls = Polls(partitions, [f"bench-{number:04d}" for number in range(clusters)])
     seconds: dict[int, list[list[float]]] = {1: [], 2: []}
-    start = start_of(len(seconds) * rounds * 2)
+    start = start_of(len(seconds) * rounds * 2)  # a turn is of less than two windows
     number = 0
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as name:
         root = Path(name, "load")

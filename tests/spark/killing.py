@@ -15,6 +15,7 @@ POINTS = ("begun", "state", "windows", "files", "horizons", "published", "comple
 
 KILLED = """
 import json, os, queue, signal, sys, threading, traceback
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
@@ -26,12 +27,15 @@ from core.pipeline.session import open_session
 from core.pipeline.tables import Tables
 
 points = {Path(root): point for root, point in json.loads(sys.argv[1]).items()}
+master, *workers = sys.argv[3:]
 ended = queue.Queue()
 here = threading.local()
 
 def halting(work, point_of):
     def replacement(*args, **kwargs):
         out = work(*args, **kwargs)
+        with suppress(IndexError):
+            os.kill(int(workers.pop()), signal.SIGKILL)
         if points[here.root] == point_of(*args):
             ended.put(None)
             threading.Event().wait()
@@ -51,7 +55,7 @@ Ledger.complete = halting(Ledger.complete, lambda *_: "complete")
 Tables.write = halting(Tables.write, lambda _, table, *__: table)
 closing.write_windows = halting(closing.write_windows, lambda *_: "files")
 intake.publish_snapshots = halting(intake.publish_snapshots, lambda *_: "published")
-session = open_session(cores=1, quick=True)
+session = open_session(cores=1, quick=True, master=master or None)
 
 def run(root):
     try:
@@ -70,11 +74,18 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def killed_after(points: Mapping[Path, str]) -> None:
-    """Run a job in each root, and kill them all when each has done what its point names."""
+def killed_after(points: Mapping[Path, str], master: str = "", worker: int | None = None) -> None:
+    """Run a job in each root, and kill them all when each has done what its point names.
+
+    On Spark's `master` if there is one; its `worker` of that process id is killed as the first
+    batch begins.
+    """
     named = {str(root): point for root, point in points.items()}
     killed = subprocess.run(
-        [sys.executable, "-P", "-c", KILLED, json.dumps(named), str(Path(__file__).parent)],
+        [
+            *(sys.executable, "-P", "-c", KILLED, json.dumps(named), str(Path(__file__).parent)),
+            *(master, *([] if worker is None else [str(worker)])),
+        ],
         env=dict(os.environ),
         capture_output=True,
         text=True,

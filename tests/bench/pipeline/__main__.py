@@ -25,15 +25,20 @@ WHAT = {
     "P8": "killed with SIGKILL at 5 points, 20 seeds: sums of samples",
     "P9": "rates beside a simulated cluster's truth: trimtab and an even split",
     "P10": "peak memory at P1 and with 4 times the partitions, 1 GiB heap: Python, JVM",
-    "P12": "1,000 clusters of 1,000 partitions in one job, 2 cores: rows/s",
+    "P12": "{clusters:,} clusters of 1,000 partitions in one job, 2 cores: rows/s",
     "P13": "the same job on a standalone Spark cluster: two workers of a core each, and one",
-    "P14": "one cluster of the thousand sends 20 % rubbish, one stalls: delay of the other 998",
+    "P14": "one cluster of {clusters:,} sends 20 % rubbish, one stalls: delay of the others",
 }
 Found = dict[str, dict[str, Any]]
 
 
-def measure(part: str, known: dict[str, Any] | None, keep: Callable[[Found], None]) -> Found:
-    """Return what was measured: the part, and those that come with it."""
+def measure(
+    part: str, clusters: int, known: dict[str, Any] | None, keep: Callable[[Found], None]
+) -> Found:
+    """Return what was measured: the part, and those that come with it.
+
+    `clusters` are those of P12 and P14.
+    """
     # Each part imports what it needs: Spark and DuckDB are not wanted by all.
     if part in ("P1", "P2"):
         from tests.bench.pipeline import engines
@@ -46,7 +51,8 @@ def measure(part: str, known: dict[str, Any] | None, keep: Callable[[Found], Non
     if part in ("P12", "P14"):
         from tests.bench.pipeline import many
 
-        return {part: many.measure() if part == "P12" else many.measure_beside_trouble()}
+        how = many.measure if part == "P12" else many.measure_beside_trouble
+        return {part: how(clusters)}
     if part == "P13":
         from tests.bench.pipeline import workers
 
@@ -74,6 +80,9 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--only", nargs="+", choices=ORDER, help="Measure these, known or not.")
     parser.add_argument("--fresh", action="store_true", help="Forget what was measured before.")
+    parser.add_argument(
+        "--clusters", type=int, default=1000, help="Of P12 and P14. A thousand take many hours."
+    )
     arguments = parser.parse_args()
     path = arguments.output
     known: Found = {}
@@ -82,7 +91,8 @@ def main() -> None:
 
     def keep(found: Found, *, whole: bool = False) -> None:
         for part, result in found.items():
-            known[part] = {"what": WHAT[part], "whole": whole, **result}
+            what = WHAT[part].format(clusters=arguments.clusters)
+            known[part] = {"what": what, "whole": whole, **result}
         ordered = sorted(known, key=lambda part: int(part[1:]))
         files.write_text(path, json.dumps({p: known[p] for p in ordered}, indent=2) + "\n")
 
@@ -95,7 +105,7 @@ def main() -> None:
             if done(known.get(part)):
                 continue
             began = time.monotonic()
-            keep(measure(part, known.get(part), keep), whole=True)
+            keep(measure(part, arguments.clusters, known.get(part), keep), whole=True)
             found = known[part]
             print(
                 f"{part}: {found['value']} (target: {found['target']})"

@@ -5,15 +5,21 @@ closes; after each of those the job is killed at another point, in an order of t
 was killed is half of the time done again before more comes, and else killed once more. What is left
 in the end, in closed windows and in samples carried in open ones, in the hour's figures and in
 counts, is compared with the samples that were fed.
+
+All of it is done twice: on this machine's Spark, and on a standalone one with two workers, of which
+one is killed as each first batch begins, before the driver is; another takes its place.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import random
+import subprocess
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -39,9 +45,12 @@ from tests.spark.feeding import (
     window_rows,
 )
 from tests.spark.killing import killed_after
+from tests.spark.standalone import environment, standalone, worker
 
 POINTS = ("state", "windows", "files", "horizons", "published")
 SEEDS = 20
+KINDS = ("seeds", "seeds_on_workers")
+WORKERS = 2
 AT_ONCE = 5
 SPACINGS = {10: 240, 60: 90, 120: 90}
 """Seconds between polls, and how many: enough that six parts have a window each."""
@@ -55,30 +64,37 @@ def measure(
     seeds: int = SEEDS,
 ) -> dict[str, Any]:
     """Kill what has not been killed yet; `keep` takes what is known after each few seeds."""
-    found: dict[str, Any] = dict((known or {}).get("seeds", {}))
+    found = {kind: dict((known or {}).get(kind, {})) for kind in KINDS}
+    os.environ.update({name: environment()[name] for name in ("JAVA_HOME", "SPARK_LOCAL_IP")})
     # The first to end leaves the class-data archive that makes all starts quick.
     open_session(cores=1, quick=True).stop()
     session = open_session(cores=1, quick=True)
     suit(session.spark, 0)
     try:
-        left = [seed for seed in range(seeds) if str(seed) not in found]
-        for i in range(0, len(left), AT_ONCE):
-            found |= several(session.spark, left[i : i + AT_ONCE])
-            keep(_summed(found, seeds))
+        for kind, of in found.items():
+            left = [seed for seed in range(seeds) if str(seed) not in of]
+            for i in range(0, len(left), AT_ONCE):
+                of |= several(session.spark, left[i : i + AT_ONCE], on_workers=kind != "seeds")
+                keep(_summed(found, seeds))
     finally:
         session.stop()
     return _summed(found, seeds)
 
 
-def _summed(found: dict[str, Any], seeds: int) -> dict[str, Any]:
-    kills = sum(len(of["killed_after"]) for of in found.values())
-    exact = sum(len(of["killed_after"]) for of in found.values() if not of["wrong"])
+def _summed(found: dict[str, dict[str, Any]], seeds: int) -> dict[str, Any]:
     wanted = seeds * len(POINTS)
+    kills = [sum(len(of["killed_after"]) for of in by_seed.values()) for by_seed in found.values()]
+    exact = [
+        sum(len(of["killed_after"]) for of in by_seed.values() if not of["wrong"])
+        for by_seed in found.values()
+    ]
+    here, there = (f"{a} of {b}" for a, b in zip(exact, kills, strict=True))
     return {
-        "target": f"{wanted} of {wanted} exact",
-        "value": f"{exact} of {kills} exact",
-        "met": exact == kills == wanted,
-        "seeds": found,
+        "target": f"{wanted} of {wanted} exact, on each",
+        "value": f"{here} exact on this machine's Spark, {there} on two workers of a standalone "
+        "one, a worker killed each time, too",
+        "met": exact == kills == [wanted] * len(KINDS),
+        **found,
     }
 
 
@@ -117,17 +133,20 @@ def _cuts(rng: random.Random, polls: list[list[Row]], count: int) -> list[int]:
     return [rng.choice(by_window[w]) for w in sorted(rng.sample(sorted(by_window)[1:], count))]
 
 
-def several(spark: Any, seeds: Sequence[int]) -> dict[str, Any]:
+def several(spark: Any, seeds: Sequence[int], *, on_workers: bool) -> dict[str, Any]:
     """Feed, kill and feed again; return by seed where it was killed and what was wrong in the end.
 
     The seeds' jobs share the processes that are killed: each waits at its point for the others.
+    What is done again is done on this machine's Spark.
     """
-    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder, ExitStack() as running:
+        workers = _Workers(Path(folder), running) if on_workers else None
         stories = {str(seed): Story.of(seed, Path(folder) / str(seed)) for seed in seeds}
         for number in range(len(POINTS)):
             for story in stories.values():
                 feed(story.root, f"part-{number}", story.parts[number])
-            killed_after({story.root: story.points[number] for story in stories.values()})
+            points = {story.root: story.points[number] for story in stories.values()}
+            killed_after(points, *((workers.master, workers.one()) if workers else ()))
             for story in stories.values():
                 if story.done_again[number]:
                     _process(spark, story.root)
@@ -142,6 +161,26 @@ def several(spark: Any, seeds: Sequence[int]) -> dict[str, Any]:
             }
             for seed, story in stories.items()
         }
+
+
+class _Workers:
+    """The workers of a standalone Spark: one that was killed gets a successor."""
+
+    def __init__(self, folder: Path, running: ExitStack) -> None:
+        self._folder = folder
+        self._running = running
+        self.master = running.enter_context(standalone(folder, workers=0))
+        self._alive: list[subprocess.Popen[bytes]] = []
+        self._begun = 0
+
+    def one(self) -> int:
+        """Return the process id of one of the two that run."""
+        self._alive = [one for one in self._alive if one.poll() is None]
+        while len(self._alive) < WORKERS:
+            name = f"worker-{self._begun}"
+            self._begun += 1
+            self._alive.append(self._running.enter_context(worker(self._folder, name, self.master)))
+        return self._alive[0].pid
 
 
 def _process(spark: Any, root: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from core.cluster.client import ClusterClient, TopicReader, TopicWriter
+    from core.cluster.kafka.connection.certificates import Certificate
+    from core.cluster.kafka.connection.settings import ConnectionSettings
     from core.cluster.state import ClusterState
 
 SIMULATOR_PREFIX = "sim:"
@@ -210,11 +212,39 @@ def try_password(
     return left
 
 
+# -- what a doctor looks at -----------------------------------------------------------------------
+
+
 def ignored_properties(address: Address) -> tuple[str, ...]:
     """Return the client properties that mean nothing here; raises DocumentError."""
+    return _settings(address).ignored
+
+
+def nearest_property(name: str) -> str | None:
+    """Return the property of Kafka's clients that a name is a misspelling of, if it is of one."""
+    from core.cluster.kafka.connection.client_properties import nearest
+
+    return nearest(name)
+
+
+def find_certificates(address: Address, brokers: Sequence[str]) -> list[Certificate]:
+    """Return what certificates a connection rests on; raises DocumentError for its stores."""
+    from core.cluster.kafka.connection import certificates
+
+    return certificates.find_certificates(_settings(address), brokers)
+
+
+def find_unreachable(address: Address, brokers: Sequence[str]) -> dict[str, str]:
+    """Return which of these addresses are not reached from here, and what is seen of each."""
+    from core.cluster.kafka.connection.diagnosis import find_unreachable
+
+    return find_unreachable(_settings(address), brokers)
+
+
+def _settings(address: Address) -> ConnectionSettings:
     from core.cluster.kafka.connection.settings import ConnectionSettings
 
-    return ConnectionSettings.load(address.bootstrap, address.command_config).ignored
+    return ConnectionSettings.load(address.bootstrap, address.command_config)
 
 
 # -- on the command line of a background process ---------------------------------------------------

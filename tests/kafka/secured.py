@@ -19,6 +19,7 @@ from core.cluster.sandbox.sandbox import Sandbox
 PASSWORD = "changeit"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
+TOKEN_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 ODD_USER = "o=ps,a"
 """A user whose name SCRAM has to escape; a test that wants it makes it."""
 LISTENERS = {
@@ -27,10 +28,11 @@ LISTENERS = {
     "TLS": "SSL",
     "LOGIN": "SASL_SSL",
     "MUTUAL": "SSL",
+    "TOKENS": "SASL_PLAINTEXT",
 }
 AUTHORIZER = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
-    f"super.users=User:admin;User:ann;User:CN=client;User:ANONYMOUS;User:svc;User:{ODD_USER}\n"
+    f"super.users=User:admin;User:ann;User:CN=client;User:ANONYMOUS;User:svc;User:ops;User:{ODD_USER}\n"
 )
 
 
@@ -106,6 +108,10 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
         "ssl.keystore.type": "PKCS12",
         "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.login.plain.sasl.jaas.config": f'{LOGIN} required user_ann="right";',
+        "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.tokens.oauthbearer.sasl.jaas.config": (
+            f'{TOKEN_LOGIN} required unsecuredLoginStringClaim_sub="broker";'
+        ),
         "listener.name.mutual.ssl.client.auth": "required",
         "listener.name.mutual.ssl.truststore.type": "PEM",
         "listener.name.mutual.ssl.truststore.location": str(folder / "client.crt"),

@@ -24,14 +24,18 @@ from waiting import eventually
 from core import java
 from core.cli.main import run
 from core.cluster.kafka.admin import create_admin_client
+from core.cluster.kafka.connection import oauth
+from core.cluster.kafka.connection.client_properties import KNOWN
 from core.cluster.kafka.connection.properties import parse_properties
-from core.cluster.kafka.connection.sasl import MECHANISMS
+from core.cluster.kafka.connection.sasl import PASSWORD_MECHANISMS
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox import kafka_jars
 from core.errors import DocumentError
 
 FILES = 3000
 REFUSED = None
+ELSEWHERE = ("auto.include", "enable.metrics", "metric", "metadata.recovery", "sasl.oauthbearer.")
+"""What names of properties begin with that no login and no connection wants of us."""
 
 Login = tuple[str, str, str]
 """Mechanism, user name and password; of no login, empty."""
@@ -76,7 +80,7 @@ class Kafka:
         options = self._map(context.configurationEntries().get(0).getOptions())
         options.remove(None)  # an option without a name, which nobody can ask for
         values = json.loads(self._json(options))
-        if mechanism not in MECHANISMS or not {"username", "password"} <= values.keys():
+        if mechanism not in PASSWORD_MECHANISMS or not {"username", "password"} <= values.keys():
             return REFUSED
         return mechanism, values["username"], values["password"]
 
@@ -193,7 +197,7 @@ def generated(seed: int) -> bytes:
         lines += [words(dice, 8) + dice.choice(SEPARATORS) + words(dice, 12) for _ in range(4)]
     else:
         protocol = dice.choice(("SASL_PLAINTEXT", dice.choice(PROTOCOLS)))
-        mechanism = dice.choice((*MECHANISMS * 4, "GSSAPI", "", "plain"))
+        mechanism = dice.choice((*PASSWORD_MECHANISMS * 4, "GSSAPI", "", "plain"))
         values = (protocol, mechanism, jaas(dice))
         lines += [
             name + dice.choice("=: ") + value for name, value in zip(NAMES, values, strict=True)
@@ -302,3 +306,11 @@ def test_who_kafka_lets_in_gets_in_with_each_library(
         code = run(lambda _: None, [*where, command, "--json"])
         printed = capsys.readouterr()
         assert code == 0, printed
+
+
+def test_names_of_properties_are_those_of_kafkas_admin_client(kafka: Kafka) -> None:
+    names = set(json.loads(kafka._json(kafka._config.configNames())))
+    assert {oauth.ENDPOINT, oauth.CLIENT_ID, oauth.CLIENT_SECRET, oauth.SCOPE} <= names
+    assert {oauth.URL_ENCODE, oauth.HANDLER} <= names
+    missing = {name for name in names - KNOWN if not name.startswith(ELSEWHERE)}
+    assert not missing, "a misspelling of these is not found"

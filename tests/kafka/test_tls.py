@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import re
-import shlex
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -237,27 +235,30 @@ def test_a_refusal_is_one_sentence_and_what_to_do(
     gc.collect()
 
 
-def test_a_key_store_of_java_is_refused_with_the_line_that_converts_it(
-    secured: SecuredBroker, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_stores_of_java_serve_as_they_are(
+    secured: SecuredBroker, command: Command, tmp_path: Path, kind: str
 ) -> None:
-    store = tmp_path / "client.truststore.jks"
+    trusted, own = tmp_path / "trusted", tmp_path / "own"
+    of_kind = ("-storetype", kind, "-storepass", PASSWORD)
     keytool(
         *("-importcert", "-noprompt", "-alias", "ca", "-file", str(secured.authority)),
-        *("-keystore", str(store), "-storepass", PASSWORD),
+        *("-keystore", str(trusted), *of_kind),
     )
-    asked = (
-        "security.protocol=SSL\n"
-        f"ssl.truststore.location={store}\nssl.truststore.password={PASSWORD}\n"
+    openssl(
+        *("pkcs12", "-export", "-in", str(secured.client), "-name", "client"),
+        *("-out", str(tmp_path / "client.p12"), "-passout", f"pass:{PASSWORD}"),
     )
-    code, _, err = command(secured.at("TLS"), asked, "show")
-    assert code == ExitCode.USAGE
-    first, advice = err.splitlines()
-    assert "is a Java key store" in first
-    converts = re.search(r"Convert it: (keytool .*) > (\S+); then", advice)
-    assert converts is not None, advice
-    monkeypatch.chdir(tmp_path)
-    words = [*shlex.split(converts[1]), "-storepass", PASSWORD]
-    Path(converts[2]).write_bytes(subprocess.run(words, check=True, capture_output=True).stdout)
-    properties = f"security.protocol=SSL\nssl.truststore.location={converts[2]}\n"
-    code, _, err = command(secured.at("TLS"), properties + "ssl.truststore.type=PEM\n", "show")
+    keytool(
+        *("-importkeystore", "-srckeystore", str(tmp_path / "client.p12")),
+        *("-srcstorepass", PASSWORD, "-destkeystore", str(own)),
+        *("-deststoretype", kind, "-deststorepass", PASSWORD),
+    )
+    properties = "security.protocol=SSL\n" + "".join(
+        f"ssl.{name}.location={place}\nssl.{name}.password={PASSWORD}\n"
+        for name, place in (("truststore", trusted), ("keystore", own))
+    )
+    code, _, err = command(secured.at("MUTUAL"), properties, "show")
+    assert (code, err) == (ExitCode.DONE, "")
+    code, _, err = command(secured.at("MUTUAL"), properties, "throttles", "ls")
     assert code == ExitCode.DONE, err

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,13 @@ from core import paths
 from core.cli.common.context import Context
 from core.cli.common.options import Command, answer_options
 from core.cli.common.output import Answer
-from core.cluster.connect import Address, ignored_properties
+from core.cluster.connect import (
+    Address,
+    find_certificates,
+    find_unreachable,
+    ignored_properties,
+    nearest_property,
+)
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
 from core.text.terminal import printable
 from core.units import format_bytes
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
     from core.cluster.state import ClusterState
 
 MIN_FREE_BYTES = 2_000_000_000
+EXPIRY_DAYS = 30
 EVERYTHING = "the dashboard, show, plans, load, the timeline and runs"
 
 
@@ -185,6 +193,7 @@ def cluster(context: Context) -> Iterator[Finding]:
     from core.cluster.observer import TOPIC_CONFIGS, find_hidden_topics
 
     try:
+        yield from properties(context.require_address())
         with context.connected() as connection:
             client = connection.client
             state = client.describe_cluster()
@@ -192,7 +201,9 @@ def cluster(context: Context) -> Iterator[Finding]:
             yield Finding(
                 "cluster", f"{state.cluster_id}, {len(alive)} of {len(state.brokers)} brokers up"
             )
-            yield from properties(connection.address)
+            if not connection.address.is_simulated:
+                yield from reachability(connection.address, state)
+                yield from certificates(connection.address, state)
             topics = [Resource.topic(topic.name) for topic in state.topics]
             loss = "runs, the autopilot, and deleting topics or adding partitions"
             remedy = "Allow DESCRIBE on the cluster."
@@ -210,10 +221,50 @@ def cluster(context: Context) -> Iterator[Finding]:
 
 def properties(address: Address) -> Iterator[Finding]:
     """Name what of --command-config means nothing here; raises DocumentError."""
-    if address.command_config is not None:
-        ignored = ignored_properties(address)
-        found = f"{', '.join(ignored)} mean nothing here" if ignored else "all are heeded"
-        yield Finding("client properties", found)
+    if address.command_config is None or address.is_simulated:
+        return
+    ignored = ignored_properties(address)
+    found = f"{', '.join(ignored)} mean nothing here" if ignored else "all are heeded"
+    meant = {name: nearest_property(name) for name in ignored}
+    remedy = " ".join(f"Write {right} for {name}." for name, right in meant.items() if right)
+    yield Finding("client properties", found, remedy, "what they say" if remedy else "")
+
+
+def reachability(address: Address, state: ClusterState) -> Iterator[Finding]:
+    """Name brokers that are up, and whose advertised addresses are not reached from here."""
+    places = {f"{b.host}:{b.port}": b.id for b in state.brokers if b.alive and b.host}
+    unreached = find_unreachable(address, list(places))
+    if not unreached:
+        yield Finding("advertised addresses", "all are reached from here")
+    for place, what in sorted(unreached.items(), key=lambda item: places[item[0]]):
+        yield Finding(
+            "advertised addresses",
+            f"broker {places[place]} advertises {place}, which {what}",
+            "Run trimtab where it is reached, or have advertised.listeners name what is.",
+            "load, moves and throttles of that broker",
+        )
+
+
+def certificates(address: Address, state: ClusterState) -> Iterator[Finding]:
+    """Say which certificate ends first, and name those that end within EXPIRY_DAYS."""
+    places = [f"{broker.host}:{broker.port}" for broker in state.brokers if broker.alive]
+    found = sorted(find_certificates(address, places), key=lambda one: one.expires_at)
+    if not found:
+        return
+    now = datetime.now(UTC)
+    ending = [one for one in found if one.expires_at < now + timedelta(days=EXPIRY_DAYS)]
+    if not ending:
+        first = found[0]
+        what = f"none ends before {first.expires_at:%Y-%m-%d} ({first.owner})"
+        yield Finding("certificates", what)
+    for one in ending:
+        verb = "ended" if one.expires_at < now else "ends"
+        yield Finding(
+            "certificates",
+            f"that of {one.owner} {verb} on {one.expires_at:%Y-%m-%d %H:%M} UTC",
+            "Renew it before it ends.",
+            "any connection by TLS",
+        )
 
 
 def probes(state: ClusterState) -> Iterator[Finding]:

@@ -59,6 +59,7 @@ class KafkaTopicReader:
         from confluent_kafka import Consumer
 
         if self._consumer is None:
+            self._settings.check_login()
             seconds = self._settings.scaled_seconds(ANSWER_SECONDS)
             self._consumer = ClosableClient(
                 Consumer(

@@ -70,6 +70,7 @@ class KafkaTopicWriter:
         from confluent_kafka import Producer
 
         if self._producer is None:
+            self._settings.check_login()
             self._refusals = []
             self._producer = ClosableClient(
                 Producer(

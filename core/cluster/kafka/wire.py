@@ -295,6 +295,7 @@ def _open(settings: ConnectionSettings, on_bytes: Callable[[], None]) -> Any:
 
     from core.cluster.kafka.connection.network import open_admin
 
+    settings.check_login()
     setup_ms = int(settings.scaled_seconds(_BROKER_SECONDS) * 1000)
     try:
         return open_admin(

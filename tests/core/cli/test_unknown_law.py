@@ -357,8 +357,10 @@ def claims(full: Any, less: Any, at: str = "") -> Iterator[str]:
 def test_no_answer_of_a_cluster_becomes_more_certain_with_a_fact_less(
     hand: Hand, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    for machine in ("java", "clock", "logout"):  # asked of other programs each time
-        monkeypatch.setattr(f"core.cli.cluster.doctor.{machine}", lambda: Finding("fine", "yes"))
+    for machine in ("java", "clock", "logout", "data_folder"):  # of other programs and of a disk
+        fine = Finding("fine", "yes")
+        monkeypatch.setattr(f"core.cli.cluster.doctor.{machine}", lambda *_, fine=fine: fine)
+    monkeypatch.setattr("core.cli.cluster.doctor.find_unreachable", lambda *_: {})
     read = GroupSpec("readers", ("orders",), members=2)
     living = simulated({"orders": [(1, 2), (2, 3)], "audit": [(3, 1)]}, groups=(read,))
     living.advance(60)

@@ -22,7 +22,7 @@ from core.cluster.kafka.connection.handshake import (
     parse_mechanisms,
     send_request,
 )
-from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.connection.settings import ConnectionSettings, misspellings
 from core.errors import RIGHTS, AccessDeniedError, DocumentError, TrimtabError, UnreachableError
 
 DIAGNOSIS_SECONDS = 2.0
@@ -56,11 +56,25 @@ def unreachable(
 ) -> TrimtabError:
     """Return the error for a cluster that does not answer; looks at the servers itself.
 
+    Where there is no token to log in with, that is what is said.
+
     `detail` is what went wrong on a connection that stood before; `troubles` are the brokers that
     the cluster itself named, and which were of no use.
     """
     if settings is None:
         return UnreachableError(detail, next="Try again; the brokers' logs say more.")
+    try:
+        settings.check_login()
+    except TrimtabError as error:
+        return error
+    found = _found_error(settings, detail, troubles)
+    found.next = f"{found.next} {misspellings(settings.ignored)}".strip()
+    return found
+
+
+def _found_error(
+    settings: ConnectionSettings, detail: str, troubles: Sequence[ConnectionFailure]
+) -> TrimtabError:
     brokers = {t.address: t.broker for t in troubles if t.broker is not None}
     found = diagnose(settings, list(brokers) or settings.bootstrap.split(","))
     if brokers and all(one.kind is not _Kind.ANSWERS for one in found.values()):
@@ -126,6 +140,12 @@ def diagnose(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, 
     for thread in threads:
         thread.join(max(0.0, ends - time.monotonic()) + 0.1)  # a name's look-up has no end
     return {server: look.found or look.late() for server, look in looks.items()}
+
+
+def find_unreachable(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, str]:
+    """Return which servers do not answer as brokers do, and what each does instead."""
+    found = diagnose(settings, servers)
+    return {server: one.what for server, one in found.items() if one.kind is not _Kind.ANSWERS}
 
 
 def is_misconfigured(settings: ConnectionSettings, server: str) -> bool:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.cluster.kafka.connection.properties import parse_properties
-from core.cluster.kafka.connection.sasl import JAAS_CONFIG, parse_jaas
-from core.cluster.kafka.connection.settings import parse_bootstrap
+from core.cluster.kafka.connection import oauth
+from core.cluster.kafka.connection.librdkafka_names import to_jaas
+from core.cluster.kafka.connection.sasl import JAAS_CONFIG, MECHANISM, LoginModule, parse_jaas
+from core.cluster.kafka.connection.settings import parse_bootstrap, read_client_properties
 from core.cluster.kafka.connection.tls import KEY_PASSWORD, is_pem
 from core.errors import DocumentError
 from core.passwords import find_password
 
+_TOKEN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _STORES = ("ssl.truststore", "ssl.keystore")
 
 
@@ -27,14 +29,7 @@ def java_properties(bootstrap: str, path: Path | None) -> dict[str, str]:
     servers = parse_bootstrap(bootstrap)
     if path is None:
         return {"bootstrap.servers": servers}
-    try:
-        entries = parse_properties(path.read_bytes())
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise DocumentError(
-            f"{path} cannot be read: {reason}.",
-            next="It must be a Kafka client properties file.",
-        ) from error
+    entries = read_client_properties(path)
     for store in _STORES:
         location = entries.get(f"{store}.location")
         if location:
@@ -42,24 +37,40 @@ def java_properties(bootstrap: str, path: Path | None) -> dict[str, str]:
             entries[f"{store}.location"] = str(place)
             if is_pem(place):
                 entries[f"{store}.type"] = "PEM"
+    _put_token_login(entries)
     password = find_password(path, JAAS_CONFIG)
     if password is not None and JAAS_CONFIG in entries:
         entries[JAAS_CONFIG] = _with_password(entries[JAAS_CONFIG], password)
-    key_password = find_password(path, KEY_PASSWORD)
-    if key_password is not None:
-        entries.setdefault(KEY_PASSWORD, key_password)
+    for name in (KEY_PASSWORD, *(f"{store}.password" for store in _STORES)):
+        typed = find_password(path, name)
+        if typed is not None:
+            entries.setdefault(name, typed)
     return {**entries, "bootstrap.servers": servers}
+
+
+def _put_token_login(entries: dict[str, str]) -> None:
+    """Have a login by tokens said as every Java client since 3.1 reads it (KIP-768)."""
+    if entries.get(MECHANISM) != oauth.OAUTHBEARER or oauth.ENDPOINT not in entries:
+        return
+    written = entries.get(JAAS_CONFIG)
+    options = {} if written is None else _module(written).options
+    names = {"clientId": oauth.CLIENT_ID, "clientSecret": oauth.CLIENT_SECRET, "scope": oauth.SCOPE}
+    options |= {name: entries[key] for name, key in names.items() if key in entries}
+    entries[JAAS_CONFIG] = to_jaas(_TOKEN_MODULE, options)
+    entries.setdefault(oauth.HANDLER, oauth.LOGIN_HANDLER)
 
 
 def _with_password(jaas: str, password: str) -> str:
     """Return a JAAS config with the password of its user, which it leaves out."""
-    login = parse_jaas(jaas)
-    options = {**login.options, "password": password}
-    words = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
-    return f"{login.name} required {words};"
+    login = _module(jaas)
+    return to_jaas(login.name, {**login.options, "password": password})
 
 
-def _quoted(value: str) -> str:
-    """Return a text as java.io.StreamTokenizer reads it between quotes."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'
+def _module(jaas: str) -> LoginModule:
+    try:
+        return parse_jaas(jaas)
+    except ValueError as error:
+        raise DocumentError(
+            f"sasl.jaas.config cannot be used: {error}.",
+            next="Write it as Kafka's own clients take it.",
+        ) from error

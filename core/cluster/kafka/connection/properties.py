@@ -32,6 +32,18 @@ def parse_properties(data: bytes) -> dict[str, str]:
     return entries
 
 
+def read_properties(path: Path) -> dict[str, str]:
+    """Return a file's entries as written; raises DocumentError for one that cannot be read."""
+    try:
+        return parse_properties(path.read_bytes())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise DocumentError(
+            f"{path} cannot be read: {reason}.",
+            next="--command-config takes a Kafka client properties file.",
+        ) from error
+
+
 def _logical_lines(text: str) -> Iterator[str]:
     """Yield lines with those they go on in; comments and blank lines are none."""
     begun = ""

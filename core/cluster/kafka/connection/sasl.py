@@ -10,23 +10,43 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from core.cluster.kafka.connection import msk_iam, oauth
 from core.cluster.kafka.connection.properties import check_no_nul
 from core.errors import DocumentError
 from core.passwords import MissingPassword, PasswordMissingError, find_password
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (*PASSWORD_MECHANISMS, oauth.OAUTHBEARER, msk_iam.AWS_MSK_IAM)
 MECHANISM, JAAS_CONFIG = "sasl.mechanism", "sasl.jaas.config"
 
 
-@dataclass(frozen=True, slots=True)
-class SaslLogin:
+class Login(Protocol):
     """A mechanism and what it logs in with, as both client libraries want it."""
+
+    @property
+    def mechanism(self) -> str: ...
+
+    def check(self) -> None:
+        """Raise what keeps it from logging in and is known before a broker is asked."""
+        ...
+
+    def librdkafka_config(self) -> dict[str, Any]: ...
+
+    def kafka_python_config(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordLogin:
+    """A login with a user's name and password."""
 
     mechanism: str
     username: str
     password: str = field(repr=False)
+
+    def check(self) -> None:
+        """Nothing is known before a broker is asked."""
 
     def librdkafka_config(self) -> dict[str, Any]:
         return {
@@ -47,7 +67,7 @@ class SaslLogin:
         }
 
 
-def read_login(entries: dict[str, str], path: Path) -> SaslLogin:
+def read_login(entries: dict[str, str], bootstrap: str, path: Path) -> Login:
     """Take a login out of a file's properties; raises DocumentError, PasswordMissingError."""
     mechanism, jaas = entries.pop(MECHANISM, "GSSAPI"), entries.pop(JAAS_CONFIG, None)
     if mechanism not in MECHANISMS:
@@ -63,6 +83,10 @@ def read_login(entries: dict[str, str], path: Path) -> SaslLogin:
             f"{path}: sasl.jaas.config cannot be used: {error}.",
             next=f'{advice} In quotes a quote is \\\\", a backslash \\\\\\\\ in this file.',
         ) from error
+    if mechanism == oauth.OAUTHBEARER:
+        return oauth.read_oauth(entries, options, path)
+    if mechanism == msk_iam.AWS_MSK_IAM:
+        return msk_iam.read_msk_iam(entries, options, bootstrap, path)
     username, password = options.get("username"), options.get("password")
     tokens = mechanism.startswith("SCRAM") and options.get("tokenauth", "").lower() == "true"
     if username and password is None and not tokens:
@@ -78,7 +102,7 @@ def read_login(entries: dict[str, str], path: Path) -> SaslLogin:
             f"{path}: sasl.jaas.config logs in by a delegation token, which is not supported.",
             next="Give a user name and password, without tokenauth.",
         )
-    return SaslLogin(mechanism, username, password)
+    return PasswordLogin(mechanism, username, password)
 
 
 _EXAMPLE = '…PlainLoginModule required username="…" password="…";'

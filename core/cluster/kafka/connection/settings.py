@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.cluster.kafka.connection.properties import parse_properties
-from core.cluster.kafka.connection.sasl import JAAS_CONFIG, MECHANISM, SaslLogin, read_login
+from core.cluster.kafka.connection.client_properties import nearest
+from core.cluster.kafka.connection.config_providers import resolve_providers
+from core.cluster.kafka.connection.librdkafka_names import to_kafka_names
+from core.cluster.kafka.connection.properties import read_properties
+from core.cluster.kafka.connection.sasl import JAAS_CONFIG, MECHANISM, Login, read_login
 from core.cluster.kafka.connection.tls import Tls, read_tls
 from core.errors import DocumentError, UsageError
 
@@ -29,7 +32,7 @@ class ConnectionSettings:
 
     bootstrap: str
     security_protocol: str = "PLAINTEXT"
-    login: SaslLogin | None = None
+    login: Login | None = None
     tls: Tls = field(default_factory=Tls)
     ignored: tuple[str, ...] = ()
     timeout_seconds: float = TIMEOUT_SECONDS
@@ -44,14 +47,7 @@ class ConnectionSettings:
         servers = parse_bootstrap(bootstrap)
         if properties_path is None:
             return cls(servers)
-        try:
-            entries = parse_properties(properties_path.read_bytes())
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise DocumentError(
-                f"{properties_path} cannot be read: {reason}.",
-                next="--command-config takes a Kafka client properties file.",
-            ) from error
+        entries = read_client_properties(properties_path)
         return _from_properties(servers, entries, properties_path)
 
     def scaled_seconds(self, of_default: float) -> float:
@@ -89,10 +85,23 @@ class ConnectionSettings:
             config["ssl_context"] = self.tls.context()
         return config
 
+    def check_login(self) -> None:
+        """Raise what keeps a login from coming about before a broker is asked, as `Login.check`."""
+        if self.login is not None:
+            self.login.check()
+
     def check_key(self) -> None:
         """Load the client's key, if it has one; raises as `Tls.context`."""
         if self.is_encrypted:
             self.tls.check_key()
+
+
+def read_client_properties(path: Path) -> dict[str, str]:
+    """Return a file's client properties by Kafka's names, with what its providers resolve.
+
+    Raises DocumentError for a file, or what it refers to, that cannot be read.
+    """
+    return to_kafka_names(resolve_providers(read_properties(path), path), path)
 
 
 def parse_bootstrap(bootstrap: str) -> str:
@@ -123,11 +132,22 @@ def _from_properties(servers: str, entries: dict[str, str], path: Path) -> Conne
             f"{path}: security.protocol is {protocol or 'empty'}.",
             next=f"Known: {', '.join(PROTOCOLS)}.",
         )
-    login = read_login(entries, path) if protocol.startswith("SASL") else None
-    tls = read_tls(entries, path, used=protocol.endswith("SSL"))
+    suspects = set(entries)
+    try:
+        login = read_login(entries, servers, path) if protocol.startswith("SASL") else None
+        tls = read_tls(entries, path, used=protocol.endswith("SSL"))
+    except DocumentError as error:
+        error.next = f"{error.next} {misspellings(suspects)}".strip()
+        raise
     # What a login would be of where none is wanted, and what is said by -b, is known and not used.
     ignored = set(entries) - {MECHANISM, JAAS_CONFIG, "bootstrap.servers"}
     return ConnectionSettings(servers, protocol, login, tls, _printable_names(ignored))
+
+
+def misspellings(names: Iterable[str]) -> str:
+    """Return which of these are properties of Kafka's clients misspelt, in a sentence each."""
+    meant = {name: nearest(name) for name in sorted(names) if _PROPERTY.fullmatch(name)}
+    return " ".join(f"Is {name} meant to be {other}?" for name, other in meant.items() if other)
 
 
 def _printable_names(left: Iterable[str]) -> tuple[str, ...]:

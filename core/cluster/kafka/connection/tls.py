@@ -1,7 +1,4 @@
-"""What a TLS connection trusts, checks and shows; key and trust stores are PEM here.
-
-For one of Java's formats, the line that converts it is told.
-"""
+"""What a TLS connection trusts, checks and shows, of PEM or of Java's own stores."""
 
 from __future__ import annotations
 
@@ -13,6 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.cluster.kafka.connection.key_stores import (
+    KeyStore,
+    StorePasswordError,
+    is_key_store,
+    read_key_store,
+)
 from core.cluster.kafka.connection.properties import check_no_nul
 from core.errors import DocumentError
 from core.passwords import (
@@ -26,8 +29,6 @@ KEY_PASSWORD = "ssl.key.password"
 
 _BLOCK = re.compile(r"(-----BEGIN [^-\r\n]+-----)(.*?)(-----END [^-\r\n]+-----)", re.DOTALL)
 _COLUMNS = 64
-_JAVA = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-_PKCS12 = b"\x30"
 _PEM = b"-----BEGIN "
 _KEY_MISMATCH = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"))
 """What OpenSSL says of a key that it could read, and whose certificate is another one."""
@@ -139,11 +140,16 @@ def is_pem(place: Path) -> bool:
 
 def read_tls(entries: dict[str, str], path: Path, *, used: bool) -> Tls:
     """Take TLS out of a file's properties, unread where not `used`; raises DocumentError."""
+    key_password = entries.pop(KEY_PASSWORD, None) or find_password(path, KEY_PASSWORD)
+    check_no_nul(KEY_PASSWORD, key_password or "", path)
 
-    def store(kind: str, *inline: str) -> list[Pem | None]:
-        """Return a store's PEMs: of the one file, or each of its own property."""
+    def store(kind: str, *inline: str) -> KeyStore | list[Pem | None]:
+        """Return one of Java's stores, or PEMs: of the one file, or each of its own property."""
         entries.pop(f"{kind}.type", None)
         location, texts = entries.pop(f"{kind}.location", ""), [entries.pop(n, "") for n in inline]
+        password_of = f"{kind}.password"
+        password = entries.pop(password_of, None) or find_password(path, password_of)
+        check_no_nul(password_of, password or "", path)
         if not used:
             return [None] * len(texts)
         if location and any(texts):
@@ -152,7 +158,8 @@ def read_tls(entries: dict[str, str], path: Path, *, used: bool) -> Tls:
                 next="Take one of them out: Kafka's clients take either, too.",
             )
         if location:
-            return [Pem(_find_store(kind, location, path))] * len(texts)
+            found = _open_store(kind, location, path, password, key_password)
+            return found if isinstance(found, KeyStore) else [found] * len(texts)
         if any(texts) and not all(texts):
             raise DocumentError(
                 f"{path}: of {' and '.join(inline)} only one is set.", next="Set both."
@@ -160,16 +167,22 @@ def read_tls(entries: dict[str, str], path: Path, *, used: bool) -> Tls:
         named = zip(inline, texts, strict=True)
         return [_inline_pem(name, text, path) if text else None for name, text in named]
 
-    (ca,) = store("ssl.truststore", "ssl.truststore.certificates")
-    key, certificate = store("ssl.keystore", "ssl.keystore.key", "ssl.keystore.certificate.chain")
-    key_password = entries.pop(KEY_PASSWORD, None) or find_password(path, KEY_PASSWORD)
-    check_no_nul(KEY_PASSWORD, key_password or "", path)
+    trusted = store("ssl.truststore", "ssl.truststore.certificates")
+    own = store("ssl.keystore", "ssl.keystore.key", "ssl.keystore.certificate.chain")
     identification = entries.pop("ssl.endpoint.identification.algorithm", "https").lower()
     if used and identification not in ("https", "none", ""):
         raise DocumentError(
             f"{path}: ssl.endpoint.identification.algorithm is {identification}.",
             next="It is https, or empty for brokers whose certificates have other names.",
         )
+    (ca,) = [Pem(text=trusted.certificates)] if isinstance(trusted, KeyStore) else trusted
+    key: Pem | None
+    certificate: Pem | None
+    if isinstance(own, KeyStore):
+        key, certificate = Pem(text=own.key), Pem(text=own.certificates)
+        key_password = own.key_password
+    else:
+        key, certificate = own
     return Tls(ca, certificate, key, key_password, identification == "https", path)
 
 
@@ -180,7 +193,7 @@ def _certificate_errors() -> Iterator[None]:
     except (OSError, ssl.SSLError, ValueError) as error:
         raise DocumentError(
             f"A certificate or key cannot be loaded: {error}.",
-            next="Key and trust stores must be PEM files.",
+            next="Check the stores that the client properties name (--command-config).",
         ) from error
 
 
@@ -215,11 +228,13 @@ def _pem_blocks(text: str) -> str:
     return found
 
 
-def _find_store(store: str, location: str, properties: Path) -> str:
-    """Return where a store is, a relative one beside the properties file.
+def _open_store(
+    store: str, location: str, properties: Path, password: str | None, key_password: str | None
+) -> Pem | KeyStore:
+    """Return a store, as PEM where it is; a relative location begins beside the properties file.
 
     Not where the command runs: a run, and whatever else lives longer, has no such folder.
-    Raises DocumentError for one that cannot be read or is no PEM file.
+    Raises DocumentError for one that cannot be read, PasswordMissingError, WrongPasswordError.
     """
     folder = properties.absolute().parent
     place = folder / location
@@ -231,34 +246,34 @@ def _find_store(store: str, location: str, properties: Path) -> str:
             f"{properties}: {store}.location {location} cannot be read: {reason}.",
             next=f"Mend its permissions, or the path: it begins at {folder}, or with a slash.",
         ) from error
-    if _PEM in content:
-        try:
-            _pem_blocks(content.decode("latin-1"))
-        except ValueError as error:
-            raise DocumentError(
-                f"{properties}: {store}.location {location} is damaged: {error}.",
-                next="Write the file anew, from whoever made it.",
-            ) from error
-        return str(place)
-    if content.startswith((*_JAVA, _PKCS12)):
+    if _PEM not in content and not is_key_store(content):
         raise DocumentError(
-            f"{properties}: {store}.location {location} is a Java key store; PEM is what is read.",
-            next=_conversion(store, place, folder, jks=content.startswith(_JAVA)),
+            f"{properties}: {store}.location {location} is neither PEM nor a store of Java's.",
+            next="Give it as PEM, JKS or PKCS12.",
         )
-    raise DocumentError(
-        f"{properties}: {store}.location {location} is not a PEM file.",
-        next=f"Give it as PEM and set {store}.type=PEM.",
-    )
-
-
-def _conversion(store: str, place: Path, folder: Path, *, jks: bool) -> str:
-    result = folder / ("ca.pem" if store == "ssl.truststore" else "client.pem")
-    then = f"then set {store}.location={result} and {store}.type=PEM."
-    if store == "ssl.truststore":
-        return f"Convert it: keytool -list -rfc -keystore {place} > {result}; {then}"
-    if not jks:
-        return f"Convert it: openssl pkcs12 -in {place} -nodes -out {result}; {then}"
-    return (
-        f"Convert it: keytool -importkeystore -srckeystore {place} -destkeystore client.p12 "
-        f"-deststoretype PKCS12 && openssl pkcs12 -in client.p12 -nodes -out {result}; {then}"
-    )
+    try:
+        if _PEM in content:
+            _pem_blocks(content.decode("latin-1"))
+            return Pem(str(place))
+        found = read_key_store(content, password, key_password)
+    except StorePasswordError as error:
+        if password is None:
+            missing = MissingPassword(properties, f"{store}.password", f"the store {place}")
+            raise PasswordMissingError(missing) from error
+        raise WrongPasswordError(
+            f"The password is not that of the store {place}.",
+            next=f"Set {store}.password in the client properties (--command-config).",
+        ) from error
+    except ValueError as error:
+        raise DocumentError(
+            f"{properties}: {store}.location {location} is damaged: {error}.",
+            next="Write the file anew, from whoever made it.",
+        ) from error
+    wanted = found.key if store == "ssl.keystore" else found.certificates
+    if not wanted:
+        what = "key" if store == "ssl.keystore" else "certificates"
+        raise DocumentError(
+            f"{properties}: {store}.location {location} holds no {what}.",
+            next=f"`keytool -list -keystore {place}` shows what it holds.",
+        )
+    return found

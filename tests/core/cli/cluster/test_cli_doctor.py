@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,10 +11,19 @@ from typing import Any
 import pytest
 from simulated import small_spec
 
-from core.cli.cluster.doctor import cluster, hidden_topics, properties, rights
+from core.cli.cluster import doctor
+from core.cli.cluster.doctor import (
+    certificates,
+    cluster,
+    hidden_topics,
+    properties,
+    reachability,
+    rights,
+)
 from core.cluster.configs import ConfigValue, Resource
 from core.cluster.connect import Address
 from core.cluster.hidden_topics import DENIED, HiddenLogDir, HiddenTopics
+from core.cluster.kafka.connection.certificates import Certificate
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import LogDir
@@ -66,7 +77,7 @@ def test_who_may_not_describe_the_cluster_is_told_that_nothing_works() -> None:
     def connected() -> Any:
         raise AccessDeniedError("This user may not list reassignments.", next="Ask for the rights.")
 
-    context: Any = SimpleNamespace(connected=connected)
+    context: Any = SimpleNamespace(connected=connected, require_address=lambda: Address("b1:9092"))
     (finding,) = cluster(context)
     assert finding.found == "This user may not list reassignments."
     assert finding.remedy == "Ask for the rights. It takes DESCRIBE on the cluster."
@@ -88,6 +99,53 @@ def test_client_properties_that_mean_nothing_here_are_named(
     (finding,) = properties(Address("b:9092", path))
     assert (finding.found, finding.fine) == (found, True)
     assert not [*properties(Address("b:9092"))]
+
+
+def test_a_misspelt_property_comes_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("security.protcol=SSL\nmy.own=1\n")
+    (finding,) = properties(Address("b:9092", path))
+    assert finding.found == "my.own, security.protcol mean nothing here"
+    assert finding.remedy == "Write security.protocol for security.protcol."
+
+
+def state_of(*places: str) -> Any:
+    brokers = [
+        SimpleNamespace(id=number, host=host, port=int(port), alive=True)
+        for number, (host, _, port) in enumerate((p.rpartition(":") for p in places), 1)
+    ]
+    return SimpleNamespace(brokers=brokers)
+
+
+def test_a_broker_whose_advertised_address_is_not_reached_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        (finding,) = reachability(Address("b1:9092"), state_of(place))
+    assert finding.found == f"broker 1 advertises {place}, which refuses connections"
+    assert "advertised.listeners" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("days", "found", "fine"),
+    [
+        (400, "none ends before", True),
+        (29, "that of the key store ends on", False),
+        (-1, "that of the key store ended on", False),
+    ],
+)
+def test_a_certificate_that_ends_soon_is_named(
+    monkeypatch: pytest.MonkeyPatch, days: int, found: str, *, fine: bool
+) -> None:
+    ends = datetime.now(UTC) + timedelta(days=days)
+    both = [
+        Certificate("broker b1:9092", ends + timedelta(days=90)),
+        Certificate("the key store", ends),
+    ]
+    monkeypatch.setattr(doctor, "find_certificates", lambda *_: both)
+    (finding,) = certificates(Address("b1:9092"), state_of("b1:9092"))
+    assert finding.found.startswith(found)
+    assert finding.fine is fine
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,10 @@ def test_no_password_is_in_the_repr(tmp_path: Path) -> None:
         ("security.protocol=SSL\nssl.truststore.location=none.pem\n", "none.pem cannot be read"),
         ("security.protocol=\n", "security.protocol is empty"),
         ("security.protocol=SASL_SSL\nsasl.mechanism=\n", "sasl.mechanism is empty"),
-        ("security.protocol=SSL\nssl.truststore.location=odd\n", "odd is not a PEM file"),
+        (
+            "security.protocol=SSL\nssl.truststore.location=odd\n",
+            "odd is neither PEM nor a store of Java",
+        ),
         ("security.protocol=SSL\nssl.truststore.location=cut\n", "cut is damaged"),
         ("security.protocol=SSL\nssl.truststore.location=latin\n", "latin is damaged"),
         ("security.protocol=SSL\nssl.truststore.location=a\\u0000b\n", "cannot be read"),
@@ -140,10 +143,8 @@ def test_no_password_is_in_the_repr(tmp_path: Path) -> None:
             "identification.algorithm is htps",
         ),
         ("security.protocol=SSL\nnote=\\u12\n", "u is not followed by four hex"),
-        (
-            "security.protocol=SSL\nssl.truststore.type=PEM\nssl.keystore.location=old.jks\n",
-            "old.jks is a Java key store",
-        ),
+        ("security.protocol=SSL\nssl.keystore.location=old.jks\n", "old.jks is damaged"),
+        ("security.protocol=SSL\nssl.truststore.location=new.jks\n", "new.jks is damaged"),
     ],
 )
 def test_what_cannot_be_is_one_clear_message(tmp_path: Path, text: str, said: str) -> None:
@@ -153,21 +154,18 @@ def test_what_cannot_be_is_one_clear_message(tmp_path: Path, text: str, said: st
 
 
 @pytest.mark.parametrize(
-    ("store", "location", "converted_by"),
+    ("text", "hint"),
     [
-        ("ssl.truststore", "old.jks", "keytool -list -rfc"),
-        ("ssl.truststore", "new.jks", "keytool -list -rfc"),
-        ("ssl.keystore", "old.jks", "keytool -importkeystore"),
-        ("ssl.keystore", "new.jks", "openssl pkcs12"),
+        ("sasl.mechansim=PLAIN\n", "Is sasl.mechansim meant to be sasl.mechanism?"),
+        ("sasl.jass.config=x\nsasl.mechanism=PLAIN\n", "meant to be sasl.jaas.config?"),
+        ("mine=x\nsasl.mechanism=GSSAPI\n", ""),
     ],
 )
-def test_a_store_of_java_comes_with_what_converts_it(
-    tmp_path: Path, store: str, location: str, converted_by: str
-) -> None:
+def test_what_is_missing_may_be_misspelt(tmp_path: Path, text: str, hint: str) -> None:
     with pytest.raises(DocumentError) as caught:
-        load(tmp_path, f"security.protocol=SSL\n{store}.location={location}\n")
-    assert f"Convert it: {converted_by}" in caught.value.next
-    assert f"{store}.type=PEM" in caught.value.next
+        load(tmp_path, f"security.protocol=SASL_SSL\n{text}")
+    assert caught.value.next.endswith(hint)
+    assert ("meant to be" in caught.value.next) is bool(hint)
 
 
 def test_a_store_is_found_beside_the_properties_wherever_the_command_runs(

@@ -15,7 +15,7 @@ from fake_broker import API_VERSIONS, CLUSTER, KRAFT, METADATA, fake_broker
 from servers import nobody, says, server, silent
 
 from core.cluster.kafka.client import KafkaClient, with_deadline
-from core.cluster.kafka.connection.sasl import SaslLogin
+from core.cluster.kafka.connection.sasl import PasswordLogin
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import AccessDeniedError, UnreachableError
 
@@ -43,7 +43,7 @@ def in_time(call: Callable[[], Any]) -> Any:
 
 @contextmanager
 def client(bootstrap: str, protocol: str = "PLAINTEXT") -> Iterator[KafkaClient]:
-    login = SaslLogin("PLAIN", "ann", "right") if protocol.startswith("SASL") else None
+    login = PasswordLogin("PLAIN", "ann", "right") if protocol.startswith("SASL") else None
     settings = ConnectionSettings(bootstrap, protocol, login, timeout_seconds=TIMEOUT_SECONDS)
     opened = KafkaClient(settings)
     yield opened

@@ -15,7 +15,7 @@ import pytest
 from servers import nobody, says, server, silent
 
 from core.cluster.kafka.connection.diagnosis import ConnectionFailure, unreachable
-from core.cluster.kafka.connection.sasl import SaslLogin
+from core.cluster.kafka.connection.sasl import PasswordLogin
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.connection.tls import Pem, Tls
 from core.errors import ExitCode
@@ -67,7 +67,7 @@ def web_server() -> Iterator[str]:
 
 
 def told(bootstrap: str, protocol: str = "PLAINTEXT", mechanism: str | None = None) -> str:
-    login = SaslLogin(mechanism, "ann", "right") if mechanism else None
+    login = PasswordLogin(mechanism, "ann", "right") if mechanism else None
     settings = ConnectionSettings(bootstrap, protocol, login, timeout_seconds=20)
     error = unreachable(settings, "")
     assert error.exit_code is ExitCode.UNREACHABLE
@@ -113,14 +113,14 @@ def test_a_certificate_whose_file_has_gone_is_told_of(tmp_path: Path) -> None:
         error = unreachable(ConnectionSettings(address, "SSL", tls=Tls(gone)), "")
     assert error.title.startswith(address)
     assert "ca.pem" in error.title
-    assert "PEM" in error.next
+    assert "the stores that the client properties name" in error.next
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
 def test_of_what_is_silent_nothing_is_known(protocol: str) -> None:
     began = time.monotonic()
     with server(silent) as address:
-        login = SaslLogin("PLAIN", "ann", "right")
+        login = PasswordLogin("PLAIN", "ann", "right")
         error = unreachable(ConnectionSettings(address, protocol, login, timeout_seconds=2), "")
     assert time.monotonic() - began < 1.5
     assert "does not answer" in error.title

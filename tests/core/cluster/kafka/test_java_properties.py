@@ -64,3 +64,23 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         java_client_properties(Address("b:1", tmp_path / "missing.properties"))
     with pytest.raises(UsageError):
         java_client_properties(Address("sim:somewhere"))
+
+
+def test_a_login_by_tokens_is_said_as_older_clients_read_it(tmp_path: Path) -> None:
+    found = of_file(
+        tmp_path,
+        "sasl.mechanism=OAUTHBEARER\n"
+        "sasl.oauthbearer.token.endpoint.url=https://sso/token\n"
+        "sasl.oauthbearer.client.credentials.client.id=ops\n"
+        'sasl.oauthbearer.client.secret=s"x\n'
+        'sasl.jaas.config=x.OAuthBearerLoginModule required extension_a="b" scope="kafka";\n',
+    )
+    login = parse_jaas(found[JAAS_CONFIG])
+    assert login.name.endswith(".oauthbearer.OAuthBearerLoginModule")
+    assert login.options == {
+        "extension_a": "b",
+        "scope": "kafka",
+        "clientId": "ops",
+        "clientSecret": 's"x',
+    }
+    assert found["sasl.login.callback.handler.class"].endswith("OAuthBearerLoginCallbackHandler")

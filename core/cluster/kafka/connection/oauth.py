@@ -1,0 +1,388 @@
+"""OAUTHBEARER: a token for a login, from an OIDC endpoint, a file, or made without a signature.
+
+Properties are Kafka's (KIP-255, KIP-768, KIP-1258). One token serves all connections of a process;
+it is asked for anew before it ends, for as long as the process lives.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from core.errors import DocumentError, LoginRefusedError, TrimtabError, UnreachableError
+
+OAUTHBEARER = "OAUTHBEARER"
+ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
+CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
+SCOPE = "sasl.oauthbearer.scope"
+URL_ENCODE = "sasl.oauthbearer.header.urlencode"
+HANDLER = "sasl.login.callback.handler.class"
+AUTHORITY = "https.ca.location"
+PROPERTIES = (ENDPOINT, CLIENT_ID, CLIENT_SECRET, SCOPE, URL_ENCODE, HANDLER, AUTHORITY)
+_INERT = ("sasl.oauthbearer.method", "sasl.oauthbearer.grant.type")
+"""librdkafka's, which say what is done here without them."""
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
+LOGIN_HANDLER = f"{_PACKAGE}OAuthBearerLoginCallbackHandler"
+_HANDLERS = (LOGIN_HANDLER, f"{_PACKAGE}secured.OAuthBearerLoginCallbackHandler")
+_UNSECURED = f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
+
+HTTP_SECONDS = 5.0
+REFRESH_AT = 0.75
+"""After this share of its life a token is asked for anew: librdkafka asks at 0.8 of it."""
+_RETRY_SECONDS = 5.0
+_MAX_BYTES = 1 << 20
+_TOKEN = re.compile(r"[-A-Za-z0-9._~+/]+=*")
+_FAILURES = (400, 401, 403)
+"""What an endpoint answers where it knows the client and says no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token, of whom it is, and until when (seconds since the epoch)."""
+
+    value: str = field(repr=False)
+    principal: str
+    expires_at: float
+
+
+class TokenSource(Hashable, Protocol):
+    """Where tokens come from; equal sources share them."""
+
+    def fetch(self) -> Token:
+        """Return a new token; raises LoginRefusedError, UnreachableError, DocumentError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OidcEndpoint:
+    """An OIDC server's token endpoint, asked with the credentials of a client (RFC 6749, 4.4)."""
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str = ""
+    url_encode: bool = False
+    authority: Path | None = None
+    """PEM of who signs the endpoint's certificate, besides this machine's own authorities."""
+
+    def fetch(self) -> Token:
+        body = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
+        words = [self.client_id, self.client_secret]
+        if self.url_encode:
+            words = [urllib.parse.quote_plus(word) for word in words]
+        request = urllib.request.Request(
+            self.url,
+            data=urllib.parse.urlencode(body).encode(),
+            headers={
+                "Accept": "application/json",
+                "Authorization": "Basic " + base64.b64encode(":".join(words).encode()).decode(),
+                "Content-Type": "application/x-www-form-urlencoded",
+            },
+        )
+        try:
+            with self._opener().open(request, timeout=HTTP_SECONDS) as response:
+                answer = response.read(_MAX_BYTES)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refused(error.code, error.read(_MAX_BYTES)) from error
+        except (OSError, ValueError) as error:
+            raise self._silent(error) from error
+        return self._token(answer)
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        try:
+            context = ssl.create_default_context()
+            if self.authority is not None:
+                context.load_verify_locations(self.authority)
+        except (OSError, ValueError) as error:
+            raise DocumentError(
+                f"{self.authority} has no certificates: {error}.",
+                next=f"{AUTHORITY} takes a PEM file.",
+            ) from error
+        return urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=context), _NoRedirects
+        )
+
+    def _refused(self, status: int, answer: bytes) -> TrimtabError:
+        reason = _error_code(answer) or f"HTTP {status}"
+        if status in _FAILURES:
+            return LoginRefusedError(
+                f"{self.url} gives client {self.client_id} no token: {reason}.",
+                next=f"Check {CLIENT_ID}, its secret, and {SCOPE} in the --command-config file.",
+            )
+        return UnreachableError(
+            f"{self.url} gives no token: {reason}.",
+            next=f"Check {ENDPOINT} in the --command-config file, and that server.",
+        )
+
+    def _silent(self, error: Exception) -> TrimtabError:
+        reason = getattr(error, "reason", error)
+        words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return UnreachableError(
+                f"{self.url} has a certificate that is not trusted: {reason.verify_message}.",
+                next=f"Set {AUTHORITY} to a PEM file with its authority's certificate.",
+            )
+        return UnreachableError(
+            f"{self.url} gives no token: {words}.",
+            next=f"Check {ENDPOINT} in the --command-config file, and that server.",
+        )
+
+    def _token(self, answer: bytes) -> Token:
+        try:
+            found = json.loads(answer)
+            value = found["access_token"]
+            if not isinstance(value, str):
+                raise TypeError
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnreachableError(
+                f"{self.url} answers without an access_token.",
+                next=f"Check {ENDPOINT}: it is the server's token endpoint.",
+            ) from error
+        lifetime = found.get("expires_in")
+        ends = time.time() + lifetime if isinstance(lifetime, int | float) else None
+        return _checked(value, self.url, principal=self.client_id, expires_at=ends)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """A file that somebody else keeps a valid token in."""
+
+    path: Path
+
+    def fetch(self) -> Token:
+        try:
+            value = self.path.read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not ASCII"
+            raise DocumentError(
+                f"{self.path} cannot be read: {reason}.",
+                next=f"{ENDPOINT} names it as the file with the token.",
+            ) from error
+        return _checked(value, str(self.path), principal="", expires_at=None)
+
+
+@dataclass(frozen=True, slots=True)
+class UnsecuredToken:
+    """A token that nobody has signed, which only brokers for tests take."""
+
+    principal: str
+    seconds: float = 3600.0
+
+    def fetch(self) -> Token:
+        now = time.time()
+        head = {"alg": "none"}
+        ends = now + self.seconds
+        claims = {"sub": self.principal, "iat": now, "exp": ends}
+        value = ".".join((*(_encoded(part) for part in (head, claims)), ""))
+        return Token(value, self.principal, ends)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A secret goes where the file says, and nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _checked(value: str, origin: str, *, principal: str, expires_at: float | None) -> Token:
+    """Return a token with whom and until when it says that it is for, if it is one that does."""
+    if not _TOKEN.fullmatch(value):
+        raise UnreachableError(
+            f"What {origin} gives is no token.", next=f"Check {ENDPOINT} in --command-config."
+        )
+    claims = _claims(value)
+    ends = claims.get("exp")
+    if isinstance(ends, int | float) and math.isfinite(ends):
+        expires_at = float(ends)
+    if expires_at is None:
+        raise UnreachableError(
+            f"The token of {origin} does not say when it expires.",
+            next="Have the server give JSON Web Tokens, or expires_in.",
+        )
+    if expires_at <= time.time():
+        raise LoginRefusedError(
+            f"The token of {origin} has expired.",
+            next="Have a new one made, and look at this machine's clock.",
+        )
+    who = claims.get("sub")
+    return Token(value, who if isinstance(who, str) and who else principal, expires_at)
+
+
+def _claims(value: str) -> Mapping[str, Any]:
+    """Return what a JSON Web Token says; nothing of a token that is none."""
+    parts = value.split(".")
+    if len(parts) < 2:
+        return {}
+    try:
+        padded = parts[1] + "=" * (-len(parts[1]) % 4)
+        claims = json.loads(base64.urlsafe_b64decode(padded))
+    except ValueError:
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def _encoded(part: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+
+
+def _error_code(answer: bytes) -> str:
+    """Return the error of RFC 6749 in an answer, "" where it has none."""
+    try:
+        found = json.loads(answer)["error"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return found if isinstance(found, str) and re.fullmatch(r"[a-z_]{1,64}", found) else ""
+
+
+# -- one token for all connections ----------------------------------------------------------------
+
+
+class Tokens:
+    """The token of one source at any time; thread-safe."""
+
+    def __init__(self, source: TokenSource) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        self._token: Token | None = None
+        self._due = -math.inf
+
+    def current(self) -> Token:
+        """Return a token that is valid for some time; raises as the source, when it has none."""
+        with self._lock:
+            now = time.time()
+            if self._token is None or now >= self._due:
+                try:
+                    token = self._source.fetch()
+                except TrimtabError:
+                    # One that is still valid is as good until it ends.
+                    if self._token is None or now >= self._token.expires_at:
+                        raise
+                    self._due = now + _RETRY_SECONDS
+                else:
+                    self._token, self._due = token, now + REFRESH_AT * (token.expires_at - now)
+            return self._token
+
+
+@cache
+def tokens_of(source: TokenSource) -> Tokens:
+    """Return the tokens of a source, the same for equal sources in a process."""
+    return Tokens(source)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthLogin:
+    """A login by tokens, as both client libraries want it."""
+
+    source: TokenSource
+    extensions: tuple[tuple[str, str], ...] = ()
+    mechanism: str = OAUTHBEARER
+
+    def check(self) -> None:
+        """Have a token; raises as its source, where a library would only say that it failed."""
+        tokens_of(self.source).current()
+
+    def librdkafka_config(self) -> dict[str, Any]:
+        def answer(_: str) -> tuple[str, float, str, dict[str, str]]:
+            token = tokens_of(self.source).current()
+            return token.value, token.expires_at, token.principal, dict(self.extensions)
+
+        return {"sasl.mechanism": OAUTHBEARER, "oauth_cb": answer}
+
+    def kafka_python_config(self) -> dict[str, Any]:
+        from kafka.errors import KafkaConnectionError
+        from kafka.net.sasl.oauth import AbstractTokenProvider
+
+        login = self
+
+        class Provider(AbstractTokenProvider):
+            def token(self) -> str:
+                try:
+                    return tokens_of(login.source).current().value
+                except TrimtabError as error:  # the library knows its own, and tries again
+                    raise KafkaConnectionError(error.title) from error
+
+            def extensions(self) -> dict[str, str]:
+                return dict(login.extensions)
+
+        return {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": Provider()}
+
+
+def read_oauth(entries: dict[str, str], options: Mapping[str, str], path: Path) -> OAuthLogin:
+    """Take a login by tokens out of a file's properties; `options` are of its JAAS config.
+
+    Raises DocumentError for what cannot be done here, and for what is missing.
+    """
+    found = {name: entries.pop(name, "") for name in PROPERTIES}
+    for name in _INERT:
+        entries.pop(name, None)
+    extensions = tuple(
+        (name.removeprefix("extension_"), value)
+        for name, value in sorted(options.items())
+        if name.startswith("extension_")
+    )
+    handler = found[HANDLER]
+    if handler in ("", _UNSECURED) and not found[ENDPOINT]:
+        subject = options.get("unsecuredLoginStringClaim_sub")
+        if subject is None:
+            raise DocumentError(
+                f"{path}: {ENDPOINT} is not set.",
+                next="Set it to the token endpoint of the OIDC server, or to file:///… of a token.",
+            )
+        seconds = options.get("unsecuredLoginLifetimeSeconds", "3600")
+        if not seconds.isdecimal():
+            raise DocumentError(
+                f"{path}: unsecuredLoginLifetimeSeconds is not a whole number.",
+                next="Write seconds, like 3600.",
+            )
+        return OAuthLogin(UnsecuredToken(subject, float(seconds)), extensions)
+    if handler not in ("", *_HANDLERS):
+        raise DocumentError(
+            f"{path}: {HANDLER} {handler} is not supported.",
+            next=f"Supported: {LOGIN_HANDLER}.",
+        )
+    url = found[ENDPOINT]
+    kind = urllib.parse.urlsplit(url).scheme
+    if kind == "file":
+        return OAuthLogin(
+            TokenFile(Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path))),
+            extensions,
+        )
+    if kind not in ("http", "https"):
+        raise DocumentError(
+            f"{path}: {ENDPOINT} is no address: {url or 'it is empty'}.",
+            next="Write it like https://sso.example.com/oauth2/token, or file:///run/token.",
+        )
+    client_id = found[CLIENT_ID] or options.get("clientId", "")
+    secret = found[CLIENT_SECRET] or options.get("clientSecret", "")
+    if not client_id or not secret:
+        raise DocumentError(
+            f"{path}: there is no {CLIENT_SECRET if client_id else CLIENT_ID}.",
+            next="Set it, or clientId and clientSecret in sasl.jaas.config.",
+        )
+    authority = found[AUTHORITY] or options.get("ssl.truststore.location", "")
+    return OAuthLogin(
+        OidcEndpoint(
+            url,
+            client_id,
+            secret,
+            found[SCOPE] or options.get("scope", ""),
+            found[URL_ENCODE].lower() == "true",
+            path.absolute().parent / authority if authority else None,
+        ),
+        extensions,
+    )

@@ -1,0 +1,157 @@
+"""Client properties that stand elsewhere (`config.providers`), or have librdkafka's names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cluster.kafka.connection.java_properties import java_properties
+from core.cluster.kafka.connection.settings import ConnectionSettings, read_client_properties
+from core.errors import DocumentError
+
+PACKAGE = "org.apache.kafka.common.config.provider."
+PROVIDERS = f"""
+config.providers=file, dir,env
+config.providers.file.class={PACKAGE}FileConfigProvider
+config.providers.dir.class={PACKAGE}DirectoryConfigProvider
+config.providers.env.class={PACKAGE}EnvVarConfigProvider
+"""
+PEM = "-----BEGIN {0}-----\neA==\n-----END {0}-----\n"
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    secrets = tmp_path / "secrets"
+    secrets.mkdir(exist_ok=True)
+    (secrets / "kafka.properties").write_text("password=from \\\nfile\nempty=\n")
+    (secrets / "password").write_text("from folder\n")
+    for name, block in (("ca.pem", "CERTIFICATE"), ("client.crt", "CERTIFICATE")):
+        (tmp_path / name).write_text(PEM.format(block))
+    (tmp_path / "client.key").write_text(PEM.format("PRIVATE KEY"))
+    return path
+
+
+def entries(tmp_path: Path, text: str) -> dict[str, str]:
+    return read_client_properties(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("${file:secrets/kafka.properties:password}", "from file"),
+        ("${file:secrets/kafka.properties:empty}", ""),
+        ("${dir:secrets:password}", "from folder"),
+        ("${env:TRIMTAB_TEST_SECRET}", "from environment"),
+        ("a${env:TRIMTAB_TEST_SECRET}b${dir:secrets:password}", "afrom environmentbfrom folder"),
+        ("${vault:secrets:password}", "${vault:secrets:password}"),
+        ("${password}", "${password}"),
+        ("$password", "$password"),
+    ],
+)
+def test_a_reference_is_resolved_where_a_provider_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, expected: str
+) -> None:
+    monkeypatch.setenv("TRIMTAB_TEST_SECRET", "from environment")
+    found = entries(tmp_path, f"{PROVIDERS}ssl.key.password={value}\n")
+    assert found["ssl.key.password"].strip() == expected
+    assert not any(name.startswith("config.providers") for name in found)
+
+
+def test_without_providers_a_value_stays_as_it_is(tmp_path: Path) -> None:
+    found = entries(tmp_path, "ssl.key.password=${env:HOME}\n")
+    assert found["ssl.key.password"] == "${env:HOME}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x=${file:secrets/kafka.properties:user}", "x refers to user in secrets/kafka.properties"),
+        ("x=${file:secrets/none.properties:user}", "cannot be read: No such file"),
+        ("x=${dir:secrets:user}", "x refers to user in secrets"),
+        ("x=${dir:secrets:../client.properties}", "which does not exist"),
+        ("x=${env:TRIMTAB_NOT_SET}", "x refers to TRIMTAB_NOT_SET, which does not exist"),
+        ("config.providers.env.param.allowlist.pattern=APP_.*\nx=${env:HOME}", "HOME"),
+        ("config.providers.env.param.allowlist.pattern=(\nx=1", "no regular expression"),
+        (
+            "config.providers.file.param.allowed.paths=/etc\n"
+            "x=${file:secrets/kafka.properties:password}",
+            "does not exist",
+        ),
+        ("config.providers.dir.param.allowed.paths=/etc\nx=${dir:secrets:password}", "password"),
+        ("config.providers=vault\nconfig.providers.vault.class=com.example.Vault", "com.example"),
+        ("config.providers=vault", "config.providers.vault.class is not set"),
+    ],
+)
+def test_one_that_leads_nowhere_is_named(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(DocumentError, match=says) as found:
+        entries(tmp_path, f"{PROVIDERS}{text}\n")
+    assert found.value.next
+    assert "from file" not in str(found.value)
+
+
+def test_a_folder_that_is_allowed_is_read(tmp_path: Path) -> None:
+    found = entries(
+        tmp_path,
+        f"{PROVIDERS}config.providers.dir.param.allowed.paths=/etc, {tmp_path}\n"
+        "x=${dir:secrets:password}\n",
+    )
+    assert found["x"].strip() == "from folder"
+
+
+LIBRDKAFKA = """
+metadata.broker.list=b1:9092
+security.protocol=sasl_ssl
+sasl.mechanisms=SCRAM-SHA-256
+sasl.username=o"ps
+sasl.password=a\\\\b"c
+ssl.ca.location=ca.pem
+ssl.certificate.location=client.crt
+ssl.key.location=client.key
+"""
+
+
+def test_a_file_for_librdkafka_serves_both_libraries(tmp_path: Path) -> None:
+    settings = ConnectionSettings.load("b1:9092", write(tmp_path, LIBRDKAFKA))
+    config: dict[str, Any] = settings.librdkafka_config()
+    assert settings.ignored == ()
+    assert config["security.protocol"] == "SASL_SSL"
+    assert config["sasl.mechanism"] == "SCRAM-SHA-256"
+    assert (config["sasl.username"], config["sasl.password"]) == ('o"ps', 'a\\b"c')
+    assert config["ssl.ca.location"] == str(tmp_path / "ca.pem")
+    assert config["ssl.certificate.pem"] == PEM.format("CERTIFICATE")
+    assert config["ssl.key.pem"] == PEM.format("PRIVATE KEY")
+
+
+def test_it_serves_java_too(tmp_path: Path) -> None:
+    found = java_properties("b1:9092", write(tmp_path, LIBRDKAFKA))
+    assert found["sasl.mechanism"] == "SCRAM-SHA-256"
+    assert found["sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="o\\"ps" password="a\\\\b\\"c";'
+    )
+    assert found["ssl.truststore.location"] == str(tmp_path / "ca.pem")
+    assert found["ssl.truststore.type"] == "PEM"
+    assert "-----BEGIN PRIVATE KEY-----" in found["ssl.keystore.key"]
+    assert not found.keys() & {"sasl.username", "sasl.mechanisms", "ssl.ca.location"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sasl.mechanisms=PLAIN\nsasl.mechanism=SCRAM-SHA-256", "are both set, and differ"),
+        ("ssl.key.location=none.key", "ssl.key.location none.key cannot be read"),
+        ("security.protocol=SSL\nssl.certificate.location=client.crt", "only one is set"),
+    ],
+)
+def test_names_that_contradict_each_other_are_told(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(DocumentError, match=says):
+        ConnectionSettings.load("b1:9092", write(tmp_path, text + "\n"))
+
+
+def test_a_password_that_librdkafkas_names_leave_out_is_asked_for(tmp_path: Path) -> None:
+    text = "security.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\nsasl.username=ops\n"
+    with pytest.raises(DocumentError, match="no password of the user ops"):
+        ConnectionSettings.load("b1:9092", write(tmp_path, text))

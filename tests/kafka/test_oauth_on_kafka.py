@@ -1,0 +1,92 @@
+"""OAUTHBEARER on a real broker: tokens of an endpoint, and connections that outlive them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from oidc import CLIENT, SECRET, Endpoint, endpoint
+from secured import TOKEN_LOGIN, SecuredBroker
+
+from core.cluster.client import NewTopic
+from core.cluster.configs import Resource
+from core.cluster.connect import Address, connect
+from core.cluster.kafka.connection import oauth
+from core.errors import LoginRefusedError, TrimtabError
+
+TOPIC, RETENTION = Resource.topic("tokens"), "retention.ms"
+TOKEN_SECONDS = 4.0
+"""Brokers end a connection whose token has ended, and that has not logged in anew."""
+
+
+@pytest.fixture
+def server() -> Iterator[Endpoint]:
+    oauth.tokens_of.cache_clear()
+    with endpoint() as found:
+        yield found
+
+
+def address(secured: SecuredBroker, tmp_path: Path, written: str) -> Address:
+    path = tmp_path / "client.properties"
+    path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n{written}")
+    return Address(secured.at("TOKENS"), path)
+
+
+def of_endpoint(server: Endpoint, secret: str = SECRET) -> str:
+    return (
+        f"sasl.oauthbearer.token.endpoint.url={server.url}\n"
+        f"sasl.oauthbearer.client.credentials.client.id={CLIENT}\n"
+        f"sasl.oauthbearer.client.credentials.client.secret={secret}\n"
+    )
+
+
+def test_both_libraries_stay_logged_in_past_the_end_of_many_tokens(
+    secured: SecuredBroker, tmp_path: Path, server: Endpoint
+) -> None:
+    server.seconds = TOKEN_SECONDS
+    with connect(address(secured, tmp_path, of_endpoint(server))) as connection:
+        client = connection.client
+        client.create_topics([NewTopic("tokens", ((1,),))])
+        ends = time.monotonic() + 4 * TOKEN_SECONDS
+        while time.monotonic() < ends:
+            assert client.describe_cluster().brokers  # by kafka-python
+            (found,) = client.describe_configs([TOPIC], [RETENTION]).values()  # by librdkafka
+            assert RETENTION in found
+            time.sleep(0.3)
+        client.delete_topics(["tokens"])
+    assert len(server.asked) >= 4
+    assert {asked["client"] for asked in server.asked} == {CLIENT}
+
+
+def test_a_secret_that_the_endpoint_refuses_is_told_at_once(
+    secured: SecuredBroker, tmp_path: Path, server: Endpoint
+) -> None:
+    began = time.monotonic()
+    with (
+        connect(address(secured, tmp_path, of_endpoint(server, "wrong"))) as connection,
+        pytest.raises(LoginRefusedError, match="invalid_client"),
+    ):
+        connection.client.describe_cluster()
+    assert time.monotonic() - began < 5
+
+
+def test_a_token_that_the_broker_refuses_is_told(secured: SecuredBroker, tmp_path: Path) -> None:
+    oauth.tokens_of.cache_clear()
+    place = tmp_path / "token"
+    place.write_text("opaque.e30.")
+    written = f"sasl.oauthbearer.token.endpoint.url={place.as_uri()}\n"
+    with (
+        connect(address(secured, tmp_path, written)) as connection,
+        pytest.raises(TrimtabError, match="does not say when it expires"),
+    ):
+        connection.client.describe_cluster()
+
+
+def test_an_unsigned_token_is_enough_for_a_broker_that_takes_them(
+    secured: SecuredBroker, tmp_path: Path
+) -> None:
+    written = f'sasl.jaas.config={TOKEN_LOGIN} required unsecuredLoginStringClaim_sub="ops";\n'
+    with connect(address(secured, tmp_path, written)) as connection:
+        assert connection.client.describe_cluster().brokers

@@ -21,14 +21,16 @@ import click
 from core import bug_log, paths
 from core.cli.common.context import Context, Target
 from core.cli.common.options import Group
-from core.cli.common.output import discard_output, say
+from core.cli.common.output import discard_output, print_lines, say
 from core.errors import ExitCode, TrimtabError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("runs.apply", "Carry out a plan."),
     "audit": ("cluster.audit", "Show and verify the record of changes."),
     "autopilot": ("autopilot.autopilot", "Keep the cluster balanced automatically."),
+    "clusters": ("cluster.clusters", "List the clusters of config.toml."),
     "collect": ("load.collect", "Poll the cluster and write load samples."),
+    "completion": ("completion", "Print the completion script of a shell."),
     "demo": ("sandbox.demo", "Open the dashboard on a simulated cluster."),
     "doctor": ("cluster.doctor", "Check this machine and the cluster for problems."),
     "elect": ("cluster.elect", "Elect preferred leaders."),
@@ -110,9 +112,52 @@ def _translate_broken_pipe() -> Iterator[None]:
         raise _ReaderGoneError from error
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True, no_args_is_help=False)
+def _print_versions(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print this program's version, and on further lines those of what it stands on."""
+    if not asked or ctx.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    def found(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "not installed"
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    lines = [f"trimtab {found('trimtab')}", f"Python {python}"]
+    lines += [f"{name} {found(name)}" for name in LIBRARIES]
+    print_lines("\n".join(lines))
+    ctx.exit()
+
+
+def _complete_cluster(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
+    """Return the names of config.toml that begin so; none where it cannot be read."""
+    from core.settings import load_settings
+
+    try:
+        return sorted(name for name in load_settings().clusters if name.startswith(typed))
+    except TrimtabError:
+        return []
+
+
+LIBRARIES = ("kafka-python", "confluent-kafka", "textual", "pyarrow", "pyspark")
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option("-b", "--bootstrap", metavar="HOST:PORT,…", help="Brokers to connect to first.")
-@click.option("--cluster", "cluster_name", metavar="NAME", help="Name of a cluster in config.toml.")
+@click.option(
+    "--cluster",
+    "cluster_name",
+    metavar="NAME",
+    shell_complete=_complete_cluster,
+    help="Name of a cluster in config.toml.",
+)
 @click.option(
     "--command-config",
     type=click.Path(path_type=Path),
@@ -151,7 +196,14 @@ def _translate_broken_pipe() -> Iterator[None]:
     is_flag=True,
     help="Do not use the mouse; the terminal keeps it for selecting text.",
 )
-@click.version_option(package_name="trimtab", message="trimtab %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Show the version, and those of the libraries beneath, and exit.",
+)
 @click.pass_context
 def root(
     ctx: click.Context,

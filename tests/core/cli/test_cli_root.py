@@ -290,3 +290,16 @@ def test_who_ignores_ctrl_c_goes_on(saved: str) -> None:
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
     done = interrupted(saved, "click", ignored)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_version_comes_with_those_of_libraries(trimtab: Trimtab) -> None:
+    code, out, _ = trimtab("--version")
+    first, *others = out.splitlines()
+    assert code == ExitCode.DONE
+    assert first.startswith("trimtab ")
+    assert [line.split()[0] for line in others] == ["Python", *cli.LIBRARIES]
+
+
+def test_help_has_a_short_name_everywhere(trimtab: Trimtab) -> None:
+    for words in ((), ("runs",), ("runs", "ls")):
+        assert trimtab(*words, "-h") == trimtab(*words, "--help")

@@ -1,0 +1,64 @@
+"""`trimtab clusters`: the clusters that config.toml names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from core import paths
+from core.cli.common.options import Group, json_option
+from core.cli.common.output import emit, write_text
+from core.settings import ClusterSettings, load_settings
+from core.text.tables import text_table
+
+
+@click.group(cls=Group)
+def clusters() -> None:
+    """List the clusters that have a name."""
+
+
+@clusters.command("ls")
+@json_option
+def ls(as_json: bool) -> None:
+    """List the clusters of config.toml, each by the name that --cluster takes.
+
+    No cluster is contacted.
+    """
+    found = sorted(load_settings().clusters.items())
+    if as_json:
+        emit([to_json(name, one) for name, one in found])
+    else:
+        write_text(_text(found), None)
+
+
+def to_json(name: str, one: ClusterSettings) -> dict[str, Any]:
+    """Return what is said of a cluster as JSON values; durations in seconds, rates in bytes/s."""
+    return {
+        "name": name,
+        "bootstrap": one.bootstrap,
+        "command_config": None if one.command_config is None else str(one.command_config),
+        "read_only": one.read_only,
+        "snapshots": one.snapshots,
+        "timeout_s": one.timeout_seconds,
+        "in_capacity_bytes_per_s": one.in_capacity_bytes_per_s,
+        "out_capacity_bytes_per_s": one.out_capacity_bytes_per_s,
+    }
+
+
+def _text(found: list[tuple[str, ClusterSettings]]) -> str:
+    if not found:
+        return (
+            f"{paths.config_file()} names no cluster yet. Add one:\n\n"
+            '[clusters.prod]\nbootstrap = "kafka-1:9092,kafka-2:9092"\n'
+        )
+    rows = [
+        [
+            name,
+            "read-only" if one.read_only else "writable",
+            one.bootstrap,
+            "-" if one.command_config is None else str(one.command_config),
+        ]
+        for name, one in found
+    ]
+    return text_table(("NAME", "MODE", "BOOTSTRAP", "COMMAND-CONFIG"), rows)

@@ -98,10 +98,11 @@ screenshots: $(DEV)  ## screenshots/*.svg from the simulated cluster
 screenshots-check: $(DEV)
 	PYTHONPATH=tests $(BIN)/python -P -m shots --check screenshots
 
-docs: $(DEV)  ## docs/keys.md, docs/commands.md and docs/run-states.md, made from the code's own tables
+docs: $(DEV)  ## docs/keys.md, commands.md, run-states.md and rights.md, made from the code's own tables
 	PYTHONPATH=tests $(BIN)/python -P -m keys_page > docs/keys.md
 	PYTHONPATH=tests $(BIN)/python -P -m commands_page > docs/commands.md
 	PYTHONPATH=tests $(BIN)/python -P -m run_states_page > docs/run-states.md
+	PYTHONPATH=tests $(BIN)/python -P -m rights_page > docs/rights.md
 
 bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand, on real brokers
 	@mkdir -p $(REPORTS)

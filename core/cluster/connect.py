@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from core.cluster.client import ClusterClient, TopicReader, TopicWriter
     from core.cluster.kafka.connection.certificates import Certificate
     from core.cluster.kafka.connection.settings import ConnectionSettings
+    from core.cluster.rights import GrantedRights
     from core.cluster.state import ClusterState
 
 SIMULATOR_PREFIX = "sim:"
@@ -239,6 +240,28 @@ def find_unreachable(address: Address, brokers: Sequence[str]) -> dict[str, str]
     from core.cluster.kafka.connection.diagnosis import find_unreachable
 
     return find_unreachable(_settings(address), brokers)
+
+
+def fetch_rights(address: Address) -> GrantedRights:
+    """Return what this user may do, without trying any of it.
+
+    Raises UsageError for a simulated cluster, which has no users, UnreachableError,
+    AccessDeniedError, DocumentError.
+    """
+    if address.is_simulated:
+        raise UsageError("A simulated cluster has no ACLs.", next="Name real brokers with -b.")
+    from core.cluster.kafka import rights
+    from core.cluster.kafka.connection.certificates import find_principal
+    from core.cluster.kafka.wire import Wire
+
+    settings = _settings(address)
+    if address.timeout_seconds is not None:
+        settings = replace(settings, timeout_seconds=address.timeout_seconds)
+    wire = Wire(settings)
+    try:
+        return rights.fetch_rights(wire, find_principal(settings))
+    finally:
+        wire.close()
 
 
 def _settings(address: Address) -> ConnectionSettings:

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import rights_page
 from commands_page import commands
 
 from core.cli.main import root
@@ -42,6 +43,11 @@ def test_every_file_that_is_named_is_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:core|tui|tests|themes)/[\w/.-]+)`", text)
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_page_of_rights_is_that_of_the_table() -> None:
+    page = (ROOT / "docs" / "rights.md").read_text(encoding="utf-8")
+    assert page == rights_page.document(), "run: make docs"
 
 
 def test_every_command_and_option_is_on_its_page() -> None:

@@ -1,4 +1,4 @@
-"""Until when certificates are valid: those of the client's own stores, and those of brokers."""
+"""Until when certificates are valid, and whom a client's own one is of."""
 
 from __future__ import annotations
 
@@ -37,6 +37,23 @@ def find_certificates(settings: ConnectionSettings, servers: Sequence[str]) -> l
         for expires_at in _expiries_of_pem(store.read())
     ]
     return [*own, *_of_servers(settings, servers)]
+
+
+def find_principal(settings: ConnectionSettings) -> str:
+    """Return whom brokers take this connection for, as Kafka names principals.
+
+    They may map it to another (`ssl.principal.mapping.rules`). Raises as `ConnectionSettings.load`,
+    and where there is no token.
+    """
+    if settings.login is not None:
+        return f"User:{settings.login.find_user()}"
+    certificate = settings.tls.certificate if settings.is_encrypted else None
+    if certificate is None:
+        return "User:ANONYMOUS"
+    from cryptography import x509
+
+    shown = x509.load_pem_x509_certificates(certificate.read().encode())[0]
+    return f"User:{shown.subject.rfc4514_string()}"
 
 
 def _expiries_of_pem(text: str) -> Iterable[datetime]:

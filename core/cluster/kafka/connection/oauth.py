@@ -296,6 +296,10 @@ class OAuthLogin:
         """Have a token; raises as its source, where a library would only say that it failed."""
         tokens_of(self.source).current()
 
+    def find_user(self) -> str:
+        """Return the subject of its token; raises as `check`."""
+        return tokens_of(self.source).current().principal
+
     def librdkafka_config(self) -> dict[str, Any]:
         def answer(_: str) -> tuple[str, float, str, dict[str, str]]:
             token = tokens_of(self.source).current()

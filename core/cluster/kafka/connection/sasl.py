@@ -32,6 +32,10 @@ class Login(Protocol):
         """Raise what keeps it from logging in and is known before a broker is asked."""
         ...
 
+    def find_user(self) -> str:
+        """Return the user that brokers take it for; raises as `check`."""
+        ...
+
     def librdkafka_config(self) -> dict[str, Any]: ...
 
     def kafka_python_config(self) -> dict[str, Any]: ...
@@ -47,6 +51,9 @@ class PasswordLogin:
 
     def check(self) -> None:
         """Nothing is known before a broker is asked."""
+
+    def find_user(self) -> str:
+        return self.username
 
     def librdkafka_config(self) -> dict[str, Any]:
         return {

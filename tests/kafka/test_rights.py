@@ -1,0 +1,161 @@
+"""The rights of `core.cluster.rights` are those that it takes, and `doctor --acls` sees each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from on_kafka import trimtab
+from secured import LOGIN, SecuredBroker
+from waiting import eventually
+
+from core.cluster.connect import Address, fetch_rights
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.rights import CLUSTER, GROUP, TOPIC, USES, Right
+from core.cluster.sandbox.workload import create_topics
+from core.errors import ExitCode
+
+READ = USES["read"].rights
+CHANGING = [right for right in USES["run"].rights if right not in READ]
+
+
+def address(secured: SecuredBroker, folder: Path, user: str) -> Address:
+    path = folder / f"{user}.properties"
+    path.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={LOGIN} required username="{user}" password="right";\n'
+    )
+    return Address(secured.at("OUTSIDE"), path)
+
+
+@pytest.fixture(scope="module")
+def admin(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFactory) -> ConnectionSettings:
+    """Somebody who may do everything, on a cluster with a topic and a group."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    found = address(secured, tmp_path_factory.mktemp("admin"), "admin")
+    settings = ConnectionSettings.load(found.bootstrap, found.command_config)
+    create_topics(settings, {"rights": [(1,)]})
+    consumer = Consumer({**settings.librdkafka_config(), "group.id": "rights-readers"})
+    consumer.commit(offsets=[TopicPartition("rights", 0, 0)], asynchronous=False)
+    consumer.close()
+    return settings
+
+
+@contextmanager
+def allowed(admin: ConnectionSettings, guest: Address, rights: Collection[Right]) -> Iterator[None]:
+    """Let a guest do this meanwhile, and see that the broker has heard of it."""
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        AdminClient,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    kinds = {CLUSTER: ResourceType.BROKER, TOPIC: ResourceType.TOPIC, GROUP: ResourceType.GROUP}
+    acls = AdminClient(admin.librdkafka_config())
+    given = [
+        (
+            *(kinds[right.resource], "kafka-cluster" if right.resource is CLUSTER else "*"),
+            *(ResourcePatternType.LITERAL, "User:guest", "*", AclOperation[right.operation]),
+        )
+        for right in rights
+    ]
+    for future in acls.create_acls(
+        [AclBinding(*a, AclPermissionType.ALLOW) for a in given]
+    ).values():
+        future.result(10)
+    try:
+        eventually(lambda: all(not fetch_rights(guest).missing_on(right) for right in rights))
+        yield
+    finally:
+        filters = [AclBindingFilter(*a, AclPermissionType.ALLOW) for a in given]
+        for future in acls.delete_acls(filters).values():
+            future.result(10)
+        eventually(lambda: not fetch_rights(guest).topics)
+
+
+def asked(guest: Address, *words: str) -> tuple[int, str, str]:
+    done = trimtab(guest.bootstrap, "--command-config", guest.command_config or "", *words)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_reading_takes_exactly_these_rights(
+    secured: SecuredBroker, admin: ConnectionSettings, tmp_path: Path
+) -> None:
+    guest = address(secured, tmp_path, "guest")
+    with allowed(admin, guest, READ):
+        for words in (
+            ("show",),
+            ("groups", "rights-readers"),
+            ("topics", "describe", "rights"),
+            ("throttles", "ls"),
+            ("doctor", "--acls", "read"),
+        ):
+            code, out, err = asked(guest, *words)
+            assert code == ExitCode.DONE, (words, out, err)
+            assert "hidden" not in err
+            assert "AUTHORIZATION" not in out + err
+
+
+@pytest.mark.parametrize("left_out", READ, ids=str)
+def test_one_that_is_missing_is_named_without_trying(
+    secured: SecuredBroker, admin: ConnectionSettings, tmp_path: Path, left_out: Right
+) -> None:
+    guest = address(secured, tmp_path, "guest")
+    with allowed(admin, guest, [right for right in READ if right != left_out]):
+        code, out, err = asked(guest, "doctor", "--acls", "read", "--json")
+    found = json.loads(out)
+    assert code == ExitCode.NO, err
+    assert found["principal"] == "User:guest"
+    denied = [(r["resource"], r["operation"]) for r in found["rights"] if r["granted"] is False]
+    assert denied == [(left_out.resource.name.lower(), left_out.operation)]
+    (command,) = found["commands"]
+    assert "--allow-principal User:guest" in command
+
+
+def test_what_a_run_takes_besides_is_told_of_who_may_only_read(
+    secured: SecuredBroker, admin: ConnectionSettings, tmp_path: Path
+) -> None:
+    guest = address(secured, tmp_path, "guest")
+    with allowed(admin, guest, READ):
+        rights = fetch_rights(guest)
+        code, out, _ = asked(guest, "doctor", "--acls", "run")
+    missing = [right for right in USES["run"].rights if rights.missing_on(right)]
+    assert missing == CHANGING
+    assert code == ExitCode.NO
+    assert "--operation Alter --operation AlterConfigs --cluster" in out
+    assert "--operation AlterConfigs --topic '*'" in out
+    with allowed(admin, guest, [*READ, *CHANGING]):
+        code, out, _ = asked(guest, "doctor", "--acls", "run")
+    assert code == ExitCode.DONE, out
+
+
+CHANGES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "run": (("elect", "--topics", "rights", "--yes"), ("throttles", "clear", "--yes")),
+    "verify": (("replicas", "verify", "--topics", "rights"),),
+    "topics": (
+        ("topics", "create", "made", "--partitions", "1", "--rf", "1", "--yes"),
+        ("topics", "alter", "made", "--partitions", "2", "--yes"),
+        ("topics", "delete", "made", "--yes"),
+    ),
+    "probe": (("probe", "--for", "5s", "--yes"), ("probe", "--remove", "--yes")),
+}
+
+
+@pytest.mark.parametrize("use", CHANGES)
+def test_what_each_use_takes_is_enough(
+    secured: SecuredBroker, admin: ConnectionSettings, tmp_path: Path, use: str
+) -> None:
+    guest = address(secured, tmp_path, "guest")
+    with allowed(admin, guest, USES[use].rights):
+        for words in CHANGES[use]:
+            code, out, err = asked(guest, *words)
+            assert code == ExitCode.DONE, (words, out, err)
+            assert "AUTHORIZATION" not in out + err, (words, out, err)

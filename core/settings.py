@@ -14,6 +14,8 @@ from core.patterns import nearly
 from core.units import parse_duration, parse_flow
 
 MIN_TIMEOUT_SECONDS = 0.5
+COLORS = ("red", "orange", "yellow", "green", "blue", "purple")
+"""What a cluster may be marked with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class ClusterSettings:
     out_capacity_bytes_per_s: float | None = None
     timeout_seconds: float | None = None
     """For how long it may leave whoever asks without an answer."""
+    color: str | None = None
+    """The one of COLORS that its name stands on, so that nobody takes it for another cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +211,7 @@ def _topics(names: Sequence[Any]) -> frozenset[str]:
 
 _CLUSTER_KEYS = (
     *("bootstrap", "command_config", "read_only", "snapshots", "in_capacity", "out_capacity"),
-    "timeout",
+    *("timeout", "color"),
 )
 
 
@@ -229,6 +233,9 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
         timeout_seconds = None if timeout is None else parse_timeout(timeout)
     except UsageError as error:
         raise _WrongError(f'{at}timeout must be a time like "30s"') from error
+    color = _read_value(table, "color", str, None, at)
+    if color not in (None, *COLORS):
+        raise _WrongError(f"{at}color is none of {', '.join(COLORS)}")
     config = _read_value(table, "command_config", str, None, at)
     bootstrap = _read_value(table, "bootstrap", str, None, at)
     if not bootstrap:
@@ -241,4 +248,5 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
         in_capacity_bytes_per_s=rate("in_capacity"),
         out_capacity_bytes_per_s=rate("out_capacity"),
         timeout_seconds=timeout_seconds,
+        color=color,
     )

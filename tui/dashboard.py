@@ -38,6 +38,7 @@ def make_session(context: Context) -> Session:
         writable=writable,
         read_only_reason=reason,
         read_only_servers=target.read_only_servers,
+        cluster_color=target.color,
         address=target.address,
         snapshots=target.snapshots,
         load_enabled=not context.no_load,

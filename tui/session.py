@@ -186,6 +186,8 @@ class Session:
     read_only_reason: str = "start with --write"
     read_only_servers: frozenset[str] = frozenset()
     """Brokers of all clusters that config.toml marks read_only."""
+    cluster_color: str | None = None
+    """What config.toml marks this cluster with, of `core.settings.COLORS`."""
     address: Address | None = None
     connection: Connection | None = None
     awaits_password: bool = False

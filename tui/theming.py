@@ -37,6 +37,17 @@ COLORS = (
 )
 
 
+CLUSTER_COLORS = {
+    "red": "#e0594e",
+    "orange": "#e08a2e",
+    "yellow": "#e3c84b",
+    "green": "#4fa35f",
+    "blue": "#4b86d8",
+    "purple": "#9d6bd0",
+}
+"""The grounds of clusters' names, the same in each theme: a colour is known again."""
+
+
 @dataclass(frozen=True)
 class Palette:
     """The colours of one theme by role; with `plain` there are no colours, only weights."""
@@ -55,6 +66,13 @@ class Palette:
     def style(self, role: str = "text", on: str = "background", *, bold: bool = False) -> Style:
         """Return the style of a role upon another role's colour."""
         return _style(self, role, on, bold)
+
+    def cluster(self, color: str) -> Style:
+        """Return the style of the name of a cluster that is marked with a colour."""
+        if self.plain:
+            return Style(bold=True, reverse=True)
+        ground = Color.parse(CLUSTER_COLORS[color])
+        return Style(color=Color.parse("#0b0e13"), bgcolor=ground, bold=True)
 
     def heat(self, level: int) -> Style:
         """Return a cell's style for a deviation from fair share, -4 … 4."""

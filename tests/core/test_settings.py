@@ -46,6 +46,7 @@ def test_a_named_cluster_is_found(home: Path) -> None:
         bootstrap = "kafka-1:9092"
         command_config = "prod.properties"
         read_only = true
+        color = "red"
         in_capacity = "125MB/s"
         """,
     )
@@ -53,6 +54,7 @@ def test_a_named_cluster_is_found(home: Path) -> None:
     assert cluster.bootstrap == "kafka-1:9092"
     assert cluster.command_config == home / "config" / "prod.properties"
     assert cluster.read_only
+    assert cluster.color == "red"
     assert cluster.in_capacity_bytes_per_s == 125_000_000
 
 
@@ -71,6 +73,7 @@ def test_a_named_cluster_is_found(home: Path) -> None:
         ('[clusters.x]\nbootstrap = "a:1"\nout_capacity = "-1"', "must be a rate"),
         ('[clusters.x]\nbootstrap = "a:1"\nsnapshots = 7', "snapshots must be a text"),
         ('[clusters.x]\nbootstrap = "a:1"\ncommand_config = 7', "command_config must be a text"),
+        ('[clusters.x]\nbootstrap = "a:1"\ncolor = "pink"', "color is none of red, orange"),
         ("theme = 7", "theme must be a text"),
         ("keys = 7", "keys must be a table"),
         ("theme = " + "[" * 5000, "is nested too deeply"),
@@ -95,7 +98,8 @@ def test_a_bad_file_is_one_clear_message(home: Path, text: str, said: str) -> No
     [
         ("readonly = true", "no clusters.x.readonly", "Did you mean read_only?"),
         ('in_capasity = "5MB/s"', "in_capasity", "Did you mean in_capacity"),
-        ("colour = 1", "no clusters.x.colour", "There are bootstrap, command_config, read_only"),
+        ("hue = 1", "no clusters.x.hue", "There are bootstrap, command_config, read_only"),
+        ('colour = "red"', "no clusters.x.colour", "Did you mean color?"),
         ('[cluster.y]\nbootstrap = "b:1"', "there is no cluster", "Did you mean clusters?"),
         ("[notify]\nbel = false", "no notify.bel", "Did you mean bell?"),
     ],

@@ -25,6 +25,7 @@ from tui.drawing.page import text_of_lines
 from tui.drawing.spans import Lines, fit
 from tui.screen.services import DashboardPart
 from tui.session import Session
+from tui.theming import CLUSTER_COLORS
 
 Answer = TypeVar("Answer")
 
@@ -117,7 +118,19 @@ class Dialog(ModalScreen[Answer], DashboardPart[Answer], Generic[Answer]):
     def on_mount(self) -> None:
         self.set_class(self.dashboard.palette.plain, "-plain")
         self.set_class(self.dashboard.ascii_only, "-ascii")
+        self._mark_cluster()
         self.show_lost(self.dashboard.session.lost_words)
+
+    def _mark_cluster(self) -> None:
+        """Have the box show which cluster it is about, by the colour that this is marked with."""
+        color = self.dashboard.session.cluster_color
+        box = self.query(".dialog")
+        if color is not None and not self.dashboard.palette.plain and box:
+            styles = box.first().styles
+            if self.dashboard.ascii_only:
+                styles.border_left = ("ascii", CLUSTER_COLORS[color])
+            else:
+                styles.border_left = ("thick", CLUSTER_COLORS[color])
 
     def action_leave(self) -> None:
         """Leave without an answer."""

@@ -62,7 +62,10 @@ def header_row(
     for facts, placed in variants:
         if fixed + len(facts) + 2 + sum(len(text) for text, _ in placed) <= width:
             break
-    x = row.put(EDGE, name, palette.style("bright", "panel", bold=True)) + 2
+    if session.cluster_color is None:
+        x = row.put(EDGE, name, palette.style("bright", "panel", bold=True)) + 2
+    else:
+        x = row.put(EDGE - 1, f" {name} ", palette.cluster(session.cluster_color)) + 1
     if facts:
         x = row.put(x, facts, palette.style("dim", "panel"))
     if then or session.writable:

@@ -39,6 +39,7 @@ def to_json(name: str, one: ClusterSettings) -> dict[str, Any]:
         "bootstrap": one.bootstrap,
         "command_config": None if one.command_config is None else str(one.command_config),
         "read_only": one.read_only,
+        "color": one.color,
         "snapshots": one.snapshots,
         "timeout_s": one.timeout_seconds,
         "in_capacity_bytes_per_s": one.in_capacity_bytes_per_s,

@@ -36,6 +36,8 @@ class Target:
     """Whether the command line itself names it, and not the environment."""
     timeout_seconds: float | None = None
     """As a flag or the environment says, whatever cluster that is for."""
+    color: str | None = None
+    """What config.toml marks it with, of `core.settings.COLORS`."""
     read_only_servers: frozenset[str] = frozenset()
     """Brokers of all clusters that are read_only: this one may turn out to have one of them."""
 
@@ -102,6 +104,7 @@ class Target:
             any(one.read_only for one in about),
             flagged,
             timeout_seconds,
+            next((one.color for one in about if one.color), None),
             settings.read_only_servers,
         )
 

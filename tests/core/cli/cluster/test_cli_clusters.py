@@ -19,6 +19,7 @@ bootstrap = "b1:9093,b2:9093"
 command_config = "/etc/kafka/prod.properties"
 read_only = true
 timeout = "20s"
+color = "red"
 """
 
 
@@ -43,6 +44,7 @@ def test_as_json_all_is_told_that_is_said_of_them(trimtab: Trimtab) -> None:
     prod, staging = json.loads(out)
     assert code == ExitCode.DONE
     assert (prod["name"], prod["read_only"], prod["timeout_s"]) == ("prod-eu", True, 20.0)
+    assert (prod["color"], staging["color"]) == ("red", None)
     assert staging["command_config"] is None
 
 

@@ -68,7 +68,7 @@ class UnreachableError(TrimtabError):
     exit_code = ExitCode.UNREACHABLE
 
 
-RIGHTS = "Ask for the rights, or name another user with --command-config."
+RIGHTS = "Ask for the rights (`doctor --acls` shows which), or name another --command-config."
 
 
 class AccessDeniedError(TrimtabError):

@@ -29,12 +29,26 @@ class Fault:
         return f"{self.name}: {message}" if message else self.name
 
 
-class AllDeniedError(AccessDeniedError):
-    """A cluster that answers denies all that one call asks for: every one has this `fault`."""
+_RESOURCES = {"CLUSTER": "the cluster", "TOPIC": "topics", "GROUP": "groups"}
+"""What a right is on, by how the fault of who has not got it begins."""
 
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(f"The cluster says no: {fault}.", next=RIGHTS)
+
+class AllDeniedError(AccessDeniedError):
+    """A cluster that answers denies all that one call asks for: every one has this `fault`.
+
+    `operation` is the one that the call takes, by Kafka's name.
+    """
+
+    def __init__(self, fault: Fault, operation: str) -> None:
+        resource = _RESOURCES.get(fault.name.partition("_")[0])
+        takes = f"It takes {operation} on {resource}. " if resource else ""
+        super().__init__(f"The cluster says no: {fault}.", next=f"{takes}{RIGHTS}")
         self.fault = fault
+
+
+def advice_for(fault: Fault, operation: str, resource: str) -> str:
+    """Return which right is missing where a fault says that one is; "" for any other."""
+    return f"It takes {operation} on {resource}. {RIGHTS}" if "AUTHORIZATION" in fault.name else ""
 
 
 def is_leader_elected(answer: Fault | None) -> bool:

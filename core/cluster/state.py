@@ -38,6 +38,9 @@ def read_only(array: _A) -> _A:
     return array
 
 
+TO_SEE_MOVES = "It takes DESCRIBE on the cluster."
+
+
 @dataclass(frozen=True, eq=False)
 class ClusterState:
     """The cluster at one moment.
@@ -133,7 +136,7 @@ class ClusterState:
     def require_known_moves(self) -> None:
         """Raise AccessDeniedError where it is not known what is in flight."""
         if self.moves_unknown:
-            raise AccessDeniedError(self.moves_unknown, next=RIGHTS)
+            raise AccessDeniedError(self.moves_unknown, next=f"{TO_SEE_MOVES} {RIGHTS}")
 
     @property
     def counts(self) -> dict[str, int | str | None]:

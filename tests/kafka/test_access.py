@@ -27,7 +27,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.observer import TOPIC_CONFIGS, fetch_cluster_state
 from core.cluster.probe.produce_latency import ProduceProbe
 from core.cluster.sandbox.workload import create_topics
-from core.errors import AccessDeniedError, ExitCode
+from core.errors import RIGHTS, AccessDeniedError, ExitCode
 from core.run.journal.journal import SUFFIX
 from tests.sandbox_data import fill
 
@@ -261,7 +261,7 @@ def test_a_command_without_rights_says_what_to_do_next_and_changes_nothing(
     assert not refused.stdout
     assert refused.stderr.splitlines() == [
         "trimtab: This user may not list partition reassignments.",
-        "Ask for the rights, or name another user with --command-config.",
+        f"It takes DESCRIBE on the cluster. {RIGHTS}",
     ]
     assert not list(home.rglob(f"*{SUFFIX}")), "no run was begun"
     client = KafkaClient(settings(tmp_path, address, "admin", "right"))

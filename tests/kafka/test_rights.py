@@ -159,3 +159,52 @@ def test_what_each_use_takes_is_enough(
             code, out, err = asked(guest, *words)
             assert code == ExitCode.DONE, (words, out, err)
             assert "AUTHORIZATION" not in out + err, (words, out, err)
+
+
+@pytest.mark.parametrize(
+    ("use", "left_out", "words", "named"),
+    [
+        (
+            *("read", Right(CLUSTER, "DESCRIBE")),
+            *(("apply", "PLAN", "--throttle", "5MB/s", "--yes"), "DESCRIBE on the cluster"),
+        ),
+        (
+            *("topics", Right(TOPIC, "CREATE")),
+            *(
+                ("topics", "create", "new", "--partitions", "1", "--rf", "1", "--yes"),
+                "CREATE on new",
+            ),
+        ),
+        (
+            *("topics", Right(TOPIC, "ALTER")),
+            *(("topics", "alter", "rights", "--partitions", "2", "--yes"), "ALTER on rights"),
+        ),
+        (
+            *("topics", Right(TOPIC, "DELETE")),
+            *(("topics", "delete", "rights", "--yes"), "DELETE on rights"),
+        ),
+        (
+            *("probe", Right(TOPIC, "CREATE")),
+            *(("probe", "--for", "3s", "--yes"), "CREATE on it"),
+        ),
+    ],
+    ids=lambda value: str(value) if isinstance(value, Right) else "",
+)
+def test_a_refusal_names_the_right_that_is_missing(
+    secured: SecuredBroker,
+    admin: ConnectionSettings,
+    tmp_path: Path,
+    use: str,
+    left_out: Right,
+    words: tuple[str, ...],
+    named: str,
+) -> None:
+    guest = address(secured, tmp_path, "guest")
+    plan = tmp_path / "plan.json"
+    target = {"topic": "rights", "partition": 0, "replicas": [1]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [target]}))
+    line = [str(plan) if word == "PLAN" else word for word in words]
+    with allowed(admin, guest, [right for right in USES[use].rights if right != left_out]):
+        code, out, err = asked(guest, *line)
+    assert code != ExitCode.DONE, (out, err)
+    assert f"It takes {named}." in err, (out, err)

@@ -278,8 +278,7 @@ def cluster(context: Context) -> Iterator[Finding]:
             yield hidden_topics(find_hidden_topics(client.fetch_denied_topics, state, logs))
             yield from probes(state)
     except AccessDeniedError as error:
-        remedy = f"{error.next} It takes DESCRIBE on the cluster."
-        yield Finding("cluster", error.title, remedy, EVERYTHING)
+        yield Finding("cluster", error.title, error.next, EVERYTHING)
     except TrimtabError as error:
         yield Finding("cluster", error.title, error.next or "Look at -b and --command-config.")
 

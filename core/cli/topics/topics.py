@@ -21,7 +21,7 @@ from core.cli.topics.topic_data import (
 )
 from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC
-from core.cluster.kafka_errors import Fault
+from core.cluster.kafka_errors import Fault, advice_for
 from core.cluster.observer import fetch_hidden_topics
 from core.cluster.state import ClusterState
 from core.cluster.topics import INTERNAL_TOPICS, TopicHealth, topic_health
@@ -121,14 +121,15 @@ def delete(
         wait_until_visible(
             connection, lambda now: not any(now.topic(name) for name in gone), "the topics"
         )
-    failed = {name: str(fault) for name, fault in answers.items() if fault is not None}
+    faults = {name: fault for name, fault in answers.items() if fault is not None}
+    failed = {name: str(fault) for name, fault in faults.items()}
     if as_json:
         emit({"deleted": gone, "failed": failed})
     else:
         for name in gone:
             say(f"Deleted {name}.")
-    for name, why in failed.items():
-        say(f"{name} was not deleted: {why}.")
+    for name, fault in faults.items():
+        say(f"{name} was not deleted: {fault}. {advice_for(fault, 'DELETE', name)}".rstrip())
     if not failed:
         return ExitCode.DONE
     return ExitCode.INCOMPLETE if gone else ExitCode.FAILED

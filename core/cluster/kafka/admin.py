@@ -223,15 +223,19 @@ class Admin:
             self._opened = None
             return True
 
-    def raise_if_all_failed(self, answers: Iterable[object], *, of_brokers: bool = False) -> None:
+    def raise_if_all_failed(
+        self, answers: Iterable[object], operation: str, *, of_brokers: bool = False
+    ) -> None:
         """Raise when every answer is that nobody may ask, or that nobody answers.
+
+        `operation` is what a user has to be allowed for an answer.
 
         Brokers answer for themselves, so where only they were asked, their silence says nothing
         of the cluster: it is asked whether it is there.
         """
         faults = [answer if isinstance(answer, Fault) else None for answer in answers]
         if faults and faults[0] is not None and all(f and _is_denial(f) for f in faults):
-            raise AllDeniedError(faults[0])
+            raise AllDeniedError(faults[0], operation)
         if faults and all(f is not None and f.name in _NO_BROKER for f in faults):
             if of_brokers and _fetch_broker_ids(self.client()):
                 return

@@ -113,7 +113,9 @@ class KafkaClient:
         others = [r for r in resources if names is None or r.kind is not ResourceKind.TOPIC]
         answers = describe_topic_configs(self._admin, topics, names or ())
         answers |= describe_configs(self._wire, others, names)
-        self._admin.raise_if_all_failed(answers.values(), of_brokers=only_brokers(answers))
+        self._admin.raise_if_all_failed(
+            answers.values(), "DESCRIBE_CONFIGS", of_brokers=only_brokers(answers)
+        )
         return answers
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:

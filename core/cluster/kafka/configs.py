@@ -206,7 +206,7 @@ def alter_configs(
     for changes_once in _split_repeated(changes):
         left = [change for change in changes_once if answers.get(change.resource) is None]
         answers |= _alter_once(admin, left, validate_only)
-    admin.raise_if_all_failed(answers.values(), of_brokers=only_brokers(answers))
+    admin.raise_if_all_failed(answers.values(), "ALTER_CONFIGS", of_brokers=only_brokers(answers))
     return answers
 
 

@@ -31,7 +31,7 @@ _UNKNOWN = object()
 def describe_cluster(wire: Wire) -> ClusterState:
     """Return the cluster without sizes and topic configs; a screen waits for this."""
     metadata, cluster, moves, quorum = _fetch_answers(wire)
-    raise_for_error(cluster, "describe the cluster")
+    raise_for_error(cluster, "describe the cluster", "DESCRIBE on the cluster")
     wire.check_cluster_id(cluster.cluster_id)
     wire.set_controller(metadata.controller_id)
     if moves is not _UNKNOWN:
@@ -56,7 +56,7 @@ def ping(wire: Wire) -> None:
     from kafka.protocol.admin import DescribeClusterRequest
 
     answer = wire.send_to_any(DescribeClusterRequest(), wire.metadata_timeout)
-    raise_for_error(answer, "describe the cluster")
+    raise_for_error(answer, "describe the cluster", "DESCRIBE on the cluster")
 
 
 def fetch_denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:

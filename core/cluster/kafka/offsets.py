@@ -48,7 +48,7 @@ def fetch_offsets(
     ]
     if elsewhere and admin.reopen_for_leaders():
         answers |= ask(elsewhere)
-    admin.raise_if_all_failed(answers.values())
+    admin.raise_if_all_failed(answers.values(), "DESCRIBE")
     return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}
 
 

@@ -152,5 +152,7 @@ class KafkaTopicReader:
             KafkaError._UNKNOWN_TOPIC,
             KafkaError._UNKNOWN_PARTITION,
         ):
-            return access_denied(f"This user may not read {self._topic}, or it is gone.")
+            return access_denied(
+                f"This user may not read {self._topic}, or it is gone.", f"READ on {self._topic}"
+            )
         return unreachable(self._settings, error.str())

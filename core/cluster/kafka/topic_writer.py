@@ -121,7 +121,10 @@ class KafkaTopicWriter:
         if self._producer is not None and (error.args[0].fatal() or not self._producer.flush(0)):
             self.close()
         if "AUTHORIZATION" in fault.name or "AUTHENTICATION" in fault.name:
-            return access_denied(f"This user may not write to {self._topic}: {fault.name}.")
+            return access_denied(
+                f"This user may not write to {self._topic}: {fault.name}.",
+                f"WRITE on {self._topic}",
+            )
         return unreachable(self._settings, f"{self._topic} takes no records, {fault.name}")
 
 

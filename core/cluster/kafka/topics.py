@@ -124,7 +124,7 @@ def alter_reassignments(
             topics=[topic_type(name=name, partitions=p) for name, p in by_topic.items()],
         )
     )
-    raise_for_error(answer, "alter partition reassignments")
+    raise_for_error(answer, "alter partition reassignments", "ALTER on the cluster")
     return {
         TopicPartition(topic.name, partition.partition_index): fault_from_code(
             partition.error_code, partition.error_message
@@ -143,7 +143,7 @@ def build_list_request() -> Any:
 
 def parse_reassignments(answer: Any) -> dict[TopicPartition, Reassignment]:
     """Return what an answer lists; raises when it is an error as a whole."""
-    raise_for_error(answer, "list partition reassignments")
+    raise_for_error(answer, "list partition reassignments", "DESCRIBE on the cluster")
     return {
         TopicPartition(topic.name, p.partition_index): Reassignment(
             tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
@@ -193,7 +193,7 @@ def _elect(
             timeout_ms=_MILLISECONDS,
         )
     )
-    raise_for_error(answer, "elect leaders")
+    raise_for_error(answer, "elect leaders", "ALTER on the cluster")
     return {
         TopicPartition(result.topic, one.partition_id): fault_from_code(
             one.error_code, one.error_message

@@ -342,11 +342,14 @@ def _explain(
     return unreachable(settings, detail, troubles)
 
 
-def raise_for_error(answer: Any, doing: str) -> None:
-    """Raise what a whole answer's error means; an answer without one is good."""
+def raise_for_error(answer: Any, doing: str, takes: str) -> None:
+    """Raise what a whole answer's error means; an answer without one is good.
+
+    `takes` is the right that who asks must have, like "ALTER on the cluster".
+    """
     failure = fault_from_code(answer.error_code, getattr(answer, "error_message", None))
     if failure is None:
         return
     if "AUTHORIZATION" in failure.name:
-        raise access_denied(f"This user may not {doing}.")
+        raise access_denied(f"This user may not {doing}.", takes)
     raise unreachable(None, f"The cluster could not {doing}: {failure}.")

@@ -19,7 +19,7 @@ from core.cluster.probe.produce_latency import TOPIC_CONFIGS
 from core.cluster.probe.round_trip import ProbeLayout, RoundTripProbe
 from core.cluster.state import ClusterState
 from core.cluster.topics import PROBE_TOPIC
-from core.errors import AccessDeniedError, IncompleteError, TrimtabError
+from core.errors import RIGHTS, AccessDeniedError, IncompleteError, TrimtabError
 from core.load import load_paths
 from core.run.audited_client import audited
 from core.units import counted, format_rate
@@ -59,6 +59,7 @@ def probe_cost(brokers: int) -> tuple[int, int]:
 
 
 SETTLE_SECONDS = 10.0
+_TAKES = {"made": "CREATE", "deleted": "DELETE"}
 _DENIED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 
 
@@ -115,7 +116,7 @@ def _refusal(fault: Fault, what: str) -> TrimtabError:
     if fault.name in _DENIED:
         return AccessDeniedError(
             f"The probe's topic {TOPIC} was not {what}: this user may not.",
-            next="Ask for the rights, or name another user with --command-config.",
+            next=f"It takes {_TAKES[what]} on it. {RIGHTS}",
         )
     return TrimtabError(f"The probe's topic {TOPIC} was not {what}: {fault}.")
 

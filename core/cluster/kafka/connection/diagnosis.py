@@ -47,8 +47,9 @@ class ConnectionFailure:
     error: str
 
 
-def access_denied(title: str) -> AccessDeniedError:
-    return AccessDeniedError(title, next=RIGHTS)
+def access_denied(title: str, takes: str = "") -> AccessDeniedError:
+    """Return a refusal; `takes` is the right that is missing, where that is known."""
+    return AccessDeniedError(title, next=f"It takes {takes}. {RIGHTS}" if takes else RIGHTS)
 
 
 def unreachable(

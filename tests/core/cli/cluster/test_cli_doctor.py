@@ -80,7 +80,7 @@ def test_who_may_not_describe_the_cluster_is_told_that_nothing_works() -> None:
     context: Any = SimpleNamespace(connected=connected, require_address=lambda: Address("b1:9092"))
     (finding,) = cluster(context)
     assert finding.found == "This user may not list reassignments."
-    assert finding.remedy == "Ask for the rights. It takes DESCRIBE on the cluster."
+    assert finding.remedy == "Ask for the rights."
     assert finding.needed_for == "the dashboard, show, plans, load, the timeline and runs"
 
 

@@ -316,7 +316,7 @@ def _denying(topic: Resource) -> Callable[..., Any]:
         fault = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
         refused = [one for one in asked if _touched(one) == topic]
         if refused and len(refused) == len(asked):
-            raise AllDeniedError(fault)
+            raise AllDeniedError(fault, "ALTER_CONFIGS")
         answers = real([one for one in asked if one not in refused], *names)
         keys = (topic if isinstance(one, ConfigChange) else one for one in refused)
         return answers | dict.fromkeys(keys, fault)

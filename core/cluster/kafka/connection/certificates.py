@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.connection.tls import Pem
+from core.errors import DocumentError
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 BROKER_SECONDS = 2.0
 
@@ -31,10 +37,10 @@ def find_certificates(settings: ConnectionSettings, servers: Sequence[str]) -> l
     tls = settings.tls
     stores = {"the trust store": tls.ca, "the key store": tls.certificate}
     own = [
-        Certificate(owner, expires_at)
+        Certificate(owner, one.not_valid_after_utc)
         for owner, store in stores.items()
         if store is not None
-        for expires_at in _expiries_of_pem(store.read())
+        for one in _read(owner, store)
     ]
     return [*own, *_of_servers(settings, servers)]
 
@@ -50,18 +56,20 @@ def find_principal(settings: ConnectionSettings) -> str:
     certificate = settings.tls.certificate if settings.is_encrypted else None
     if certificate is None:
         return "User:ANONYMOUS"
+    return f"User:{_read('the key store', certificate)[0].subject.rfc4514_string()}"
+
+
+def _read(owner: str, store: Pem) -> list[x509.Certificate]:
+    """Return the certificates of a store; raises DocumentError."""
     from cryptography import x509
 
-    shown = x509.load_pem_x509_certificates(certificate.read().encode())[0]
-    return f"User:{shown.subject.rfc4514_string()}"
-
-
-def _expiries_of_pem(text: str) -> Iterable[datetime]:
-    from cryptography import x509
-
-    if "BEGIN CERTIFICATE" not in text:
-        return []
-    return [one.not_valid_after_utc for one in x509.load_pem_x509_certificates(text.encode())]
+    try:
+        return x509.load_pem_x509_certificates(store.read().encode())
+    except (OSError, ValueError) as error:
+        raise DocumentError(
+            f"A certificate of {owner} cannot be read: {error}.",
+            next="Check the stores that the client properties name (--command-config).",
+        ) from error
 
 
 def _of_servers(settings: ConnectionSettings, servers: Sequence[str]) -> list[Certificate]:
@@ -87,9 +95,7 @@ def _look(settings: ConnectionSettings, server: str, found: list[Certificate]) -
             socket.create_connection((host, int(port)), BROKER_SECONDS) as plain,
             settings.tls.context().wrap_socket(plain, server_hostname=host) as wrapped,
         ):
-            shown = wrapped.getpeercert(binary_form=True)
-    except OSError:
+            shown = x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True) or b"")
+    except (OSError, ValueError, DocumentError):
         return  # why it is not reached is told where brokers are looked at
-    if shown is not None:
-        expires_at = x509.load_der_x509_certificate(shown).not_valid_after_utc
-        found.append(Certificate(f"broker {server}", expires_at))
+    found.append(Certificate(f"broker {server}", shown.not_valid_after_utc))

@@ -33,12 +33,7 @@ def resolve_providers(entries: dict[str, str], path: Path) -> dict[str, str]:
     if not names:
         return entries
     providers = {name: _provider(name, entries, path) for name in names}
-    own = {PROVIDERS, *(f"{PROVIDERS}.{name}" for name in names)}
-    left = {
-        key: value
-        for key, value in entries.items()
-        if key not in own and not key.startswith(tuple(f"{PROVIDERS}.{name}." for name in names))
-    }
+    left = {key: value for key, value in entries.items() if not key.startswith(PROVIDERS)}
     return {key: _resolved(key, value, providers, path) for key, value in left.items()}
 
 

@@ -46,13 +46,11 @@ def to_kafka_names(entries: dict[str, str], path: Path) -> dict[str, str]:
 
 
 def _put_login(named: dict[str, str], path: Path) -> None:
-    user, password = named.pop(_USER, None), named.pop(_PASSWORD, None)
-    if user is None:
-        return
     mechanism = named.get("sasl.mechanism", "")
     module = _MODULES.get(mechanism.partition("-")[0])
-    if module is None:
+    if module is None or _USER not in named:
         return
+    user, password = named.pop(_USER), named.pop(_PASSWORD, None)
     options = {"username": user, **({} if password is None else {"password": password})}
     _put(named, "sasl.jaas.config", to_jaas(module, options), _USER, path)
 

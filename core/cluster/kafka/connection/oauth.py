@@ -13,16 +13,17 @@ import re
 import ssl
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from core.errors import DocumentError, LoginRefusedError, TrimtabError, UnreachableError
+
+if TYPE_CHECKING:
+    from urllib.request import OpenerDirector
 
 OAUTHBEARER = "OAUTHBEARER"
 ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
@@ -43,7 +44,10 @@ _UNSECURED = f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredLoginCallbackHa
 HTTP_SECONDS = 5.0
 REFRESH_AT = 0.75
 """After this share of its life a token is asked for anew: librdkafka asks at 0.8 of it."""
-_RETRY_SECONDS = 5.0
+RETRY_SECONDS = 5.0
+MIN_REFRESH_SECONDS = 1.0
+_MAX_LIFE_SECONDS = 366 * 86400.0
+"""No client library counts further than it must."""
 _MAX_BYTES = 1 << 20
 _TOKEN = re.compile(r"[-A-Za-z0-9._~+/]+=*")
 _FAILURES = (400, 401, 403)
@@ -80,11 +84,16 @@ class OidcEndpoint:
     """PEM of who signs the endpoint's certificate, besides this machine's own authorities."""
 
     def fetch(self) -> Token:
+        # Not with every start: most connections want no token.
+        from http.client import HTTPException
+        from urllib.error import HTTPError
+        from urllib.request import Request
+
         body = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
         words = [self.client_id, self.client_secret]
         if self.url_encode:
             words = [urllib.parse.quote_plus(word) for word in words]
-        request = urllib.request.Request(
+        request = Request(
             self.url,
             data=urllib.parse.urlencode(body).encode(),
             headers={
@@ -96,14 +105,22 @@ class OidcEndpoint:
         try:
             with self._opener().open(request, timeout=HTTP_SECONDS) as response:
                 answer = response.read(_MAX_BYTES)
-        except urllib.error.HTTPError as error:
+        except HTTPError as error:
             with error:
                 raise self._refused(error.code, error.read(_MAX_BYTES)) from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             raise self._silent(error) from error
         return self._token(answer)
 
-    def _opener(self) -> urllib.request.OpenerDirector:
+    def _opener(self) -> OpenerDirector:
+        from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
+
+        class NoRedirects(HTTPRedirectHandler):
+            """A secret goes where the file says, and nowhere else."""
+
+            def redirect_request(self, *_: Any) -> None:
+                return None
+
         try:
             context = ssl.create_default_context()
             if self.authority is not None:
@@ -113,9 +130,7 @@ class OidcEndpoint:
                 f"{self.authority} has no certificates: {error}.",
                 next=f"{AUTHORITY} takes a PEM file.",
             ) from error
-        return urllib.request.build_opener(
-            urllib.request.HTTPSHandler(context=context), _NoRedirects
-        )
+        return build_opener(HTTPSHandler(context=context), NoRedirects)
 
     def _refused(self, status: int, answer: bytes) -> TrimtabError:
         reason = _error_code(answer) or f"HTTP {status}"
@@ -192,13 +207,6 @@ class UnsecuredToken:
         return Token(value, self.principal, ends)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A secret goes where the file says, and nowhere else."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def _checked(value: str, origin: str, *, principal: str, expires_at: float | None) -> Token:
     """Return a token with whom and until when it says that it is for, if it is one that does."""
     if not _TOKEN.fullmatch(value):
@@ -207,9 +215,9 @@ def _checked(value: str, origin: str, *, principal: str, expires_at: float | Non
         )
     claims = _claims(value)
     ends = claims.get("exp")
-    if isinstance(ends, int | float) and math.isfinite(ends):
+    if isinstance(ends, int | float):
         expires_at = float(ends)
-    if expires_at is None:
+    if expires_at is None or math.isnan(expires_at):
         raise UnreachableError(
             f"The token of {origin} does not say when it expires.",
             next="Have the server give JSON Web Tokens, or expires_in.",
@@ -220,7 +228,11 @@ def _checked(value: str, origin: str, *, principal: str, expires_at: float | Non
             next="Have a new one made, and look at this machine's clock.",
         )
     who = claims.get("sub")
-    return Token(value, who if isinstance(who, str) and who else principal, expires_at)
+    return Token(
+        value,
+        who if isinstance(who, str) and who else principal,
+        min(expires_at, time.time() + _MAX_LIFE_SECONDS),
+    )
 
 
 def _claims(value: str) -> Mapping[str, Any]:
@@ -253,29 +265,49 @@ def _error_code(answer: bytes) -> str:
 
 
 class Tokens:
-    """The token of one source at any time; thread-safe."""
+    """The token of one source at any time; thread-safe.
+
+    A thread asks for the next one in time, so that who logs in anew waits for nobody.
+    """
 
     def __init__(self, source: TokenSource) -> None:
         self._source = source
         self._lock = threading.Lock()
         self._token: Token | None = None
-        self._due = -math.inf
+        self._is_kept_fresh = False
 
     def current(self) -> Token:
-        """Return a token that is valid for some time; raises as the source, when it has none."""
+        """Return a token that is valid; raises as the source, when there is none."""
         with self._lock:
-            now = time.time()
-            if self._token is None or now >= self._due:
-                try:
-                    token = self._source.fetch()
-                except TrimtabError:
-                    # One that is still valid is as good until it ends.
-                    if self._token is None or now >= self._token.expires_at:
-                        raise
-                    self._due = now + _RETRY_SECONDS
-                else:
-                    self._token, self._due = token, now + REFRESH_AT * (token.expires_at - now)
+            if self._token is None or time.time() >= self._token.expires_at:
+                self._token = self._source.fetch()
+                if not self._is_kept_fresh:
+                    self._is_kept_fresh = True
+                    threading.Thread(target=self._keep_fresh, name="tokens", daemon=True).start()
             return self._token
+
+    def refresh(self) -> float:
+        """Take a new token; return after how many seconds to do so again.
+
+        While the source has none, one that is still valid serves on.
+        """
+        try:
+            token = self._source.fetch()
+        except TrimtabError:
+            return RETRY_SECONDS
+        with self._lock:
+            self._token = token
+        return _refresh_seconds(token)
+
+    def _keep_fresh(self) -> None:
+        seconds = _refresh_seconds(self.current())
+        while True:
+            time.sleep(seconds)
+            seconds = self.refresh()
+
+
+def _refresh_seconds(token: Token) -> float:
+    return max(REFRESH_AT * (token.expires_at - time.time()), MIN_REFRESH_SECONDS)
 
 
 @cache
@@ -362,14 +394,17 @@ def read_oauth(entries: dict[str, str], options: Mapping[str, str], path: Path) 
     url = found[ENDPOINT]
     kind = urllib.parse.urlsplit(url).scheme
     if kind == "file":
-        return OAuthLogin(
-            TokenFile(Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path))),
-            extensions,
-        )
+        place = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
+        return OAuthLogin(TokenFile(Path(place)), extensions)
     if kind not in ("http", "https"):
         raise DocumentError(
             f"{path}: {ENDPOINT} is no address: {url or 'it is empty'}.",
             next="Write it like https://sso.example.com/oauth2/token, or file:///run/token.",
+        )
+    if urllib.parse.urlsplit(url).username is not None:
+        raise DocumentError(
+            f"{path}: {ENDPOINT} has a user in it.",
+            next=f"Take it out, and set {CLIENT_ID} and {CLIENT_SECRET}.",
         )
     client_id = found[CLIENT_ID] or options.get("clientId", "")
     secret = found[CLIENT_SECRET] or options.get("clientSecret", "")

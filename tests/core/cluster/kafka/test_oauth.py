@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaConnectionError
 from oidc import CLIENT, SECRET, Endpoint, endpoint, unsigned
+from waiting import eventually
 
 from core.cluster.kafka.connection import oauth
 from core.cluster.kafka.connection.oauth import Token, Tokens, UnsecuredToken
@@ -117,6 +118,10 @@ def test_a_broker_for_tests_takes_an_unsigned_token(tmp_path: Path) -> None:
             "sasl.oauthbearer.client.credentials.client.id=ops\n",
             "client.secret",
         ),
+        (
+            "sasl.oauthbearer.token.endpoint.url=https://ops:s3cret@sso/token\n",
+            "has a user in it",
+        ),
         ("sasl.login.callback.handler.class=com.example.Handler\n", "com.example.Handler"),
         (
             "sasl.jaas.config={module} required unsecuredLoginStringClaim_sub=a "
@@ -131,6 +136,7 @@ def test_what_is_missing_is_said_before_anybody_is_asked(
     with pytest.raises(DocumentError, match=says) as found:
         load(tmp_path, written)
     assert found.value.next
+    assert SECRET not in str(found.value)
 
 
 def answer(**found: Any) -> bytes:
@@ -152,6 +158,7 @@ def answer(**found: Any) -> bytes:
         (200, answer(access_token=7), UnreachableError, "without an access_token"),
         (200, answer(access_token="a b\x01", expires_in=60), UnreachableError, "is no token"),
         (200, answer(access_token="opaque"), UnreachableError, "does not say when it expires"),
+        (200, answer(access_token="x", expires_in=float("nan")), UnreachableError, "not say when"),
         (200, answer(access_token=unsigned(exp=1)), LoginRefusedError, "has expired"),
     ],
 )
@@ -217,6 +224,7 @@ class Source:
         self.given = 0
         self.fails = False
         monkeypatch.setattr(time, "time", lambda: self.now)
+        monkeypatch.setattr(Tokens, "_keep_fresh", lambda _: None)
 
     def fetch(self) -> Token:
         if self.fails:
@@ -225,13 +233,13 @@ class Source:
         return Token(f"t{self.given}", "ann", self.now + 100)
 
 
-def test_a_token_is_asked_for_anew_before_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_asked_for_anew_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(monkeypatch)
     tokens = Tokens(source)
-    seen = []
-    for source.now in (1000, 1050, 1074, 1075, 1149, 1150):
-        seen.append(tokens.current().value)
-    assert seen == ["t1", "t1", "t1", "t2", "t2", "t3"]
+    assert tokens.current().value == tokens.current().value == "t1"
+    source.now = 1075
+    assert tokens.refresh() == 75.0
+    assert tokens.current().value == "t2"
 
 
 def test_one_that_is_valid_serves_while_the_endpoint_is_away(
@@ -241,12 +249,19 @@ def test_one_that_is_valid_serves_while_the_endpoint_is_away(
     tokens = Tokens(source)
     tokens.current()
     source.fails, source.now = True, 1099
+    assert tokens.refresh() == oauth.RETRY_SECONDS
     assert tokens.current().value == "t1"
     source.now = 1105
     with pytest.raises(UnreachableError):
         tokens.current()
     source.fails = False
     assert tokens.current().value == "t2"
+
+
+def test_nobody_waits_for_the_next_token(tmp_path: Path, server: Endpoint) -> None:
+    server.seconds = 1.5
+    load(tmp_path, KAFKAS, url=server.url).check_login()
+    eventually(lambda: len(server.asked) >= 3)
 
 
 def test_equal_sources_share_a_token(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,11 @@ def autopilots_dir() -> Path:
     return data_dir() / "autopilot"
 
 
+def known_names_file() -> Path:
+    """Return where it is kept which cluster each name of config.toml has been."""
+    return data_dir() / "known-names.json"
+
+
 def audit_file() -> Path:
     """Return the one file that every change of a cluster is written down in."""
     return data_dir() / "audit.jsonl"

@@ -43,6 +43,8 @@ class Address:
     """For how long it may leave whoever asks without an answer; None is the default."""
     balancer_topics: frozenset[str] = frozenset()
     """Topics that tell of another balancer, by the user's configuration."""
+    name: str | None = None
+    """The name of config.toml that it was given by: it stays that cluster's."""
 
     @property
     def is_simulated(self) -> bool:
@@ -140,8 +142,11 @@ def java_client_properties(address: Address) -> dict[str, str]:
 
 def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:
     from core.cluster.client import with_state
+    from core.cluster.known_names import check_name
 
     def change(state: ClusterState) -> ClusterState:
+        if address.name is not None:
+            check_name(address.name, state.cluster_id)
         able = with_broker_capacity(state, address.capacity)
         return replace(able, balancer_topics=address.balancer_topics)
 

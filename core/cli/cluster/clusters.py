@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from core import paths
 from core.cli.common.options import Group, json_option
-from core.cli.common.output import emit, write_text
+from core.cli.common.output import emit, say, write_text
+from core.cluster.known_names import forget_name, known_names
+from core.errors import UsageError
 from core.settings import ClusterSettings, load_settings
 from core.text.tables import text_table
 
@@ -23,13 +26,28 @@ def clusters() -> None:
 def ls(as_json: bool) -> None:
     """List the clusters of config.toml, each by the name that --cluster takes.
 
-    No cluster is contacted.
+    ID is that of the cluster that a name was when it was last used. No cluster is contacted.
     """
     found = sorted(load_settings().clusters.items())
+    ids = known_names()
     if as_json:
-        emit([to_json(name, one) for name, one in found])
+        emit([to_json(name, one) | {"cluster_id": ids.get(name)} for name, one in found])
     else:
-        write_text(_text(found), None)
+        write_text(_text(found, ids), None)
+
+
+@clusters.command("forget")
+@click.argument("name")
+def forget(name: str) -> None:
+    """Let NAME be another cluster than the one that it was when it was last used.
+
+    A name that --cluster takes is refused once another cluster answers at its addresses.
+    """
+    if not forget_name(name):
+        raise UsageError(
+            f"{name} has not been used here yet.", next="`trimtab clusters ls` lists the names."
+        )
+    say(f"{name} is the cluster that answers next.")
 
 
 def to_json(name: str, one: ClusterSettings) -> dict[str, Any]:
@@ -47,7 +65,7 @@ def to_json(name: str, one: ClusterSettings) -> dict[str, Any]:
     }
 
 
-def _text(found: list[tuple[str, ClusterSettings]]) -> str:
+def _text(found: list[tuple[str, ClusterSettings]], ids: Mapping[str, str]) -> str:
     if not found:
         return (
             f"{paths.config_file()} names no cluster yet. Add one:\n\n"
@@ -57,9 +75,10 @@ def _text(found: list[tuple[str, ClusterSettings]]) -> str:
         [
             name,
             "read-only" if one.read_only else "writable",
+            ids.get(name, "-"),
             one.bootstrap,
             "-" if one.command_config is None else str(one.command_config),
         ]
         for name, one in found
     ]
-    return text_table(("NAME", "MODE", "BOOTSTRAP", "COMMAND-CONFIG"), rows)
+    return text_table(("NAME", "MODE", "ID", "BOOTSTRAP", "COMMAND-CONFIG"), rows)

@@ -95,7 +95,9 @@ class Target:
         about = settings.about(cluster_name, bootstrap).values()
         return cls(
             configured(
-                Address(bootstrap, command_config, timeout_seconds=timeout_seconds),
+                Address(
+                    bootstrap, command_config, timeout_seconds=timeout_seconds, name=cluster_name
+                ),
                 *(cluster_name, settings),
             ),
             None,

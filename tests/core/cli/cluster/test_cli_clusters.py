@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from in_process import Trimtab
+from simulated import small_spec
 
 from core import paths
-from core.errors import ExitCode
+from core.cluster.known_names import check_name, known_names
+from core.cluster.simulation.cluster import SimulatedCluster
+from core.cluster.simulation.server import SimulatorServer
+from core.errors import ExitCode, UnreachableError
 
 CONFIG = """
 [clusters.staging]
@@ -34,8 +39,9 @@ def test_clusters_are_listed_by_name(trimtab: Trimtab) -> None:
     code, out, _ = trimtab("clusters", "ls")
     assert code == ExitCode.DONE
     _, prod, staging = out.splitlines()
-    assert prod.split() == ["prod-eu", "read-only", "b1:9093,b2:9093", "/etc/kafka/prod.properties"]
-    assert staging.split() == ["staging", "writable", "s1:9092", "-"]
+    where = ["b1:9093,b2:9093", "/etc/kafka/prod.properties"]
+    assert prod.split() == ["prod-eu", "read-only", "-", *where]
+    assert staging.split() == ["staging", "writable", "-", "s1:9092", "-"]
 
 
 @pytest.mark.usefixtures("config")
@@ -60,3 +66,67 @@ def test_what_config_toml_says_wrongly_is_told(trimtab: Trimtab) -> None:
     code, _, err = trimtab("clusters", "ls")
     assert code == ExitCode.USAGE
     assert "bootstrp" in err
+
+
+# -- a name stays a cluster's ----------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("config")
+def test_a_name_that_has_become_another_cluster_s_is_refused_until_it_is_forgotten(
+    trimtab: Trimtab,
+) -> None:
+    check_name("staging", "first")
+    check_name("staging", "first")
+    check_name("prod-eu", "second")
+    with pytest.raises(UnreachableError, match="staging was cluster first .* second now") as caught:
+        check_name("staging", "second")
+    assert "trimtab clusters forget staging" in caught.value.next
+    _, out, _ = trimtab("clusters", "ls", "--json")
+    assert {one["name"]: one["cluster_id"] for one in json.loads(out)} == {
+        "staging": "first",
+        "prod-eu": "second",
+    }
+    code, _, _ = trimtab("clusters", "forget", "staging")
+    assert code == ExitCode.DONE
+    check_name("staging", "second")
+    assert known_names() == {"staging": "second", "prod-eu": "second"}
+
+
+@pytest.mark.usefixtures("config")
+def test_only_a_name_that_was_used_can_be_forgotten(trimtab: Trimtab) -> None:
+    code, _, err = trimtab("clusters", "forget", "staging")
+    assert code == ExitCode.USAGE
+    assert "clusters ls" in err
+
+
+@pytest.mark.usefixtures("config")
+@pytest.mark.parametrize("written", ["", "[]", '{"staging": 7}', "{"])
+def test_what_is_no_memory_is_none(written: str) -> None:
+    paths.data_dir().mkdir(parents=True, exist_ok=True)
+    paths.known_names_file().write_text(written)
+    check_name("staging", "first")
+    assert known_names() == {"staging": "first"}
+
+
+@pytest.mark.usefixtures("config")
+def test_without_room_for_it_a_cluster_is_looked_at_all_the_same() -> None:
+    paths.data_dir().parent.mkdir(parents=True, exist_ok=True)
+    paths.data_dir().write_text("no folder")
+    check_name("staging", "first")
+    assert known_names() == {}
+
+
+def test_a_client_by_name_is_held_to_it(trimtab: Trimtab, tmp_path: Path) -> None:
+    server = SimulatorServer(SimulatedCluster(small_spec({"t": [(1,)]})), tmp_path / "s")
+    server.start()
+    try:
+        paths.config_dir().mkdir(parents=True, exist_ok=True)
+        paths.config_file().write_text(f'[clusters.sim]\nbootstrap = "sim:{tmp_path / "s"}"\n')
+        assert trimtab("--cluster", "sim", "topics", "ls")[0] == ExitCode.DONE
+        assert known_names() == {"sim": server.cluster.describe_cluster().cluster_id}
+        paths.known_names_file().write_text('{"sim": "another"}')
+        code, _, err = trimtab("--cluster", "sim", "topics", "ls")
+    finally:
+        server.stop()
+    assert code == ExitCode.UNREACHABLE
+    assert "sim was cluster another" in err

@@ -354,6 +354,8 @@ sys.path.insert(0, "tests")
 from clusters import cluster, load_of
 from tui.app import FeedMessage
 from tui.feed.events import PictureChanged
+from tui.map import estimates
+estimates.REST_SECONDS = 600  # what is worked out once the cursor rests comes after the paint
 state = cluster({"t-0": [1, 2]})
 async def main():
     app = TrimtabApp(Session("x"))

@@ -1,7 +1,7 @@
 """Which rights (ACLs) each use of a cluster takes, and which of them a user has.
 
 This table is the only one: the documentation is made from it, `doctor --acls` asks by it, and tests
-play each use on a real broker with exactly these rights.
+play commands of each use on a real broker with exactly these rights.
 """
 
 from __future__ import annotations

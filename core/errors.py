@@ -71,6 +71,11 @@ class UnreachableError(TrimtabError):
 RIGHTS = "Ask for the rights (`doctor --acls` shows which), or name another --command-config."
 
 
+def rights_advice(takes: str) -> str:
+    """Return what to do without a right, like "ALTER on the cluster"; "" for one not known."""
+    return f"It takes {takes}. {RIGHTS}" if takes else RIGHTS
+
+
 class AccessDeniedError(TrimtabError):
     """The cluster answers, and says no."""
 

@@ -29,13 +29,13 @@ class Endpoint:
         self.url = ""
         self.seconds = 3600.0
         self.answer: tuple[int, bytes] | None = None
-        self.asked: list[dict[str, str]] = []
+        self.requests: list[dict[str, str]] = []
         """What each request had: its form, and `client` and `secret` of its head."""
 
     def respond(self, form: dict[str, str], authorization: str) -> tuple[int, bytes]:
         words = base64.b64decode(authorization.removeprefix("Basic ")).decode()
         client, _, secret = words.partition(":")
-        self.asked.append({**form, "client": client, "secret": secret})
+        self.requests.append({**form, "client": client, "secret": secret})
         if self.answer is not None:
             return self.answer
         if (client, secret) != (CLIENT, SECRET):

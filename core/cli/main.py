@@ -112,9 +112,9 @@ def _translate_broken_pipe() -> Iterator[None]:
         raise _ReaderGoneError from error
 
 
-def _print_versions(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+def _print_versions(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
     """Print this program's version, and on further lines those of what it stands on."""
-    if not asked or ctx.resilient_parsing:
+    if not requested or ctx.resilient_parsing:
         return
     from importlib.metadata import PackageNotFoundError, version
 
@@ -131,12 +131,12 @@ def _print_versions(ctx: click.Context, _: click.Parameter, asked: bool) -> None
     ctx.exit()
 
 
-def _complete_cluster(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
+def _complete_cluster(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of config.toml that begin so; none where it cannot be read."""
     from core.settings import load_settings
 
     try:
-        return sorted(name for name in load_settings().clusters if name.startswith(typed))
+        return sorted(name for name in load_settings().clusters if name.startswith(incomplete))
     except TrimtabError:
         return []
 

@@ -202,7 +202,7 @@ def try_password(
     Raises DocumentError for one that is not the key's, LoginRefusedError for one that is not the
     user's, and has them forgotten.
     """
-    from core.cluster.kafka.connection.sasl import JAAS_CONFIG
+    from core.cluster.kafka.connection.login.sasl import JAAS_CONFIG
 
     store_password(address, missing, password)
     left = missing_password(address)
@@ -228,7 +228,7 @@ def ignored_properties(address: Address) -> tuple[str, ...]:
 
 def nearest_property(name: str) -> str | None:
     """Return the property of Kafka's clients that a name is a misspelling of, if it is of one."""
-    from core.cluster.kafka.connection.client_properties import nearest
+    from core.cluster.kafka.connection.property_names import nearest
 
     return nearest(name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.errors import RIGHTS, AccessDeniedError
+from core.errors import AccessDeniedError, rights_advice
 
 _UNANSWERED = frozenset(
     ("REQUEST_TIMED_OUT", "TIMED_OUT", "NETWORK_EXCEPTION", "TRANSPORT", "UNKNOWN_SERVER_ERROR")
@@ -41,14 +41,19 @@ class AllDeniedError(AccessDeniedError):
 
     def __init__(self, fault: Fault, operation: str) -> None:
         resource = _RESOURCES.get(fault.name.partition("_")[0])
-        takes = f"It takes {operation} on {resource}. " if resource else ""
-        super().__init__(f"The cluster says no: {fault}.", next=f"{takes}{RIGHTS}")
+        takes = f"{operation} on {resource}" if resource else ""
+        super().__init__(f"The cluster says no: {fault}.", next=rights_advice(takes))
         self.fault = fault
+
+
+def access_denied(title: str, takes: str = "") -> AccessDeniedError:
+    """Return a refusal; `takes` is the right that is missing, where that is known."""
+    return AccessDeniedError(title, next=rights_advice(takes))
 
 
 def advice_for(fault: Fault, operation: str, resource: str) -> str:
     """Return which right is missing where a fault says that one is; "" for any other."""
-    return f"It takes {operation} on {resource}. {RIGHTS}" if "AUTHORIZATION" in fault.name else ""
+    return rights_advice(f"{operation} on {resource}") if "AUTHORIZATION" in fault.name else ""
 
 
 def is_leader_elected(answer: Fault | None) -> bool:

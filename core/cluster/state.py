@@ -23,7 +23,7 @@ from core.cluster.metadata import (
     Topic,
     TopicPartition,
 )
-from core.errors import RIGHTS, AccessDeniedError
+from core.errors import AccessDeniedError, rights_advice
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -38,7 +38,8 @@ def read_only(array: _A) -> _A:
     return array
 
 
-TO_SEE_MOVES = "It takes DESCRIBE on the cluster."
+TO_SEE_MOVES = "DESCRIBE on the cluster"
+"""The right to know what is in flight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +137,7 @@ class ClusterState:
     def require_known_moves(self) -> None:
         """Raise AccessDeniedError where it is not known what is in flight."""
         if self.moves_unknown:
-            raise AccessDeniedError(self.moves_unknown, next=f"{TO_SEE_MOVES} {RIGHTS}")
+            raise AccessDeniedError(self.moves_unknown, next=rights_advice(TO_SEE_MOVES))
 
     @property
     def counts(self) -> dict[str, int | str | None]:

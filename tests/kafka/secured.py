@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.rights import CLUSTER, GROUP, TOPIC, Right
 from core.cluster.sandbox import nodes as layout
 from core.cluster.sandbox import sandbox as sandboxes
 from core.cluster.sandbox.nodes import HOST, Node
@@ -83,6 +85,41 @@ def make_stores(folder: Path) -> None:
         )
         both = ((folder / f"{name}.{kind}").read_text() for kind in ("key", "crt"))
         (folder / f"{name}.pem").write_text("".join(both))
+
+
+@contextmanager
+def acls(
+    admin: ConnectionSettings, user: str, granted: Collection[tuple[Right, str]]
+) -> Iterator[None]:
+    """Let a user do this meanwhile: each right on the resource of this name, "*" for all."""
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        AdminClient,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    kinds = {CLUSTER: ResourceType.BROKER, TOPIC: ResourceType.TOPIC, GROUP: ResourceType.GROUP}
+    client = AdminClient(admin.librdkafka_config())
+    words = [
+        (
+            *(kinds[right.resource], "kafka-cluster" if right.resource is CLUSTER else name),
+            *(ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation[right.operation]),
+        )
+        for right, name in granted
+    ]
+    bindings = [AclBinding(*acl, AclPermissionType.ALLOW) for acl in words]
+    for future in client.create_acls(bindings).values():
+        future.result(10)
+    try:
+        yield
+    finally:
+        filters = [AclBindingFilter(*acl, AclPermissionType.ALLOW) for acl in words]
+        for future in client.delete_acls(filters).values():
+            future.result(10)
 
 
 @contextmanager

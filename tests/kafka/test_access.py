@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from on_kafka import trimtab
-from secured import LOGIN, SecuredBroker
+from secured import LOGIN, SecuredBroker, acls
 from waiting import eventually
 
 from core.cli.cluster.doctor import rights
@@ -26,6 +26,7 @@ from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.observer import TOPIC_CONFIGS, fetch_cluster_state
 from core.cluster.probe.produce_latency import ProduceProbe
+from core.cluster.rights import CLUSTER, TOPIC, Right
 from core.cluster.sandbox.workload import create_topics
 from core.errors import RIGHTS, AccessDeniedError, ExitCode
 from core.run.journal.journal import SUFFIX
@@ -175,31 +176,9 @@ def may_describe(
     admin: ConnectionSettings, user: str, *, cluster: bool = True, topic: str = "*"
 ) -> Iterator[None]:
     """Let a user describe topics, and the `cluster`, meanwhile; see the configs of neither."""
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclBindingFilter,
-        AclOperation,
-        AclPermissionType,
-        AdminClient,
-        ResourcePatternType,
-        ResourceType,
-    )
-
-    acls = AdminClient(admin.librdkafka_config())
-    given = [
-        (kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation.DESCRIBE)
-        for kind, name in ((ResourceType.BROKER, "kafka-cluster"), (ResourceType.TOPIC, topic))
-        if cluster or kind is ResourceType.TOPIC
-    ]
-    bindings = [AclBinding(*acl, AclPermissionType.ALLOW) for acl in given]
-    for future in acls.create_acls(bindings).values():
-        future.result(10)
-    try:
+    describe = [(Right(TOPIC, "DESCRIBE"), topic), (Right(CLUSTER, "DESCRIBE"), "")]
+    with acls(admin, user, describe if cluster else describe[:1]):
         yield
-    finally:
-        filters = [AclBindingFilter(*acl, AclPermissionType.ALLOW) for acl in given]
-        for future in acls.delete_acls(filters).values():
-            future.result(10)
 
 
 def test_log_dirs_that_may_not_be_seen_are_an_error(tmp_path: Path, address: str) -> None:

@@ -24,10 +24,10 @@ from waiting import eventually
 from core import java
 from core.cli.main import run
 from core.cluster.kafka.admin import create_admin_client
-from core.cluster.kafka.connection import oauth
-from core.cluster.kafka.connection.client_properties import KNOWN
+from core.cluster.kafka.connection.login import oauth, token_sources
+from core.cluster.kafka.connection.login.sasl import PASSWORD_MECHANISMS
 from core.cluster.kafka.connection.properties import parse_properties
-from core.cluster.kafka.connection.sasl import PASSWORD_MECHANISMS
+from core.cluster.kafka.connection.property_names import KNOWN
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox import kafka_jars
 from core.errors import DocumentError
@@ -310,7 +310,12 @@ def test_who_kafka_lets_in_gets_in_with_each_library(
 
 def test_names_of_properties_are_those_of_kafkas_admin_client(kafka: Kafka) -> None:
     names = set(json.loads(kafka._json(kafka._config.configNames())))
-    assert {oauth.ENDPOINT, oauth.CLIENT_ID, oauth.CLIENT_SECRET, oauth.SCOPE} <= names
+    assert {
+        token_sources.ENDPOINT,
+        token_sources.CLIENT_ID,
+        token_sources.CLIENT_SECRET,
+        token_sources.SCOPE,
+    } <= names
     assert {oauth.URL_ENCODE, oauth.HANDLER} <= names
     missing = {name for name in names - KNOWN if not name.startswith(ELSEWHERE)}
     assert not missing, "a misspelling of these is not found"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from on_kafka import trimtab
-from secured import LOGIN, SecuredBroker
+from secured import LOGIN, SecuredBroker, acls
 from waiting import eventually
 
 from core.cluster.connect import Address, fetch_rights
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.rights import CLUSTER, GROUP, TOPIC, USES, Right
+from core.cluster.rights import CLUSTER, TOPIC, USES, Right
 from core.cluster.sandbox.workload import create_topics
 from core.errors import ExitCode
 
@@ -47,41 +47,14 @@ def admin(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFactory) -> C
 
 @contextmanager
 def allowed(admin: ConnectionSettings, guest: Address, rights: Collection[Right]) -> Iterator[None]:
-    """Let a guest do this meanwhile, and see that the broker has heard of it."""
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclBindingFilter,
-        AclOperation,
-        AclPermissionType,
-        AdminClient,
-        ResourcePatternType,
-        ResourceType,
-    )
-
-    kinds = {CLUSTER: ResourceType.BROKER, TOPIC: ResourceType.TOPIC, GROUP: ResourceType.GROUP}
-    acls = AdminClient(admin.librdkafka_config())
-    given = [
-        (
-            *(kinds[right.resource], "kafka-cluster" if right.resource is CLUSTER else "*"),
-            *(ResourcePatternType.LITERAL, "User:guest", "*", AclOperation[right.operation]),
-        )
-        for right in rights
-    ]
-    for future in acls.create_acls(
-        [AclBinding(*a, AclPermissionType.ALLOW) for a in given]
-    ).values():
-        future.result(10)
-    try:
+    """Let a guest do this on all resources meanwhile; the broker has heard of it before."""
+    with acls(admin, "guest", [(right, "*") for right in rights]):
         eventually(lambda: all(not fetch_rights(guest).missing_on(right) for right in rights))
         yield
-    finally:
-        filters = [AclBindingFilter(*a, AclPermissionType.ALLOW) for a in given]
-        for future in acls.delete_acls(filters).values():
-            future.result(10)
-        eventually(lambda: not fetch_rights(guest).topics)
+    eventually(lambda: not fetch_rights(guest).topics)
 
 
-def asked(guest: Address, *words: str) -> tuple[int, str, str]:
+def run_as_guest(guest: Address, *words: str) -> tuple[int, str, str]:
     done = trimtab(guest.bootstrap, "--command-config", guest.command_config or "", *words)
     return done.returncode, done.stdout, done.stderr
 
@@ -98,7 +71,7 @@ def test_reading_takes_exactly_these_rights(
             ("throttles", "ls"),
             ("doctor", "--acls", "read"),
         ):
-            code, out, err = asked(guest, *words)
+            code, out, err = run_as_guest(guest, *words)
             assert code == ExitCode.DONE, (words, out, err)
             assert "hidden" not in err
             assert "AUTHORIZATION" not in out + err
@@ -110,7 +83,7 @@ def test_one_that_is_missing_is_named_without_trying(
 ) -> None:
     guest = address(secured, tmp_path, "guest")
     with allowed(admin, guest, [right for right in READ if right != left_out]):
-        code, out, err = asked(guest, "doctor", "--acls", "read", "--json")
+        code, out, err = run_as_guest(guest, "doctor", "--acls", "read", "--json")
     found = json.loads(out)
     assert code == ExitCode.NO, err
     assert found["principal"] == "User:guest"
@@ -126,14 +99,14 @@ def test_what_a_run_takes_besides_is_told_of_who_may_only_read(
     guest = address(secured, tmp_path, "guest")
     with allowed(admin, guest, READ):
         rights = fetch_rights(guest)
-        code, out, _ = asked(guest, "doctor", "--acls", "run")
+        code, out, _ = run_as_guest(guest, "doctor", "--acls", "run")
     missing = [right for right in USES["run"].rights if rights.missing_on(right)]
     assert missing == CHANGING
     assert code == ExitCode.NO
     assert "--operation Alter --operation AlterConfigs --cluster" in out
     assert "--operation AlterConfigs --topic '*'" in out
     with allowed(admin, guest, [*READ, *CHANGING]):
-        code, out, _ = asked(guest, "doctor", "--acls", "run")
+        code, out, _ = run_as_guest(guest, "doctor", "--acls", "run")
     assert code == ExitCode.DONE, out
 
 
@@ -156,7 +129,7 @@ def test_what_each_use_takes_is_enough(
     guest = address(secured, tmp_path, "guest")
     with allowed(admin, guest, USES[use].rights):
         for words in CHANGES[use]:
-            code, out, err = asked(guest, *words)
+            code, out, err = run_as_guest(guest, *words)
             assert code == ExitCode.DONE, (words, out, err)
             assert "AUTHORIZATION" not in out + err, (words, out, err)
 
@@ -205,6 +178,6 @@ def test_a_refusal_names_the_right_that_is_missing(
     plan.write_text(json.dumps({"version": 1, "partitions": [target]}))
     line = [str(plan) if word == "PLAN" else word for word in words]
     with allowed(admin, guest, [right for right in USES[use].rights if right != left_out]):
-        code, out, err = asked(guest, *line)
+        code, out, err = run_as_guest(guest, *line)
     assert code != ExitCode.DONE, (out, err)
     assert f"It takes {named}." in err, (out, err)

@@ -9,10 +9,10 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from core.cluster.kafka.connection.diagnosis import ConnectionFailure, access_denied, unreachable
+from core.cluster.kafka.connection.diagnosis import ConnectionFailure, unreachable
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.kafka.wire import Wire, fault_from_code
-from core.cluster.kafka_errors import AllDeniedError, Fault
+from core.cluster.kafka_errors import AllDeniedError, Fault, access_denied
 
 DESTROY_SECONDS = 1.0
 """How long it is waited for; a client that is looking a name up may take much longer."""

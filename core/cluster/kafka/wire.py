@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from core.cluster.kafka.connection.diagnosis import ConnectionFailure, access_denied, unreachable
+from core.cluster.kafka.connection.diagnosis import ConnectionFailure, unreachable
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS, ConnectionSettings
-from core.cluster.kafka_errors import Fault
+from core.cluster.kafka_errors import Fault, access_denied
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.errors import RIGHTS, LoginRefusedError, UnreachableError
 

@@ -18,7 +18,7 @@ from core.cluster.kafka_errors import Fault, is_missing
 from core.cluster.metadata import TopicPartition
 from core.cluster.probe.produce_latency import TOPIC_PREFIX
 from core.cluster.state import TO_SEE_MOVES, ClusterState
-from core.errors import RIGHTS, AccessDeniedError, RefusedError
+from core.errors import AccessDeniedError, RefusedError, rights_advice
 from core.plan.copies import Side
 from core.run.journal.retention_records import RETENTION
 from core.run.journal.throttle_values import (
@@ -186,7 +186,7 @@ def refuse_if_moving(
                 next=f"Wait for its end, or: trimtab runs cancel {run.state.run_id}{allow}",
             )
     if state.moves_unknown:
-        raise AccessDeniedError(state.moves_unknown, next=f"{TO_SEE_MOVES} {RIGHTS}{allow}")
+        raise AccessDeniedError(state.moves_unknown, next=f"{rights_advice(TO_SEE_MOVES)}{allow}")
     for row in np.flatnonzero(state.reassigning).tolist():
         tp = state.tp(row)
         if tp.topic in topics:

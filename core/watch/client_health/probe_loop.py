@@ -19,7 +19,7 @@ from core.cluster.probe.produce_latency import TOPIC_CONFIGS
 from core.cluster.probe.round_trip import ProbeLayout, RoundTripProbe
 from core.cluster.state import ClusterState
 from core.cluster.topics import PROBE_TOPIC
-from core.errors import RIGHTS, AccessDeniedError, IncompleteError, TrimtabError
+from core.errors import AccessDeniedError, IncompleteError, TrimtabError, rights_advice
 from core.load import load_paths
 from core.run.audited_client import audited
 from core.units import counted, format_rate
@@ -116,7 +116,7 @@ def _refusal(fault: Fault, what: str) -> TrimtabError:
     if fault.name in _DENIED:
         return AccessDeniedError(
             f"The probe's topic {TOPIC} was not {what}: this user may not.",
-            next=f"It takes {_TAKES[what]} on it. {RIGHTS}",
+            next=rights_advice(f"{_TAKES[what]} on it"),
         )
     return TrimtabError(f"The probe's topic {TOPIC} was not {what}: {fault}.")
 

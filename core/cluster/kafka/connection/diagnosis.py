@@ -23,7 +23,7 @@ from core.cluster.kafka.connection.handshake import (
     send_request,
 )
 from core.cluster.kafka.connection.settings import ConnectionSettings, misspellings
-from core.errors import RIGHTS, AccessDeniedError, DocumentError, TrimtabError, UnreachableError
+from core.errors import DocumentError, TrimtabError, UnreachableError
 
 DIAGNOSIS_SECONDS = 2.0
 """How long all of it takes at most."""
@@ -45,11 +45,6 @@ class ConnectionFailure:
     broker: int | None
     address: str
     error: str
-
-
-def access_denied(title: str, takes: str = "") -> AccessDeniedError:
-    """Return a refusal; `takes` is the right that is missing, where that is known."""
-    return AccessDeniedError(title, next=f"It takes {takes}. {RIGHTS}" if takes else RIGHTS)
 
 
 def unreachable(

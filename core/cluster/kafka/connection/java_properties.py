@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.cluster.kafka.connection import oauth
-from core.cluster.kafka.connection.librdkafka_names import to_jaas
-from core.cluster.kafka.connection.sasl import JAAS_CONFIG, MECHANISM, LoginModule, parse_jaas
+from core.cluster.kafka.connection.login import oauth, token_sources
+from core.cluster.kafka.connection.login.sasl import JAAS_CONFIG, MECHANISM, LoginModule, parse_jaas
+from core.cluster.kafka.connection.property_names import to_jaas
 from core.cluster.kafka.connection.settings import parse_bootstrap, read_client_properties
 from core.cluster.kafka.connection.tls import KEY_PASSWORD, is_pem
 from core.errors import DocumentError
@@ -50,11 +50,15 @@ def java_properties(bootstrap: str, path: Path | None) -> dict[str, str]:
 
 def _put_token_login(entries: dict[str, str]) -> None:
     """Have a login by tokens said as every Java client since 3.1 reads it (KIP-768)."""
-    if entries.get(MECHANISM) != oauth.OAUTHBEARER or oauth.ENDPOINT not in entries:
+    if entries.get(MECHANISM) != oauth.OAUTHBEARER or token_sources.ENDPOINT not in entries:
         return
     written = entries.get(JAAS_CONFIG)
     options = {} if written is None else _module(written).options
-    names = {"clientId": oauth.CLIENT_ID, "clientSecret": oauth.CLIENT_SECRET, "scope": oauth.SCOPE}
+    names = {
+        "clientId": token_sources.CLIENT_ID,
+        "clientSecret": token_sources.CLIENT_SECRET,
+        "scope": token_sources.SCOPE,
+    }
     options |= {name: entries[key] for name, key in names.items() if key in entries}
     entries[JAAS_CONFIG] = to_jaas(_TOKEN_MODULE, options)
     entries.setdefault(oauth.HANDLER, oauth.LOGIN_HANDLER)

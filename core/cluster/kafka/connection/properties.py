@@ -44,6 +44,23 @@ def read_properties(path: Path) -> dict[str, str]:
         ) from error
 
 
+def read_named_file(properties: Path, name: str, location: str) -> bytes:
+    """Return what a file holds that a property names; a relative path begins beside the properties.
+
+    Not where the command runs: a run, and whatever else lives longer, has no such folder.
+    Raises DocumentError for one that cannot be read.
+    """
+    folder = properties.absolute().parent
+    try:
+        return (folder / location).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no path has a NUL in it"
+        raise DocumentError(
+            f"{properties}: {name} {location} cannot be read: {reason}.",
+            next=f"Mend its permissions, or the path: it begins at {folder}, or with a slash.",
+        ) from error
+
+
 def _logical_lines(text: str) -> Iterator[str]:
     """Yield lines with those they go on in; comments and blank lines are none."""
     begun = ""

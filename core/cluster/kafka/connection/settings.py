@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.cluster.kafka.connection.client_properties import nearest
 from core.cluster.kafka.connection.config_providers import resolve_providers
-from core.cluster.kafka.connection.librdkafka_names import to_kafka_names
+from core.cluster.kafka.connection.login.sasl import JAAS_CONFIG, MECHANISM, Login, read_login
 from core.cluster.kafka.connection.properties import read_properties
-from core.cluster.kafka.connection.sasl import JAAS_CONFIG, MECHANISM, Login, read_login
+from core.cluster.kafka.connection.property_names import nearest, to_kafka_names
 from core.cluster.kafka.connection.tls import Tls, read_tls
 from core.errors import DocumentError, UsageError
 

@@ -16,7 +16,7 @@ from core.cluster.kafka.connection.key_stores import (
     is_key_store,
     read_key_store,
 )
-from core.cluster.kafka.connection.properties import check_no_nul
+from core.cluster.kafka.connection.properties import check_no_nul, read_named_file
 from core.errors import DocumentError
 from core.passwords import (
     MissingPassword,
@@ -231,21 +231,12 @@ def _pem_blocks(text: str) -> str:
 def _open_store(
     store: str, location: str, properties: Path, password: str | None, key_password: str | None
 ) -> Pem | KeyStore:
-    """Return a store, as PEM where it is; a relative location begins beside the properties file.
+    """Return a store, as PEM where it is.
 
-    Not where the command runs: a run, and whatever else lives longer, has no such folder.
     Raises DocumentError for one that cannot be read, PasswordMissingError, WrongPasswordError.
     """
-    folder = properties.absolute().parent
-    place = folder / location
-    try:
-        content = place.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no path has a NUL in it"
-        raise DocumentError(
-            f"{properties}: {store}.location {location} cannot be read: {reason}.",
-            next=f"Mend its permissions, or the path: it begins at {folder}, or with a slash.",
-        ) from error
+    content = read_named_file(properties, f"{store}.location", location)
+    place = properties.absolute().parent / location
     if _PEM not in content and not is_key_store(content):
         raise DocumentError(
             f"{properties}: {store}.location {location} is neither PEM nor a store of Java's.",

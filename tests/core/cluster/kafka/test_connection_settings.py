@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from core.cluster.kafka.connection.login.sasl import parse_jaas
 from core.cluster.kafka.connection.properties import parse_properties
-from core.cluster.kafka.connection.sasl import parse_jaas
 from core.cluster.kafka.connection.settings import ConnectionSettings, parse_bootstrap
 from core.errors import DocumentError, UsageError
 

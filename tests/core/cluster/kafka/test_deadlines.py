@@ -15,7 +15,7 @@ from fake_broker import API_VERSIONS, CLUSTER, KRAFT, METADATA, fake_broker
 from servers import nobody, says, server, silent
 
 from core.cluster.kafka.client import KafkaClient, with_deadline
-from core.cluster.kafka.connection.sasl import PasswordLogin
+from core.cluster.kafka.connection.login.sasl import PasswordLogin
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import AccessDeniedError, UnreachableError
 

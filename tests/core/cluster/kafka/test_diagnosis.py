@@ -15,7 +15,7 @@ import pytest
 from servers import nobody, says, server, silent
 
 from core.cluster.kafka.connection.diagnosis import ConnectionFailure, unreachable
-from core.cluster.kafka.connection.sasl import PasswordLogin
+from core.cluster.kafka.connection.login.sasl import PasswordLogin
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.connection.tls import Pem, Tls
 from core.errors import ExitCode

@@ -8,7 +8,7 @@ import pytest
 
 from core import passwords
 from core.cluster.connect import Address, java_client_properties
-from core.cluster.kafka.connection.sasl import JAAS_CONFIG, parse_jaas
+from core.cluster.kafka.connection.login.sasl import JAAS_CONFIG, parse_jaas
 from core.cluster.kafka.connection.tls import KEY_PASSWORD
 from core.errors import DocumentError, UsageError
 from core.passwords import MissingPassword

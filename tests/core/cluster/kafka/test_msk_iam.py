@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from core.cluster.kafka.connection import oauth
+from core.cluster.kafka.connection.login import oauth
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import DocumentError, LoginRefusedError, UnreachableError
 
@@ -41,7 +41,7 @@ def load(tmp_path: Path, options: str = "", bootstrap: str = MSK) -> ConnectionS
     return ConnectionSettings.load(bootstrap, path)
 
 
-def asked(settings: ConnectionSettings) -> tuple[str, dict[str, str]]:
+def signed_address(settings: ConnectionSettings) -> tuple[str, dict[str, str]]:
     """Return the host and the query of the address that a token is."""
     value = settings.librdkafka_config()["oauth_cb"]("")[0]
     address = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode()
@@ -52,7 +52,7 @@ def asked(settings: ConnectionSettings) -> tuple[str, dict[str, str]]:
 def test_a_token_is_a_signed_address(tmp_path: Path) -> None:
     settings = load(tmp_path)
     assert settings.ignored == ()
-    host, query = asked(settings)
+    host, query = signed_address(settings)
     assert host == "kafka.eu-north-1.amazonaws.com"
     assert query["Action"] == "kafka-cluster:Connect"
     assert query["X-Amz-Expires"] == "900"
@@ -82,21 +82,24 @@ def test_a_token_is_a_signed_address(tmp_path: Path) -> None:
 def test_the_region_is_that_of_the_brokers(
     tmp_path: Path, bootstrap: str, options: str, region: str
 ) -> None:
-    assert asked(load(tmp_path, options, bootstrap))[0] == f"kafka.{region}.amazonaws.com"
+    assert signed_address(load(tmp_path, options, bootstrap))[0] == f"kafka.{region}.amazonaws.com"
 
 
 def test_the_region_may_be_that_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "sa-east-1")
-    assert asked(load(tmp_path, bootstrap="tunnel:9098"))[0] == "kafka.sa-east-1.amazonaws.com"
+    assert (
+        signed_address(load(tmp_path, bootstrap="tunnel:9098"))[0]
+        == "kafka.sa-east-1.amazonaws.com"
+    )
 
 
 def test_a_profile_has_credentials_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "AWS_SHARED_CREDENTIALS_FILE").write_text(
         "[prod]\naws_access_key_id = AKIDPROD\naws_secret_access_key = x\n"
     )
-    _, query = asked(load(tmp_path, 'awsProfileName="prod"'))
+    _, query = signed_address(load(tmp_path, 'awsProfileName="prod"'))
     assert query["X-Amz-Credential"].startswith("AKIDPROD/")
 
 

@@ -14,8 +14,8 @@ from kafka.errors import KafkaConnectionError
 from oidc import CLIENT, SECRET, Endpoint, endpoint, unsigned
 from waiting import eventually
 
-from core.cluster.kafka.connection import oauth
-from core.cluster.kafka.connection.oauth import Token, Tokens, UnsecuredToken
+from core.cluster.kafka.connection.login import oauth
+from core.cluster.kafka.connection.login.oauth import Token, Tokens, UnsecuredToken
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import DocumentError, LoginRefusedError, TrimtabError, UnreachableError
 
@@ -71,10 +71,10 @@ def test_both_libraries_get_the_same_token(
     theirs = settings.kafka_python_config()
     assert theirs["sasl_mechanism"] == "OAUTHBEARER"
     assert theirs["sasl_oauth_token_provider"].token() == value
-    (asked,) = server.asked
-    assert asked["grant_type"] == "client_credentials"
-    assert asked.get("scope") == scope
-    assert (asked["client"], asked["secret"]) == (CLIENT, SECRET)
+    (request,) = server.requests
+    assert request["grant_type"] == "client_credentials"
+    assert request.get("scope") == scope
+    assert (request["client"], request["secret"]) == (CLIENT, SECRET)
 
 
 def test_extensions_of_the_jaas_config_go_with_the_token(tmp_path: Path, server: Endpoint) -> None:
@@ -261,7 +261,7 @@ def test_one_that_is_valid_serves_while_the_endpoint_is_away(
 def test_nobody_waits_for_the_next_token(tmp_path: Path, server: Endpoint) -> None:
     server.seconds = 1.5
     load(tmp_path, KAFKAS, url=server.url).check_login()
-    eventually(lambda: len(server.asked) >= 3)
+    eventually(lambda: len(server.requests) >= 3)
 
 
 def test_equal_sources_share_a_token(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from core.cluster.kafka.connection import msk_iam, oauth
+from core.cluster.kafka.connection.login import msk_iam, oauth
 from core.cluster.kafka.connection.properties import check_no_nul
 from core.errors import DocumentError
 from core.passwords import MissingPassword, PasswordMissingError, find_password

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.cluster.kafka.connection.oauth import HANDLER, OAuthLogin, Token
+from core.cluster.kafka.connection.login.oauth import HANDLER, OAuthLogin
+from core.cluster.kafka.connection.login.token_sources import Token
 from core.errors import DocumentError, LoginRefusedError, UnreachableError
 
 AWS_MSK_IAM = "AWS_MSK_IAM"

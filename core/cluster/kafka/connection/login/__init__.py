@@ -1,0 +1,1 @@
+"""How a connection logs in: by password, by token, by AWS credentials."""

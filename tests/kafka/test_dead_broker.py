@@ -108,16 +108,16 @@ def led_by(client: KafkaClient, partitions: Collection[TopicPartition]) -> set[i
 def test_one_broker_s_broken_connection_is_not_the_cluster_s(sandbox: Sandbox) -> None:
     broken = [Fault("TRANSPORT", "Failed while waiting for response from broker")]
     admin = Admin(ConnectionSettings(sandbox.bootstrap))
-    admin.raise_if_all_failed(broken, of_brokers=True)
+    admin.raise_if_all_failed(broken, "ALTER_CONFIGS", of_brokers=True)
     with pytest.raises(UnreachableError):
-        admin.raise_if_all_failed(broken)
+        admin.raise_if_all_failed(broken, "ALTER_CONFIGS")
     admin.close()
 
 
 def test_every_broker_s_silence_is_the_cluster_s() -> None:
     admin = Admin(ConnectionSettings("127.0.0.1:1"))
     with pytest.raises(UnreachableError):
-        admin.raise_if_all_failed([Fault("TRANSPORT", "")], of_brokers=True)
+        admin.raise_if_all_failed([Fault("TRANSPORT", "")], "ALTER_CONFIGS", of_brokers=True)
 
 
 def test_a_broker_that_hangs_costs_the_others_nothing_and_is_named(

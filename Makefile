@@ -98,10 +98,10 @@ screenshots: $(DEV)  ## screenshots/*.svg from the simulated cluster
 screenshots-check: $(DEV)
 	PYTHONPATH=tests $(BIN)/python -P -m shots --check screenshots
 
-docs: $(DEV)  ## docs/keys.md, commands.md, run-states.md and rights.md, made from the code's own tables
-	PYTHONPATH=tests $(BIN)/python -P -m keys_page > docs/keys.md
-	PYTHONPATH=tests $(BIN)/python -P -m commands_page > docs/commands.md
-	PYTHONPATH=tests $(BIN)/python -P -m run_states_page > docs/run-states.md
+docs: $(DEV)  ## the pages that are made from the code's own tables: keys, commands, run-states, rights
+	PYTHONPATH=tests $(BIN)/python -P -m keys_page > docs/reference/keys.md
+	PYTHONPATH=tests $(BIN)/python -P -m commands_page > docs/reference/commands.md
+	PYTHONPATH=tests $(BIN)/python -P -m run_states_page > docs/reference/run-states.md
 	PYTHONPATH=tests $(BIN)/python -P -m rights_page > docs/rights.md
 
 bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand, on real brokers
@@ -168,8 +168,8 @@ bench-pipeline: $(BENCH)  ## the load pipeline: exactness, accuracy, latency, sp
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -P -m tests.bench.pipeline -o $(REPORTS)/pipeline.json $(if $(ONLY),--only $(ONLY))
 
-measurements: $(BENCHES)  ## all benches, and docs/measurements.md from them
-	$(BIN)/python -P -m tests.bench.measurements $(REPORTS) -o docs/measurements.md
+measurements: $(BENCHES)  ## all benches, and docs/reference/measurements.md from them
+	$(BIN)/python -P -m tests.bench.measurements $(REPORTS) -o docs/reference/measurements.md
 
 scenarios: $(DEV)  ## situations that must work, at length on real brokers: expected beside seen
 	$(BIN)/python -P -m tests.acceptance

@@ -65,7 +65,7 @@ def data_dir() -> Path:
 
 
 def load_root() -> Path:
-    """Return the root of spool, tables, windows and snapshots (docs/formats.md)."""
+    """Return the root of spool, tables, windows and snapshots (docs/reference/formats.md)."""
     return data_dir() / "load"
 
 

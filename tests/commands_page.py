@@ -1,4 +1,4 @@
-"""docs/commands.md: every command with its options, made from the command line's own help."""
+"""docs/reference/commands.md: every command with its options, from the command line's help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print with --json is held against the schemas that docs/formats.md promises."""
+"""What commands print with --json is held to the schemas that the page of formats promises."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ SCHEMAS = DOCS / "schemas"
 
 @cache
 def promised() -> dict[str, list[str]]:
-    """Return the schemas of each command, from the table in docs/formats.md."""
-    rows = re.findall(r"^\| `([a-z ]+)` \| (`.*) \|$", (DOCS / "formats.md").read_text(), re.M)
+    """Return the schemas of each command, from the table in docs/reference/formats.md."""
+    text = (DOCS / "reference" / "formats.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z ]+)` \| (`.*) \|$", text, re.M)
     # Options beside them in the table begin with dashes.
     return {command: re.findall(r"`([a-z][a-z-]+[a-z])`", names) for command, names in rows}
 

@@ -1,4 +1,4 @@
-"""docs/keys.md: every key of every place, made from the table of actions."""
+"""docs/reference/keys.md: every key of every place, made from the table of actions."""
 
 from __future__ import annotations
 

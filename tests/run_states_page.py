@@ -1,4 +1,4 @@
-"""docs/run-states.md, made from the table of rules that decides what a run does."""
+"""docs/reference/run-states.md, made from the table of rules that decides what a run does."""
 
 from __future__ import annotations
 

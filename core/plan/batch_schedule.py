@@ -1,6 +1,7 @@
 """When the next batch of a run may begin, and with which of its moves. Pure.
 
-It is let in before the one before has wholly ended, so that no broker idles (docs/runs.md).
+It is let in before the one before has wholly ended, so that no broker idles.
+See docs/explanation/runs.md.
 """
 
 from __future__ import annotations

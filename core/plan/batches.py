@@ -1,7 +1,7 @@
 """Batches: which moves of a plan are submitted together, and in which order.
 
 Pure. Small batches in a good order end early where it helps, and what is huge holds nobody up
-(docs/runs.md); when the next one may begin is batch_schedule's.
+(docs/explanation/runs.md); when the next one may begin is batch_schedule's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Free space on brokers' disks, each counted once, less what is still to be copied. Pure.
 
-A log dir tells the space of its file system, so that two on one show the same (docs/kafka.md).
+A log dir tells the space of its file system, so that two on one show the same.
+See docs/explanation/kafka.md.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ def request(
 ) -> SentRequest:
     """Ask a run for something; a living one takes it up within a second.
 
-    `payload` is what docs/runs.md says of each kind; `allow` are ids of checks that may speak
-    against it. Raises UsageError for what makes no sense (one sentence each), RefusedError for
+    `payload` is what docs/explanation/runs.md says of each kind; `allow` are ids of checks that
+    may speak against it. Raises UsageError for what makes no sense (one sentence each), RefusedError for
     what a check refuses, JournalError when the journal cannot be written.
     """
     look = read_journal(cluster_id, run)

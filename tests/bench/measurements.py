@@ -1,4 +1,4 @@
-"""Writes the tables of docs/measurements.md from what the benches left in reports/*.json.
+"""Writes the tables of docs/reference/measurements.md from what the benches left in reports/*.json.
 
 The words above a section's first table are the page's own, and stay as they are.
 """

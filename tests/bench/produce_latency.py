@@ -4,7 +4,8 @@ A producer writes at a fixed pace with acks=all, to partitions that move and to 
 run and the tool (without a throttle, as it is without being told) carry out the same plan; before
 and after each turn is an idle window. What counts is p99 while moves are in flight over p99 in the
 two; beside it stands p99 away from the ends of moves, where followers pause for a second whatever
-the throttle (docs/kafka.md). A run is long enough for that not to be more than what it is.
+the throttle (docs/explanation/kafka.md). A run is long enough for that not to be more than what it
+is.
 In a third turn nothing moves: what its ratio is off 1 is the machine's doing, and the bench's.
 In a fourth the tool is throttled as low as an adaptive run goes, for some minutes: what replicas
 that move cost at that rate whoever moves them.
@@ -55,7 +56,7 @@ NOTHING_SECONDS = 120.0
 THROTTLED_SECONDS = 180.0
 """For so long the throttled tool's turn is watched; then it is cancelled."""
 BURST_SECONDS = 30.0
-"""So long after the tool has begun is left out: its quota acts late (docs/kafka.md)."""
+"""So long after the tool has begun is left out: its quota acts late (docs/explanation/kafka.md)."""
 SETTLE_SECONDS = 10.0
 """So long after whatever was before is not measured: brokers write back, and quotas forget."""
 DISTURBED = 2.0

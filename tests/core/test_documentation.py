@@ -13,7 +13,7 @@ from commands_page import commands
 from core.cli.main import root
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
@@ -51,7 +51,7 @@ def test_the_page_of_rights_is_that_of_the_table() -> None:
 
 
 def test_every_command_and_option_is_on_its_page() -> None:
-    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     for name, context in commands(root):
         section = re.search(
             rf"^## {re.escape(name)}(?: [^a-z\n].*)?$.*?(?=^## |\Z)", text, re.M | re.S

@@ -20,7 +20,7 @@ from tui.screen.help import HELP_AT, NAME_WIDTH, help_rows
 from tui.session import Session
 from tui.theming import ASCII, load_palettes
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "keys.md"
 AVOIDED = {"ctrl+a", "ctrl+b", "ctrl+s", "ctrl+q", "ctrl+z", "ctrl+c", "ctrl+h", "ctrl+i"}
 
 

@@ -1,1 +1,1 @@
-"""What the user can do: one table, from which footer, help, palette and docs/keys.md come."""
+"""What the user can do: one table, for footer, help, palette and docs/reference/keys.md."""

@@ -1,4 +1,4 @@
-"""The one table of actions, for the footer, the help screen, the palette and docs/keys.md."""
+"""The one table of actions, for footer, help screen, palette and docs/reference/keys.md."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from core.units import counted, format_bytes, name_list
 NEW_LEADER_SECONDS = 5.0
 """What clients are taken to need until they have found a new leader, and read or write there."""
 END_SECONDS = 1.0
-"""What they wait as a move ends whose leader stays: its epoch rises (docs/kafka.md)."""
+"""What they wait as a move ends whose leader stays: its epoch rises (docs/explanation/kafka.md)."""
 
 
 @dataclass(frozen=True, slots=True)

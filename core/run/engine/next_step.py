@@ -1,7 +1,8 @@
 """What a run does next: `next_step(run, observed)`, a pure function over a table of rules.
 
 The journal's fold and what the cluster shows decide everything, so a run that crashed goes on
-where the two say it is. Nothing here talks to a cluster (docs/runs.md tells the order and why).
+where the two say it is. Nothing here talks to a cluster. Order and reasons are in
+docs/explanation/runs.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Replication throttles as values: topics' lists, brokers' rates, and what a run intends of both.
 
-A list is one topic config with entries `partition:broker`, or `*` for all (docs/runs.md).
+A list is one topic config with entries `partition:broker`, or `*` for all.
+See docs/explanation/runs.md.
 """
 
 from __future__ import annotations

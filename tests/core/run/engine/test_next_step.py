@@ -535,7 +535,7 @@ def test_a_replica_out_of_sync_is_the_reason_where_only_its_move_was_cancelled()
     assert next_step(run, observed((0, 2, 1), (2, 1))) == ended
 
 
-DOCS = Path(__file__).resolve().parents[4] / "docs" / "run-states.md"
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "reference" / "run-states.md"
 
 
 def test_the_document_is_what_the_code_makes_of_it() -> None:

@@ -58,8 +58,8 @@ def request(
     """Ask a run for something; a living one takes it up within a second.
 
     `payload` is what docs/explanation/runs.md says of each kind; `allow` are ids of checks that
-    may speak against it. Raises UsageError for what makes no sense (one sentence each), RefusedError for
-    what a check refuses, JournalError when the journal cannot be written.
+    may speak against it. Raises UsageError for what makes no sense (one sentence each),
+    RefusedError for what a check refuses, JournalError when the journal cannot be written.
     """
     look = read_journal(cluster_id, run)
     status, state = look.view.state, look.state

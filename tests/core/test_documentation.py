@@ -3,39 +3,43 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
 import rights_page
 from commands_page import commands
+from doc_pages import PAGES, ROOT, anchors, check_command_line, command_lines, links
 
 from core.cli.main import root
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+INDEX = ROOT / "docs" / "README.md"
 
 
-@cache
-def headings(page: Path) -> frozenset[str]:
-    """Return a page's headings as links name them."""
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
-    found = re.findall(r"^#+ (.*)$", text, re.M)
-    return frozenset(
-        re.sub(r"[^\w\- ]", "", each.strip().lower()).replace(" ", "-") for each in found
-    )
+def target_of(page: Path, link: str) -> Path:
+    path = link.partition("#")[0]
+    return (page.parent / path).resolve() if path else page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_every_link_leads_to_a_page_and_its_heading(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+    for link in links(page):
         if "://" in link:
             continue
-        path, _, heading = link.partition("#")
-        target = (page.parent / path).resolve() if path else page
+        target, heading = target_of(page, link), link.partition("#")[2]
         assert target.exists(), link
-        assert not heading or heading in headings(target), link
+        assert not heading or heading in anchors(target), link
+
+
+def test_the_index_leads_to_every_page() -> None:
+    listed = {target_of(INDEX, link) for link in links(INDEX)}
+    assert {page for page in PAGES if INDEX.parent in page.parents} - listed == {INDEX}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_command_in_a_code_block_is_one_that_there_is(page: Path) -> None:
+    for words in command_lines(page):
+        check_command_line(words)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)

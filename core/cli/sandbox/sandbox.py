@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -96,6 +97,17 @@ def down(name: str, as_json: bool) -> None:
 def status(name: str, as_json: bool) -> None:
     """Show the nodes of a sandbox."""
     show_sandbox(Sandbox.open(name), as_json)
+
+
+@sandbox.command()
+@name_option
+def env(name: str) -> None:
+    """Print the shell command with which all commands mean this sandbox.
+
+    \b
+    eval "$(trimtab sandbox env)"
+    """
+    print_lines(f"export TRIMTAB_BOOTSTRAP={shlex.quote(Sandbox.open(name).bootstrap)}")
 
 
 @sandbox.command()

@@ -17,6 +17,7 @@ from core.cli.sandbox.sandbox import parse_brokers
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import workload
 from core.cluster.sandbox.nodes import plan_nodes
+from core.cluster.sandbox.sandbox import Sandbox
 from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError, UsageError
 
@@ -38,7 +39,7 @@ def test_other_brokers_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *(["status"], ["kill", "1"], ["stop", "1"], ["load"]),
+        *(["status"], ["env"], ["kill", "1"], ["stop", "1"], ["load"]),
         *(["fill", "1"], ["consumer", "billing"], ["skew", "--undo"]),
     ],
 )
@@ -58,6 +59,12 @@ def stopped(trimtab: Trimtab) -> None:
     folders.write_state(
         folder, folders.SandboxState("c", "4.0.0", True, nodes, {1: Process(2**30, "x")})
     )
+
+
+@pytest.mark.usefixtures("stopped")
+def test_env_gives_the_brokers_to_a_shell(trimtab: Trimtab) -> None:
+    addresses = ",".join(node.address for node in Sandbox.open("default").nodes if node.id < 100)
+    assert trimtab("sandbox", "env")[:2] == (0, f"export TRIMTAB_BOOTSTRAP={addresses}\n")
 
 
 @pytest.mark.usefixtures("stopped")

@@ -25,7 +25,12 @@ def trimtab(
 ) -> Trimtab:
     """Type a command, in a home of its own; returns exit code, stdout and stderr."""
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
+    for name in (
+        "TRIMTAB_BOOTSTRAP",
+        "TRIMTAB_CLUSTER",
+        "TRIMTAB_COMMAND_CONFIG",
+        "TRIMTAB_SNAPSHOTS",
+    ):
         monkeypatch.delenv(name, raising=False)
 
     def typed(*words: str | Path) -> tuple[int, str, str]:

@@ -16,7 +16,13 @@ from core.settings import Settings, load_settings
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS", "TRIMTAB_TIMEOUT"):
+    for name in (
+        "TRIMTAB_BOOTSTRAP",
+        "TRIMTAB_CLUSTER",
+        "TRIMTAB_COMMAND_CONFIG",
+        "TRIMTAB_SNAPSHOTS",
+        "TRIMTAB_TIMEOUT",
+    ):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "config").mkdir()
     return tmp_path
@@ -147,7 +153,9 @@ def test_a_flag_takes_nothing_of_another_cluster_from_the_environment(
     write(home, '[clusters.dev]\nbootstrap = "dev:1"')
     monkeypatch.setenv("TRIMTAB_BOOTSTRAP", "prod:1")
     monkeypatch.setenv("TRIMTAB_CLUSTER", "prod")
+    monkeypatch.setenv("TRIMTAB_COMMAND_CONFIG", "prod.properties")
     assert choose(cluster_name="dev").address.bootstrap == "dev:1"  # type: ignore[union-attr]
+    assert choose(bootstrap="dev:1").address.command_config is None  # type: ignore[union-attr]
     assert choose(bootstrap="dev:1").name is None
 
 
@@ -267,7 +275,12 @@ def test_offline_and_live_exclude_each_other(home: Path, beside: str) -> None:
 
 
 def test_a_variable_that_is_empty_is_not_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS"):
+    for name in (
+        "TRIMTAB_BOOTSTRAP",
+        "TRIMTAB_CLUSTER",
+        "TRIMTAB_COMMAND_CONFIG",
+        "TRIMTAB_SNAPSHOTS",
+    ):
         monkeypatch.setenv(name, "")
     assert choose() == Target()
 

@@ -55,7 +55,13 @@ def saved(tmp_path: Path) -> str:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """Journals and settings of this test alone."""
-    names = ("TRIMTAB_BOOTSTRAP", "TRIMTAB_CLUSTER", "TRIMTAB_SNAPSHOTS", "NO_COLOR")
+    names = (
+        "TRIMTAB_BOOTSTRAP",
+        "TRIMTAB_CLUSTER",
+        "TRIMTAB_COMMAND_CONFIG",
+        "TRIMTAB_SNAPSHOTS",
+        "NO_COLOR",
+    )
     kept = {key: value for key, value in os.environ.items() if key not in names}
     return {**kept, "TRIMTAB_HOME": str(tmp_path / "home")}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from contract import GROUP, GROUP_TOPIC, TOPICS
@@ -46,9 +47,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
         yield broker
 
 
-@pytest.fixture(scope="module")
-def cluster(sandbox: Sandbox) -> Iterator[RealCluster]:
-    settings = ConnectionSettings(sandbox.bootstrap)
+@contextmanager
+def contract_cluster(sandbox: Sandbox, of_client: ConnectionSettings) -> Iterator[RealCluster]:
+    """Give the contract's cluster to a client with these settings; who makes it may do all."""
+    settings = sandbox.settings
     create_topics(settings, {name: layout.replicas for name, layout in TOPICS.items()})
     fill(
         settings,
@@ -62,9 +64,15 @@ def cluster(sandbox: Sandbox) -> Iterator[RealCluster]:
     stop = threading.Event()
     reader = threading.Thread(target=consume, args=(settings, GROUP, [GROUP_TOPIC], stop))
     reader.start()
-    client = KafkaClient(settings)
+    client = KafkaClient(of_client)
     yield RealCluster(sandbox, client)
     stop.set()
     reader.join()
     client.close()
     delete_topics(settings, list(TOPICS))
+
+
+@pytest.fixture(scope="module")
+def cluster(sandbox: Sandbox) -> Iterator[RealCluster]:
+    with contract_cluster(sandbox, sandbox.settings) as made:
+        yield made

@@ -81,6 +81,8 @@ class Target:
             # A name in the environment must not go with another cluster's address in a flag.
             bootstrap = os.environ.get("TRIMTAB_BOOTSTRAP") or None
             cluster_name = os.environ.get("TRIMTAB_CLUSTER") or None
+            login = os.environ.get("TRIMTAB_COMMAND_CONFIG")
+            command_config = command_config or (Path(login) if login else None)
         timeout = timeout or os.environ.get("TRIMTAB_TIMEOUT") or None
         timeout_seconds = None if timeout is None else parse_timeout(timeout)
         snapshots = snapshots or os.environ.get("TRIMTAB_SNAPSHOTS") or None

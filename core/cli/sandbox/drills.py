@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -15,11 +16,12 @@ from core.cluster.drills.drill import (
     Drill,
     DrillKind,
     broker_drill,
-    controller_drill,
     disk_drill,
     group_drill,
+    node_drill,
     skew_drills,
 )
+from core.cluster.sandbox.logins import Way
 from core.cluster.sandbox.nodes import Role
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload_spec import read_overrides, topic_names
@@ -41,9 +43,10 @@ def _node_command(kind: DrillKind, help: str) -> click.Command:
     @json_option
     def command(node: int, name: str, as_json: bool) -> None:
         sandbox = Sandbox.open(name)
-        is_broker = sandbox.node(node).role is Role.BROKER
-        drill = broker_drill if is_broker else controller_drill
-        _apply_drill(sandbox, drill(kind, node))
+        of = sandbox.node(node)
+        is_broker = of.role is Role.BROKER
+        drill = broker_drill(kind, node) if is_broker else node_drill(kind, of.words, node)
+        _apply_drill(sandbox, drill)
         show_sandbox(Sandbox.open(name), as_json)
 
     return command
@@ -122,7 +125,7 @@ def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float)
     elif topic not in topic_names():
         known = ", ".join(sorted(topic_names()))
         raise UsageError(f"The load has no topic {topic!r}.", next=f"It has {known}.")
-    with connect(Address(sandbox.bootstrap)) as connection:
+    with connect(Address(sandbox.admin_bootstrap, sandbox.command_config)) as connection:
         state = connection.client.describe_cluster()
     target = f"topic {topic}" if broker is None else f"what broker {broker} leads"
     for drill in skew_drills(state, topic_names(), times):
@@ -164,11 +167,21 @@ def document(sandbox: Sandbox) -> dict[str, Any]:
                 "role": node.role.value,
                 "rack": node.rack,
                 "port": node.port,
+                "tls_port": node.tls_port,
                 "alive": (process := sandbox.process(node.id)) is not None,
                 "pid": None if process is None else process.pid,
                 "log": str(node.server_log),
             }
             for node in sandbox.nodes
+        ],
+        "logins": [
+            {
+                "principal": login.principal,
+                "mechanism": login.way.mechanism,
+                "bootstrap": login.bootstrap,
+                "command_config": str(login.properties),
+            }
+            for login in sandbox.logins
         ],
     }
 
@@ -181,5 +194,13 @@ def show_sandbox(sandbox: Sandbox, as_json: bool) -> None:
         process = sandbox.process(node.id)
         rack = f"rack {node.rack}" if node.rack else ""
         state = "down" if process is None else f"pid {process.pid}"
-        print_lines(f"{node.role.value:<10} {node.id:>4}  {node.address:<16} {rack:<7} {state}")
-    print_lines(f"\ntrimtab -b {sandbox.bootstrap} --write")
+        print_lines(f"{node.role.value:<14} {node.id:>4}  {node.address:<16} {rack:<7} {state}")
+    if not sandbox.logins:
+        print_lines(f"\ntrimtab -b {sandbox.bootstrap} --write")
+        return
+    print_lines(f"\nClient properties are in {sandbox.logins[0].properties.parent}:")
+    for login in sandbox.logins:
+        print_lines(f"  {login.properties.name:<26} -b {login.bootstrap}")
+    shown = sandbox.login("operator", Way.SCRAM)
+    properties = shlex.quote(str(shown.properties))
+    print_lines(f"\ntrimtab -b {shown.bootstrap} --command-config {properties} --write")

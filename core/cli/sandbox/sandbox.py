@@ -14,8 +14,8 @@ from core.cli.common.options import Group, json_option
 from core.cli.common.output import emit, print_lines, say
 from core.cli.sandbox.demo import sandbox_demo
 from core.cli.sandbox.drills import DRILLS, name_option, show_sandbox
-from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.kafka_jars import KAFKA_VERSION
+from core.cluster.sandbox.logins import Way
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload_spec import skewed_workload
 from core.daemons.process import Process
@@ -61,9 +61,20 @@ for command in (sandbox_demo, *DRILLS):
     metavar="VERSION",
     help="Kafka version (default: the newest supported one).",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Have TLS, logins and ACLs, and write client properties for users of different rights.",
+)
 @json_option
 def up(
-    name: str, brokers: str, racks: int, controllers: str, version: str | None, as_json: bool
+    name: str,
+    brokers: str,
+    racks: int,
+    controllers: str,
+    version: str | None,
+    secure: bool,
+    as_json: bool,
 ) -> None:
     """Start a cluster and wait until all nodes answer."""
     started = Sandbox.up(
@@ -71,6 +82,7 @@ def up(
         parse_brokers(brokers),
         racks,
         controllers=int(controllers),
+        secured=secure,
         kafka=version or KAFKA_VERSION,
         say=say,
     )
@@ -102,12 +114,17 @@ def status(name: str, as_json: bool) -> None:
 @sandbox.command()
 @name_option
 def env(name: str) -> None:
-    """Print the shell command with which all commands mean this sandbox.
+    """Print the shell commands with which all others mean this sandbox, a secured one's operator.
 
     \b
     eval "$(trimtab sandbox env)"
     """
-    print_lines(f"export TRIMTAB_BOOTSTRAP={shlex.quote(Sandbox.open(name).bootstrap)}")
+    found = Sandbox.open(name)
+    words = {"TRIMTAB_BOOTSTRAP": found.bootstrap}
+    if found.logins:
+        login = found.login("operator", Way.SCRAM)
+        words["TRIMTAB_COMMAND_CONFIG"] = str(login.properties)
+    print_lines("\n".join(f"export {name}={shlex.quote(text)}" for name, text in words.items()))
 
 
 @sandbox.command()
@@ -133,11 +150,10 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
             print_lines(f"Workload runs (pid {process.pid}); it ends with the sandbox.")
         return
     stop = threading.Event()
-    settings = ConnectionSettings(found.bootstrap)
     workload = skewed_workload(found.broker_ids, bytes_per_s=bytes_per_s)
     say(f"Producing {rate} to sandbox {name}; Ctrl-C ends it.")
     with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(run_workload, settings, workload, stop, found.overrides_path)
+        working = pool.submit(run_workload, found.settings, workload, stop, found.overrides_path)
         try:
             wait([working])
         except KeyboardInterrupt:

@@ -106,8 +106,9 @@ def broker_drill(kind: DrillKind, broker: int) -> Drill:
     return Drill(kind, f"broker {broker}", broker)
 
 
-def controller_drill(kind: DrillKind, node: int) -> Drill:
-    return Drill(kind, f"controller {node}", node)
+def node_drill(kind: DrillKind, words: str, node: int) -> Drill:
+    """Return a drill on a node that is no broker; `words` say which one."""
+    return Drill(kind, words, node)
 
 
 def disk_drill(kind: DrillKind, broker: int, log_dir: str) -> Drill:

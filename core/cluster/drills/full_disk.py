@@ -35,7 +35,7 @@ def log_dir_to_fill(node: Node) -> Path:
     The first holds the cluster's metadata too: without it a broker halts as a whole.
     """
     if node.role is not Role.BROKER:
-        raise UsageError(f"Node {node.id} is a controller: it holds no partitions.")
+        raise UsageError(f"{node.words.capitalize()} holds no partitions.")
     return node.log_dirs[-1]
 
 
@@ -82,7 +82,7 @@ def fill_and_wait(sandbox: Sandbox, node: Node) -> bool:
         raise UsageError(f"Broker {node.id} is not up.", next="Start it first.")
     path = str(log_dir_to_fill(node))
     deadline = time.monotonic() + MAX_NOTICE_SECONDS
-    with connect(Address(node.address)) as connection:
+    with connect(Address(node.admin_address, sandbox.command_config)) as connection:
         while True:
             if not is_full(node):  # not yet, or it was just being written
                 fill_disk(node)

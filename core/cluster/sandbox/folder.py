@@ -42,7 +42,10 @@ def read_state(folder: Path) -> SandboxState | None:
             state["kafka"],
             state["ready"],
             tuple(
-                Node(n["id"], Role(n["role"]), n["port"], n["rack"], folder / n["folder"])
+                Node(
+                    *(n["id"], Role(n["role"]), n["port"], n["rack"], folder / n["folder"]),
+                    n.get("tls_port"),
+                )
                 for n in state["nodes"]
             ),
             {n["id"]: Process(n["pid"], n["started"]) for n in state["nodes"] if n["pid"]},
@@ -62,6 +65,7 @@ def write_state(folder: Path, state: SandboxState) -> None:
                 "id": node.id,
                 "role": node.role.value,
                 "port": node.port,
+                "tls_port": node.tls_port,
                 "rack": node.rack,
                 "folder": node.folder.name,
                 "pid": process.pid if (process := state.processes.get(node.id)) else None,

@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ from core.cluster.sandbox.nodes import (
     Node,
     Role,
     free_ports,
+    jwks_file,
     logging_file,
     tool_logging_file,
 )
@@ -46,10 +48,14 @@ class Launcher:
 
     def server(self, node: Node) -> Process:
         """Start a node; its output goes to `node.output`."""
+        if node.role is Role.TOKENS:
+            module = (sys.executable, "-P", "-m", "core.cluster.sandbox.token_endpoint")
+            return spawn([*module, str(node.properties)], output=node.output)
         root = node.folder.parent
         flags = (
             f"-Dlog4j2.configurationFile={logging_file(root)}",
             f"-Dtrimtab.logs={node.folder / 'logs'}",
+            *_token_flags(root),
         )
         command = [*self._command(flags), "kafka.Kafka", str(node.properties)]
         return spawn(command, output=node.output)
@@ -135,7 +141,7 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
         command = plain._command((f"-XX:ArchiveClassesAtExit={made}",))
         process = spawn([*command, "kafka.Kafka", node.properties], output=node.output)
         try:
-            if wait_for_answer(node, process, _ARCHIVE_SECONDS):
+            if wait_for_answer(node, process, _ARCHIVE_SECONDS, ConnectionSettings(node.address)):
                 process.signal(signal.SIGTERM)
                 process.wait(_ARCHIVE_SECONDS)
         finally:
@@ -144,18 +150,31 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
             made.rename(archive)
 
 
-def wait_for_answer(node: Node, process: Process, seconds: float) -> bool:
-    """Return whether a node is in the cluster, or a controller listens, within `seconds`."""
+def _token_flags(root: Path) -> tuple[str, ...]:
+    """Return what brokers need to check tokens: the file and its URL have to be allowed."""
+    keys, package = jwks_file(root), "org.apache.kafka.sasl.oauthbearer"
+    allowed = {"urls": keys.as_uri(), "files": str(keys)} if keys.exists() else {}
+    return tuple(f"-D{package}.allowed.{kind}={value}" for kind, value in allowed.items())
+
+
+def wait_for_answer(
+    node: Node, process: Process, seconds: float, settings: ConnectionSettings
+) -> bool:
+    """Return whether a node answers within `seconds`: a broker as a member, others at all.
+
+    `settings` are how a broker is reached, at its address alone.
+    """
     deadline = time.monotonic() + seconds
-    members = poll_members(node.address) if node.role is Role.BROKER else None
+    members = poll_members(settings) if node.role is Role.BROKER else None
     while process.alive and time.monotonic() < deadline:
-        if (node.id in next(members)) if members is not None else _listens(node):
+        if (node.id in next(members)) if members is not None else listens(node):
             return True
         time.sleep(0.1)
     return False
 
 
-def _listens(node: Node) -> bool:
+def listens(node: Node) -> bool:
+    """Return whether anybody takes connections at a node's address."""
     try:
         with socket.create_connection((HOST, node.port), timeout=1):
             return True
@@ -163,11 +182,11 @@ def _listens(node: Node) -> bool:
         return False
 
 
-def poll_members(bootstrap: str) -> Iterator[frozenset[int]]:
+def poll_members(settings: ConnectionSettings) -> Iterator[frozenset[int]]:
     """Yield which brokers are in the cluster, as often as asked; none while nobody answers."""
     from confluent_kafka import KafkaException
 
-    admin = create_admin_client(ConnectionSettings(bootstrap))
+    admin = create_admin_client(settings)
     try:
         while True:
             try:

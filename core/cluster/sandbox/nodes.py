@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from core import files
+
 HOST = "127.0.0.1"
-FIRST_CONTROLLER = 100
+FIRST_CONTROLLER, TOKEN_ENDPOINT = 100, 200
+"""The ids of nodes that are no brokers."""
+ADMIN = "admin"
+"""Who brokers are to each other in a secured sandbox, and who may do everything there."""
+SCRAM = "SCRAM-SHA-512"
 JVM_FLAGS = (
     "-Xmx192m",
     "-XX:+UseSerialGC",
@@ -58,10 +64,14 @@ rootLogger.appenderRef.console.ref = console
 
 
 class Role(Enum):
-    """Brokers hold data; controllers are apart, so that any broker may be killed."""
+    """Brokers hold data; controllers are apart, so that any broker may be killed.
+
+    A secured sandbox has an endpoint beside them that gives clients their tokens.
+    """
 
     BROKER = "broker"
     CONTROLLER = "controller"
+    TOKENS = "token-endpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,13 @@ class Node:
     port: int
     rack: str | None
     folder: Path
+    tls_port: int | None = None
+    """Where a secured broker takes those who show a certificate; at `port` they log in."""
+
+    @property
+    def words(self) -> str:
+        """Return what it is called in a sentence."""
+        return f"{self.role.value.replace('-', ' ')} {self.id}"
 
     @property
     def properties(self) -> Path:
@@ -81,12 +98,12 @@ class Node:
 
     @property
     def log_dirs(self) -> tuple[Path, ...]:
-        names = ("disk-1", "disk-2") if self.role is Role.BROKER else ("disk-1",)
-        return tuple(self.folder / name for name in names)
+        count = {Role.BROKER: 2, Role.CONTROLLER: 1, Role.TOKENS: 0}[self.role]
+        return tuple(self.folder / f"disk-{number + 1}" for number in range(count))
 
     @property
     def server_log(self) -> Path:
-        return self.folder / "logs" / "server.log"
+        return self.output if self.role is Role.TOKENS else self.folder / "logs" / "server.log"
 
     @property
     def output(self) -> Path:
@@ -96,19 +113,28 @@ class Node:
     def address(self) -> str:
         return f"{HOST}:{self.port}"
 
+    @property
+    def admin_address(self) -> str:
+        """Return where the sandbox itself, and the other brokers, reach it."""
+        return self.address if self.tls_port is None else f"{HOST}:{self.tls_port}"
+
 
 def plan_nodes(
-    folder: Path, broker_ids: Sequence[int], *, racks: int, controllers: int
+    folder: Path, broker_ids: Sequence[int], *, racks: int, controllers: int, secured: bool = False
 ) -> tuple[Node, ...]:
     """Return the nodes, controllers first; racks `a`, `b`, … go round, 0 means none."""
-    ports = iter(free_ports(len(broker_ids) + controllers))
+    ports = iter(free_ports(len(broker_ids) * (1 + secured) + controllers + secured))
     nodes = [
         Node(id, Role.CONTROLLER, next(ports), None, folder / f"controller-{id}")
         for id in range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)
     ]
     for place, id in enumerate(broker_ids):
         rack = chr(ord("a") + place % racks) if racks else None
-        nodes.append(Node(id, Role.BROKER, next(ports), rack, folder / f"broker-{id}"))
+        port, tls_port = next(ports), next(ports) if secured else None
+        nodes.append(Node(id, Role.BROKER, port, rack, folder / f"broker-{id}", tls_port))
+    if secured:
+        endpoint = folder / Role.TOKENS.value
+        nodes.append(Node(TOKEN_ENDPOINT, Role.TOKENS, next(ports), None, endpoint))
     return tuple(nodes)
 
 
@@ -138,10 +164,19 @@ def write_files(nodes: Sequence[Node], overrides: Mapping[str, str]) -> None:
         (node.folder / "logs").mkdir(parents=True)
         for log_dir in node.log_dirs:
             log_dir.mkdir()
-        lines = (
-            f"{key}={value}\n" for key, value in node_properties(node, nodes, overrides).items()
-        )
-        node.properties.write_text("".join(lines))
+        write_properties(node.properties, node_properties(node, nodes, overrides))
+
+
+def write_properties(path: Path, entries: Mapping[str, str]) -> None:
+    """Write a properties file for its owner only, as Java reads it."""
+    lines = (f"{key}={_escape(value)}\n" for key, value in entries.items())
+    files.write_text(path, "".join(lines), durable=False)
+
+
+def _escape(value: str) -> str:
+    plain = value.replace("\\", "\\\\").encode("utf-16-be")
+    units = (int.from_bytes(plain[at : at + 2], "big") for at in range(0, len(plain), 2))
+    return "".join(chr(unit) if 0x20 <= unit <= 0x7E else f"\\u{unit:04x}" for unit in units)
 
 
 def logging_file(root: Path) -> Path:
@@ -152,10 +187,33 @@ def tool_logging_file(root: Path) -> Path:
     return root / "tool-log4j2.properties"
 
 
+def authority_file(root: Path) -> Path:
+    """Return the certificate that all others of a secured sandbox are signed with, PEM."""
+    return root / "security" / "ca.pem"
+
+
+def certificate_file(root: Path, name: str) -> Path:
+    """Return somebody's private key and certificate in one file, PEM."""
+    return root / "security" / f"{name}.pem"
+
+
+def token_key_file(root: Path) -> Path:
+    """Return the private key that tokens are signed with, PEM."""
+    return root / "security" / "tokens.pem"
+
+
+def jwks_file(root: Path) -> Path:
+    """Return the public key that brokers check tokens with, as a JSON Web Key Set."""
+    return root / "security" / "jwks.json"
+
+
 def node_properties(
     node: Node, nodes: Sequence[Node], overrides: Mapping[str, str]
 ) -> dict[str, str]:
     """Return one node's configuration; `overrides` go to brokers only."""
+    secured = any(other.role is Role.TOKENS for other in nodes)
+    if node.role is Role.TOKENS:
+        return {"port": str(node.port), "key": str(token_key_file(node.folder.parent))}
     voters = ",".join(f"{n.id}@{n.address}" for n in nodes if n.role is Role.CONTROLLER)
     brokers = sum(n.role is Role.BROKER for n in nodes)
     common = {
@@ -167,21 +225,16 @@ def node_properties(
         "auto.leader.rebalance.enable": "false",
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "6000",
+        **(_secured_listeners(node) if secured else _plain_listeners(node)),
     }
     if node.role is Role.CONTROLLER:
-        return common | {
-            "listeners": f"CONTROLLER://{node.address}",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
-        }
+        return common
     replicated = str(min(3, brokers))
     rack = {"broker.rack": node.rack} if node.rack else {}
     return (
         common
         | rack
         | {
-            "listeners": f"PLAINTEXT://{node.address}",
-            "advertised.listeners": f"PLAINTEXT://{node.address}",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "auto.create.topics.enable": "false",
             "num.network.threads": "2",
             "num.io.threads": "4",
@@ -200,3 +253,51 @@ def node_properties(
         }
         | dict(overrides)
     )
+
+
+def _plain_listeners(node: Node) -> dict[str, str]:
+    if node.role is Role.CONTROLLER:
+        return {
+            "listeners": f"CONTROLLER://{node.address}",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+        }
+    return {
+        "listeners": f"PLAINTEXT://{node.address}",
+        "advertised.listeners": f"PLAINTEXT://{node.address}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    }
+
+
+def _secured_listeners(node: Node) -> dict[str, str]:
+    """Return listeners that take nobody unknown; nodes know each other by certificate."""
+    root = node.folder.parent
+    common = {
+        "listener.security.protocol.map": "CONTROLLER:SSL,SASL_SSL:SASL_SSL,SSL:SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificate_file(root, ADMIN)),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority_file(root)),
+        "listener.name.controller.ssl.client.auth": "required",
+        # Controllers authorize what brokers pass on to them, by the same ACLs.
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:CN={ADMIN}",
+    }
+    if node.role is Role.CONTROLLER:
+        return common | {"listeners": f"CONTROLLER://{node.address}"}
+    listeners = f"SASL_SSL://{node.address},SSL://{node.admin_address}"
+    login, package = "listener.name.sasl_ssl", "org.apache.kafka.common.security"
+    return common | {
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "inter.broker.listener.name": "SSL",
+        "listener.name.ssl.ssl.client.auth": "required",
+        f"{login}.sasl.enabled.mechanisms": f"{SCRAM},OAUTHBEARER",
+        f"{login}.scram-sha-512.sasl.jaas.config": f"{package}.scram.ScramLoginModule required;",
+        f"{login}.oauthbearer.sasl.jaas.config": (
+            f"{package}.oauthbearer.OAuthBearerLoginModule required;"
+        ),
+        f"{login}.oauthbearer.sasl.server.callback.handler.class": (
+            f"{package}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        ),
+        "sasl.oauthbearer.jwks.endpoint.url": jwks_file(root).as_uri(),
+    }

@@ -14,14 +14,31 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core import paths
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox import folder as folders
+from core.cluster.sandbox.authority import write_certificates, write_token_key
 from core.cluster.sandbox.kafka_jars import KAFKA_VERSION, check_version, fetch_jars
-from core.cluster.sandbox.launcher import Launcher, create_launcher, poll_members, wait_for_answer
-from core.cluster.sandbox.nodes import HOST, Node, Role, plan_nodes, write_files
+from core.cluster.sandbox.launcher import (
+    Launcher,
+    create_launcher,
+    listens,
+    poll_members,
+    wait_for_answer,
+)
+from core.cluster.sandbox.logins import (
+    PRINCIPALS,
+    ClientLogin,
+    Way,
+    admin_properties,
+    find_logins,
+    grant_rights,
+    write_logins,
+)
+from core.cluster.sandbox.nodes import ADMIN, HOST, Node, Role, plan_nodes, write_files
 from core.cluster.sandbox.workload_spec import overrides_lease, overrides_path
 from core.daemons.lease import is_leased
 from core.daemons.process import Process, running_with, spawn
@@ -57,6 +74,7 @@ class Sandbox:
         racks: int = 0,
         *,
         controllers: int = 1,
+        secured: bool = False,
         kafka: str = KAFKA_VERSION,
         overrides: Mapping[str, str] | None = None,
         replace: bool = False,
@@ -64,6 +82,7 @@ class Sandbox:
     ) -> Sandbox:
         """Start these brokers and wait until all of them answer.
 
+        A secured one takes nobody unknown, and has users with different rights.
         What a crash left of a sandbox with this name is cleaned first. Raises UsageError when one
         runs already and `replace` is not set, TrimtabError when Java or the jars are missing or a
         node does not come up.
@@ -80,7 +99,9 @@ class Sandbox:
                 )
             for last in (False, False, True):
                 folders.remove_unlocked(folder)
-                nodes = plan_nodes(folder, broker_ids, racks=racks, controllers=controllers)
+                nodes = plan_nodes(
+                    folder, broker_ids, racks=racks, controllers=controllers, secured=secured
+                )
                 sandbox = cls(name, folder, _new_cluster_id(), kafka, nodes, {}, launch)
                 try:
                     sandbox._begin(overrides or {}, say)
@@ -115,7 +136,7 @@ class Sandbox:
             state = folders.read_state(paths.sandbox_dir(name))
             if state is not None and state.cluster_id == cluster_id:
                 brokers = (node for node in state.nodes if node.role is Role.BROKER)
-                if addresses <= {node.address for node in brokers}:
+                if addresses <= {a for n in brokers for a in (n.address, n.admin_address)}:
                     return cls.open(name)
         return None
 
@@ -156,7 +177,8 @@ class Sandbox:
             process = self._processes[id] = self._launcher().server(node)
             self._write_state(ready=True)
         # Asked itself: the others may not have noticed yet that it was away.
-        if not wait_for_answer(node, process, _UP_SECONDS):
+        settings = replace(self.settings, bootstrap=node.admin_address)
+        if not wait_for_answer(node, process, _UP_SECONDS, settings):
             raise _start_failure([node])
         return True
 
@@ -176,7 +198,9 @@ class Sandbox:
             process.stop()
         brokers = ",".join(str(id) for id in self.broker_ids)
         module = (sys.executable, "-P", "-m", "core.cluster.sandbox.workload")
-        return spawn([*module, self.bootstrap, brokers, str(bytes_per_s), mark], output=mark)
+        login = () if self.command_config is None else (self.command_config,)
+        arguments = (self.admin_bootstrap, brokers, str(bytes_per_s), mark, *login)
+        return spawn([*module, *arguments], output=mark)
 
     @property
     def overrides_path(self) -> Path:
@@ -190,11 +214,39 @@ class Sandbox:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(node.address for node in self.nodes if node.role is Role.BROKER)
+        return ",".join(node.address for node in self._brokers)
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
-        return tuple(node.id for node in self.nodes if node.role is Role.BROKER)
+        return tuple(node.id for node in self._brokers)
+
+    @property
+    def _brokers(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes if node.role is Role.BROKER)
+
+    @property
+    def logins(self) -> tuple[ClientLogin, ...]:
+        """Return every way into a secured sandbox; a plain one wants no login."""
+        return find_logins(self.nodes)
+
+    def login(self, name: str, way: Way) -> ClientLogin:
+        """Return how one of its principals comes in; it must be a secured one."""
+        return next(found for found in self.logins if (found.name, found.way) == (name, way))
+
+    @property
+    def admin_bootstrap(self) -> str:
+        """Return the addresses at which everything may be done, by `command_config`."""
+        return ",".join(node.admin_address for node in self._brokers)
+
+    @property
+    def command_config(self) -> Path | None:
+        """Return the client properties of who may do everything; a plain one needs none."""
+        return admin_properties(self.folder) if self.logins else None
+
+    @property
+    def settings(self) -> ConnectionSettings:
+        """Return how to reach it as somebody who may do everything."""
+        return ConnectionSettings.load(self.admin_bootstrap, self.command_config)
 
     def process(self, id: int) -> Process | None:
         """Return a node's process when it runs."""
@@ -215,8 +267,14 @@ class Sandbox:
 
     def _begin(self, overrides: Mapping[str, str], say: Report) -> None:
         write_files(self.nodes, overrides)
+        passwords = {}
+        if self.logins:
+            write_certificates(self.folder, (ADMIN, *PRINCIPALS))
+            write_token_key(self.folder)
+            passwords = write_logins(self.nodes)
         self._write_state(ready=False)
-        failed = self._launcher().format(self.nodes, self.cluster_id)
+        kafka = [node for node in self.nodes if node.role is not Role.TOKENS]
+        failed = self._launcher().format(kafka, self.cluster_id)
         if failed:
             raise TrimtabError(
                 "The brokers' storage could not be formatted.", detail="\n".join(failed)
@@ -226,14 +284,17 @@ class Sandbox:
             self._processes[node.id] = self._launcher().server(node)
         self._write_state(ready=False)
         self._wait()
+        if passwords:
+            grant_rights(self.settings, passwords, self.broker_ids)
         self._write_state(ready=True)
 
     def _wait(self) -> None:
         """Return once all brokers are members; raises TrimtabError with a log's last lines."""
-        missing = {node.id: node for node in self.nodes if node.role is Role.BROKER}
+        missing = {node.id: node for node in self.nodes if node.role is not Role.CONTROLLER}
         deadline = time.monotonic() + _UP_SECONDS
-        for alive in poll_members(self.bootstrap):
-            for id in alive:
+        for alive in poll_members(self.settings):
+            served = {n.id for n in missing.values() if n.role is Role.TOKENS and listens(n)}
+            for id in alive | served:
                 missing.pop(id, None)
             if not missing:
                 return
@@ -297,7 +358,7 @@ def _start_failure(nodes: Sequence[Node]) -> Exception:
         return _PortTakenError(f"Port {node.port} is taken.")
     telling = [line for line in lines if "ERROR" in line or "Exception" in line] or lines
     return TrimtabError(
-        f"{node.role.value.capitalize()} {node.id} did not come up.",
+        f"{node.words.capitalize()} did not come up.",
         detail="\n".join(telling[-5:]),
         next=f"Its whole log: {node.server_log}",
     )

@@ -214,16 +214,18 @@ def consume(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -P -m core.cluster.sandbox.workload BOOTSTRAP BROKERS BYTES_PER_S [MARK]`."""
+    """`python -P -m core.cluster.sandbox.workload BOOTSTRAP BROKERS RATE [MARK [CONFIG]]`."""
     bootstrap, brokers, bytes_per_s = arguments[:3]
     overrides = overrides_path(Path(arguments[3])) if len(arguments) > 3 else None
+    command_config = Path(arguments[4]) if len(arguments) > 4 else None
     stop = threading.Event()
     set_on_signals(stop, (signal.SIGTERM, signal.SIGINT))
     workload = skewed_workload(
         [int(id) for id in brokers.split(",")], bytes_per_s=float(bytes_per_s)
     )
     try:
-        run_workload(ConnectionSettings(bootstrap), workload, stop, overrides)
+        settings = ConnectionSettings.load(bootstrap, command_config)
+        run_workload(settings, workload, stop, overrides)
     except TrimtabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

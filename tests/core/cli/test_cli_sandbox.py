@@ -16,6 +16,7 @@ from core import paths
 from core.cli.sandbox.sandbox import parse_brokers
 from core.cluster.sandbox import folder as folders
 from core.cluster.sandbox import workload
+from core.cluster.sandbox.logins import Way
 from core.cluster.sandbox.nodes import plan_nodes
 from core.cluster.sandbox.sandbox import Sandbox
 from core.daemons.process import Process
@@ -65,6 +66,18 @@ def stopped(trimtab: Trimtab) -> None:
 def test_env_gives_the_brokers_to_a_shell(trimtab: Trimtab) -> None:
     addresses = ",".join(node.address for node in Sandbox.open("default").nodes if node.id < 100)
     assert trimtab("sandbox", "env")[:2] == (0, f"export TRIMTAB_BOOTSTRAP={addresses}\n")
+
+
+def test_env_gives_a_secured_ones_operator_to_a_shell(trimtab: Trimtab) -> None:
+    folder = paths.sandbox_dir("default")
+    nodes = plan_nodes(folder, (1,), racks=0, controllers=1, secured=True)
+    folders.write_state(folder, folders.SandboxState("c", "4.0.0", True, nodes, {}))
+    login = Sandbox.open("default").login("operator", Way.SCRAM)
+    _, out, _ = trimtab("sandbox", "env")
+    assert out.splitlines() == [
+        f"export TRIMTAB_BOOTSTRAP={nodes[1].address}",
+        f"export TRIMTAB_COMMAND_CONFIG={login.properties}",
+    ]
 
 
 @pytest.mark.usefixtures("stopped")

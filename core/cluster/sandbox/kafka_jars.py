@@ -12,9 +12,12 @@ from core.ivy import Artifact, Jars, Report
 from core.java import Java
 
 KAFKA_VERSION = "4.3.1"
+OLDEST = (3, 9)
 _LOGGING = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1")
 # Kafka's tools name Connect for its plugin scanner; brokers and the tools used here never load it.
 _CONNECT = Artifact("org.apache.kafka", "connect-runtime")
+# Kafka 3 brings its own way to log, and which of two is taken is nobody's choice.
+_OTHER_LOGGING = Artifact("org.slf4j", "slf4j-reload4j")
 
 
 def fetch_jars(version: str, java: Java, say: Report) -> Path:
@@ -25,16 +28,19 @@ def fetch_jars(version: str, java: Java, say: Report) -> Path:
         ours = tuple(
             Artifact("org.apache.kafka", name, version) for name in ("kafka_2.13", "kafka-tools")
         )
-        ivy.fetch(Jars(f"Kafka {version}", (*ours, _LOGGING), (_CONNECT,)), folder, java, say)
+        without = (_CONNECT, _OTHER_LOGGING)
+        ivy.fetch(Jars(f"Kafka {version}", (*ours, _LOGGING), without), folder, java, say)
         say(f"Kafka {version} is here.")
     return folder
 
 
 def check_version(version: str) -> None:
-    """Raise UsageError for a version that cannot be, or is from before KRaft stood alone."""
-    match = re.fullmatch(r"(\d+)\.\d+\.\d+", version)
-    if match is None or int(match[1]) < 4:
-        raise UsageError(f"Not a Kafka version: {version!r}.", next="Say 4.0.0 or later.")
+    """Raise UsageError for a version that cannot be, or is from before the oldest supported."""
+    match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
+    if match is None:
+        raise UsageError(f"Not a Kafka version: {version!r}.", next=f"Say {KAFKA_VERSION}.")
+    if (int(match[1]), int(match[2])) < OLDEST:
+        raise UsageError(f"Kafka {version} is too old for a sandbox.", next="Say 3.9.0 or later.")
 
 
 def classpath(jars: Path) -> str:

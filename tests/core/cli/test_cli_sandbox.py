@@ -120,7 +120,7 @@ def test_without_java_it_names_the_remedy(
         (["--brokers", "1,1"], "different ids"),
         (["--brokers", "1,100"], "controllers have those from 100"),
         (["--name", "../up"], "Not a name"),
-        (["--kafka", "3.9.0"], "4.0.0 or later"),
+        (["--kafka", "3.8.1"], "3.9.0 or later"),
         (["--kafka", "latest"], "Not a Kafka version"),
     ],
 )

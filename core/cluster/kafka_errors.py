@@ -28,6 +28,11 @@ class Fault:
         message = self.message.rstrip(".")
         return f"{self.name}: {message}" if message else self.name
 
+    @property
+    def is_denial(self) -> bool:
+        """Return whether a right is missing."""
+        return "AUTHORIZATION" in self.name
+
 
 _RESOURCES = {"CLUSTER": "the cluster", "TOPIC": "topics", "GROUP": "groups"}
 """What a right is on, by how the fault of who has not got it begins."""
@@ -53,7 +58,7 @@ def access_denied(title: str, takes: str = "") -> AccessDeniedError:
 
 def advice_for(fault: Fault, operation: str, resource: str) -> str:
     """Return which right is missing where a fault says that one is; "" for any other."""
-    return rights_advice(f"{operation} on {resource}") if "AUTHORIZATION" in fault.name else ""
+    return rights_advice(f"{operation} on {resource}") if fault.is_denial else ""
 
 
 def is_leader_elected(answer: Fault | None) -> bool:

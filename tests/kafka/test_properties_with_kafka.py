@@ -23,12 +23,12 @@ from waiting import eventually
 
 from core import java
 from core.cli.main import run
-from core.cluster.kafka.admin import create_admin_client
 from core.cluster.kafka.connection.login import oauth, token_sources
 from core.cluster.kafka.connection.login.sasl import PASSWORD_MECHANISMS
 from core.cluster.kafka.connection.properties import parse_properties
 from core.cluster.kafka.connection.property_names import KNOWN
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.librdkafka import create_admin_client
 from core.cluster.sandbox import kafka_jars
 from core.errors import DocumentError
 

@@ -369,7 +369,7 @@ def rights(
         denied = [
             f"{resource.name}: {answer}"
             for resource, answer in configs().items()
-            if isinstance(answer, Fault) and "AUTHORIZATION" in answer.name
+            if isinstance(answer, Fault) and answer.is_denial
         ]
     except AccessDeniedError as error:
         denied = [error.title]

@@ -158,7 +158,7 @@ def ensure_topic(context: Context, connection: Connection, topic: str) -> None:
     fault = audited(client, state.cluster_id, None).create_topics([new]).get(topic)
     if fault is None:
         say(f"Created {topic}: {counted(PARTITIONS, 'partition')}, {counted(replicas, 'replica')}.")
-    elif "AUTHORIZATION" in fault.name:
+    elif fault.is_denial:
         configs = " ".join(f"--config {name}={value}" for name, value in CONFIGS.items())
         raise AccessDeniedError(
             f"This user sees no topic {topic}, and may not create one.",

@@ -1,32 +1,27 @@
 """KafkaClient: real brokers behind ClusterClient.
 
-confluent-kafka does what a run alters of configs, offsets, and describes consumer groups;
-kafka-python does all else. That includes `describe_cluster`: librdkafka's metadata has neither
-topic ids nor leader epochs nor fenced brokers, and asking it for topic ids takes four times as long
-as reading all of it here.
-Elections are kafka-python's, too: librdkafka waits for the controller that it once heard of.
-Each library is loaded at its first call.
+kafka-python sends all requests. librdkafka, which reads and writes topics and produces and consumes
+probes, does not: its metadata has neither topic ids nor leader epochs nor fenced brokers, it
+remembers coordinators, leaders and controllers for minutes, and it connects to no other address
+than the one that a broker advertises.
+The library is loaded at the first call.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from core.cluster.client import ClusterClient, OffsetAt
-from core.cluster.configs import ConfigChange, ConfigValue, Resource, ResourceKind
-from core.cluster.groups import ActiveGroups, Group
-from core.cluster.kafka.admin import Admin
+from core.cluster.client import ClusterClient
+from core.cluster.configs import ConfigValue, Resource, ResourceKind
+from core.cluster.groups import Group
 from core.cluster.kafka.configs import (
-    CLUSTER_WIDE,
-    alter_cluster_defaults,
     alter_configs,
     describe_configs,
     describe_topic_configs,
     fetch_list_entries,
-    only_brokers,
 )
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
@@ -45,7 +40,6 @@ from core.cluster.kafka.topics import (
 from core.cluster.kafka.wire import Wire
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
-from core.cluster.state import ClusterState
 from core.errors import TrimtabError
 
 P = ParamSpec("P")
@@ -67,12 +61,11 @@ class KafkaClient:
     def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
         self._wire = Wire(settings)
-        self._admin = Admin(settings, self._wire)
 
     @property
     def last_answer_at(self) -> float:
         """Return when any broker has last answered anything (monotonic seconds)."""
-        return max(self._wire.last_answer_at, self._admin.last_answer_at)
+        return self._wire.last_answer_at
 
     def explain(self, detail: str) -> TrimtabError:
         """Return why the cluster does not answer, having looked; `detail` is all that is seen."""
@@ -84,6 +77,7 @@ class KafkaClient:
         return {t.broker: t.address for t in troubles if t.broker is not None}
 
     ping = _by_wire(ping)
+    describe_cluster = _by_wire(describe_cluster)
     describe_log_dirs = _by_wire(describe_log_dirs)
     fetch_denied_topics = _by_wire(fetch_denied_topics)
     fetch_reassignments = _by_wire(fetch_reassignments)
@@ -93,13 +87,12 @@ class KafkaClient:
     create_topics = _by_wire(create_topics)
     add_partitions = _by_wire(add_partitions)
     delete_topics = _by_wire(delete_topics)
+    alter_configs = _by_wire(alter_configs)
+    fetch_list_entries = _by_wire(fetch_list_entries)
+    fetch_offsets = _by_wire(fetch_offsets)
     fetch_replica_offsets = _by_wire(fetch_replica_offsets)
     fetch_records = _by_wire(fetch_records)
-
-    def describe_cluster(self) -> ClusterState:
-        state = describe_cluster(self._wire)
-        self._admin.reopen_if_unknown(state.alive_ids)
-        return state
+    describe_active_groups = _by_wire(describe_active_groups)
 
     def cancel_reassignments(
         self, partitions: Collection[TopicPartition]
@@ -111,43 +104,17 @@ class KafkaClient:
     ) -> dict[Resource, dict[str, ConfigValue] | Fault]:
         topics = [] if names is None else [r for r in resources if r.kind is ResourceKind.TOPIC]
         others = [r for r in resources if names is None or r.kind is not ResourceKind.TOPIC]
-        answers = describe_topic_configs(self._admin, topics, names or ())
+        answers = describe_topic_configs(self._wire, topics, names or ())
         answers |= describe_configs(self._wire, others, names)
-        self._admin.raise_if_all_failed(
-            answers.values(), "DESCRIBE_CONFIGS", of_brokers=only_brokers(answers)
-        )
+        self._wire.raise_if_all_failed(answers.values(), "DESCRIBE_CONFIGS")
         return answers
-
-    def alter_configs(self, changes: Sequence[ConfigChange]) -> dict[Resource, Fault | None]:
-        answers = alter_configs(self._admin, [c for c in changes if c.resource != CLUSTER_WIDE])
-        ours = [change for change in changes if change.resource == CLUSTER_WIDE]
-        if ours:
-            answers[CLUSTER_WIDE] = alter_cluster_defaults(self._wire, ours)
-        return answers
-
-    def fetch_list_entries(
-        self, lists: Collection[tuple[Resource, str]]
-    ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
-        return fetch_list_entries(self._admin, lists)
-
-    def fetch_offsets(
-        self, partitions: Collection[TopicPartition], at: OffsetAt
-    ) -> dict[TopicPartition, int]:
-        self._admin.reopen_if_unknown(self._wire.brokers)
-        return fetch_offsets(self._admin, partitions, at)
 
     def describe_groups(
         self, matching: str | None = None, lost: Callable[[Fault], None] | None = None
     ) -> tuple[Group, ...]:
-        self._admin.reopen_if_unknown(self._wire.brokers)
-        return describe_groups(self._admin, self._wire, matching, lost or (lambda fault: None))
-
-    def describe_active_groups(self, limit: int) -> ActiveGroups:
-        self._admin.reopen_if_unknown(self._wire.brokers)
-        return describe_active_groups(self._admin, self._wire, limit)
+        return describe_groups(self._wire, matching, lost or (lambda fault: None))
 
     def close(self) -> None:
-        self._admin.close()
         self._wire.close()
 
 

@@ -1,8 +1,6 @@
 """Configs of topics and brokers: read, altered, and throttle lists as the controller holds them.
 
-kafka-python reads most of them: librdkafka always asks for every config, some 300 of a broker,
-loses one of two synonyms that have the same name, and is slow to come for the first time. What a
-run alters is read and altered by librdkafka.
+What a run alters is altered by one broker, and read of that one: see `Wire.send_for_configs`.
 """
 
 from __future__ import annotations
@@ -22,8 +20,7 @@ from core.cluster.configs import (
     Resource,
     ResourceKind,
 )
-from core.cluster.kafka.admin import Admin, ClosableClient
-from core.cluster.kafka.wire import Wire, fault_from_code, fault_from_silence
+from core.cluster.kafka.wire import LEFT_OUT, Wire, fault_from_code, fault_from_silence
 from core.cluster.kafka_errors import Fault
 
 Configs = dict[str, ConfigValue]
@@ -76,9 +73,12 @@ def _config_source(number: int) -> ConfigSource:
 def _describe_from_any(
     wire: Wire, resources: Sequence[Resource], names: Collection[str] | None
 ) -> Mapping[Resource, Configs | Fault]:
-    answer = wire.send_to_any(_request(resources, names))
+    return _by_resource(wire.send_to_any(_request(resources, names)), resources)
+
+
+def _by_resource(answer: Any, resources: Iterable[Resource]) -> dict[Resource, Configs | Fault]:
     results = {result.resource_name: _parse_result(result) for result in answer.results}
-    return {r: results[r.name] for r in resources}
+    return {r: results.get(r.name, LEFT_OUT) for r in resources}
 
 
 def _describe_from_each(
@@ -120,7 +120,7 @@ def _fetch_broker_retention(wire: Wire) -> InheritedConfig | None:
     for broker in sorted(wire.brokers):
         (configs,) = _describe_from_each(wire, [Resource.broker(broker)], _RETENTIONS).values()
         if isinstance(configs, Fault):
-            if "AUTHORIZATION" in configs.name:
+            if configs.is_denial:
                 return None
             continue
         for name in _RETENTIONS:
@@ -167,97 +167,91 @@ def _parse_config(config: Any) -> ConfigValue:
     )
 
 
-# A broker that is down is waited for, so this is also what a dead one costs.
-_BROKER_SECONDS = 4.0
-
-
 def describe_topic_configs(
-    admin: Admin, topics: Collection[Resource], names: Collection[str]
-) -> dict[Resource, dict[str, ConfigValue] | Fault]:
+    wire: Wire, topics: Collection[Resource], names: Collection[str]
+) -> dict[Resource, Configs | Fault]:
     """Return these configs of topics, as the broker knows them that takes their changes, too.
 
     Another one may know less of what was changed last, and who puts lists back must not take
     what it sees there for what somebody set.
     """
-    if not topics:
-        return {}
-    from confluent_kafka.admin import ConfigResource
-
-    resource_of = {ConfigResource(_resource_type(r), r.name): r for r in topics}
-    answers = admin.ask(
-        lambda client: client.describe_configs(list(resource_of), request_timeout=admin.seconds)
-    )
-    return {
-        resource_of[resource]: entries
-        if isinstance(entries, Fault)
-        else {
-            name: ConfigValue(entry.value, _config_source(entry.source))
-            for name, entry in entries.items()
-            if name in names
-        }
-        for resource, entries in answers.items()
-    }
-
-
-def alter_configs(
-    admin: Admin, changes: Sequence[ConfigChange], *, validate_only: bool = False
-) -> dict[Resource, Fault | None]:
-    answers: dict[Resource, Fault | None] = {}
-    for changes_once in _split_repeated(changes):
-        left = [change for change in changes_once if answers.get(change.resource) is None]
-        answers |= _alter_once(admin, left, validate_only)
-    admin.raise_if_all_failed(answers.values(), "ALTER_CONFIGS", of_brokers=only_brokers(answers))
+    answers: dict[Resource, Configs | Fault] = {}
+    left = list(topics)
+    for first in range(0, len(left), _MAX_TOPICS):
+        part = left[first : first + _MAX_TOPICS]
+        answers |= _by_resource(wire.send_for_configs(_request(part, names)), part)
     return answers
 
 
-def only_brokers(resources: Iterable[Resource]) -> bool:
-    """Return whether no resource is one of which any broker could tell."""
-    return all(resource.kind is ResourceKind.BROKER for resource in resources)
+def alter_configs(
+    wire: Wire, changes: Sequence[ConfigChange], *, validate_only: bool = False
+) -> dict[Resource, Fault | None]:
+    """Apply changes; see ClusterClient. Each broker takes its own, any one all others."""
+    answers: dict[Resource, Fault | None] = {}
+    for changes_once in _split_repeated(changes):
+        left: dict[Resource, list[ConfigChange]] = defaultdict(list)
+        for change in changes_once:
+            if answers.get(change.resource) is None:
+                left[change.resource].append(change)
+        answers |= _alter_once(wire, left, validate_only)
+    wire.raise_if_all_failed(answers.values(), "ALTER_CONFIGS")
+    return answers
 
 
 def _alter_once(
-    admin: Admin, changes: Sequence[ConfigChange], validate_only: bool
+    wire: Wire, changes_of: Mapping[Resource, Sequence[ConfigChange]], validate_only: bool
 ) -> dict[Resource, Fault | None]:
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
-
-    operations = {op: AlterConfigOpType[op.name] for op in ConfigOp}
-    by_resource: dict[Resource, list[Any]] = defaultdict(list)
-    for change in changes:
-        by_resource[change.resource].append(
-            ConfigEntry(
-                change.name,
-                None if change.op is ConfigOp.DELETE else change.value,
-                incremental_operation=operations[change.op],
-            )
+    brokers = [r for r in changes_of if r.kind is ResourceKind.BROKER and r != CLUSTER_WIDE]
+    others = [resource for resource in changes_of if resource not in brokers]
+    answers: dict[Resource, Fault | None] = {}
+    for first in range(0, len(others), _MAX_TOPICS):
+        part = {r: changes_of[r] for r in others[first : first + _MAX_TOPICS]}
+        answer = wire.send_for_configs(_alter_request(part, validate_only))
+        results = {(r.resource_type, r.resource_name): r for r in answer.responses}
+        answers |= {r: _parse_altered(results.get((_KINDS[r.kind], r.name))) for r in part}
+    requests = {int(r.name): _alter_request({r: changes_of[r]}, validate_only) for r in brokers}
+    for broker, answer in wire.ask_each(requests).items():
+        answers[Resource.broker(broker)] = (
+            fault_from_silence(answer)
+            if isinstance(answer, Exception)
+            else _parse_altered(answer.responses[0])
         )
-    topics = [resource for resource in by_resource if resource.kind is ResourceKind.TOPIC]
-    # Topics go together; each broker is asked alone, as it answers for itself.
-    groups = [[resource] for resource in by_resource if resource.kind is ResourceKind.BROKER]
+    return answers
 
-    def alter(client: ClosableClient) -> dict[Resource, Any]:
-        pending: dict[Resource, Any] = {}
-        for group in (*groups, *([topics] if topics else ())):
-            is_broker = group[0].kind is ResourceKind.BROKER
-            resource_of = {
-                ConfigResource(_resource_type(r), r.name, incremental_configs=by_resource[r]): r
-                for r in group
-            }
-            futures = client.incremental_alter_configs(
-                list(resource_of),
-                request_timeout=_BROKER_SECONDS if is_broker else admin.seconds,
-                validate_only=validate_only,
+
+_OPERATIONS = {ConfigOp.SET: 0, ConfigOp.DELETE: 1, ConfigOp.APPEND: 2, ConfigOp.SUBTRACT: 3}
+
+
+def _alter_request(
+    changes_of: Mapping[Resource, Sequence[ConfigChange]], validate_only: bool
+) -> Any:
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest
+
+    resource_type = IncrementalAlterConfigsRequest.AlterConfigsResource
+    return IncrementalAlterConfigsRequest(
+        resources=[
+            resource_type(
+                resource_type=_KINDS[resource.kind],
+                resource_name=resource.name,
+                configs=[
+                    resource_type.AlterableConfig(
+                        name=change.name,
+                        config_operation=_OPERATIONS[change.op],
+                        value=None if change.op is ConfigOp.DELETE else change.value,
+                    )
+                    for change in changes
+                ],
             )
-            pending |= {resource_of[resource]: future for resource, future in futures.items()}
-        return pending
+            for resource, changes in changes_of.items()
+        ],
+        validate_only=validate_only,
+    )
 
-    answers = admin.ask(alter)
-    return {r: answer if isinstance(answer, Fault) else None for r, answer in answers.items()}
 
-
-def _resource_type(resource: Resource) -> Any:
-    from confluent_kafka.admin import ResourceType
-
-    return ResourceType.BROKER if resource.kind is ResourceKind.BROKER else ResourceType.TOPIC
+def _parse_altered(result: Any) -> Fault | None:
+    if result is None:
+        return LEFT_OUT
+    return fault_from_code(result.error_code, result.error_message)
 
 
 def _split_repeated(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
@@ -273,36 +267,6 @@ def _split_repeated(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]
     return rounds
 
 
-_OPERATIONS = {ConfigOp.SET: 0, ConfigOp.DELETE: 1, ConfigOp.APPEND: 2, ConfigOp.SUBTRACT: 3}
-
-
-def alter_cluster_defaults(wire: Wire, changes: Sequence[ConfigChange]) -> Fault | None:
-    """Change values for all brokers; librdkafka refuses a resource with an empty name."""
-    from kafka.protocol.admin import IncrementalAlterConfigsRequest
-
-    resource_type = IncrementalAlterConfigsRequest.AlterConfigsResource
-    config_type = resource_type.AlterableConfig
-    request = IncrementalAlterConfigsRequest(
-        resources=[
-            resource_type(
-                resource_type=_KINDS[ResourceKind.BROKER],
-                resource_name="",
-                configs=[
-                    config_type(
-                        name=change.name,
-                        config_operation=_OPERATIONS[change.op],
-                        value=change.value,
-                    )
-                    for change in changes
-                ],
-            )
-        ],
-        validate_only=False,
-    )
-    (result,) = wire.send_to_any(request).responses
-    return fault_from_code(result.error_code, result.error_message)
-
-
 NO_ENTRY = "?"
 _REFUSALS = ("INVALID_CONFIG", "INVALID_REQUEST")
 """The controllers of KRaft, and those that have ZooKeeper."""
@@ -310,7 +274,7 @@ _REFUSAL = re.compile(r"Invalid value \[?(?P<value>[^\]]*?)\]? for configuration
 
 
 def fetch_list_entries(
-    admin: Admin, lists: Collection[tuple[Resource, str]]
+    wire: Wire, lists: Collection[tuple[Resource, str]]
 ) -> dict[tuple[Resource, str], frozenset[str] | Fault]:
     """Return each list's entries; see ClusterClient.
 
@@ -323,7 +287,7 @@ def fetch_list_entries(
     for name in sorted({name for _, name in lists}):
         resources = [resource for resource, config in lists if config == name]
         answers = alter_configs(
-            admin,
+            wire,
             [ConfigChange(r, name, ConfigOp.APPEND, NO_ENTRY) for r in resources],
             validate_only=True,
         )

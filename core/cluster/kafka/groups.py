@@ -1,7 +1,7 @@
 """Groups: listed by every broker, described by their coordinators, and what they have committed.
 
-librdkafka describes consumer groups. It drops all others from what brokers list (share, streams,
-and other protocols'), so kafka-python lists; members of those take requests that neither has.
+Whoever lists a group coordinates it. Members of share and streams groups take requests of their
+own, which are not made here.
 """
 
 from __future__ import annotations
@@ -11,60 +11,66 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from core.cluster.groups import GROUPS_HIDDEN, SHARE, UNDESCRIBABLE, ActiveGroups, Group, Member
-from core.cluster.kafka.admin import Admin
-from core.cluster.kafka.wire import Wire, fault_from_code, fault_from_silence
+from core.cluster.groups import (
+    CONSUMERS,
+    GROUPS_HIDDEN,
+    SHARE,
+    UNDESCRIBABLE,
+    ActiveGroups,
+    Group,
+    Member,
+)
+from core.cluster.kafka.wire import LEFT_OUT, Wire, fault_from_code, fault_from_silence
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.patterns import is_whole
 
-_UNCOORDINATED = Fault("COORDINATOR_NOT_AVAILABLE", "no broker coordinates it")
 _SECONDS, _ACTIVE_SECONDS = 4.0, 3.0
 """How long a broker may take to list its groups."""
-_CONSUMERS = ("consumer", "")
+_CONSUMER_PROTOCOLS = ("consumer", "")
 """The protocol types of consumers; "" is of groups that only commit offsets."""
-_WITHOUT_MEMBERS = ("empty", "dead")
+EMPTY, DEAD = "empty", "dead"
+_STATES = {
+    "PreparingRebalance": "preparing_rebalancing",
+    "CompletingRebalance": "completing_rebalancing",
+}
+"""Where our words for Kafka's states are not the same in lower case."""
+_MAX_GROUPS = 500
+"""In one request to a coordinator: what it answers has to come in time."""
 _DESCRIBE = 8
 """AclOperation.DESCRIBE, among authorized operations (KIP-430)."""
 
 
 def describe_groups(
-    admin: Admin, wire: Wire, matching: str | None, lost: Callable[[Fault], None]
+    wire: Wire, matching: str | None, lost: Callable[[Fault], None]
 ) -> tuple[Group, ...]:
     """Return groups by id; see ClusterClient."""
     listed = [g for g in _list_groups(wire, lost, _SECONDS) if is_whole(matching, g.id)]
-    consumers = [group.id for group in listed if group.protocol in _CONSUMERS]
-    described = _describe_consumers(admin, consumers, admin.seconds)
-    coordinators: dict[str, int] = {}
-    for group in listed:
-        if group.protocol in _CONSUMERS:
-            if (coordinator := getattr(described[group.id], "coordinator", None)) is not None:
-                coordinators[group.id] = coordinator.id
-        elif group.protocol != SHARE and group.coordinator is not None:  # these commit no offsets
-            coordinators[group.id] = group.coordinator
+    consumers = [group for group in listed if group.protocol in CONSUMERS]
+    described = {group.id: group for group in _describe_consumers(wire, consumers, _SECONDS)}
+    found = [described.get(g.id) if g.protocol in CONSUMERS else g for g in listed]
+    groups = [group for group in found if group is not None]
+    coordinators = {  # of share groups, which commit no offsets, nobody is asked
+        group.id: group.coordinator
+        for group in groups
+        if group.coordinator is not None and group.protocol != SHARE
+    }
     offsets = fetch_committed(wire, coordinators)
-    groups = (
-        build_group(group.id, described[group.id], offsets.get(group.id, _UNCOORDINATED))
-        if group.protocol in _CONSUMERS
-        else _with_committed(group, offsets.get(group.id))
-        for group in listed
-    )
-    return tuple(group for group in groups if group is not None)
+    return tuple(_with_committed(group, offsets.get(group.id)) for group in groups)
 
 
-def describe_active_groups(admin: Admin, wire: Wire, limit: int) -> ActiveGroups:
+def describe_active_groups(wire: Wire, limit: int) -> ActiveGroups:
     """Return groups with members, at most so many that are consumers'; see ClusterClient."""
     lost: list[Fault] = []
     every = _list_groups(wire, lost.append, _ACTIVE_SECONDS)
-    listed = [group for group in every if group.state not in _WITHOUT_MEMBERS]
-    ids = [group.id for group in listed if group.protocol in _CONSUMERS]
-    described = _describe_consumers(admin, ids[:limit], _ACTIVE_SECONDS)
-    groups = (build_group(id, described[id]) for id in ids[:limit])
+    listed = [group for group in every if group.state not in (EMPTY, DEAD)]
+    consumers = [group for group in listed if group.protocol in CONSUMERS]
+    described = _describe_consumers(wire, consumers[:limit], _ACTIVE_SECONDS)
     return ActiveGroups(
-        tuple(group for group in groups if group is not None and group.state != "empty"),
-        max(0, len(ids) - limit),
+        tuple(group for group in described if group.state not in (EMPTY, DEAD)),
+        max(0, len(consumers) - limit),
         is_complete=all(fault == GROUPS_HIDDEN for fault in lost),
-        other_groups=tuple(group for group in listed if group.protocol not in _CONSUMERS),
+        other_groups=tuple(group for group in listed if group.protocol not in CONSUMERS),
     )
 
 
@@ -98,66 +104,121 @@ def _parse_listed(broker: int, group: Any) -> Group:
     """Return a group as the broker lists it that coordinates it; older brokers tell no state."""
     type = (group.group_type or "").lower()
     protocol = type if type in UNDESCRIBABLE else group.protocol_type
-    why = Fault("UNSUPPORTED_GROUP_TYPE", f"members of {protocol} groups are not told")
+    if protocol in _CONSUMER_PROTOCOLS:
+        protocol = "consumer" if type == "consumer" else "classic"
+    fault = Fault("UNSUPPORTED_GROUP_TYPE", f"members of {protocol} groups are not told")
     return Group(
         id=group.group_id,
-        state=(group.group_state or "unknown").lower(),
+        state=_parse_state(group.group_state or "unknown"),
         assignor="",
         coordinator=broker,
         members=(),
         committed={},
         protocol=protocol,
-        fault=None if protocol in _CONSUMERS else why,
+        fault=None if protocol in CONSUMERS else fault,
     )
 
 
-def _describe_consumers(admin: Admin, ids: Sequence[str], seconds: float) -> dict[str, Any]:
-    """Return what each group's coordinator tells of it, or the fault that came instead."""
+def _parse_state(state: str) -> str:
+    return _STATES.get(state, state.lower())
 
-    def ask(some: Sequence[str]) -> dict[str, Any]:
-        return admin.ask(
-            lambda client: client.describe_consumer_groups(some, request_timeout=seconds)
-        )
 
-    found = ask(ids) if ids else {}
-    moved = [id for id, a in found.items() if isinstance(a, Fault) and a.name == "NOT_COORDINATOR"]
+def _describe_consumers(wire: Wire, listed: Sequence[Group], seconds: float) -> list[Group]:
+    """Return these consumer groups with their members, or with why they are not told.
+
+    Those that have gone meanwhile are left out.
+    """
+    found = _describe_by_coordinators(wire, listed, seconds)
+    moved = {id for id, a in found.items() if isinstance(a, Fault) and a.name == "NOT_COORDINATOR"}
     if moved:
-        admin.reopen()  # it remembers coordinators for minutes, whatever they answer
-        found |= ask(moved)
+        again = [g for g in _list_groups(wire, lambda fault: None, seconds) if g.id in moved]
+        found |= _describe_by_coordinators(wire, again, seconds)
+    return [
+        Group(id, "unknown", "", None, (), {}, fault=group) if isinstance(group, Fault) else group
+        for id, group in found.items()
+        if (group.name != "GROUP_ID_NOT_FOUND" if isinstance(group, Fault) else group.state != DEAD)
+    ]
+
+
+def _describe_by_coordinators(
+    wire: Wire, listed: Sequence[Group], seconds: float
+) -> dict[str, Group | Fault]:
+    """Return what each group's coordinator tells of it, in the order in which they are listed."""
+    from kafka.protocol.admin import DescribeGroupsRequest
+
+    from core.cluster.kafka.messages import ConsumerGroupDescribeRequest
+
+    kinds: dict[str, tuple[Callable[[list[str]], Any], Callable[[int, Any], Group]]] = {
+        "classic": (lambda ids: DescribeGroupsRequest(groups=ids), _parse_classic),
+        "consumer": (lambda ids: ConsumerGroupDescribeRequest(group_ids=ids), _parse_consumer),
+    }
+    found: dict[str, Group | Fault] = {group.id: LEFT_OUT for group in listed}
+    for protocol, (request, parse) in kinds.items():
+        coordinators = {
+            group.id: group.coordinator
+            for group in listed
+            if group.protocol == protocol and group.coordinator is not None
+        }
+        for ids_by_broker in _split_requests(coordinators, _MAX_GROUPS):
+            requests = {broker: request(ids) for broker, ids in ids_by_broker.items()}
+            for broker, answer in wire.ask_each(requests, seconds).items():
+                if isinstance(answer, Exception):
+                    found |= dict.fromkeys(ids_by_broker[broker], fault_from_silence(answer))
+                    continue
+                for group in answer.groups:
+                    failed = fault_from_code(group.error_code, group.error_message)
+                    found[group.group_id] = failed or parse(broker, group)
     return found
 
 
-def build_group(
-    id: str, description: Any, offsets: Mapping[TopicPartition, int] | Fault | None = None
-) -> Group | None:
-    """Return a group from both answers, `offsets` None unless asked for; None if it is gone."""
-    if isinstance(description, Fault):
-        if description.name == "GROUP_ID_NOT_FOUND":
-            return None
-        return Group(id, "unknown", "", None, (), {}, fault=description)
-    if description.state.name == "DEAD":
-        return None
-    coordinator = description.coordinator.id if description.coordinator is not None else None
-    group = Group(
-        id=id,
-        state=description.state.name.lower(),
-        assignor=description.partition_assignor or "",
+def _parse_classic(coordinator: int, group: Any) -> Group:
+    """Return a group whose members assign its partitions; they speak a format of their own."""
+    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
+
+    def parse_member(member: Any) -> Member:
+        data = member.member_assignment
+        given = ConsumerProtocolAssignment.decode(data).assigned_partitions if data else ()
+        return Member(
+            member.member_id,
+            member.client_id,
+            member.client_host,
+            tuple(TopicPartition(one.topic, p) for one in given for p in one.partitions),
+            member.group_instance_id or None,
+        )
+
+    return Group(
+        id=group.group_id,
+        state=_parse_state(group.group_state),
+        assignor=group.protocol_data or "",
         coordinator=coordinator,
-        members=tuple(_build_member(member) for member in description.members),
+        members=tuple(parse_member(member) for member in group.members),
         committed={},
-        protocol="consumer" if description.type.name == "CONSUMER" else "classic",
     )
-    return _with_committed(group, offsets)
 
 
-def _build_member(member: Any) -> Member:
-    assigned = member.assignment.topic_partitions if member.assignment is not None else ()
-    return Member(
-        member.member_id,
-        member.client_id,
-        member.host,
-        tuple(TopicPartition(tp.topic, tp.partition) for tp in assigned),
-        member.group_instance_id or None,
+def _parse_consumer(coordinator: int, group: Any) -> Group:
+    """Return a group whose coordinator assigns its partitions (KIP-848)."""
+    return Group(
+        id=group.group_id,
+        state=_parse_state(group.group_state),
+        assignor=group.assignor_name or "",
+        coordinator=coordinator,
+        members=tuple(
+            Member(
+                member.member_id,
+                member.client_id,
+                member.client_host,
+                tuple(
+                    TopicPartition(one.topic_name, p)
+                    for one in member.assignment.topic_partitions
+                    for p in one.partitions
+                ),
+                member.instance_id or None,
+            )
+            for member in group.members
+        ),
+        committed={},
+        protocol="consumer",
     )
 
 
@@ -177,8 +238,6 @@ _LAST_VERSION_WITH_NAMES = 9
 def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Committed | Fault]:
     """Return each group's committed offsets, or why they are not known.
 
-    By kafka-python: librdkafka's call ends the whole process (it follows a null pointer, in 2.16)
-    when the coordinator that it remembers has handed the group on, as with every election.
     All coordinators are asked side by side; partitions without a committed offset are left out.
     """
     from kafka.protocol.consumer import OffsetFetchRequest
@@ -186,14 +245,15 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
     group_of = OffsetFetchRequest.OffsetFetchRequestGroup
     found: dict[str, Committed | Fault] = {}
     version = wire.manager().broker_version_data.api_version(OffsetFetchRequest)
-    for ids_by_broker in _split_requests(coordinators, several=version >= _SEVERAL_GROUPS_VERSION):
+    several = version >= _SEVERAL_GROUPS_VERSION
+    for ids_by_broker in _split_requests(coordinators, _MAX_GROUPS if several else 1):
         requests = {
             broker: OffsetFetchRequest(
                 groups=[group_of(group_id=id, topics=None) for id in ids],
                 min_version=_SEVERAL_GROUPS_VERSION,
                 max_version=_LAST_VERSION_WITH_NAMES,
             )
-            if version >= _SEVERAL_GROUPS_VERSION
+            if several
             else OffsetFetchRequest(
                 group_id=ids[0], topics=None, min_version=2, max_version=_LAST_VERSION_WITH_NAMES
             )
@@ -209,17 +269,13 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
     return found
 
 
-def _split_requests(
-    coordinators: Mapping[str, int], *, several: bool
-) -> Iterator[dict[int, list[str]]]:
-    waiting: dict[int, list[str]] = defaultdict(list)
+def _split_requests(coordinators: Mapping[str, int], size: int) -> Iterator[dict[int, list[str]]]:
+    """Yield, by broker, the ids of at most `size` groups at a time, until all have been yielded."""
+    ids_by_broker: dict[int, list[str]] = defaultdict(list)
     for id, broker in coordinators.items():
-        waiting[broker].append(id)
-    if several:
-        yield waiting
-        return
-    for n in range(max(map(len, waiting.values()), default=0)):
-        yield {broker: [ids[n]] for broker, ids in waiting.items() if n < len(ids)}
+        ids_by_broker[broker].append(id)
+    for n in range(0, max(map(len, ids_by_broker.values()), default=0), size):
+        yield {broker: part for broker, ids in ids_by_broker.items() if (part := ids[n : n + size])}
 
 
 def _parse_offsets(group: Any) -> Committed | Fault:

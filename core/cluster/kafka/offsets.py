@@ -8,12 +8,11 @@ own debugging replica does (-2): any other is sent to the leader.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from core.cluster.client import OffsetAt, ReplicaRecords
-from core.cluster.kafka.admin import Admin
-from core.cluster.kafka.wire import Wire, fault_from_code
+from core.cluster.kafka.wire import LEFT_OUT, Wire, fault_from_code
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 
@@ -22,41 +21,76 @@ NOT_LEADER_ERRORS = (
     "LEADER_NOT_AVAILABLE",
     "FENCED_LEADER_EPOCH",
     "UNKNOWN_LEADER_EPOCH",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "BROKER_NOT_AVAILABLE",
 )
 """What comes of asking who led a partition once, or as of an election that is past."""
 
 
 def fetch_offsets(
-    admin: Admin, partitions: Collection[TopicPartition], at: OffsetAt
+    wire: Wire, partitions: Collection[TopicPartition], at: OffsetAt
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of those whose leaders answer; see ClusterClient."""
-    from confluent_kafka import TopicPartition as TheirPartition
-    from confluent_kafka.admin import OffsetSpec
+    """Return the offsets of those whose leaders answer; see ClusterClient.
 
-    if not partitions:
+    Who led a partition is remembered until that broker denies it, or does not answer.
+    """
+    answers = _fetch_from_leaders(wire, partitions, at)
+    denied = {
+        tp: wire.leaders.pop(tp, None)
+        for tp, answer in answers.items()
+        if isinstance(answer, Fault) and answer.name in NOT_LEADER_ERRORS and tp in wire.leaders
+    }
+    if denied:
+        answers |= _find_leaders(wire, denied)
+        moved = [tp for tp, leader in denied.items() if wire.leaders.get(tp, leader) != leader]
+        answers |= _fetch_from_leaders(wire, moved, at)
+    wire.raise_if_all_failed(answers.values(), "DESCRIBE")
+    return {tp: answer for tp, answer in answers.items() if not isinstance(answer, Fault)}
+
+
+def _fetch_from_leaders(
+    wire: Wire, partitions: Collection[TopicPartition], at: OffsetAt
+) -> dict[TopicPartition, int | Fault]:
+    found: dict[TopicPartition, int | Fault] = dict(_find_leaders(wire, partitions))
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+    for tp in partitions:
+        if (leader := wire.leaders.get(tp)) is not None:
+            by_leader[leader].append(tp)
+    requests = {b: _offsets_request(tps, at, _CONSUMER) for b, tps in by_leader.items()}
+    answers = _fetch_from_each(
+        wire, by_leader, requests, _offset_rows, _parse_offset, seconds=_LEADER_SECONDS
+    )
+    return found | {tp: answer for (tp, _), answer in answers.items()}
+
+
+def _find_leaders(wire: Wire, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Fault]:
+    """Have `wire.leaders` name who leads each of these; return why it does not name the others."""
+    from kafka.protocol.metadata import MetadataRequest
+
+    unknown = [tp for tp in partitions if tp not in wire.leaders]
+    if not unknown:
         return {}
-    spec = OffsetSpec.earliest() if at is OffsetAt.EARLIEST else OffsetSpec.latest()
-
-    def ask(some: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
-        specs = {TheirPartition(tp.topic, tp.partition): spec for tp in some}
-        answers = admin.ask(lambda of: of.list_offsets(specs, request_timeout=admin.seconds))
-        return {TopicPartition(tp.topic, tp.partition): answer for tp, answer in answers.items()}
-
-    answers = ask(partitions)
-    elsewhere = [
-        tp for tp, a in answers.items() if isinstance(a, Fault) and a.name in NOT_LEADER_ERRORS
-    ]
-    if elsewhere and admin.reopen_for_leaders():
-        answers |= ask(elsewhere)
-    admin.raise_if_all_failed(answers.values(), "DESCRIBE")
-    return {tp: a.offset for tp, a in answers.items() if not isinstance(a, Fault)}
+    names = dict.fromkeys(tp.topic for tp in unknown)
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+    )
+    faults: dict[str, Fault] = {}
+    for topic in wire.send_to_any(request, wire.metadata_timeout).topics:
+        if (fault := fault_from_code(topic.error_code)) is not None:
+            faults[topic.name] = fault
+        for p in topic.partitions:
+            if p.leader_id >= 0:
+                wire.leaders[TopicPartition(topic.name, p.partition_index)] = p.leader_id
+    return {tp: faults.get(tp.topic, _LEADERLESS) for tp in unknown if tp not in wire.leaders}
 
 
 _DEBUGGING = -2
 _CONSUMER = -1
 _TIMES = {OffsetAt.EARLIEST: -2, OffsetAt.LATEST: -1}
 _FOLLOWERS_ANSWER, _LAST_WITH_NAMES = 11, 12
-_SECONDS = 30.0
+_SECONDS, _LEADER_SECONDS = 30.0, 6.0
+_LEADERLESS = Fault("LEADER_NOT_AVAILABLE")
 
 _V = TypeVar("_V")
 
@@ -65,40 +99,41 @@ def fetch_replica_offsets(
     wire: Wire, offsets_of: Mapping[int, Collection[TopicPartition]], at: OffsetAt
 ) -> dict[tuple[TopicPartition, int], int | Fault]:
     """Return where replicas' logs begin or end; see ClusterClient."""
+    requests = {broker: _offsets_request(tps, at, _DEBUGGING) for broker, tps in offsets_of.items()}
+    return _fetch_from_each(wire, offsets_of, requests, _offset_rows, _parse_offset)
+
+
+def _offsets_request(tps: Collection[TopicPartition], at: OffsetAt, replica: int) -> Any:
     from kafka.protocol.consumer import ListOffsetsRequest
 
     topic_type = ListOffsetsRequest.ListOffsetsTopic
-
-    def request(tps: Collection[TopicPartition]) -> Any:
-        return ListOffsetsRequest(
-            replica_id=_DEBUGGING,
-            isolation_level=0,
-            timeout_ms=int(_SECONDS * 1000),
-            topics=[
-                topic_type(
-                    name=topic,
-                    partitions=[
-                        topic_type.ListOffsetsPartition(
-                            partition_index=p, current_leader_epoch=-1, timestamp=_TIMES[at]
-                        )
-                        for p in partitions
-                    ],
-                )
-                for topic, partitions in _by_topic(tps).items()
-            ],
-        )
-
-    return _fetch_from_each(
-        wire,
-        offsets_of,
-        {broker: request(tps) for broker, tps in offsets_of.items()},
-        lambda answer: (
-            (TopicPartition(topic.name, p.partition_index), p.error_code, p)
-            for topic in answer.topics
-            for p in topic.partitions
-        ),
-        lambda p: int(p.offset),
+    return ListOffsetsRequest(
+        replica_id=replica,
+        isolation_level=0,
+        timeout_ms=int(_SECONDS * 1000),
+        topics=[
+            topic_type(
+                name=topic,
+                partitions=[
+                    topic_type.ListOffsetsPartition(
+                        partition_index=p, current_leader_epoch=-1, timestamp=_TIMES[at]
+                    )
+                    for p in partitions
+                ],
+            )
+            for topic, partitions in _by_topic(tps).items()
+        ],
     )
+
+
+def _offset_rows(answer: Any) -> Iterator[tuple[TopicPartition, int, Any]]:
+    for topic in answer.topics:
+        for p in topic.partitions:
+            yield TopicPartition(topic.name, p.partition_index), p.error_code, p
+
+
+def _parse_offset(partition: Any) -> int:
+    return int(partition.offset)
 
 
 def fetch_records(
@@ -160,11 +195,12 @@ def _fetch_from_each(
     requests: Mapping[int, Any],
     rows: Callable[[Any], Iterable[tuple[TopicPartition, int, Any]]],
     value: Callable[[Any], _V],
+    seconds: float = _SECONDS,
 ) -> dict[tuple[TopicPartition, int], _V | Fault]:
     """Return each replica's value or fault, also of brokers that answer nothing or in part."""
     found: dict[tuple[TopicPartition, int], _V | Fault] = {}
-    for broker, answer in wire.ask_each(requests, _SECONDS).items():
-        silent = Fault("UNKNOWN_SERVER_ERROR", "the broker left it out of its answer")
+    for broker, answer in wire.ask_each(requests, seconds).items():
+        silent = LEFT_OUT
         if isinstance(answer, Exception):
             silent = _no_answer(answer)
         elif getattr(answer, "error_code", 0):

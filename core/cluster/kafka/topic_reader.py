@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from core.cluster.client import TopicRecord
-from core.cluster.kafka.admin import ClosableClient
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.librdkafka import ClosableClient
 from core.cluster.kafka_errors import access_denied
 from core.errors import TrimtabError, UnreachableError
 

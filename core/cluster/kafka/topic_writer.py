@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from core.cluster.client import NewRecord, UnconfirmedError
-from core.cluster.kafka.admin import ClosableClient, to_fault
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.librdkafka import ClosableClient, to_fault
 from core.cluster.kafka_errors import access_denied
 from core.errors import TrimtabError
 from core.units import counted

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from core.cluster.kafka.connection.diagnosis import ConnectionFailure, unreachable
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS, ConnectionSettings
-from core.cluster.kafka_errors import Fault, access_denied
+from core.cluster.kafka_errors import AllDeniedError, Fault, access_denied
 from core.cluster.metadata import Reassignment, TopicPartition
 from core.errors import RIGHTS, LoginRefusedError, UnreachableError
 
@@ -32,6 +32,8 @@ _RETRY_SECONDS = 0.1
 _CLOSE_SECONDS = 1.0
 """How long who closes waits for somebody who is just connecting."""
 NOT_CONTROLLER = 41
+TIMED_OUT = "REQUEST_TIMED_OUT"
+LEFT_OUT = Fault("UNKNOWN_SERVER_ERROR", "the broker left it out of its answer")
 # Where kafka-python's names are not Kafka's own.
 _NAMES = {
     -1: "UNKNOWN_SERVER_ERROR",
@@ -79,6 +81,9 @@ class Wire:
         """What was in flight when the controller last said so."""
         self.moves_unknown = ""
         """Why this user may not know that, as the last answer was; "" where it may."""
+        self.leaders: dict[TopicPartition, int] = {}
+        """Who led partitions when they were last looked for, until one of them denies it."""
+        self._config_broker: int | None = None
 
     def close(self) -> None:
         self._closed = True
@@ -124,9 +129,10 @@ class Wire:
     def brokers(self) -> frozenset[int]:
         """Return the brokers that were up when kafka-python last looked; none before it did."""
         with self._opening:
-            if self._admin is None:
-                return frozenset()
-            known = self._admin._manager.cluster.brokers()
+            return self._known_brokers()
+
+    def _known_brokers(self) -> frozenset[int]:
+        known = () if self._admin is None else self._admin._manager.cluster.brokers()
         return frozenset(b.node_id for b in known if isinstance(b.node_id, int) and b.node_id >= 0)
 
     def failures(self, *, waiting: bool = True) -> list[ConnectionFailure]:
@@ -200,6 +206,21 @@ class Wire:
 
         return self.ask_any(ask, patience)
 
+    def send_for_configs(self, request: Any) -> Any:
+        """Return the answer of one broker, the same each time for as long as it answers.
+
+        Another one may not have heard yet of what was altered by this one.
+        """
+
+        async def ask(manager: Any, node: int) -> Any:
+            broker = self._config_broker if self._config_broker in self._known_brokers() else node
+            self._config_broker = None
+            answer = await manager.send(request, node_id=broker)
+            self._config_broker = broker
+            return answer
+
+        return self.ask_any(ask)
+
     def ask_controller(
         self,
         request: Any,
@@ -257,6 +278,22 @@ class Wire:
 
         return run_in_parallel({b: partial(call, b, r) for b, r in requests.items()})
 
+    def raise_if_all_failed(self, answers: Iterable[object], operation: str) -> None:
+        """Raise AllDeniedError where nobody may ask, UnreachableError where nobody answers.
+
+        `operation` is what a user has to be allowed for an answer. Brokers that are silent are not
+        the cluster: any other one is asked whether it is there.
+        """
+        from kafka.protocol.admin import DescribeClusterRequest
+
+        faults = [answer if isinstance(answer, Fault) else None for answer in answers]
+        if not faults or faults[0] is None:
+            return
+        if all(fault is not None and fault.is_denial for fault in faults):
+            raise AllDeniedError(faults[0], operation)
+        if all(fault is not None and fault.name == TIMED_OUT for fault in faults):
+            self.send_to_any(DescribeClusterRequest())
+
 
 def run_in_parallel(calls: Mapping[_K, Callable[[], _V]]) -> dict[_K, _V]:
     """Return every call's answer; all run at once, each in a thread of its own."""
@@ -287,7 +324,7 @@ def fault_from_code(code: int, message: str | None = None) -> Fault | None:
 
 def fault_from_silence(error: Exception) -> Fault:
     """Return what is known of a request that was not answered: it may have been taken."""
-    return Fault("REQUEST_TIMED_OUT", str(error) or type(error).__name__)
+    return Fault(TIMED_OUT, str(error) or type(error).__name__)
 
 
 def _open(settings: ConnectionSettings, on_bytes: Callable[[], None]) -> Any:
@@ -350,6 +387,6 @@ def raise_for_error(answer: Any, doing: str, takes: str) -> None:
     failure = fault_from_code(answer.error_code, getattr(answer, "error_message", None))
     if failure is None:
         return
-    if "AUTHORIZATION" in failure.name:
+    if failure.is_denial:
         raise access_denied(f"This user may not {doing}.", takes)
     raise unreachable(None, f"The cluster could not {doing}: {failure}.")

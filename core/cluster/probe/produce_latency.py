@@ -183,7 +183,7 @@ class ProduceProbe:
             fault = self._change(lambda: client.delete_topics([self.topic]))
             if fault is None or is_missing(fault):
                 break
-            if "AUTHORIZATION" in fault.name or self._clock.monotonic() >= deadline:
+            if fault.is_denial or self._clock.monotonic() >= deadline:
                 raise TrimtabError(str(fault))
             self._clock.sleep(RETRY_SECONDS)
         self.leftover = ""
@@ -198,7 +198,7 @@ class ProduceProbe:
     def _measure(self) -> None:
         from confluent_kafka import Producer
 
-        from core.cluster.kafka.admin import ClosableClient
+        from core.cluster.kafka.librdkafka import ClosableClient
 
         config = self._settings.librdkafka_config() | producer_config(TIMEOUT_SECONDS)
         producer = ClosableClient(Producer(config))

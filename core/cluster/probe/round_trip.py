@@ -72,8 +72,8 @@ class RoundTripProbe:
     def __init__(self, address: Address, topic: str) -> None:
         from confluent_kafka import Consumer, Producer
 
-        from core.cluster.kafka.admin import ClosableClient
         from core.cluster.kafka.connection.settings import ConnectionSettings
+        from core.cluster.kafka.librdkafka import ClosableClient
 
         self.topic = topic
         self._us = secrets.token_bytes(8)

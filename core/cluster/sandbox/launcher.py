@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core import files
-from core.cluster.kafka.admin import create_admin_client
 from core.cluster.kafka.connection.settings import ConnectionSettings
+from core.cluster.kafka.librdkafka import create_admin_client
 from core.cluster.sandbox.kafka_jars import classpath
 from core.cluster.sandbox.nodes import (
     HOST,

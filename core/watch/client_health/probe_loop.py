@@ -199,7 +199,7 @@ class PartitionAdder:
             return f"No partition for new brokers yet: {error.title}"
         if fault is None or fault.name == "INVALID_PARTITIONS":  # it had not heard of the last
             return ""
-        if "AUTHORIZATION" in fault.name or fault.name == "POLICY_VIOLATION":
+        if fault.is_denial or fault.name == "POLICY_VIOLATION":
             self._refused |= {replicas[0] for replicas in more.replicas}
             return f"New brokers are not probed: {fault}."
         return f"No partition for new brokers yet: {fault}."

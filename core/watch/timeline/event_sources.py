@@ -282,7 +282,7 @@ class ThrottleEvents:
         except AccessDeniedError as error:  # of every broker
             return self._access.notice(state.fetched_at, error.title)
         faults = (answer for answer in answers.values() if isinstance(answer, Fault))
-        denied = next((str(fault) for fault in faults if "AUTHORIZATION" in fault.name), "")
+        denied = next((str(fault) for fault in faults if fault.is_denial), "")
         access = self._access.notice(state.fetched_at, denied)
         limited, self._limited = self._limited, any_rate(answers)
         self._due = self._after(now, begun, THROTTLES_SECONDS)

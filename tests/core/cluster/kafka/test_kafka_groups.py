@@ -3,49 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
-from fake_admin import FakeAdminClient, FakeWire, group_description, listed, raises
+from fake_wire import FakeWire, listed
+from kafka.errors import KafkaTimeoutError
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
-from core.cluster.groups import GROUPS_HIDDEN, ActiveGroups, Group
+from core.cluster.groups import GROUPS_HIDDEN, ActiveGroups, Group, Member
 from core.cluster.kafka import groups
-from core.cluster.kafka.admin import Admin
-from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.groups import describe_active_groups, describe_groups
 from core.cluster.kafka_errors import Fault
 from core.cluster.metadata import TopicPartition
 from core.errors import UnreachableError
 
 OFFSETS = {TopicPartition("t", 0): 5}
-LOADING = 14
+ASSIGNED = (TopicPartition("t", 0), TopicPartition("t", 2))
+LOADING, NOT_COORDINATOR, DENIED, NOT_FOUND = 14, 16, 30, 69
 BUSY = "COORDINATOR_LOAD_IN_PROGRESS"
 
 
-@pytest.fixture
-def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
-    """A client that describes every group that it is asked for; all have committed OFFSETS."""
+@pytest.fixture(autouse=True)
+def _committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All groups have committed OFFSETS."""
 
-    def committed(_: object, coordinators: Mapping[str, int]) -> Any:
+    def fetch_committed(_: object, coordinators: Mapping[str, int]) -> Any:
         return dict.fromkeys(coordinators, OFFSETS)
 
-    monkeypatch.setattr(groups, "fetch_committed", committed)
-    found = Admin(ConnectionSettings("h:1"))
-    client = FakeAdminClient(describe_consumer_groups=lambda id: group_description(1))
-    monkeypatch.setattr(found, "client", lambda: client)
-    return found
+    monkeypatch.setattr(groups, "fetch_committed", fetch_committed)
 
 
-def described(admin: Admin, wire: Any, matching: str | None = None) -> tuple[dict[str, Group], Any]:
+def describe_classic(broker: int | None, request: Any, **changes: Any) -> Any:
+    """Return what a coordinator tells of groups whose one member has ASSIGNED."""
+    assigned = ConsumerProtocolAssignment(
+        version=1,
+        assigned_partitions=[
+            ConsumerProtocolAssignment.TopicPartition(topic="t", partitions=[0, 2])
+        ],
+        user_data=None,
+    )
+    member = SimpleNamespace(
+        member_id="m",
+        client_id="c",
+        client_host="/10.0.0.1",
+        group_instance_id="static",
+        member_assignment=assigned.encode(),
+    )
+    return _describe(request.groups, protocol_data="range", members=[member], **changes)
+
+
+def describe_consumer(broker: int | None, request: Any, **changes: Any) -> Any:
+    """Return the same of groups by KIP-848."""
+    assigned = SimpleNamespace(
+        topic_partitions=[SimpleNamespace(topic_name="t", partitions=[0, 2])]
+    )
+    member = SimpleNamespace(
+        member_id="m",
+        client_id="c",
+        client_host="/10.0.0.1",
+        instance_id=None,
+        assignment=assigned,
+    )
+    return _describe(request.group_ids, assignor_name="uniform", members=[member], **changes)
+
+
+def _describe(ids: list[str], **changes: Any) -> Any:
+    told = {"error_code": 0, "error_message": None, "group_state": "Stable"}
+    return SimpleNamespace(groups=[SimpleNamespace(group_id=id, **(told | changes)) for id in ids])
+
+
+def cluster(*brokers: Any, **options: Any) -> Any:
+    answers = {"DescribeGroups": describe_classic, "ConsumerGroupDescribe": describe_consumer}
+    return FakeWire(*brokers, **(answers | options))
+
+
+def described(wire: Any, matching: str | None = None) -> tuple[dict[str, Group], Any]:
     lost: list[Fault] = []
-    found = describe_groups(admin, wire, matching, lost.append)
+    found = describe_groups(wire, matching, lost.append)
     return {group.id: group for group in found}, lost
 
 
-def test_groups_of_every_type_are_told(admin: Admin) -> None:
-    wire = FakeWire(
-        [listed("c", "consumer", "classic"), listed("old", "", "classic")],
+def test_groups_of_every_type_are_told() -> None:
+    wire = cluster(
+        [
+            listed("c", "consumer", "classic"),
+            listed("kip-848", "consumer", "consumer"),
+            listed("old", "", "classic"),
+        ],
         [
             listed("work", "share", "share"),
             listed("wordcount", "streams", "streams", "Empty"),
@@ -53,13 +98,14 @@ def test_groups_of_every_type_are_told(admin: Admin) -> None:
             listed("older", "connect", None),
         ],
     )
-    found, lost = described(admin, wire)
+    found, lost = described(wire)
     assert lost == []
     assert {
         id: (g.protocol, g.state, g.coordinator, g.has_unknown_reads, dict(g.committed))
         for id, g in found.items()
     } == {
         "c": ("classic", "stable", 1, False, OFFSETS),
+        "kip-848": ("consumer", "stable", 1, False, OFFSETS),
         "old": ("classic", "stable", 1, False, OFFSETS),
         "work": ("share", "stable", 2, True, {}),
         "wordcount": ("streams", "empty", 2, True, OFFSETS),
@@ -67,7 +113,7 @@ def test_groups_of_every_type_are_told(admin: Admin) -> None:
         "older": ("connect", "stable", 2, False, OFFSETS),
     }
     assert list(found) == sorted(found)
-    assert list(described(admin, wire, "w.*k")[0]) == ["work"]
+    assert list(described(wire, "w.*k")[0]) == ["work"]
 
 
 ORDERS = [listed("orders", "consumer", "classic")]
@@ -76,53 +122,83 @@ ORDERS = [listed("orders", "consumer", "classic")]
 @pytest.mark.parametrize(
     ("wire", "lost"),
     [
-        (FakeWire(ORDERS, []), []),
-        (FakeWire(ORDERS, LOADING), [BUSY]),
-        (FakeWire(ORDERS, TimeoutError("no answer")), ["REQUEST_TIMED_OUT"]),
-        (FakeWire(ORDERS, operations=set()), [GROUPS_HIDDEN.name]),
-        (FakeWire(ORDERS, operations={5, 8}), []),
-        (FakeWire(ORDERS, LOADING, operations=set()), [GROUPS_HIDDEN.name, BUSY]),
+        (cluster(ORDERS, []), []),
+        (cluster(ORDERS, LOADING), [BUSY]),
+        (cluster(ORDERS, TimeoutError("no answer")), ["REQUEST_TIMED_OUT"]),
+        (cluster(ORDERS, operations=set()), [GROUPS_HIDDEN.name]),
+        (cluster(ORDERS, operations={5, 8}), []),
+        (cluster(ORDERS, LOADING, operations=set()), [GROUPS_HIDDEN.name, BUSY]),
     ],
 )
 def test_what_of_a_list_is_missing_is_told_and_the_others_are_read(
-    admin: Admin, wire: Any, lost: list[str]
+    wire: Any, lost: list[str]
 ) -> None:
-    found, faults = described(admin, wire)
+    found, faults = described(wire)
     assert (list(found), [fault.name for fault in faults]) == (["orders"], lost)
     # What is hidden for good is missing at no time.
-    active = describe_active_groups(admin, wire, 9)
+    active = describe_active_groups(wire, 9)
     assert active.is_complete is (set(lost) <= {GROUPS_HIDDEN.name})
 
 
-@pytest.mark.parametrize("wire", [FakeWire(LOADING, TimeoutError("no answer")), FakeWire()])
-def test_a_cluster_in_which_nobody_lists_groups_tells_none(admin: Admin, wire: Any) -> None:
+@pytest.mark.parametrize("wire", [cluster(LOADING, TimeoutError("no answer")), cluster()])
+def test_a_cluster_in_which_nobody_lists_groups_tells_none(wire: Any) -> None:
     with pytest.raises(UnreachableError):
-        described(admin, wire)
+        described(wire)
     with pytest.raises(UnreachableError):
-        describe_active_groups(admin, wire, 9)
+        describe_active_groups(wire, 9)
 
 
-def test_only_those_with_members_are_active_and_so_many(admin: Admin) -> None:
-    wire: Any = FakeWire(
+def test_only_those_with_members_are_active_and_so_many() -> None:
+    wire = cluster(
         [listed(id, "consumer", "classic") for id in "cab"],
         [listed("e", "consumer", "classic", "Empty")],
         [listed("work", "share", "share"), listed("gone", "share", "share", "Empty")],
     )
-    found = describe_active_groups(admin, wire, 2)
+    found = describe_active_groups(wire, 2)
     assert [group.id for group in found.groups] == ["a", "b"]
     assert [group.id for group in found.other_groups] == ["work"]
     assert (found.omitted_count, found.is_complete) == (1, True)
-    assert describe_active_groups(admin, FakeWire([]), 2) == ActiveGroups(())  # type: ignore[arg-type]
+    assert describe_active_groups(cluster([]), 2) == ActiveGroups(())
 
 
-def test_a_coordinator_that_has_moved_is_found_by_a_client_that_remembers_none(
-    admin: Admin, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("type", "member", "assignor"),
+    [
+        ("classic", Member("m", "c", "/10.0.0.1", ASSIGNED, "static"), "range"),
+        ("consumer", Member("m", "c", "/10.0.0.1", ASSIGNED, None), "uniform"),
+    ],
+)
+def test_members_and_what_they_were_given_are_told_by_either_protocol(
+    type: str, member: Member, assignor: str
 ) -> None:
-    moved = FakeAdminClient(describe_consumer_groups=raises(KafkaError.NOT_COORDINATOR))
-    clients = [moved, FakeAdminClient(describe_consumer_groups=lambda id: group_description(2))]
-    monkeypatch.setattr(admin, "client", lambda: clients[0])
-    monkeypatch.setattr(admin, "reopen", lambda: clients.pop(0))
-    found, _ = described(admin, FakeWire(ORDERS))
+    found, _ = described(cluster([listed("orders", "consumer", type)]))
+    group = found["orders"]
+    assert (group.members, group.assignor, group.protocol) == ((member,), assignor, type)
+
+
+def test_many_groups_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "_MAX_GROUPS", 2)
+    wire = cluster([listed(id, "consumer", "classic") for id in "abc"])
+    assert list(described(wire)[0]) == ["a", "b", "c"]
+    parts = [r.groups for _, r in wire.requests if type(r).__name__ == "DescribeGroupsRequest"]
+    assert parts == [["a", "b"], ["c"]]
+
+
+def test_a_group_that_moved_to_another_coordinator_meanwhile_is_described_by_that_one() -> None:
+    lists = iter(([ORDERS, []], [[], ORDERS]))
+
+    def list_groups(broker: int | None, request: Any) -> Any:
+        assert broker is not None
+        if broker == 1:
+            wire.lists = next(lists)
+        return SimpleNamespace(error_code=0, groups=wire.lists[broker - 1])
+
+    def describe(broker: int | None, request: Any) -> Any:
+        code = NOT_COORDINATOR if broker == 1 else 0
+        return describe_classic(broker, request, error_code=code)
+
+    wire = cluster([], [], ListGroups=list_groups, DescribeGroups=describe)
+    found, _ = described(wire)
     group = found["orders"]
     assert (group.coordinator, group.committed, group.fault) == (2, OFFSETS, None)
 
@@ -130,16 +206,19 @@ def test_a_coordinator_that_has_moved_is_found_by_a_client_that_remembers_none(
 @pytest.mark.parametrize(
     ("answer", "shown"),
     [
-        (raises(KafkaError.GROUP_ID_NOT_FOUND), None),
-        (lambda id: group_description(1, "DEAD"), None),
-        (raises(KafkaError.GROUP_AUTHORIZATION_FAILED), "GROUP_AUTHORIZATION_FAILED"),
+        ({"error_code": NOT_FOUND}, None),
+        ({"group_state": "Dead"}, None),
+        ({"error_code": DENIED}, "GROUP_AUTHORIZATION_FAILED"),
+        ({"error_code": NOT_COORDINATOR}, "NOT_COORDINATOR"),
+        (KafkaTimeoutError("no answer"), "REQUEST_TIMED_OUT"),
     ],
-    ids=["vanished", "dead", "denied"],
+    ids=["vanished", "dead", "denied", "moves on and on", "silent"],
 )
-def test_a_group_that_is_listed_and_not_described(
-    admin: Admin, monkeypatch: pytest.MonkeyPatch, answer: Any, shown: str | None
-) -> None:
-    client = FakeAdminClient(describe_consumer_groups=answer)
-    monkeypatch.setattr(admin, "client", lambda: client)
-    found, _ = described(admin, FakeWire(ORDERS))
+def test_a_group_that_is_listed_and_not_described(answer: Any, shown: str | None) -> None:
+    def describe(broker: int | None, request: Any) -> Any:
+        if isinstance(answer, Exception):
+            return answer
+        return describe_classic(broker, request, **answer)
+
+    found, _ = described(cluster(ORDERS, DescribeGroups=describe))
     assert [group.fault and group.fault.name for group in found.values()] == [shown] * bool(shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from core.patterns import nearly
 from core.units import parse_duration, parse_flow
 
 MIN_TIMEOUT_SECONDS = 0.5
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/@]+):\d{1,5}")
+_PROXY = re.compile(rf"socks5h?://([^\s/@]+@)?{_SERVER.pattern}/?")
 COLORS = ("red", "orange", "yellow", "green", "blue", "purple")
 """What a cluster may be marked with."""
 
@@ -30,6 +33,10 @@ class ClusterSettings:
     out_capacity_bytes_per_s: float | None = None
     timeout_seconds: float | None = None
     """For how long it may leave whoever asks without an answer."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Where brokers are reached from here, HOST:PORT by HOST:PORT as they advertise it."""
+    proxy: str | None = field(default=None, repr=False)
+    """The URL of a SOCKS5 proxy through which all brokers are reached."""
     color: str | None = None
     """The one of COLORS that its name stands on, so that nobody takes it for another cluster."""
 
@@ -211,7 +218,7 @@ def _topics(names: Sequence[Any]) -> frozenset[str]:
 
 _CLUSTER_KEYS = (
     *("bootstrap", "command_config", "read_only", "snapshots", "in_capacity", "out_capacity"),
-    *("timeout", "color"),
+    *("timeout", "addresses", "proxy", "color"),
 )
 
 
@@ -248,5 +255,20 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
         in_capacity_bytes_per_s=rate("in_capacity"),
         out_capacity_bytes_per_s=rate("out_capacity"),
         timeout_seconds=timeout_seconds,
+        addresses=_addresses(_read_value(table, "addresses", dict, {}, at), f"{at}addresses"),
+        proxy=_proxy(_read_value(table, "proxy", str, None, at), f"{at}proxy"),
         color=color,
     )
+
+
+def _addresses(table: Mapping[str, Any], at: str) -> dict[str, str]:
+    for pair in table.items():
+        if not all(isinstance(one, str) and _SERVER.fullmatch(one) for one in pair):
+            raise _WrongError(f'{at} must be like {{"broker-1:9092" = "localhost:19092"}}')
+    return {server.lower(): to for server, to in table.items()}
+
+
+def _proxy(url: str | None, at: str) -> str | None:
+    if url is not None and not _PROXY.fullmatch(url):  # it may hold a password, and is not shown
+        raise _WrongError(f'{at} must be a URL like "socks5://localhost:1080"')
+    return url

@@ -85,16 +85,33 @@ def connect(address: Address) -> Connection:
         clock = simulator.clock
         return Connection(client, clock, address, last_answer_at=lambda: simulator.last_answer_at)
     from core.cluster.kafka.client import KafkaClient, with_deadline
-    from core.cluster.kafka.connection.settings import ConnectionSettings
 
-    settings = ConnectionSettings.load(address.bootstrap, address.command_config)
-    if address.timeout_seconds is not None:
-        settings = replace(settings, timeout_seconds=address.timeout_seconds)
+    settings = connection_settings(address)
     kafka = KafkaClient(settings)
     patient = with_deadline(kafka, settings.timeout_seconds)
     client = _as_configured(patient, address)
     return Connection(
         client, SystemClock(), address, kafka.silent_brokers, lambda: kafka.last_answer_at
+    )
+
+
+def connection_settings(address: Address) -> ConnectionSettings:
+    """Return how the clients of Kafka's libraries reach a cluster, by config.toml's route to it.
+
+    Raises DocumentError for its properties, UsageError for config.toml.
+    """
+    from core.cluster.kafka.connection.route import Route
+    from core.cluster.kafka.connection.settings import TIMEOUT_SECONDS, ConnectionSettings
+    from core.settings import load_settings
+
+    about = list(load_settings().about(address.name, address.bootstrap).values())
+    return replace(
+        ConnectionSettings.load(address.bootstrap, address.command_config),
+        timeout_seconds=address.timeout_seconds or TIMEOUT_SECONDS,
+        route=Route(
+            next((one.addresses for one in about if one.addresses), {}),
+            next((one.proxy for one in about if one.proxy), None),
+        ),
     )
 
 
@@ -104,12 +121,11 @@ def open_topic_reader(address: Address, topic: str) -> TopicReader:
         raise UsageError(
             "A simulated cluster has no records to read.", next="Name real brokers with -b."
         )
-    from core.cluster.kafka.connection.settings import ConnectionSettings
     from core.cluster.kafka.topic_reader import KafkaTopicReader
 
-    return KafkaTopicReader(
-        ConnectionSettings.load(address.bootstrap, address.command_config), topic
-    )
+    settings = connection_settings(address)
+    settings.check_direct()
+    return KafkaTopicReader(settings, topic)
 
 
 def open_topic_writer(address: Address, topic: str) -> TopicWriter:
@@ -119,12 +135,10 @@ def open_topic_writer(address: Address, topic: str) -> TopicWriter:
             "A simulated cluster keeps no records.",
             next="Name real brokers to write to: --to-bootstrap-server.",
         )
-    from core.cluster.kafka.connection.settings import ConnectionSettings
     from core.cluster.kafka.topic_writer import KafkaTopicWriter
 
-    settings = ConnectionSettings.load(address.bootstrap, address.command_config)
-    if address.timeout_seconds is not None:
-        settings = replace(settings, timeout_seconds=address.timeout_seconds)
+    settings = connection_settings(address)
+    settings.check_direct()
     return KafkaTopicWriter(settings, topic)
 
 
@@ -137,6 +151,7 @@ def java_client_properties(address: Address) -> dict[str, str]:
         raise UsageError("No Java client reaches a simulated cluster.", next="Name real brokers.")
     from core.cluster.kafka.connection.java_properties import java_properties
 
+    connection_settings(address).check_direct()
     return java_properties(address.bootstrap, address.command_config)
 
 
@@ -172,10 +187,8 @@ def missing_password(address: Address) -> MissingPassword | None:
     """Return the next password that nobody has set or typed; raises DocumentError."""
     if address.is_simulated or address.command_config is None:
         return None
-    from core.cluster.kafka.connection.settings import ConnectionSettings
-
     try:
-        ConnectionSettings.load(address.bootstrap, address.command_config).check_key()
+        connection_settings(address).check_key()
     except PasswordMissingError as error:
         return error.missing
     return None
@@ -223,7 +236,7 @@ def try_password(
 
 def ignored_properties(address: Address) -> tuple[str, ...]:
     """Return the client properties that mean nothing here; raises DocumentError."""
-    return _settings(address).ignored
+    return connection_settings(address).ignored
 
 
 def nearest_property(name: str) -> str | None:
@@ -237,14 +250,14 @@ def find_certificates(address: Address, brokers: Sequence[str]) -> list[Certific
     """Return what certificates a connection rests on; raises DocumentError for its stores."""
     from core.cluster.kafka.connection import certificates
 
-    return certificates.find_certificates(_settings(address), brokers)
+    return certificates.find_certificates(connection_settings(address), brokers)
 
 
 def find_unreachable(address: Address, brokers: Sequence[str]) -> dict[str, str]:
     """Return which of these addresses are not reached from here, and what is seen of each."""
     from core.cluster.kafka.connection.diagnosis import find_unreachable
 
-    return find_unreachable(_settings(address), brokers)
+    return find_unreachable(connection_settings(address), brokers)
 
 
 def fetch_rights(address: Address) -> GrantedRights:
@@ -259,20 +272,12 @@ def fetch_rights(address: Address) -> GrantedRights:
     from core.cluster.kafka.connection.certificates import find_principal
     from core.cluster.kafka.wire import Wire
 
-    settings = _settings(address)
-    if address.timeout_seconds is not None:
-        settings = replace(settings, timeout_seconds=address.timeout_seconds)
+    settings = connection_settings(address)
     wire = Wire(settings)
     try:
         return rights.fetch_rights(wire, find_principal(settings))
     finally:
         wire.close()
-
-
-def _settings(address: Address) -> ConnectionSettings:
-    from core.cluster.kafka.connection.settings import ConnectionSettings
-
-    return ConnectionSettings.load(address.bootstrap, address.command_config)
 
 
 # -- on the command line of a background process ---------------------------------------------------

@@ -54,6 +54,8 @@ def test_a_named_cluster_is_found(home: Path) -> None:
         read_only = true
         color = "red"
         in_capacity = "125MB/s"
+        addresses = { "B1.internal:9092" = "localhost:19092", "[::1]:9092" = "[::2]:1" }
+        proxy = "socks5://u:secret@[::1]:1080"
         """,
     )
     cluster = load_settings().cluster("prod-eu")
@@ -62,6 +64,9 @@ def test_a_named_cluster_is_found(home: Path) -> None:
     assert cluster.read_only
     assert cluster.color == "red"
     assert cluster.in_capacity_bytes_per_s == 125_000_000
+    assert cluster.addresses == {"b1.internal:9092": "localhost:19092", "[::1]:9092": "[::2]:1"}
+    assert cluster.proxy == "socks5://u:secret@[::1]:1080"
+    assert "secret" not in repr(cluster)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +85,11 @@ def test_a_named_cluster_is_found(home: Path) -> None:
         ('[clusters.x]\nbootstrap = "a:1"\nsnapshots = 7', "snapshots must be a text"),
         ('[clusters.x]\nbootstrap = "a:1"\ncommand_config = 7', "command_config must be a text"),
         ('[clusters.x]\nbootstrap = "a:1"\ncolor = "pink"', "color is none of red, orange"),
+        ('[clusters.x]\nbootstrap = "a:1"\naddresses = ["a:1"]', "addresses must be a table"),
+        ('[clusters.x]\nbootstrap = "a:1"\naddresses.b = "c:1"', "addresses must be like"),
+        ('[clusters.x]\nbootstrap = "a:1"\naddresses."b:1" = 1', "addresses must be like"),
+        ('[clusters.x]\nbootstrap = "a:1"\nproxy = "http://a:1"', "proxy must be a URL"),
+        ('[clusters.x]\nbootstrap = "a:1"\nproxy = "socks5://a"', "proxy must be a URL"),
         ("theme = 7", "theme must be a text"),
         ("keys = 7", "keys must be a table"),
         ("theme = " + "[" * 5000, "is nested too deeply"),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.clock import Clock
 from core.cluster.client import ClusterClient, NewTopic
-from core.cluster.connect import Address, connect
+from core.cluster.connect import Address, connect, connection_settings
 from core.cluster.kafka_errors import Fault, is_missing
 from core.cluster.topics import PROBE_TOPIC
 from core.errors import TrimtabError, UnreachableError
@@ -93,9 +93,7 @@ def start_probe(
     """
     if address.is_simulated:
         return None
-    from core.cluster.kafka.connection.settings import ConnectionSettings
-
-    settings = ConnectionSettings.load(address.bootstrap, address.command_config)
+    settings = connection_settings(address)
     probe = ProduceProbe(settings, lambda: audited(connect(address).client), name, brokers, clock)
     probe.start()
     return probe

@@ -16,7 +16,7 @@ from enum import Enum
 from queue import SimpleQueue
 from typing import Any
 
-from core.cluster.connect import Address
+from core.cluster.connect import Address, connection_settings
 from core.cluster.probe.produce_latency import MESSAGE_BYTES, producer_config
 
 TIMEOUT_SECONDS = 5.0
@@ -72,7 +72,6 @@ class RoundTripProbe:
     def __init__(self, address: Address, topic: str) -> None:
         from confluent_kafka import Consumer, Producer
 
-        from core.cluster.kafka.connection.settings import ConnectionSettings
         from core.cluster.kafka.librdkafka import ClosableClient
 
         self.topic = topic
@@ -82,7 +81,7 @@ class RoundTripProbe:
         self._to_read: SimpleQueue[dict[int, int]] = SimpleQueue()
         self._payload = bytes(MESSAGE_BYTES - _HEAD.size)
         self._results: SimpleQueue[ProbeResult] = SimpleQueue()
-        settings = ConnectionSettings.load(address.bootstrap, address.command_config)
+        settings = connection_settings(address)
         config = settings.librdkafka_config() | {
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,

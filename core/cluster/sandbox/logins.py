@@ -213,7 +213,7 @@ def grant_rights(
         UserScramCredentialUpsertion,
     )
 
-    from core.cluster.kafka.admin import create_admin_client
+    from core.cluster.kafka.librdkafka import create_admin_client
 
     iterations = 4096
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, iterations)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,7 +91,7 @@ def _look(settings: ConnectionSettings, server: str, found: list[Certificate]) -
     host = host.strip("[]")
     try:
         with (
-            socket.create_connection((host, int(port)), BROKER_SECONDS) as plain,
+            settings.route.connect(host, int(port), lambda: BROKER_SECONDS) as plain,
             settings.tls.context().wrap_socket(plain, server_hostname=host) as wrapped,
         ):
             shown = x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True) or b"")

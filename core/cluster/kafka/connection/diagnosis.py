@@ -17,11 +17,12 @@ from enum import IntEnum
 
 from core.cluster.kafka.connection.handshake import (
     API_VERSIONS,
-    PROTOCOLS,
     SASL_HANDSHAKE,
+    find_protocol,
     parse_mechanisms,
     send_request,
 )
+from core.cluster.kafka.connection.route import ProxyError
 from core.cluster.kafka.connection.settings import ConnectionSettings, misspellings
 from core.errors import DocumentError, TrimtabError, UnreachableError
 
@@ -74,10 +75,11 @@ def _found_error(
     brokers = {t.address: t.broker for t in troubles if t.broker is not None}
     found = diagnose(settings, list(brokers) or settings.bootstrap.split(","))
     if brokers and all(one.kind is not _Kind.ANSWERS for one in found.values()):
-        return _advertised_error(list(found.values()), brokers)
+        return _advertised_error(settings, list(found.values()), brokers)
     worst = min(found.values(), key=lambda one: one.kind)
     number = brokers.get(worst.server)
-    subject = worst.server if number is None else f"Broker {number} ({worst.server})"
+    place = settings.route.describe(worst.server)
+    subject = place if number is None else f"Broker {number} ({place})"
     if worst.kind is _Kind.ANSWERS and detail:
         return UnreachableError(
             f"{subject} is there, but the cluster does not answer: {detail}.",
@@ -89,8 +91,13 @@ def _found_error(
     return UnreachableError(f"{sentence or f'{subject} {worst.what}'}{others}", next=worst.advice)
 
 
-def _advertised_error(found: Sequence[_Finding], brokers: Mapping[str, int | None]) -> TrimtabError:
-    clauses = [f"broker {brokers[f.server]} advertises {f.server}, which {f.what}" for f in found]
+def _advertised_error(
+    settings: ConnectionSettings, found: Sequence[_Finding], brokers: Mapping[str, int | None]
+) -> TrimtabError:
+    clauses = [
+        f"broker {brokers[f.server]} advertises {settings.route.describe(f.server)}, which {f.what}"
+        for f in found
+    ]
     text = "; ".join(clauses)
     return UnreachableError(
         f"{text[0].upper()}{text[1:]}.", next=found[0].advertised or found[0].advice
@@ -182,45 +189,46 @@ class _Diagnosis:
                 *(self._server, _Kind.NO_HOST, "cannot be resolved"),
                 "Check the name after -b.",
                 f"There is no host named {self._host}",
-                "Have advertised.listeners name what this machine can resolve, or run trimtab "
-                "where it can.",
+                self._remap_advice(),
             )
         except ConnectionRefusedError:
             return _Finding(
                 *(self._server, _Kind.REFUSES, "refuses connections"),
                 "Check host and port, and that the brokers run.",
                 f"Nothing listens on {self._server}",
-                "Start that broker, or have its advertised.listeners name where it listens.",
+                f"Start that broker. {self._remap_advice()}",
             )
         except TimeoutError:
             raise
+        except ProxyError as error:
+            return _Finding(
+                *(self._server, _Kind.REFUSES, f"is not reached: {error}"),
+                "Check that the proxy of config.toml runs, and that it reaches the brokers.",
+            )
         except OSError as error:
             return _Finding(
                 *(self._server, _Kind.REFUSES, f"does not answer: {error.strerror or error}"),
                 "Check host and port, and that the brokers run.",
-                advertised="Have advertised.listeners name what this machine can reach.",
+                advertised=self._remap_advice(),
             )
         with connection:
             if self._settings.is_encrypted:
                 return self._over_tls(connection)
             return self._over_plain_text(connection)
 
+    def _remap_advice(self) -> str:
+        return (
+            f"If it is reached elsewhere from here, say so in config.toml: addresses = "
+            f'{{"{self._server}" = "HOST:PORT"}}, or have advertised.listeners name that.'
+        )
+
     def _connect(self) -> socket.socket:
-        addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        if self._step == _NOT_RESOLVED:
-            self._step = "no connection comes about"
-        error: OSError = OSError("it has no address")
-        for place, (family, *_, address) in enumerate(addresses):
-            connection = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                connection.settimeout(self._left() / (len(addresses) - place))
-                connection.connect(address)
-            except OSError as failed:
-                connection.close()
-                error = failed
-            else:
-                return connection
-        raise error
+        def resolved() -> None:
+            if self._step == _NOT_RESOLVED:
+                by = "" if self._settings.route.proxy is None else " by the proxy"
+                self._step = f"no connection comes about{by}"
+
+        return self._settings.route.connect(self._host, self._port, self._left, resolved)
 
     def _left(self) -> float:
         """Return the seconds that are left; raises TimeoutError when none are."""
@@ -272,7 +280,7 @@ class _Diagnosis:
                 f"speaks TLS, but no connection comes about: {_reason(error)}",
                 "Compare TLS versions and ciphers with the broker's.",
             )
-        match self._spoken():
+        match find_protocol(self._connect, self._half()):
             case "Kafka":
                 return self._tells(
                     "does not speak TLS, and this connection wants to",
@@ -294,7 +302,7 @@ class _Diagnosis:
             connection.close()
             # A broker's TLS listener hangs up on plain text; others say so, some in plain HTTP, or
             # wait for more.
-            match self._spoken():
+            match find_protocol(self._connect, self._half()):
                 case "TLS":
                     return self._tells(
                         "is a TLS listener, and this connection is plain text",
@@ -351,30 +359,6 @@ class _Diagnosis:
 
     def _is_http(self) -> _Finding:
         return self._tells("is an HTTP server, not a Kafka broker", "Give a broker's address.")
-
-    def _spoken(self) -> str:
-        """Return which of TLS, Kafka and HTTP connections of their own find; "" where none."""
-        ends = time.monotonic() + self._half()
-        is_spoken: dict[str, bool] = {}
-
-        def left() -> float:
-            return max(ends - time.monotonic(), 0.001)
-
-        def listen(name: str) -> None:
-            try:
-                with self._connect() as connection:
-                    connection.settimeout(left())
-                    is_spoken[name] = PROTOCOLS[name](connection, left)
-            except OSError:
-                is_spoken[name] = False
-
-        threads = [threading.Thread(target=listen, args=(n,), daemon=True) for n in PROTOCOLS]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(left())
-        # TLS before HTTP: a web server that wants TLS says so in plain HTTP.
-        return next((name for name in PROTOCOLS if is_spoken.get(name)), "")
 
 
 def _reason(error: OSError) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+import threading
+import time
 from collections.abc import Callable, Mapping
 
 API_VERSIONS, SASL_HANDSHAKE = 18, 17
@@ -72,7 +74,32 @@ def _speaks_http(connection: socket.socket, _: Callable[[], float]) -> bool:
     return connection.recv(64).startswith(b"HTTP/")
 
 
-PROTOCOLS: Mapping[str, Callable[[socket.socket, Callable[[], float]], bool]] = {
+def find_protocol(connect: Callable[[], socket.socket], seconds: float) -> str:
+    """Return which of TLS, Kafka and HTTP connections of their own find; "" where none."""
+    ends = time.monotonic() + seconds
+    is_spoken: dict[str, bool] = {}
+
+    def left() -> float:
+        return max(ends - time.monotonic(), 0.001)
+
+    def listen(name: str) -> None:
+        try:
+            with connect() as connection:
+                connection.settimeout(left())
+                is_spoken[name] = _PROTOCOLS[name](connection, left)
+        except OSError:
+            is_spoken[name] = False
+
+    threads = [threading.Thread(target=listen, args=(n,), daemon=True) for n in _PROTOCOLS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(left())
+    # TLS before HTTP: a web server that wants TLS says so in plain HTTP.
+    return next((name for name in _PROTOCOLS if is_spoken.get(name)), "")
+
+
+_PROTOCOLS: Mapping[str, Callable[[socket.socket, Callable[[], float]], bool]] = {
     "TLS": _speaks_tls,
     "Kafka": _speaks_kafka,
     "HTTP": _speaks_http,

@@ -224,6 +224,10 @@ class BrokerConnections(KafkaConnectionManager):
         self._sockets.append(weakref.ref(connection))
 
     async def _connect_socket(self, host: str, port: int, ends: float) -> Any:
+        route = self._settings.route
+        host, port = route.target(host, port)
+        if route.proxy is not None:
+            return await self._connect_by_proxy(host, port, ends)
         addresses = await self._resolve(host, port, ends)
         error: Exception = KafkaConnectionError(f"{host} has no address")
         for place, (family, address) in enumerate(addresses):
@@ -246,6 +250,23 @@ class BrokerConnections(KafkaConnectionManager):
                 connection.close()
                 error = KafkaConnectionError(f"unable to connect: {failed}")
         raise error
+
+    async def _connect_by_proxy(self, host: str, port: int, ends: float) -> Any:
+        seconds = max(0.1, ends - time.monotonic())
+        route = self._settings.route
+        opened = self._in_thread(lambda: route.connect_by_proxy(host, port, seconds))
+        try:
+            connection = await self.wait_for(opened, seconds * 1000)
+        except (KafkaTimeoutError, TimeoutError):
+            opened.add_callback(lambda late: late.close())
+            raise KafkaConnectionError("Connection timed out") from None
+        except OSError as error:
+            raise KafkaConnectionError(str(error)) from error
+        self._keep(connection)
+        connection.setblocking(False)
+        for option in self.config["socket_options"]:
+            connection.setsockopt(*option)
+        return connection
 
     async def _resolve(self, host: str, port: int, ends: float) -> list[tuple[int, Any]]:
         """Return a host's families and addresses; a thread that may hang alone looks names up."""

@@ -13,6 +13,7 @@ from core.cluster.kafka.connection.config_providers import resolve_providers
 from core.cluster.kafka.connection.login.sasl import JAAS_CONFIG, MECHANISM, Login, read_login
 from core.cluster.kafka.connection.properties import read_properties
 from core.cluster.kafka.connection.property_names import nearest, to_kafka_names
+from core.cluster.kafka.connection.route import Route
 from core.cluster.kafka.connection.tls import Tls, read_tls
 from core.errors import DocumentError, UsageError
 
@@ -35,6 +36,7 @@ class ConnectionSettings:
     tls: Tls = field(default_factory=Tls)
     ignored: tuple[str, ...] = ()
     timeout_seconds: float = TIMEOUT_SECONDS
+    route: Route = field(default_factory=Route)
 
     @classmethod
     def load(cls, bootstrap: str, properties_path: Path | None = None) -> ConnectionSettings:
@@ -58,6 +60,8 @@ class ConnectionSettings:
         return self.security_protocol.endswith("SSL")
 
     def librdkafka_config(self) -> dict[str, Any]:
+        """Return librdkafka's configuration; raises UsageError where it would not get there."""
+        self.check_direct()
         config: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.security_protocol,
@@ -83,6 +87,15 @@ class ConnectionSettings:
         if self.is_encrypted:
             config["ssl_context"] = self.tls.context()
         return config
+
+    def check_direct(self) -> None:
+        """Raise UsageError where brokers are reached by other addresses, or by a proxy."""
+        if not self.route.is_direct:
+            raise UsageError(
+                "Records are written and read at the addresses that brokers advertise, not by "
+                "config.toml's addresses or proxy.",
+                next="Run this where the brokers' own addresses are reached.",
+            )
 
     def check_login(self) -> None:
         """Raise what keeps a login from coming about before a broker is asked, as `Login.check`."""

@@ -213,7 +213,7 @@ def clock() -> Finding:
     """Ages, rates and audit times are only as good as this machine's clock."""
     tool = shutil.which("timedatectl")
     if tool is None:
-        return Finding("clock", "cannot be asked (no timedatectl)")
+        return Finding("clock", "no timedatectl here that tells whether it is synchronised")
     answer = subprocess.run(
         [tool, "show", "--property=NTPSynchronized", "--value"],
         capture_output=True,
@@ -223,7 +223,7 @@ def clock() -> Finding:
     ).stdout.strip()
     if answer == "no":
         return Finding("clock", "not synchronised", "timedatectl set-ntp true", "ages and audit")
-    return Finding("clock", "synchronised" if answer == "yes" else "cannot be asked")
+    return Finding("clock", "synchronised" if answer == "yes" else "timedatectl does not tell")
 
 
 def data_folder(folder: Path) -> Finding:

@@ -158,8 +158,7 @@ def _text(
         first = (
             f"{size} in {format_duration(within_seconds)}: throttle to "
             f"{format_exact_rate(answer.recommended_bytes_per_s)}, "
-            f"which takes {calibrated_range(answer)}. "
-            f"The closed form says {format_exact_rate(answer.rate_bytes_per_s)}."
+            f"which takes {calibrated_range(answer)}."
         )
     elif not answer.rows:
         first = f"Nothing to copy: {time_range(answer)}."
@@ -342,7 +341,7 @@ def chart_text(found: PlanTimeline | None) -> str:
         + (f", on disks of {format_bytes(found.max_disk_bytes)} more" if disks else "")
         + (f", and {NEAR} is {' or '.join(marked)} or more." if marked else ".")
     )
-    header = ("broker", "", "at most", "besides", "of can", "", "until")
+    header = ("broker", "", "at most", "besides", "in use", "", "until")
     text = textwrap.fill(legend, 79) + "\n\n"
     text += text_table(header, rows, right="> >>> >")
     if more := len(found.lanes) - len(shown):

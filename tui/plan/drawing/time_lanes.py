@@ -25,7 +25,7 @@ def lane_lines(found: PlanTimeline, width: int, height: int) -> Lines:
     head = rule("over time", width, note=f"{format_duration(found.ends)} in all")
     names = (
         dim(" " + left("broker", 15) + right("at most", 9) + right("besides", 9)),
-        dim(right("of can", 7) + " " * max(width - FIXED, 0) + right("until", 11)),
+        dim(right("in use", 7) + " " * max(width - FIXED, 0) + right("until", 11)),
     )
     room = max(height - 2, 1)
     every = len(found.lanes) + len(found.disks)

@@ -220,6 +220,14 @@ def test_a_deadlines_throttle_is_part_of_what_is_to_be_said_next(saved: Here) ->
     assert "--throttle" not in saved.run("plan", "suggest", "--drain", "0")[2]
 
 
+def test_leaders_that_only_an_election_changes_are_elected_by_what_is_to_be_said_next(
+    saved: Here,
+) -> None:
+    saved.save_cluster({f"t-{n}": ([0, 1], [0, 1], 100 * MB, MB) for n in range(20)})
+    assert "apply plan.json --elect" in saved.run("plan", "suggest", "--leaders")[2]
+    assert "--elect" not in saved.run("plan", "suggest", "--drain", "0")[2]
+
+
 def test_whose_clients_wait_and_what_disks_hold_meanwhile_is_said_of_a_plan(saved: Here) -> None:
     capacity = 100 * MB
     busy = {"t-0": ([0, 1], [0, 1], 9_000 * MB, 40.0 * MB), "t-1": ([1, 2], [1, 2], MB, 0.0)}

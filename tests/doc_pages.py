@@ -56,10 +56,14 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def command_lines(page: Path) -> Iterator[list[str]]:
-    """Yield the words behind `trimtab` in each line of a code block that is a command of ours."""
-    for block in (block for language in SHELL for block in blocks(page, language)):
+    """Yield the words behind `trimtab` in each command of ours, in code blocks and in sentences."""
+    spans = (child for token in tokens(page) for child in token.children or ())
+    sentences = [span.content for span in spans if span.type == "code_inline"]
+    for block in (*sentences, *(block for language in SHELL for block in blocks(page, language))):
         for line in block.replace("\\\n", " ").splitlines():
             line = line.removeprefix("$ ").strip()
+            if line.startswith("-b … "):
+                line = f"trimtab {line}"
             if line.split(" ")[0].rpartition("/")[2] == "trimtab":
                 words = shlex.split(line, comments=True)
                 end = next((n for n, word in enumerate(words) if word in ("&", "|", ">")), None)

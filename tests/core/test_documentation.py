@@ -37,7 +37,9 @@ def test_the_index_leads_to_every_page() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_every_command_in_a_code_block_is_one_that_there_is(page: Path) -> None:
+def test_every_command_that_is_written_is_one_that_there_is(page: Path) -> None:
+    if page.name == "CHANGELOG.md":  # commands of earlier versions are in it
+        return
     for words in command_lines(page):
         check_command_line(words)
 

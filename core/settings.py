@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,8 @@ class ClusterSettings:
     """The URL of a SOCKS5 proxy through which all brokers are reached."""
     color: str | None = None
     """The one of COLORS that its name stands on, so that nobody takes it for another cluster."""
+    metrics: str | None = None
+    """Where its runs publish metrics, as `parse_metrics` has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,29 @@ def parse_timeout(text: str) -> float:
             next=f"A timeout is {MIN_TIMEOUT_SECONDS:g} s at least.",
         )
     return seconds
+
+
+LOOPBACK = "127.0.0.1"
+METRICS_SUFFIX = ".prom"
+"""Of the files that node_exporter's textfile collector reads; in its folder others mean nothing."""
+
+
+def parse_metrics(text: str, folder: Path = Path()) -> str:
+    """Return where metrics go, in full: `HOST:PORT`, or a file's path; raises UsageError.
+
+    Without HOST it is this machine's loopback; a relative path is one from `folder`.
+    """
+    if text.endswith(METRICS_SUFFIX):
+        return str((folder / os.path.expanduser(text)).absolute())  # noqa: PTH111 - never raises
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or LOOPBACK
+    is_port = port.isascii() and port.isdecimal() and len(port) < 6 and 0 < int(port) < 2**16
+    if not is_port or "/" in host or host != host.strip():
+        raise UsageError(
+            f"Metrics cannot go to {text!r}.",
+            next=f"Give HOST:PORT, like :9464, or a file that ends in {METRICS_SUFFIX}.",
+        )
+    return f"[{host}]:{int(port)}" if ":" in host else f"{host}:{int(port)}"
 
 
 def servers(bootstrap: str) -> frozenset[str]:
@@ -218,7 +244,7 @@ def _topics(names: Sequence[Any]) -> frozenset[str]:
 
 _CLUSTER_KEYS = (
     *("bootstrap", "command_config", "read_only", "snapshots", "in_capacity", "out_capacity"),
-    *("timeout", "addresses", "proxy", "color"),
+    *("timeout", "addresses", "proxy", "color", "metrics"),
 )
 
 
@@ -240,6 +266,11 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
         timeout_seconds = None if timeout is None else parse_timeout(timeout)
     except UsageError as error:
         raise _WrongError(f'{at}timeout must be a time like "30s"') from error
+    metrics = _read_value(table, "metrics", str, None, at)
+    try:
+        metrics = metrics and parse_metrics(metrics, path.parent)
+    except UsageError as error:
+        raise _WrongError(f'{at}metrics must be like ":9464" or "/folder/trimtab.prom"') from error
     color = _read_value(table, "color", str, None, at)
     if color not in (None, *COLORS):
         raise _WrongError(f"{at}color is none of {', '.join(COLORS)}")
@@ -258,6 +289,7 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
         addresses=_addresses(_read_value(table, "addresses", dict, {}, at), f"{at}addresses"),
         proxy=_proxy(_read_value(table, "proxy", str, None, at), f"{at}proxy"),
         color=color,
+        metrics=metrics,
     )
 
 

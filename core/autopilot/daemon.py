@@ -27,6 +27,7 @@ from core.autopilot.settings import Mode
 from core.autopilot.switch import Switch
 from core.clock import Clock, SystemClock
 from core.cluster.connect import Connection, add_address_options, address_arguments, connected_by
+from core.daemons import metrics
 from core.daemons.lease import is_leased, lease_file, lease_holder
 from core.daemons.process import Process
 from core.daemons.service import Service, build_parser, run_service
@@ -66,11 +67,15 @@ def run_autopilot(
     """Balance one cluster until `keep_on` says no or its switch is off; the caller holds the lease.
 
     Its load and its timeline are kept going meanwhile. Raises TrimtabError when its log cannot be
-    written.
+    written, UsageError when its metrics cannot be published.
     """
     cluster_id = switch.cluster_id
     suggestion = paths.autopilot_dir(cluster_id) / "suggested.json"
-    with _keep_daemons(switch), Publisher(cluster_id) as publisher:
+    with (
+        _open_metrics(switch.metrics) as scraped,
+        _keep_daemons(switch),
+        Publisher(cluster_id) as publisher,
+    ):
 
         def record_and_report(entry: Entry) -> None:
             report(entry)
@@ -99,7 +104,51 @@ def run_autopilot(
             report=record_and_report,
             patient=not switch.address.is_simulated,  # a simulator that is gone never comes back
         )
-        run_loop(autopilot, SystemClock(), keep_on=keep_on)
+        after_look = None
+        if scraped is not None:
+            after_look = _publish_after_look(autopilot, switch, connection, scraped)
+        run_loop(autopilot, SystemClock(), keep_on=keep_on, after_look=after_look)
+
+
+@contextmanager
+def _open_metrics(place: str | None) -> Iterator[metrics.Publisher | None]:
+    if place is None:
+        yield None
+        return
+    publisher = metrics.open_place(place)
+    try:
+        yield publisher
+    finally:
+        publisher.close()
+
+
+def _publish_after_look(
+    autopilot: Autopilot, switch: Switch, connection: Connection, publisher: metrics.Publisher
+) -> Callable[[], None]:
+    """Return what publishes how an autopilot stands, to be called after each look."""
+    from core.autopilot.metrics import (
+        AutopilotReading,
+        ClusterThrottles,
+        autopilot_metrics,
+        read_runs,
+    )
+
+    cluster_id = switch.cluster_id
+    throttles = ClusterThrottles(connection.client, connection.clock, cluster_id)
+
+    def publish() -> None:
+        observed = autopilot.observed
+        reading = AutopilotReading(
+            _read_switch(cluster_id) or switch,
+            autopilot.last,
+            autopilot.history,
+            observed,
+            read_runs(cluster_id, observed),
+            throttles.look(observed),
+        )
+        publisher.publish(autopilot_metrics(reading, connection.clock.now()))
+
+    return publish
 
 
 @contextmanager

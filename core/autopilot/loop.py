@@ -127,6 +127,8 @@ class Autopilot:
         self._switch, self._start, self._elect = switch, start, elect
         self._suggest, self._report = suggest, report
         self.history = build_history(log.entries())
+        self.observed: Observation | None = None
+        """The last look; None before the first, and where the cluster did not answer."""
         self._last: Entry | None = None
         self._set_at: datetime | None = None
         self._suggested: Plan | None = None
@@ -153,6 +155,11 @@ class Autopilot:
         self._note(decision)
         return True
 
+    @property
+    def last(self) -> Entry | None:
+        """Return what it last wrote down; None where that was for other settings."""
+        return self._last
+
     def is_off(self) -> bool:
         """Return whether it has been switched off since."""
         switch = self._switch()
@@ -168,8 +175,10 @@ class Autopilot:
                     self.history = self.history.ending(act.run, at, ended.bytes)
             observed = self._observer.look(settings)
         except TrimtabError as error:
+            self.observed = None
             self._note(Wait((Reason("unreachable", error.title),)))
             return None
+        self.observed = observed
         self.history = self.history.seeing(settings, observed)
         if observed.capacity != self._capacity:
             now = f"Brokers can carry {observed.capacity.text} by config.toml"
@@ -280,11 +289,20 @@ def _error_text(error: TrimtabError | OSError) -> str:
     return f"{place}{error.strerror or error}."
 
 
-def run_loop(autopilot: Autopilot, clock: Clock, *, keep_on: Callable[[], bool]) -> None:
-    """Look until `keep_on` says no or the switch is off."""
+def run_loop(
+    autopilot: Autopilot,
+    clock: Clock,
+    *,
+    keep_on: Callable[[], bool],
+    after_look: Callable[[], None] | None = None,
+) -> None:
+    """Look until `keep_on` says no or the switch is off; `after_look` is called after each."""
     while keep_on():
         begun = time.process_time()
-        if not autopilot.look():
+        goes_on = autopilot.look()
+        if after_look is not None:
+            after_look()
+        if not goes_on:
             return
         pause = max(POLL_SECONDS, MIN_PAUSE_FACTOR * (time.process_time() - begun))
         due = clock.monotonic() + pause

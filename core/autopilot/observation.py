@@ -8,7 +8,7 @@ client or a broker stalls, partitions take turns. What is known better is hidden
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -141,6 +141,8 @@ class Imbalance:
     worst: BrokerMeasure | None
     share: float
     """What the worst carries, 1 is even."""
+    skew: Mapping[Measure, float] = field(default_factory=dict)
+    """What the fullest broker carries, by measure, as far as that is known; 1 is even."""
 
     @property
     def words(self) -> str:
@@ -220,7 +222,9 @@ def imbalance_of(
         return Imbalance(outside, None, 1.0)
     row, measure = furthest
     worst = BrokerMeasure(even.brokers[row], measure, by_leader)
-    return Imbalance(outside, worst, float(loads[row, measure]))
+    fullest = loads[even.counts].max(axis=0)
+    skew = {measure: float(fullest[measure]) for measure in even.measures}
+    return Imbalance(outside, worst, float(loads[row, measure]), skew)
 
 
 def is_outside(settings: AutopilotSettings, off: Float64) -> Bool:

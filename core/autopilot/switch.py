@@ -38,6 +38,8 @@ class Switch:
     """Where load is published that somebody else makes; None is this machine's own."""
     starts_load: bool = True
     """Whether the collector and Spark are started for it, unless they run."""
+    metrics: str | None = None
+    """Where its process publishes metrics, as `core.settings.parse_metrics` has it."""
 
     @property
     def mode(self) -> Mode:
@@ -70,6 +72,7 @@ def write(switch: Switch) -> None:
         "who": switch.who,
         "snapshots": switch.snapshots,
         "starts_load": switch.starts_load,
+        "metrics": switch.metrics,
         "settings": switch.settings.to_json(),
     }
     path = switch_file(switch.cluster_id)
@@ -138,6 +141,7 @@ def _of(document: dict[str, Any]) -> Switch:
         who=str(document["who"]),
         snapshots=document["snapshots"],
         starts_load=bool(document["starts_load"]),
+        metrics=document.get("metrics"),
     )
 
 

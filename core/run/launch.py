@@ -14,6 +14,7 @@ from typing import Any
 
 from core.cluster.connect import Address, connect
 from core.cluster.state import ClusterState
+from core.daemons.metrics import check_place
 from core.load.load import Load
 from core.plan.batches import BatchInput
 from core.plan.estimate.estimate import Estimate
@@ -25,6 +26,7 @@ from core.run.journal.journal import SUFFIX, remove_journal
 from core.run.options import (
     RunOptions,
     create_journal,
+    with_configured_metrics,
 )
 from core.run.run_process import await_start, spawn, take_lock
 from core.run.throttles.adaptive_rate import spare_rates
@@ -65,12 +67,15 @@ def start_run(
 
     `estimate` is its JSON document, kept for the report. Raises BusyError while another run of
     this cluster lives, RefusedError while something is left that another did, IncompleteError
-    when that is not known, JournalError when the journal cannot be made, TrimtabError when the
-    process does not come up.
+    when that is not known, UsageError where its metrics cannot be published, JournalError when
+    the journal cannot be made, TrimtabError when the process does not come up.
     """
     lock = take_lock(cluster_id, patience_seconds=NAMING_SECONDS)
     try:
         refuse_conflicts(cluster_id, address)
+        options = with_configured_metrics(options, address)
+        if options.metrics is not None:
+            check_place(options.metrics)
         at = _now(address)
         journal = create_journal(address, cluster_id, plan, options, estimate, at=at)
         path = journal.path

@@ -58,6 +58,9 @@ class RunOptions:
     """Pause when somebody takes the run's throttles away again and again; else it holds its rate by
     what begins."""
 
+    metrics: str | None = None
+    """Where its process publishes metrics, as `core.settings.parse_metrics` has it."""
+
     def to_json(self) -> dict[str, Any]:
         snapshots = self.snapshots
         if snapshots and not is_address(snapshots):
@@ -71,6 +74,7 @@ class RunOptions:
             "snapshots": snapshots,
             "elect": True if self.elect else None,
             "if_throttles_removed": "pause" if self.pause_if_removed else None,
+            "metrics": self.metrics,
         }
         return {
             "rate_bytes_per_s": self.rate_bytes_per_s,
@@ -158,6 +162,17 @@ def _configured_timeout(address: Address, cluster_name: str | None) -> float | N
         return load_settings().timeout_of(cluster_name, address.bootstrap)
     except UsageError:
         return None
+
+
+def with_configured_metrics(options: RunOptions, address: Address) -> RunOptions:
+    """Return `options` with config.toml's place for metrics unless one was asked for."""
+    if options.metrics is not None:
+        return options
+    try:
+        about = load_settings().about(options.cluster_name, address.bootstrap).values()
+    except UsageError:
+        return options
+    return replace(options, metrics=next((one.metrics for one in about if one.metrics), None))
 
 
 def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:

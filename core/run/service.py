@@ -16,12 +16,14 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core import passwords
 from core.clock import SteadyClock
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, connect
 from core.cluster.probe.produce_latency import start_probe
+from core.daemons.metrics import open_place
 from core.daemons.process import Process
 from core.errors import ExitCode, TrimtabError, UsageError
 from core.run.audited_client import audited
@@ -37,6 +39,9 @@ from core.run.reporting.notifier import Notifier
 from core.run.reporting.runs import calibration
 from core.run.run_process import log_path
 from core.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from core.run.reporting.metrics import RunMetrics
 
 SIMULATED_PATIENCE_SECONDS = 3.0
 """A simulator that is gone never comes back; real clusters are waited for."""
@@ -58,12 +63,32 @@ def serve(path: Path, elsewhere: Address | None = None, lock: int | None = None)
             failed = {"event": "start", "by": "config.toml", "why": error.title}
             journal.write(journal.records()[-1].at, Kind.NOTIFIED, failed)
         notifier = Notifier(settings.notify)
+        metrics = _start_metrics(journal)
         try:
             return _carry_out(journal, elsewhere, notifier, settings)
         finally:
+            if metrics is not None:
+                metrics.end()  # the next run may want the same port
             if lock is not None:
                 os.close(lock)
             notifier.end(journal)
+
+
+def _start_metrics(journal: Journal) -> RunMetrics | None:
+    """Publish metrics where that was asked for; a place that fails by now does not hold it up."""
+    created = journal.records()[0]
+    place = created.payload["options"].get("metrics")
+    if place is None:
+        return None
+    from core.run.reporting.metrics import RunMetrics
+
+    try:
+        publisher = open_place(place)
+    except UsageError as error:
+        failed = {"event": "start", "by": "metrics", "why": error.title}
+        journal.write(journal.records()[-1].at, Kind.NOTIFIED, failed)
+        return None
+    return RunMetrics(publisher, created.payload["cluster_id"], created.payload["run"])
 
 
 def _carry_out(

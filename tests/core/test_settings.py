@@ -56,6 +56,7 @@ def test_a_named_cluster_is_found(home: Path) -> None:
         in_capacity = "125MB/s"
         addresses = { "B1.internal:9092" = "localhost:19092", "[::1]:9092" = "[::2]:1" }
         proxy = "socks5://u:secret@[::1]:1080"
+        metrics = "prod.prom"
         """,
     )
     cluster = load_settings().cluster("prod-eu")
@@ -63,6 +64,7 @@ def test_a_named_cluster_is_found(home: Path) -> None:
     assert cluster.command_config == home / "config" / "prod.properties"
     assert cluster.read_only
     assert cluster.color == "red"
+    assert cluster.metrics == str(home / "config" / "prod.prom")
     assert cluster.in_capacity_bytes_per_s == 125_000_000
     assert cluster.addresses == {"b1.internal:9092": "localhost:19092", "[::1]:9092": "[::2]:1"}
     assert cluster.proxy == "socks5://u:secret@[::1]:1080"
@@ -90,6 +92,7 @@ def test_a_named_cluster_is_found(home: Path) -> None:
         ('[clusters.x]\nbootstrap = "a:1"\naddresses."b:1" = 1', "addresses must be like"),
         ('[clusters.x]\nbootstrap = "a:1"\nproxy = "http://a:1"', "proxy must be a URL"),
         ('[clusters.x]\nbootstrap = "a:1"\nproxy = "socks5://a"', "proxy must be a URL"),
+        ('[clusters.x]\nbootstrap = "a:1"\nmetrics = ":x"', "metrics must be like"),
         ("theme = 7", "theme must be a text"),
         ("keys = 7", "keys must be a table"),
         ("theme = " + "[" * 5000, "is nested too deeply"),

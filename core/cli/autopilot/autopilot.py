@@ -15,18 +15,20 @@ from core.autopilot import switch as switches
 from core.autopilot.log import DecisionLog, Entry
 from core.autopilot.settings import AutopilotSettings, Mode, describe_limits, unmatched_patterns
 from core.autopilot.switch import Switch, switch_file
-from core.cli.autopilot.limits import find_switches, parse_limits
+from core.cli.autopilot.limits import find_switches, metrics_while_running, parse_limits
 from core.cli.common.context import Context
 from core.cli.common.foreground import required_lease
-from core.cli.common.options import Group, json_option, yes_option
+from core.cli.common.options import Group, json_option, metrics_option, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings, write_text
 from core.cli.common.prompts import confirm
 from core.clock import SystemClock
+from core.daemons.metrics import check_place
 from core.daemons.process import stop_signals
 from core.errors import DocumentError, ExitCode, RefusedError, TrimtabError, UsageError
 from core.load import load_paths as layout
 from core.run.audit import user
 from core.run.run_process import logout_policy
+from core.settings import parse_metrics
 from core.text.tables import text_table
 from core.units import format_bytes, format_time
 
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
 @click.option(
     "--keep", metavar="REGEX", help="Do not move topics whose whole name matches (default: none)."
 )
+@metrics_option
 @json_option
 @click.pass_context
 def autopilot(
@@ -97,6 +100,7 @@ def autopilot(
     detach: bool,
     cancel: bool,
     yes: bool,
+    metrics: str | None,
     as_json: bool,
     **limits: str | None,
 ) -> int:
@@ -118,15 +122,17 @@ def autopilot(
             )
         return ExitCode.DONE
     if mode is None:
-        if any(value is not None for value in limits.values()) or detach or cancel:
+        if any(value is not None for value in (*limits.values(), metrics)) or detach or cancel:
             raise UsageError("--mode is missing.", next="Add --mode suggest or --mode act.")
         print_status(find_switches(context), as_json=as_json)
         return ExitCode.DONE
     if mode == Mode.OFF.value:
+        if metrics is not None:
+            raise UsageError("--mode off takes no --metrics.", next="Leave it out.")
         return _off(context, limits, cancelling=cancel, as_json=as_json)
     if cancel:
         raise UsageError("--cancel goes with --mode off.", next="Leave it out.")
-    return _on(context, Mode(mode), limits, detach=detach, yes=yes, as_json=as_json)
+    return _on(context, Mode(mode), limits, metrics, detach=detach, yes=yes, as_json=as_json)
 
 
 @autopilot.command()
@@ -229,14 +235,16 @@ def _on(
     context: Context,
     mode: Mode,
     limits: dict[str, str | None],
+    metrics: str | None,
     *,
     detach: bool,
     yes: bool,
     as_json: bool,
 ) -> int:
-    from core.autopilot.daemon import read_status, start_autopilot, switch_on
+    from core.autopilot.daemon import is_running, read_status, start_autopilot, switch_on
 
     parse_limits(AutopilotSettings(), limits)  # wrong ones are refused before a look at the cluster
+    place = None if metrics is None else parse_metrics(metrics)
     address = context.require_address()
     if mode is Mode.ACT:
         context.require_writable()
@@ -252,6 +260,11 @@ def _on(
         before = None
     settings = parse_limits(before.settings if before else AutopilotSettings(), limits)
     name = context.target.called(cluster_id)
+    running = is_running(cluster_id)
+    if running and before is not None and before.mode is not Mode.OFF:
+        place = metrics_while_running(before, place)
+    elif place is not None and not running:
+        check_place(place)
     for sentence in unmatched_patterns(settings, (topic.name for topic in state.topics)):
         say(sentence)
     if detach and (warning := logout_policy().warning("this autopilot")):
@@ -269,6 +282,7 @@ def _on(
         who=user(),
         snapshots=context.target.snapshots,
         starts_load=not context.no_load,
+        metrics=place,
     )
     started = None
     if switch_on(switch, SystemClock()):

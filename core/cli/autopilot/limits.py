@@ -57,6 +57,20 @@ def find_switches(context: Context) -> list[Switch]:
     return [one for one in known if one.cluster_id == cluster_id]
 
 
+def metrics_while_running(before: Switch, place: str | None) -> str | None:
+    """Return where its process publishes metrics; raises UsageError where another place is meant.
+
+    It takes one as it starts.
+    """
+    if place not in (None, before.metrics):
+        now = f"its metrics on {before.metrics}" if before.metrics else "no metrics"
+        raise UsageError(
+            f"The autopilot of {before.name} is running and publishes {now}.",
+            next="Turn it off first, then start it with --metrics.",
+        )
+    return before.metrics
+
+
 def _percent(text: str, option: str) -> float:
     return _number(text.removesuffix("%"), option, 1, 90, "a percentage between 1 and 90") / 100
 

@@ -47,6 +47,14 @@ allow_option = click.option(
 plan_argument = click.argument(
     "plan_file", metavar="PLAN", type=click.Path(path_type=Path, allow_dash=True)
 )
+metrics_option = click.option(
+    "--metrics",
+    metavar="PLACE",
+    help=(
+        "Publish metrics for Prometheus: HOST:PORT (:PORT is this machine only) to serve them on, "
+        "or a FILE.prom for node_exporter."
+    ),
+)
 root_option = click.option(
     "--root",
     type=click.Path(path_type=Path),

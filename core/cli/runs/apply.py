@@ -12,6 +12,7 @@ from core.cli.common.options import (
     Command,
     allow_option,
     json_option,
+    metrics_option,
     refuse_together,
     yes_option,
 )
@@ -22,6 +23,7 @@ from core.errors import UsageError
 from core.plan.checks.catalogue import parse_allow
 from core.plan.formats.plan_file import read_plan
 from core.run.journal.rates import RateBounds
+from core.settings import parse_metrics
 from core.units import parse_deadline, parse_duration, parse_rate, parse_size
 
 AUTO: Literal["auto"] = "auto"
@@ -103,6 +105,7 @@ def parse_throttle(text: str) -> int | RateBounds | Literal["auto"]:
         "fewer partitions at a time, or pause until `runs resume`."
     ),
 )
+@metrics_option
 @json_option
 @click.pass_obj
 def apply(
@@ -119,6 +122,7 @@ def apply(
     allow: str | None,
     override_throttles: bool,
     if_removed: str,
+    metrics: str | None,
     as_json: bool,
 ) -> int:
     """Start a run that carries out PLAN (- for stdin), and follow it.
@@ -141,6 +145,7 @@ def apply(
             next="Give at least 1s, like --retention 1h.",
         )
     max_extra_bytes = None if max_extra is None else parse_size(max_extra)
+    place = None if metrics is None else parse_metrics(metrics)
     context.require_writable()
     cluster = fetch_live_cluster(address)
     start_at = None if start is None else parse_start(start, cluster.now)
@@ -168,6 +173,7 @@ def apply(
         override_throttles=override_throttles,
         max_extra_bytes=max_extra_bytes,
         pause_if_removed=if_removed == "pause",
+        metrics=place,
         as_json=as_json,
     )
     name = context.target.called(cluster.state.cluster_id)

@@ -98,6 +98,7 @@ class LaunchOptions:
     override_throttles: bool = False
     max_extra_bytes: int | None = None
     pause_if_removed: bool = False
+    metrics: str | None = None
     as_json: bool = False
 
 
@@ -168,6 +169,7 @@ def launch(
         snapshots=context.target.snapshots,
         elect=chosen.elect,
         pause_if_removed=chosen.pause_if_removed,
+        metrics=chosen.metrics,
     )
     run = launch_run(cluster.address, state, plan, options, estimate, load=load)
     if not chosen.detach:

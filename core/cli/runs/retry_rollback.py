@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from core.cli.common.context import Context, configured
-from core.cli.common.options import Command, allow_option, json_option, yes_option
+from core.cli.common.options import Command, allow_option, json_option, metrics_option, yes_option
 from core.cli.common.output import say, write_text
 from core.cli.runs.requests import (
     optional_run_argument,
@@ -28,7 +28,7 @@ from core.run.control import find_moves
 from core.run.journal.run_state import RunState
 from core.run.options import address_of
 from core.run.reporting.runs import RunReading
-from core.settings import load_settings
+from core.settings import load_settings, parse_metrics
 from core.units import counted
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ _OPTIONS = (
         metavar="FILE",
         help="Write the plan to this file and start nothing. Only for a run that has ended.",
     ),
+    metrics_option,
     json_option,
 )
 
@@ -118,7 +119,7 @@ def _require_in_progress(
 ) -> RunState:
     """Return a run in progress; raises UsageError for options of a run that has ended."""
     state = reading.state
-    for name in ("throttle", "allow", "override_throttles", "elect", "detach", "output"):
+    for name in ("throttle", "allow", "override_throttles", "elect", "detach", "output", "metrics"):
         if words[name] or (name == "elect" and words[name] is not None):
             raise UsageError(
                 f"Run {state.run_id} goes on: "
@@ -181,7 +182,7 @@ def _launch_options(reading: RunReading, words: Mapping[str, Any]) -> LaunchOpti
     from core.cli.runs.apply import parse_throttle
     from core.cli.runs.launch import LaunchOptions
 
-    throttle = words["throttle"]
+    throttle, metrics = words["throttle"], words["metrics"]
     own = reading.state.rate_control.bounds or reading.state.rate_bytes_per_s
     return LaunchOptions(
         throttle=own if throttle is None else parse_throttle(throttle),
@@ -191,5 +192,6 @@ def _launch_options(reading: RunReading, words: Mapping[str, Any]) -> LaunchOpti
         elect=reading.state.elect if words["elect"] is None else words["elect"],
         override_throttles=words["override_throttles"],
         pause_if_removed=reading.state.pause_if_removed,
+        metrics=None if metrics is None else parse_metrics(metrics),
         as_json=words["as_json"],
     )

@@ -35,7 +35,7 @@ class NoticeTracker:
         """Take in how a run stands; return what is new in it."""
         if run is None:
             return None
-        ended, why = run.state.ended, _stall(run)
+        ended, why = run.state.ended, stall(run)
         if run.run != self._run:
             self._run, self._ended, self._stalled = run.run, ended, bool(why)
             self._stalled_at = run.last_seen_at if why else None
@@ -53,7 +53,8 @@ class NoticeTracker:
         return Notice(f"trimtab: {run.cluster_name} is stuck", f"run {run.run}: {why}")
 
 
-def _stall(run: RunView) -> str:
+def stall(run: RunView) -> str:
+    """Return why a run in progress gets nowhere by itself, in words; "" while it does."""
     if run.state is RunStatus.WAITING or run.paused_itself:
         return run.why or "it waits"
     stuck = [move for move in run.moves if move.state is MoveStatus.STUCK]

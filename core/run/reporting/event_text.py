@@ -194,6 +194,8 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
             yield f"original order submitted again: {_named_moves(p['moves'], run)}", Level.INFO
         case Kind.WAITING if p["why"]:
             yield p["why"], Level.LOOK
+        case Kind.NOTIFIED if p["by"] == "metrics":
+            yield f"no metrics: {p['why']}", Level.LOOK
         case Kind.NOTIFIED if p["why"]:
             yield f"nobody was told ({p['event']}): {p['why']}", Level.LOOK
         case Kind.NOTIFIED:

@@ -31,7 +31,14 @@ from core.run.reporting.rates import (
     slowest_seconds,
     tracks,
 )
-from core.run.reporting.stuck_moves import QuotaTurns, is_held, never_sides, slowed, stuck
+from core.run.reporting.stuck_moves import (
+    QuotaTurns,
+    idle_seconds,
+    is_held,
+    never_sides,
+    slowed,
+    stuck,
+)
 from core.run.reporting.time_left import TimeLeft, time_left
 from core.run.reporting.views import (
     DUE,
@@ -117,6 +124,7 @@ def run_view(
                 left, between = _no_less(left, between, (estimated or 0.0) * due / (moved + due))
     moves = tuple(_within(m, left, between) for m in moves)
     behind = leftovers(run) if state.ended else None
+    newest = [tracked[i][-1] for i in run.in_flight if i in tracked]
     begun_at = None
     if first is not None and (run.start_at or run.retention or run.measured):  # it had to wait
         # An estimate reckons with some seconds from there to the first submission.
@@ -151,6 +159,9 @@ def run_view(
         starts_at=run.start_at,
         bounds=run.rate_control.bounds,
         passed_preflight=run.preflight,
+        idle_seconds=None
+        if state.ended
+        else min((idle_seconds(run, point) for point in newest), default=None),
     )
 
 

@@ -21,7 +21,8 @@ from core.units import format_rate
 
 RATE_SECONDS = 12.0
 """Rates *now* are over one quota window: within it a throttled copy stalls and bursts."""
-_SIDE_WORDS = {Side.LEADER: "sends", Side.FOLLOWER: "receives", Side.LOG_DIRS: "log dirs"}
+SIDE_WORDS = {Side.LEADER: "sends", Side.FOLLOWER: "receives", Side.LOG_DIRS: "log dirs"}
+"""What a broker does on a side, as views say it."""
 ARRIVING = (Side.FOLLOWER, Side.LOG_DIRS)
 """The sides on which copies arrive."""
 
@@ -251,7 +252,7 @@ def brokers_now(
         elif limit is not None and limit > FLOOR_BYTES_PER_S and (rate or 0.0) >= 0.95 * limit:
             why = "at its limit"
         average = averages.get((broker, side))
-        rows.append(BrokerProgress(broker, _SIDE_WORDS[side], rate, limit, why, average))
+        rows.append(BrokerProgress(broker, SIDE_WORDS[side], rate, limit, why, average))
     return tuple(sorted(rows, key=lambda row: (-(row.bytes_per_s or 0.0), row.broker, row.side)))
 
 

@@ -136,8 +136,7 @@ def stuck(
     if not track:
         return ""
     newest = track[-1]
-    since = max(newest.since, unheld_at.timestamp()) if unheld_at else newest.since
-    idle = newest.at.timestamp() - since
+    idle = idle_seconds(run, newest)
     copies = len(m.move.receiving)
     whole = newest.size_bytes is not None and newest.bytes >= newest.size_bytes * copies
     disk = next((disks[b] for b in m.move.receiving if b in disks), "")
@@ -162,6 +161,14 @@ def stuck(
         if grown > 0 and grown >= newest.bytes - first.bytes and not whole:
             return "throttle below what is produced"
     return ""
+
+
+def idle_seconds(run: RunState, newest: SamplePoint) -> float:
+    """Return for how long no byte of a move had come as it was last looked at."""
+    since = newest.since
+    if run.unheld_at is not None:  # until then none was to come
+        since = max(since, run.unheld_at.timestamp())
+    return max(0.0, newest.at.timestamp() - since)
 
 
 def waiting_their_turn(run: RunState, samples: Sequence[Sample]) -> frozenset[int]:

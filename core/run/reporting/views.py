@@ -243,6 +243,8 @@ class RunView:
     """Whether its last look at the plan refused nothing; until then it has changed nothing."""
     begun_at: datetime | None = None
     """When it set about its moves, if it had to wait for that; None for as it was started."""
+    idle_seconds: float | None = None
+    """For how long no byte has come of any move in flight; None while that is not known."""
 
     @property
     def paused_itself(self) -> bool:

@@ -86,6 +86,7 @@ def nobody(address: Address) -> NoReturn:
         (("--keep", "("), "--keep"),
         (("--avoid", "8:00-20:00", "--only", "9:00-10:00"), "no time is left to act in"),
         (("--cancel",), "--cancel goes with --mode off."),
+        (("--metrics", ":0"), "Metrics cannot go to ':0'."),
     ],
 )
 def test_what_is_wrong_is_said_before_the_cluster_is_asked(
@@ -310,6 +311,28 @@ def test_off_and_on_again_at_once_starts_another(
         code, _, err = trimtab("-b", NOWHERE, *words)
     assert (code, "runs in the background, mode act" in err) == (0, True)
     assert [switch.mode for switch in started] == [Mode.ACT]
+
+
+def test_metrics_are_of_the_process_and_stay_while_it_runs(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("core.cli.common.context.connect", answers)
+    started: list[Switch] = []
+    monkeypatch.setattr(background, "start_autopilot", started.append)
+    words = ("autopilot", "--mode", "suggest", "--detach")
+    place = str(tmp_path / "a.prom")
+    code, _, err = trimtab("-b", NOWHERE, *words, "--metrics", str(tmp_path / "no" / "a.prom"))
+    assert (code, "there is no folder" in err, switches.read("c-9")) == (2, True, None)
+    assert trimtab("-b", NOWHERE, *words, "--metrics", place)[0] == 0
+    with hold_lease(lease_file(paths.load_root(), "c-9", ROLE)):
+        assert trimtab("-b", NOWHERE, *words)[0] == 0
+        code, _, err = trimtab("-b", NOWHERE, *words, "--metrics", ":9465")
+        assert (code, f"publishes its metrics on {place}" in err) == (2, True)
+    found = switches.read("c-9")
+    assert found is not None
+    assert [switch.metrics for switch in (*started, found)] == [place, place]
+    assert trimtab("-b", NOWHERE, *words)[0] == 0
+    assert started[-1].metrics is None
 
 
 @pytest.mark.parametrize("flies", [False, True])

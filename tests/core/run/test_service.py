@@ -26,7 +26,7 @@ from core.cluster.configs import LEADER_RATE, ConfigSource, Resource
 from core.cluster.connect import Address, Connection
 from core.cluster.kafka_errors import Fault
 from core.cluster.simulation.cluster import SimulatedCluster
-from core.errors import IncompleteError, RefusedError, UnreachableError
+from core.errors import IncompleteError, RefusedError, UnreachableError, UsageError
 from core.plan.copies import Side
 from core.run import launch, service
 from core.run.audit import AuditError
@@ -146,6 +146,26 @@ def test_no_run_starts_unaudited(connected: Faulty, monkeypatch: pytest.MonkeyPa
     cluster_id = client.describe_cluster().cluster_id
     with pytest.raises(AuditError):
         start_run(SOMEWHERE, cluster_id, plan, RunOptions(5 * MB), None)
+    assert not spawned
+    assert not list_runs(cluster_id)
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_no_run_starts_whose_metrics_have_no_place(
+    connected: Faulty, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, configured: bool
+) -> None:
+    place = str(tmp_path / "gone" / "run.prom")
+    if configured:
+        paths.config_dir().mkdir(parents=True)
+        lines = ("[clusters.prod]", f'bootstrap = "{SOMEWHERE.bootstrap}"', f'metrics = "{place}"')
+        paths.config_file().write_text("\n".join(lines))
+    spawned: list[Path] = []
+    monkeypatch.setattr(launch, "spawn", lambda path, lock, address: spawned.append(path))
+    client = connected.client
+    cluster_id, plan = client.describe_cluster().cluster_id, plan_of(client, {("t", 0): (1, 3)})
+    options = RunOptions(5 * MB, metrics=None if configured else place)
+    with pytest.raises(UsageError, match="Metrics cannot be written"):
+        start_run(SOMEWHERE, cluster_id, plan, options, None)
     assert not spawned
     assert not list_runs(cluster_id)
 

@@ -87,6 +87,11 @@ class Settings:
             k: one for k, one in self.clusters.items() if brokers & servers(one.bootstrap)
         }
 
+    def name_of(self, bootstrap: str) -> str | None:
+        """Return the one name of the cluster that has any of these brokers; None for several."""
+        names = list(self.about(None, bootstrap))
+        return names[0] if len(names) == 1 else None
+
     def timeout_of(self, name: str | None, bootstrap: str) -> float | None:
         """Return the timeout that is said of one cluster, in seconds; None for none."""
         about = self.about(name, bootstrap).values()
@@ -167,11 +172,20 @@ def load_settings(path: Path | None = None) -> Settings:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not text.", next="Save it as UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
+        if twice := _TWICE.match(str(error)):
+            raise UsageError(
+                f"{path} names two clusters {twice[1]!r}, again in line {twice[2]}.",
+                next="Rename or delete one of them.",
+            ) from error
         raise UsageError(f"{path} is not TOML: {error}.", next="Fix that line.") from error
     except RecursionError as error:
         raise UsageError(f"{path} is nested too deeply.", next="Write it flatter.") from error
     except _WrongError as wrong:
         raise UsageError(f"{path}: {wrong}.", next=wrong.next) from wrong
+
+
+_TWICE = re.compile(r"Cannot declare \('clusters', ['\"](.+)['\"]\) twice \(at line (\d+)")
+"""What tomllib says of a name that two clusters have."""
 
 
 class _WrongError(Exception):

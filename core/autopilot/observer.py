@@ -30,6 +30,7 @@ from core.cluster.capacity import (
     with_broker_capacity,
 )
 from core.cluster.client import ClusterClient
+from core.cluster.known_names import name_and_id
 from core.cluster.leaders import fetch_rebalance_settings, rebalance_interval_seconds
 from core.cluster.observer import CONFIGS_SECONDS, Observer
 from core.cluster.state import ClusterState
@@ -213,7 +214,8 @@ class ClusterObserver:
         state = replace(state, balancer_topics=configured.balancer_topics)
         if state.cluster_id != self._cluster_id:
             raise UnreachableError(
-                f"This is cluster {state.cluster_id}, not {self._cluster_id}.",
+                f"This is cluster {name_and_id(state.cluster_id)}, not "
+                f"{name_and_id(self._cluster_id)}.",
                 next="Its address has become another cluster's; turn this autopilot off.",
             )
         now = self._clock.now()

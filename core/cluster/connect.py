@@ -51,11 +51,6 @@ class Address:
         return self.bootstrap.startswith(SIMULATOR_PREFIX)
 
 
-def short_name(cluster_id: str) -> str:
-    """Return what a cluster without a name of its own is called, and confirmed by."""
-    return cluster_id[:8]
-
-
 @dataclass(frozen=True, slots=True)
 class Connection:
     """An open client with the clock that its cluster lives by; `with` closes it."""
@@ -171,11 +166,12 @@ def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:
 def for_cluster(client: ClusterClient, cluster_id: str) -> ClusterClient:
     """Return `client` that raises UnreachableError once its address is another cluster's."""
     from core.cluster.client import with_state
+    from core.cluster.known_names import name_and_id
 
     def check(state: ClusterState) -> ClusterState:
         if state.cluster_id != cluster_id:
             raise UnreachableError(
-                f"This is cluster {state.cluster_id}, not {cluster_id}.",
+                f"This is cluster {name_and_id(state.cluster_id)}, not {name_and_id(cluster_id)}.",
                 next="Its address has become another cluster's.",
             )
         return state

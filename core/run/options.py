@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core.cluster.connect import Address, short_name
+from core.cluster.connect import Address
+from core.cluster.known_names import called
 from core.errors import UsageError
 from core.load.load_paths import is_address
 from core.plan.plan import Plan
@@ -108,7 +109,7 @@ def create_journal(
         created = {
             "run": run,
             "cluster_id": cluster_id,
-            "cluster_name": options.cluster_name or short_name(cluster_id),
+            "cluster_name": options.cluster_name or called(cluster_id),
             "address": address_to_json(without_configured_timeout(address, options.cluster_name)),
             "moves": _moves(plan, options),
             "notes": list(plan.notes),

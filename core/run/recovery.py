@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from core.cluster.connect import Address, connect
+from core.cluster.known_names import name_and_id
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.run import audit
 from core.run.journal.journal import Journal, journal_path
@@ -98,6 +99,7 @@ def _refuse_other(address: Address, run: RunState) -> None:
         ) from error
     if found != run.cluster_id:
         raise RefusedError(
-            f"{address.bootstrap} is cluster {found}; run {run.run_id} works on {run.cluster_id}.",
+            f"{address.bootstrap} is cluster {name_and_id(found)}; run {run.run_id} works on "
+            f"{name_and_id(run.cluster_id)}.",
             next="Say -b HOST:PORT of that one; nothing was changed.",
         )

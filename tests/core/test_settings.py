@@ -75,6 +75,10 @@ def test_a_named_cluster_is_found(home: Path) -> None:
     ("text", "said"),
     [
         ("[clusters", "is not TOML"),
+        (
+            '[clusters.x]\nbootstrap = "a:1"\n[clusters.x]\nbootstrap = "b:1"',
+            "names two clusters 'x', again in line 3",
+        ),
         ("clusters = 3", "clusters must be a table"),
         ("[clusters]\nx = 3", "clusters.x must be a table"),
         ("[clusters.x]\nread_only = true", "clusters.x.bootstrap is missing"),
@@ -155,6 +159,7 @@ def test_flags_go_over_environment_over_file(home: Path, monkeypatch: pytest.Mon
     write(home, '[clusters.prod]\nbootstrap = "file:1"\nsnapshots = "file"')
     monkeypatch.setenv("TRIMTAB_CLUSTER", "prod")
     assert choose().address.bootstrap == "file:1"  # type: ignore[union-attr]
+    monkeypatch.delenv("TRIMTAB_CLUSTER")
     monkeypatch.setenv("TRIMTAB_BOOTSTRAP", "environment:1")
     assert choose().address.bootstrap == "environment:1"  # type: ignore[union-attr]
     assert choose(bootstrap="flag:1").address.bootstrap == "flag:1"  # type: ignore[union-attr]
@@ -169,7 +174,7 @@ def test_a_flag_takes_nothing_of_another_cluster_from_the_environment(
     monkeypatch.setenv("TRIMTAB_COMMAND_CONFIG", "prod.properties")
     assert choose(cluster_name="dev").address.bootstrap == "dev:1"  # type: ignore[union-attr]
     assert choose(bootstrap="dev:1").address.command_config is None  # type: ignore[union-attr]
-    assert choose(bootstrap="dev:1").name is None
+    assert choose(bootstrap="dev:1").name == "dev"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +203,37 @@ def test_a_name_and_the_address_of_another_cluster_are_refused(
     monkeypatch.setenv("TRIMTAB_CLUSTER", "prod")
     assert choose(bootstrap="dev:1").name is None  # flags over environment
     monkeypatch.setenv("TRIMTAB_BOOTSTRAP", "dev:1")
-    assert choose().address.bootstrap == "dev:1"  # type: ignore[union-attr]
+    with pytest.raises(UsageError, match="Two clusters"):
+        choose()
+    with pytest.raises(UsageError, match=r"unheard-of .* prod:1 \(prod\)"):
+        choose(bootstrap="prod:1", cluster_name="unheard-of")
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "name"),
+    [("a:1", "prod"), ("b:1,c:1", "prod"), ("shared:1", None), ("other:1", None)],
+)
+def test_an_address_of_one_named_cluster_has_its_name(
+    home: Path, bootstrap: str, name: str | None
+) -> None:
+    write(
+        home,
+        """
+        [clusters.prod]
+        bootstrap = "a:1,b:1,shared:1"
+        [clusters.also-prod]
+        bootstrap = "shared:1"
+        """,
+    )
+    target = choose(bootstrap=bootstrap)
+    assert target.address is not None
+    assert (target.name, target.address.name) == (name, name)
+
+
+def test_a_name_that_is_not_in_the_file_is_not_held_to_a_cluster(home: Path) -> None:
+    address = choose(bootstrap="dev:1", cluster_name="unheard-of").address
+    assert address is not None
+    assert address.name is None
 
 
 def test_a_timeout_is_a_flag_over_environment_over_file(
@@ -263,7 +298,7 @@ def test_what_flags_say_goes_over_what_is_known_of_a_cluster(home: Path) -> None
     )
     target = choose(bootstrap="a:1", command_config=Path("mine.properties"), snapshots="mine")
     assert target.snapshots == "mine"
-    assert target.address == Address("a:1", Path("mine.properties"))
+    assert target.address == Address("a:1", Path("mine.properties"), name="prod")
 
 
 def test_a_second_name_of_a_read_only_cluster_is_read_only_too(home: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import click
 
 from core.cli.common.options import Group, json_option
 from core.cli.common.output import emit, print_lines, say, write_text
-from core.cluster.connect import short_name
+from core.cluster.known_names import called
 from core.errors import ExitCode
 from core.run.audit import read
 from core.run.audit import verify as follow
@@ -53,12 +54,13 @@ def ls(run: str | None, everything: bool, as_json: bool) -> None:
     shown = found if everything else found[-SHOWN:]
     if len(shown) < len(found):
         say(f"{len(found) - len(shown):,} older entries are not shown: --all shows them.")
+    name = cache(called)
     rows = [
         [
             str(entry["at"]),
             f"{entry.get('who', '?')} on {entry.get('host', '?')}",
             str(entry.get("from") or "-"),
-            short_name(str(entry.get("cluster_id") or "-")),
+            name(str(entry.get("cluster_id") or "-")),
             str(entry.get("run") or "-"),
             str(entry["what"]),
             _words(entry),

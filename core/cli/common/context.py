@@ -14,7 +14,8 @@ from core.cli.common.options import refuse_together
 from core.cli.common.output import say
 from core.cli.common.prompts import ask_passwords, confirm
 from core.cluster.capacity import configured_capacity
-from core.cluster.connect import Address, Connection, connect, short_name
+from core.cluster.connect import Address, Connection, connect
+from core.cluster.known_names import called, known_names, own_name
 from core.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -91,30 +92,54 @@ class Target:
         if not bootstrap and cluster_name is None:
             return cls(snapshots=snapshots, timeout_seconds=timeout_seconds)
         settings = load_settings()
-        if flagged and bootstrap and cluster_name:
+        if bootstrap and cluster_name:
             _check_same_cluster(bootstrap, cluster_name, settings)
         bootstrap = bootstrap or settings.cluster(cluster_name or "").bootstrap
-        about = settings.about(cluster_name, bootstrap).values()
+        name = cluster_name or settings.name_of(bootstrap)
+        address = Address(bootstrap, command_config, timeout_seconds=timeout_seconds)
+        found = cls._configured(settings, address, name, snapshots)
+        return replace(found, named=flagged, timeout_seconds=timeout_seconds)
+
+    @classmethod
+    def of(cls, name: str, settings: Settings, timeout_seconds: float | None = None) -> Target:
+        """Return the cluster that has this name in config.toml; raises UsageError for none."""
+        bootstrap = settings.cluster(name).bootstrap
+        address = Address(bootstrap, timeout_seconds=timeout_seconds)
+        snapshots = os.environ.get("TRIMTAB_SNAPSHOTS") or None
+        found = cls._configured(settings, address, name, snapshots)
+        return replace(found, named=True, timeout_seconds=timeout_seconds)
+
+    @classmethod
+    def _configured(
+        cls, settings: Settings, address: Address, name: str | None, snapshots: str | None
+    ) -> Target:
+        about = settings.about(name, address.bootstrap).values()
+        # A name that only the command line gives may be another cluster's the next time.
+        kept = name if name in settings.clusters else None
         return cls(
-            configured(
-                Address(
-                    bootstrap, command_config, timeout_seconds=timeout_seconds, name=cluster_name
-                ),
-                *(cluster_name, settings),
-            ),
-            None,
-            cluster_name,
-            snapshots or next((one.snapshots for one in about if one.snapshots), None),
-            any(one.read_only for one in about),
-            flagged,
-            timeout_seconds,
-            next((one.color for one in about if one.color), None),
-            settings.read_only_servers,
+            replace(configured(address, name, settings), name=kept),
+            name=name,
+            snapshots=snapshots or next((one.snapshots for one in about if one.snapshots), None),
+            read_only=any(one.read_only for one in about),
+            color=next((one.color for one in about if one.color), None),
+            read_only_servers=settings.read_only_servers,
         )
 
     def called(self, cluster_id: str) -> str:
         """Return the name of this cluster, which is what one types to confirm."""
-        return self.name or short_name(cluster_id)
+        return self.name or called(cluster_id)
+
+    @property
+    def label(self) -> str:
+        """Return what it is called before it was asked for its id."""
+        if self.name or self.from_file is None:
+            return self.name or (self.address.bootstrap if self.address else "")
+        return self.from_file.stem
+
+    @property
+    def place(self) -> str:
+        """Return where it is read: the brokers to ask first, or a file."""
+        return self.address.bootstrap if self.address else str(self.from_file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +155,10 @@ class Context:
     open_dashboard: Callable[[Context], None]
     is_process: bool = False
     """Whether this command is all that its process does."""
+    heading: str = ""
+    """What its messages begin with, where several clusters are asked at once."""
+    is_demo: bool = False
+    """Whether the cluster was made for this invocation, and ends with it."""
     built: float = field(default_factory=time.monotonic)
 
     @property
@@ -139,6 +168,10 @@ class Context:
 
         age = age_seconds() if self.is_process else None
         return self.built if age is None else time.monotonic() - age
+
+    def say(self, message: str) -> None:
+        """Tell the user something about this cluster on stderr."""
+        say(f"{self.heading}{message}")
 
     def require_target(self) -> None:
         if self.target.address is None and self.target.from_file is None:
@@ -172,7 +205,7 @@ class Context:
         with connect(self.require_address()) as connection:
             yield connection
             for broker, address in connection.silent_brokers().items():
-                say(
+                self.say(
                     f"Broker {broker} ({address}) does not answer: what only it knows is "
                     "missing here."
                 )
@@ -199,12 +232,12 @@ class Context:
     def resolve_cluster_id(
         self, cluster_id: str | None, known: Iterable[str], where: str, otherwise: str
     ) -> str:
-        """Return the cluster that is named by id or address, or the only one of those `known`.
+        """Return the cluster named by id, name or address, or the only one of those `known`.
 
         `where` says of what several or none are known, `otherwise` what to do where none is.
         """
         if cluster_id is not None:
-            return cluster_id
+            return known_names().get(cluster_id, cluster_id)
         if self.target.address is not None:
             return self.fetch_cluster_id()
         ids = sorted(known)
@@ -212,7 +245,7 @@ class Context:
             return ids[0]
         raise UsageError(
             f"Which cluster? {where} {len(ids) or 'none'}.",
-            next=f"Say --cluster-id {' or '.join(ids)}." if ids else otherwise,
+            next=f"Say --cluster-id {' or '.join(map(own_name, ids))}." if ids else otherwise,
         )
 
     def picture(self) -> tuple[ClusterState, Load]:
@@ -229,12 +262,12 @@ class Context:
         return state, newest_load(state, self.target.snapshots)
 
 
-def report_unknown(state: ClusterState) -> ClusterState:
+def report_unknown(state: ClusterState, report: Callable[[str], None] = say) -> ClusterState:
     """Say what of the cluster may not be seen; return it. Who must know the moves refuses later."""
     if state.moves_unknown:
-        say(f"What is in flight is not shown: {state.moves_unknown}")
+        report(f"What is in flight is not shown: {state.moves_unknown}")
     if state.hidden is not None and not state.hidden.is_complete:
-        say(state.hidden.advice)
+        report(state.hidden.advice)
     return state
 
 
@@ -254,12 +287,13 @@ def configured(address: Address, name: str | None, settings: Settings) -> Addres
 
 
 def _check_same_cluster(bootstrap: str, name: str, settings: Settings) -> None:
-    from core.settings import servers
-
-    known = settings.clusters.get(name)
-    if known is None or servers(bootstrap) & servers(known.bootstrap):
+    own, known = settings.about(None, bootstrap), settings.clusters.get(name)
+    if name in own or (known is None and not own):
         return
+    of_name = "has no address in config.toml" if known is None else f"is {known.bootstrap}"
+    of_address = f" ({', '.join(own)})" if own else ""
     raise UsageError(
-        f"Two clusters are named: --cluster {name} is {known.bootstrap}, and -b says {bootstrap}.",
-        next="Give only one of them. If the cluster's addresses changed, update config.toml.",
+        f"Two clusters are named: {name} {of_name}, and -b says {bootstrap}{of_address}.",
+        next="Give only one of them, also in TRIMTAB_BOOTSTRAP and TRIMTAB_CLUSTER. If the "
+        "cluster's addresses changed, update config.toml.",
     )

@@ -64,7 +64,8 @@ root_option = click.option(
 cluster_id_option = click.option(
     "--cluster-id",
     metavar="ID",
-    help="Cluster ID; skips contacting the cluster (default: the only known one).",
+    help="Cluster ID, or a name that it was used by; skips contacting the cluster "
+    "(default: the only known one).",
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from core.cluster.known_names import own_name
 from core.daemons.lease import lease_file, lease_holder
 from core.daemons.process import resident_bytes
 from core.load.daemon import pipeline_trouble
@@ -24,7 +25,7 @@ def status_row(document: Mapping[str, Any]) -> Sequence[str]:
     counts = document["counts"] or {"read": 0, "late": 0, "quarantined": {}}
     age = document["age_seconds"]
     return (
-        document["cluster_id"],
+        own_name(document["cluster_id"]),
         "none yet" if age is None else f"{format_duration(age)} old",
         f"{document['waiting_segments']}",
         f"{counts['read']:,}",

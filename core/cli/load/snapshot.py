@@ -14,6 +14,7 @@ from core.cli.common.options import Group, answer_options, cluster_id_option
 from core.cli.common.output import Answer, emit, say, write_text
 from core.cli.load.pipeline_job import resolve_load
 from core.cli.load.pipeline_status import format_counts
+from core.cluster.known_names import own_name
 from core.errors import ExitCode, UsageError
 from core.load.load_paths import root_of
 from core.load.snapshot.kept import KeptSnapshot, read_kept
@@ -63,7 +64,7 @@ def show(context: Context, snapshot_id: str | None, cluster_id: str | None, answ
         emit({**manifest.to_json(), "age_seconds": age}, answer.output)
         return
     parts = (
-        f"{manifest.cluster_id}  {manifest.snapshot_id}  source {manifest.source.value}  "
+        f"{own_name(manifest.cluster_id)}  {manifest.snapshot_id}  source {manifest.source.value}  "
         f"published {format_time(manifest.published_at)}  {format_duration(age)} old\n",
         _brokers(manifest),
         _hottest(manifest),

@@ -22,6 +22,7 @@ from core.cli.runs.requests import (
     send_request,
 )
 from core.cli.runs.run_lookup import read_named_run, require_writable
+from core.cluster.known_names import name_and_id
 from core.errors import ExitCode, RefusedError, UsageError
 from core.plan.checks.catalogue import parse_allow
 from core.run.control import find_moves
@@ -153,8 +154,8 @@ def _launch_followup(
     cluster = fetch_live_cluster(address)
     if cluster.state.cluster_id != ended.cluster_id:
         raise RefusedError(
-            f"{address.bootstrap} is cluster {cluster.state.cluster_id}; run {ended.run_id} was on "
-            f"{ended.cluster_id}.",
+            f"{address.bootstrap} is cluster {name_and_id(cluster.state.cluster_id)}; run "
+            f"{ended.run_id} was on {name_and_id(ended.cluster_id)}.",
             next="Say -b HOST:PORT of that one; nothing was changed.",
         )
     found = plan_followup(ended, FollowUp(kind), cluster.state, only)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.cli.common.context import Context
+from core.cluster.known_names import called, known_names, own_name
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.run.journal.journal import JournalError
 from core.run.journal.run_state import RunState
@@ -35,6 +36,7 @@ def resolve_run(context: Context, run: str | None) -> tuple[str, str]:
     matches = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
     matches = [(c, r) for c, r in matches if r == run] or matches
     if len(matches) == 1:
+        _refuse_of_other(context, *matches[0])
         return matches[0]
     address = context.target.address
     if len(matches) > 1 and address is None:
@@ -47,6 +49,17 @@ def resolve_run(context: Context, run: str | None) -> tuple[str, str]:
             return there[0]
         raise _ambiguous(run, there or matches) from error
     return cluster_id, find_run(cluster_id, run)
+
+
+def _refuse_of_other(context: Context, cluster_id: str, run: str) -> None:
+    """Refuse a run of another cluster than that of the name which the command line gives."""
+    target = context.target
+    named = known_names().get(target.name or "", cluster_id)
+    if target.named and named != cluster_id:
+        raise UsageError(
+            f"Run {run} is on {called(cluster_id)}, and not on {target.name}.",
+            next="Name its own cluster, or leave --cluster out.",
+        )
 
 
 def read_named_run(context: Context, run: str | None) -> RunReading:
@@ -71,7 +84,7 @@ def _in_progress(there: list[str]) -> tuple[str, str]:
     if len(found) == 1:
         return found[0]
     if found:
-        names = ", ".join(f"{run} on {_bootstrap(cluster_id, run)}" for cluster_id, run in found)
+        names = ", ".join(f"{run} on {_place(cluster_id, run)}" for cluster_id, run in found)
         raise UsageError(
             f"{len(found):,} runs are in progress: {names}.", next="Give the ID of one."
         )
@@ -99,13 +112,21 @@ def _candidate_clusters(context: Context) -> list[str]:
 
 
 def _ambiguous(run: str, found: list[tuple[str, str]]) -> UsageError:
-    names = ", ".join(f"{r} on {_bootstrap(c, r)}" for c, r in found[:5])
+    names = ", ".join(f"{r} on {_place(c, r)}" for c, r in found[:5])
     alike = len({r for _, r in found}) == 1
-    more = f"Name its cluster as well: `trimtab -b HOST:PORT runs … {run}`."
+    own = own_name(found[0][0])
+    which = "-b HOST:PORT" if own == found[0][0] else f"--cluster {own}"
+    more = f"Name its cluster as well: `trimtab {which} runs … {run}`."
     return UsageError(
         f"Several runs match {run!r}: {names}.",
         next=more if alike else "Several runs match; give more of the ID.",
     )
+
+
+def _place(cluster_id: str, run: str) -> str:
+    """Return what a run's cluster is called; without a name, by which address it was reached."""
+    own = own_name(cluster_id)
+    return _bootstrap(cluster_id, run) if own == cluster_id else own
 
 
 def _bootstrap(cluster_id: str, run: str) -> str:

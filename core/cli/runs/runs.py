@@ -21,7 +21,7 @@ from core.cli.runs.run_lookup import (
     resolve_clusters,
     resolve_run_or_latest,
 )
-from core.cluster.connect import short_name
+from core.cluster.known_names import called
 from core.errors import ExitCode
 from core.run.external.leftovers import fetch_leftovers
 from core.run.options import address_of
@@ -62,7 +62,7 @@ def ls(context: Context, answer: Answer) -> None:
 def _row(run: RunSummary) -> tuple[str, ...]:
     return (
         run.run,
-        short_name(run.cluster_id),
+        called(run.cluster_id),
         run.state.value,
         f"{run.done}/{run.moves}",
         f"{format_bytes(run.moved_bytes)} / {format_bytes(run.total_bytes)}",

@@ -110,7 +110,9 @@ def sandbox_demo(ctx: click.Context) -> int:
 
 
 def _demo_context(context: Context, address: Address, *, load: bool) -> Context:
-    return replace(context, target=Target(address, name=SANDBOX), write=True, no_load=not load)
+    return replace(
+        context, target=Target(address, name=SANDBOX), write=True, no_load=not load, is_demo=True
+    )
 
 
 def _show(context: Context, *, throttle: str) -> int:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from core.cluster.known_names import name_and_id
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
 from core.errors import DocumentError
@@ -92,7 +93,8 @@ def refuse_other_cluster(document: PlanDocument, state: ClusterState) -> None:
     """Raise DocumentError when the file says it was made for another cluster."""
     if document.cluster_id is not None and document.cluster_id != state.cluster_id:
         raise DocumentError(
-            f"{document.name} is for cluster {document.cluster_id}; this is {state.cluster_id}.",
+            f"{document.name} is for cluster {name_and_id(document.cluster_id)}; this is "
+            f"{name_and_id(state.cluster_id)}.",
             next="Connect to the cluster it was made for, or make a new plan here.",
         )
 

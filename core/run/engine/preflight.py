@@ -14,6 +14,7 @@ from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, Resource
 from core.cluster.documents.cluster_document import DocumentGroup, fetch_document_groups
 from core.cluster.kafka_errors import Fault
+from core.cluster.known_names import name_and_id
 from core.cluster.log_dirs import with_log_dirs
 from core.cluster.observer import fetch_topic_configs
 from core.cluster.state import ClusterState
@@ -55,7 +56,8 @@ def preflight(
     reassignments = client.fetch_reassignments()
     state = client.describe_cluster()
     if state.cluster_id != run.cluster_id:
-        raise RefusedError(f"This is cluster {state.cluster_id}, not {run.cluster_id}.")
+        found, meant = name_and_id(state.cluster_id), name_and_id(run.cluster_id)
+        raise RefusedError(f"This is cluster {found}, not {meant}.")
     involved = {b for move in plan for b in (*move.before, *move.after)}
     state = with_log_dirs(
         state, client.describe_log_dirs(sorted(involved.intersection(state.alive_ids)))

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,18 +17,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from core import paths
+from core.cli.cluster.doctor_rights import show_rights
 from core.cli.common.context import Context
+from core.cli.common.every_cluster import (
+    ClusterAnswer,
+    all_option,
+    ask_every_cluster,
+    sections,
+    write_answers,
+)
 from core.cli.common.options import Command, answer_options
 from core.cli.common.output import Answer
 from core.cluster.connect import (
     Address,
-    fetch_rights,
     find_certificates,
     find_unreachable,
     ignored_properties,
     nearest_property,
 )
-from core.cluster.rights import USES, Right, acl_commands
+from core.cluster.known_names import name_and_id
+from core.cluster.rights import USES
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
 from core.text.terminal import printable
 from core.units import format_bytes
@@ -42,7 +50,6 @@ if TYPE_CHECKING:
 
 MIN_FREE_BYTES = 2_000_000_000
 EXPIRY_DAYS = 30
-MAX_NAMED = 3
 EVERYTHING = "the dashboard, show, plans, load, the timeline and runs"
 
 
@@ -71,77 +78,38 @@ class Finding:
     type=click.Choice(tuple(USES)),
     help="Show which rights that takes, which are there, and the kafka-acls commands for the rest.",
 )
+@all_option
 @answer_options
 @click.pass_obj
-def doctor(context: Context, use: str | None, answer: Answer) -> int:
+def doctor(context: Context, use: str | None, every: bool, answer: Answer) -> int:
     """Check this machine, and with -b the cluster, for what trimtab needs.
 
     Prints a remedy for each problem. Exit code 6 when there is one.
     """
     if use is not None:
-        return _show_rights(context, use, answer)
+        return show_rights(context, use, answer, every=every)
+    if every:
+        of_clusters = ask_every_cluster(context, lambda one: tuple(cluster(one)))
+        answers = [ClusterAnswer(None, tuple(machine())), *of_clusters]
+        return write_answers(
+            answer, answers, _document, lambda: sections(answers, _text), fine=_all_fine
+        )
     findings = tuple(examine(context))
-    fine = all(finding.fine for finding in findings)
+    answer.write(lambda: _document(findings), lambda: _text(findings))
+    return ExitCode.DONE if _all_fine(findings) else ExitCode.NO
+
+
+def _all_fine(findings: Sequence[Finding]) -> bool:
+    return all(finding.fine for finding in findings)
+
+
+def _document(findings: Sequence[Finding]) -> dict[str, Any]:
+    return {"fine": _all_fine(findings), "findings": [one.to_json() for one in findings]}
+
+
+def _text(findings: Sequence[Finding]) -> str:
     width = max(len(finding.name) for finding in findings)
-    answer.write(
-        lambda: {"fine": fine, "findings": [finding.to_json() for finding in findings]},
-        lambda: "".join(_lines(finding, width) for finding in findings),
-    )
-    return ExitCode.DONE if fine else ExitCode.NO
-
-
-def _show_rights(context: Context, use: str, answer: Answer) -> int:
-    from core.cluster.observer import find_hidden_topics
-
-    address = context.require_address()
-    granted = fetch_rights(address)
-    with context.connected() as connection:
-        state = connection.client.describe_cluster()
-        logs = connection.client.describe_log_dirs(state.alive_ids)
-        hidden = find_hidden_topics(connection.client.fetch_denied_topics, state, logs)
-    granted = replace(granted, hidden_topics=bool(hidden.count))
-    rights = USES[use].rights
-    found = {right: granted.missing_on(right) for right in rights}
-    lacking = [right for right, missing in found.items() if missing]
-    commands = acl_commands(lacking, granted.principal, address.bootstrap)
-    answer.write(
-        lambda: {
-            "use": use,
-            "principal": granted.principal,
-            "rights": [
-                {
-                    "resource": right.resource.name.lower(),
-                    "operation": right.operation,
-                    "granted": None if missing is None else not missing,
-                    "missing_on": [name for name in missing or () if name],
-                }
-                for right, missing in found.items()
-            ],
-            "commands": list(commands),
-        },
-        lambda: "".join(_right_lines(granted.principal, found, commands)),
-    )
-    return ExitCode.NO if lacking else ExitCode.DONE
-
-
-def _right_lines(
-    principal: str, found: Mapping[Right, tuple[str, ...] | None], commands: Sequence[str]
-) -> Iterator[str]:
-    yield f"{printable(principal)}\n"
-    width = max(len(str(right)) for right in found)
-    for right, missing in found.items():
-        if missing is None:
-            yield f"? {right!s:<{width}}  not known: there is none to ask of\n"
-        elif not missing:
-            yield f"✓ {right}\n"
-        else:
-            names = [printable(name) for name in missing if name]
-            more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
-            on = f" on {', '.join(names[:MAX_NAMED])}{more}" if names else ""
-            yield f"✗ {right!s:<{width}}  missing{on}\n"
-    if commands:
-        yield "\nAllow what is missing, as an administrator:\n\n"
-        yield from (f"{command}\n" for command in commands)
+    return "".join(_lines(finding, width) for finding in findings)
 
 
 def _lines(finding: Finding, width: int) -> str:
@@ -155,6 +123,13 @@ def _lines(finding: Finding, width: int) -> str:
 
 def examine(context: Context) -> Iterator[Finding]:
     """Yield every finding, this machine's first, then the cluster's when one is named."""
+    yield from machine()
+    if context.target.address is not None:
+        yield from cluster(context)
+
+
+def machine() -> Iterator[Finding]:
+    """Look at this machine alone."""
     yield python()
     yield from libraries()
     yield java()
@@ -163,8 +138,6 @@ def examine(context: Context) -> Iterator[Finding]:
     yield clock()
     yield data_folder(paths.data_dir())
     yield logout()
-    if context.target.address is not None:
-        yield from cluster(context)
 
 
 def python() -> Finding:
@@ -264,7 +237,8 @@ def cluster(context: Context) -> Iterator[Finding]:
             state = client.describe_cluster()
             alive = state.alive_ids
             yield Finding(
-                "cluster", f"{state.cluster_id}, {len(alive)} of {len(state.brokers)} brokers up"
+                "cluster",
+                f"{name_and_id(state.cluster_id)}, {len(alive)} of {len(state.brokers)} brokers up",
             )
             if not connection.address.is_simulated:
                 yield from reachability(connection.address, state)

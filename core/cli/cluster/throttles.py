@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from core.cli.common.context import Context
+from core.cli.common.every_cluster import (
+    ClusterAnswer,
+    all_option,
+    ask_every_cluster,
+    write_answers,
+)
 from core.cli.common.options import Group, answer_options, json_option, yes_option
 from core.cli.common.output import Answer, emit, say
 from core.cli.topics.topic_data import require_topic
@@ -32,21 +40,51 @@ def throttles() -> None:
 
 
 @throttles.command("ls")
+@all_option
 @answer_options
 @click.pass_obj
-def ls(context: Context, answer: Answer) -> None:
+def ls(context: Context, every: bool, answer: Answer) -> int:
     """List all throttles, who set them, and whether a move in flight needs them."""
+    if every:
+        answers = ask_every_cluster(context, _fetch_explained)
+        return write_answers(answer, answers, _documents, lambda: _table_of_all(answers))
+    found = _fetch_explained(context)
+    none = "No throttle is set." if found.is_complete else "No other throttle is set."
+    answer.write_table(found.throttles, Throttle.to_json, HEADER, _row, none=none)
+    return ExitCode.DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Throttles:
+    throttles: Sequence[Throttle]
+    is_complete: bool
+    """Whether those of all resources could be read."""
+
+
+def _fetch_explained(context: Context) -> _Throttles:
     with context.connected() as connection:
         state = connection.client.describe_cluster()
         found, denied = fetch_throttles(connection.client, state, with_throttles(state.cluster_id))
     for wrong in unreadable(state.cluster_id):
-        say(wrong)
+        context.say(wrong)
     down = [str(broker.id) for broker in state.brokers if not broker.alive]
     if down:
-        say(f"Brokers that are down could not be asked: {', '.join(down)}.")
-    _report_denied(denied)
-    none = "No throttle is set." if not denied else "No other throttle is set."
-    answer.write_table(found, Throttle.to_json, HEADER, _row, none=none)
+        context.say(f"Brokers that are down could not be asked: {', '.join(down)}.")
+    _report_denied(denied, context.say)
+    return _Throttles(found, not denied)
+
+
+def _documents(found: _Throttles) -> list[dict[str, Any]]:
+    return [throttle.to_json() for throttle in found.throttles]
+
+
+def _table_of_all(answers: Sequence[ClusterAnswer[_Throttles]]) -> str:
+    known = [(one.name or "", one.found.throttles) for one in answers if one.found is not None]
+    rows = [(name, *_row(throttle)) for name, throttles in known for throttle in throttles]
+    if not rows:
+        names = ", ".join(name for name, _ in known) or "any cluster"
+        return f"No throttle is known on {names}.\n"
+    return text_table(("CLUSTER", *HEADER), rows)
 
 
 @throttles.command("clear")
@@ -69,7 +107,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
         runs = with_throttles(state.cluster_id)
         refuse_unreadable(state.cluster_id, "holds throttles")
         found = act.plan_clearing(connection.client, state, runs, named)
-        _report_denied(found.faults)
+        _report_denied(found.faults, say)
         for probe in find_left_probes(state, runs):
             say(f"Left: {probe}. {REMEDY}")
         for throttle, why in found.kept:
@@ -128,11 +166,11 @@ def _require_exists(state: ClusterState, resource: Resource) -> None:
         raise UsageError(f"There is no broker {resource.name}.", next=f"The brokers are {known}.")
 
 
-def _report_denied(denied: Mapping[Resource, Fault]) -> None:
+def _report_denied(denied: Mapping[Resource, Fault], report: Callable[[str], None]) -> None:
     for resource, fault in list(denied.items())[:MAX_NAMED]:
-        say(f"The throttles of {resource.kind.value} {resource.name} are not known: {fault}.")
+        report(f"The throttles of {resource.kind.value} {resource.name} are not known: {fault}.")
     if len(denied) > MAX_NAMED:
-        say(f"Those of {len(denied) - MAX_NAMED} more are unknown as well.")
+        report(f"Those of {len(denied) - MAX_NAMED} more are unknown as well.")
 
 
 HEADER = ("WHERE", "CONFIG", "VALUE", "SOURCE", "WHY")

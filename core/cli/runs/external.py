@@ -75,12 +75,14 @@ def follow_external(context: Context, *, as_json: bool) -> int:
             return DETACHED
 
 
-def report_external(cluster_id: str, state: ClusterState) -> None:
+def report_external(context: Context, state: ClusterState) -> None:
     """Say how many moves of others' there are, if any."""
-    count = len(foreign_moves(state, own_partitions(cluster_id)))
+    count = len(foreign_moves(state, own_partitions(state.cluster_id)))
     if count:
         moves = f"{counted(count, 'move')} in flight that no run here started"
-        say(f"{moves}: trimtab -b … runs show {FOREIGN}")
+        name = context.target.name
+        where = f"--cluster {name}" if name else "-b …"
+        context.say(f"{moves}: trimtab {where} runs show {FOREIGN}")
 
 
 def _table(moves: Sequence[ForeignMove]) -> str:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from core.cli.common.context import Context, report_unknown
+from core.cli.common.every_cluster import (
+    ClusterAnswer,
+    all_option,
+    ask_every_cluster,
+    write_answers,
+)
 from core.cli.common.options import Group, answer_options, json_option, output_option
 from core.cli.common.output import Answer, say, write_text
 from core.cli.common.prompts import ask_passwords, confirm
@@ -18,17 +26,23 @@ from core.cli.runs.follow_progress import follow_run
 from core.cli.runs.run_lookup import (
     read_named_run,
     require_writable,
-    resolve_clusters,
     resolve_run_or_latest,
 )
-from core.cluster.known_names import called
+from core.cluster.known_names import NameTakenError, called, known_names
 from core.errors import ExitCode
 from core.run.external.leftovers import fetch_leftovers
 from core.run.options import address_of
 from core.run.reporting.documents import run_document, summary_document
 from core.run.reporting.report import headline, markdown, report
-from core.run.reporting.runs import RunReading, list_runs, read_journal, unreadable
+from core.run.reporting.runs import (
+    RunReading,
+    clusters_with_runs,
+    list_runs,
+    read_journal,
+    unreadable,
+)
 from core.run.reporting.views import RunStatus, RunSummary
+from core.text.tables import text_table
 from core.units import format_bytes, format_duration, format_rate, format_time
 
 
@@ -42,21 +56,79 @@ def runs() -> None:
 
 
 @runs.command("ls")
+@all_option
 @answer_options
 @click.pass_obj
-def ls(context: Context, answer: Answer) -> None:
-    """List runs, newest first; with -b or --cluster those of one cluster."""
-    named = resolve_clusters(context)
-    if context.target.address is not None and not answer.as_json:
-        with context.connected() as connection:
-            report_external(named[0], report_unknown(connection.client.describe_cluster()))
-    found = [run for cluster_id in named for run in list_runs(cluster_id)]
-    for wrong in (wrong for cluster_id in named for wrong in unreadable(cluster_id)):
-        say(wrong)
-    found.sort(key=lambda run: run.started_at, reverse=True)
-    header = ["RUN", "CLUSTER", "STATE", "DONE", "MOVED", "TOOK", "ESTIMATED", "THROTTLE"]
-    header += ["STARTED", "BY"]
-    answer.write_table(found, summary_document, header, _row, "   >>>>>", none="No runs yet.")
+def ls(context: Context, every: bool, answer: Answer) -> int:
+    """List runs, newest first; with -b or --cluster those of one cluster.
+
+    With --all those of the clusters of config.toml. Asked for as text, they tell of moves that
+    nobody here started.
+    """
+    report = not answer.as_json
+    if every:
+        answers = ask_every_cluster(context, lambda one: _find_runs(one, report=report))
+        answers = [_with_known_runs(one) for one in answers]
+        return write_answers(answer, answers, _documents, lambda: _table_of_all(answers))
+    if context.target.address is None:
+        found = _newest_first(
+            run for one in clusters_with_runs() for run in _readable(context, one)
+        )
+    else:
+        found = _find_runs(context, report=report)
+    answer.write_table(found, _document, HEADER, _row, RIGHT, none=NONE)
+    return ExitCode.DONE
+
+
+HEADER = (
+    *("RUN", "CLUSTER", "STATE", "DONE", "MOVED", "TOOK", "ESTIMATED", "THROTTLE"),
+    *("STARTED", "BY"),
+)
+RIGHT = "   >>>>>"
+NONE = "No runs yet."
+
+
+def _find_runs(context: Context, *, report: bool) -> list[RunSummary]:
+    """Return the runs of the cluster that is named; `report` moves of others' there."""
+    with context.connected() as connection:
+        state = connection.client.describe_cluster()
+    if report:
+        report_external(context, report_unknown(state, context.say))
+    return _newest_first(_readable(context, state.cluster_id))
+
+
+def _with_known_runs(answer: ClusterAnswer[list[RunSummary]]) -> ClusterAnswer[list[RunSummary]]:
+    """Return it with the runs of a cluster that does not answer: they are kept on this machine."""
+    known = known_names().get(answer.name or "")
+    is_other = isinstance(answer.error, NameTakenError)
+    if answer.error is None or known is None or is_other:
+        return answer
+    return replace(answer, found=list(list_runs(known)))
+
+
+def _readable(context: Context, cluster_id: str) -> tuple[RunSummary, ...]:
+    for wrong in unreadable(cluster_id):
+        context.say(wrong)
+    return list_runs(cluster_id)
+
+
+def _newest_first(found: Iterable[RunSummary]) -> list[RunSummary]:
+    return sorted(found, key=lambda run: run.started_at, reverse=True)
+
+
+def _table_of_all(answers: Sequence[ClusterAnswer[list[RunSummary]]]) -> str:
+    # A cluster may have two names.
+    found = {(run.cluster_id, run.run): run for one in answers for run in one.found or ()}
+    rows = [_row(run) for run in _newest_first(found.values())]
+    return text_table(HEADER, rows, RIGHT) if rows else f"{NONE}\n"
+
+
+def _documents(found: Sequence[RunSummary]) -> list[dict[str, Any]]:
+    return [_document(run) for run in found]
+
+
+def _document(run: RunSummary) -> dict[str, Any]:
+    return {**summary_document(run), "cluster_name": called(run.cluster_id)}
 
 
 def _row(run: RunSummary) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import events
@@ -46,12 +46,12 @@ from tui.feed.events import (
 )
 from tui.feed.events import Event as FeedEvent
 from tui.feed.feed import Feed
+from tui.global_actions.clusters import SwitchClusters
 from tui.global_actions.display import GlobalActions
-from tui.global_actions.leave import LeaveWithPlan
 from tui.global_actions.probe import ProbeSwitch
 from tui.key_queue import KeyQueue
 from tui.screen.base import DashboardScreen
-from tui.screen.services import Dashboard, ShowInFlight
+from tui.screen.services import Clusters, Dashboard, ShowInFlight
 from tui.session import MARKED, Session
 from tui.theming import ASCII, UNICODE, Glyphs, choose_palette, load_palettes
 
@@ -59,21 +59,24 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from core.passwords import MissingPassword
-    from core.run.reporting.alerts import Notice, NoticeTracker
+    from core.run.reporting.alerts import NoticeTracker
+    from core.run.reporting.views import RunView
     from tui.shutdown import Shutdown
 
 
 class FeedMessage(Message):
     """Something the feed saw, on its way from a reading thread to the event loop."""
 
-    def __init__(self, event: FeedEvent) -> None:
+    def __init__(self, event: FeedEvent, feed: Feed | None = None) -> None:
         super().__init__()
-        self.event = event
+        self.event, self.feed = event, feed
 
     def can_replace(self, message: Message) -> bool:
         """A newer picture makes one that nobody has looked at yet superfluous."""
-        return isinstance(message, FeedMessage) and all(
-            isinstance(one.event, PictureChanged) for one in (self, message)
+        return (
+            isinstance(message, FeedMessage)
+            and message.feed is self.feed
+            and all(isinstance(one.event, PictureChanged) for one in (self, message))
         )
 
 
@@ -87,7 +90,7 @@ SCREEN_CLASSES = {
 }
 
 
-class TrimtabApp(LeaveWithPlan, GlobalActions):
+class TrimtabApp(SwitchClusters, GlobalActions):
     """One dashboard on one session. `failure` is why it ended before it showed anything.
 
     It is `aborted` where a password was asked for, and not given. Where one is missing, the feed is
@@ -100,6 +103,7 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
     CSS = """
     DashboardScreen { background: $background; color: $foreground; layers: default above; }
     """
+    _notices: NoticeTracker | None
 
     def __init__(
         self,
@@ -115,11 +119,11 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         monotonic: Callable[[], float] = time.monotonic,
         ending: Shutdown | None = None,
         missing: MissingPassword | None = None,
+        clusters: Clusters | None = None,
     ) -> None:
         self._plain = terminal.no_color()
         super().__init__(ansi_color=self._plain, driver_class=TerminalDriver)
-        self.session = session
-        self.feed = feed
+        self.clusters = clusters
         self.user_keys: Mapping[str, str] = user_keys or {}
         self.failure: TrimtabError | None = None
         self.aborted = False
@@ -140,10 +144,18 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
             self.stylesheet.set_variables(self.get_css_variables())
         self._mouse_on = mouse
         self.notify_by = notify_by or NotifyBy()
-        self._foreign = ForeignWatch()
         self._importing = False
         self.key_queue = KeyQueue(self, super().on_event)
+        self.begin(session, feed)
+
+    def begin(self, session: Session, feed: Feed | None) -> None:
+        self.session, self.feed = session, feed
+        self._foreign, self._notices = ForeignWatch(), None
         self.probe_switch = ProbeSwitch(self)
+
+    def follow_feed(self) -> None:
+        if (feed := self.feed) is not None:
+            feed.attach(lambda event: self.post_message(FeedMessage(event, feed)))
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -159,9 +171,8 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
                 loop.call_soon_threadsafe(self.exit)
 
             self.ending.attach(leave, self.unsaved_plan_message)
-        self.push_screen(self._make_screen(MAP))
-        if self.feed is not None:
-            self.feed.attach(lambda event: self.post_message(FeedMessage(event)))
+        self.push_screen(self._open_screen(MAP))
+        self.follow_feed()
         if self._missing is not None:
             self._ask_password(self._missing)
 
@@ -240,16 +251,21 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
             # No worker: who leaves at once need not wait for it.
             threading.Thread(target=_import_screens, name="import screens", daemon=True).start()
 
-    def _make_screen(self, name: str) -> Screen[None]:
+    def make_screen(self, name: str) -> Screen[None]:
+        module, attribute = SCREEN_CLASSES[name]
+        screen: Screen[None] = getattr(importlib.import_module(module), attribute)()
+        return screen
+
+    def _open_screen(self, name: str) -> Screen[None]:
         if not self.is_screen_installed(name):
-            module, attribute = SCREEN_CLASSES[name]
-            screen: Screen[None] = getattr(importlib.import_module(module), attribute)()
-            self.install_screen(screen, name)
+            self.install_screen(self.make_screen(name), name)
         return self.get_screen(name)
 
     # -- what the feed saw -----------------------------------------------------------------------
 
     def on_feed_message(self, message: FeedMessage) -> None:
+        if message.feed not in (self.feed, None):
+            return  # it read a cluster that is not shown any more
         match message.event:
             case Connected(connection):
                 self.session.connection = connection
@@ -271,7 +287,7 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
                     remedy = "The plan is as it was: 2 shows what speaks against it now."
                     self.report_error(TrimtabError(why, next=remedy))
                 if run is not None:
-                    self._call_out(self._notices.update(run))
+                    self._call_out(run)
                 self._update_external_moves()
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")
@@ -309,14 +325,12 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
         if session.state is not None:
             session.external_moves = self._foreign.look(session.state, session.run_partitions)
 
-    @cached_property
-    def _notices(self) -> NoticeTracker:
+    def _call_out(self, run: RunView) -> None:
+        """Ring, and have the terminal tell the desktop, as far as the user wants it."""
         from core.run.reporting.alerts import NoticeTracker
 
-        return NoticeTracker()
-
-    def _call_out(self, notice: Notice | None) -> None:
-        """Ring, and have the terminal tell the desktop, as far as the user wants it."""
+        self._notices = self._notices or NoticeTracker()
+        notice = self._notices.update(run)
         if notice is None or self._driver is None:
             return
         if self.notify_by.bell:
@@ -326,43 +340,14 @@ class TrimtabApp(LeaveWithPlan, GlobalActions):
 
     # -- what is done beside the screens ---------------------------------------------------------
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "drill":  # where there is no ground for it, its key does nothing
-            return self.session.ground is not None
-        return super().check_action(action, parameters)
-
-    def action_drill(self) -> None:
-        from tui.global_actions.drills import open_drills
-
-        open_drills(self)
-
-    def action_probe(self) -> None:
-        if not self._refuses_in_past():
-            self.probe_switch.toggle()
-
-    def action_autopilot(self) -> None:
-        if self._refuses_in_past():
-            return
-        from tui.global_actions.autopilot import choose_mode
-
-        choose_mode(self)
-
-    def _refuses_in_past(self) -> bool:
-        """Return whether the screen shows the past: what acts upon the present is refused there."""
-        screen = self.screen
-        is_past = isinstance(screen, DashboardScreen) and screen.session is not self.session
-        if is_past:
-            self.say("That is for the cluster of now: 0 goes back to it.", "look")
-        return is_past
-
     def action_show_screen(self, name: str) -> None:
         if isinstance(self.screen, DashboardScreen) and name != self.screen.PLACE:
-            self.switch_screen(self._make_screen(name))
+            self.switch_screen(self._open_screen(name))
 
     def show_moves(self, started: str | None = None) -> None:
         """Show the run that was just started, or what is in flight, whatever was open there."""
         self.action_show_screen("moves")
-        self._make_screen("moves").post_message(ShowInFlight(started))
+        self._open_screen("moves").post_message(ShowInFlight(started))
 
     def _fatal_error(self) -> None:
         """End with one sentence instead of Textual's traceback, which goes to the log."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from click import Abort
 
+from core.cli.common.context import Target
 from core.errors import UsageError
+from core.settings import Settings, load_settings
 from tui import terminal
 from tui.actions.key_bindings import ACTIONS
 from tui.app import TrimtabApp
 from tui.feed.feed import Feed
+from tui.screen.services import OpenCluster
 from tui.session import MARKED, Session
 
 if TYPE_CHECKING:
@@ -26,7 +30,6 @@ if TYPE_CHECKING:
 def make_session(context: Context) -> Session:
     """Return the session of an invocation, before anything was read."""
     target = context.target
-    name = target.name or (target.from_file.stem if target.from_file else None)
     writable = context.write and not target.read_only and target.address is not None
     reason = "start with --write"
     if target.read_only:
@@ -34,7 +37,7 @@ def make_session(context: Context) -> Session:
     elif target.address is None:
         reason = "this is a saved document"
     return Session(
-        cluster_name=name or (target.address.bootstrap if target.address else ""),
+        cluster_name=target.label,
         writable=writable,
         read_only_reason=reason,
         read_only_servers=target.read_only_servers,
@@ -45,12 +48,37 @@ def make_session(context: Context) -> Session:
     )
 
 
+class ConfiguredClusters:
+    """The clusters of config.toml, and the one that the dashboard was opened with."""
+
+    def __init__(self, context: Context, settings: Settings) -> None:
+        self._context = context
+        self.here, self.write = context.target.label, context.write
+        self.known = self._targets(settings)
+
+    def read(self) -> tuple[Target, ...]:
+        self.known = self._targets(load_settings())
+        return self.known
+
+    def open(self, label: str) -> OpenCluster:
+        target = next((one for one in self.read() if one.label == label), None)
+        if target is None:
+            raise UsageError(f"config.toml names no cluster {label!r} any more.")
+        context = replace(self._context, target=target)
+        return OpenCluster(make_session(context), Feed(target, start_load=not context.no_load))
+
+    def _targets(self, settings: Settings) -> tuple[Target, ...]:
+        first = self._context.target
+        named = tuple(
+            Target.of(name, settings, first.timeout_seconds) for name in sorted(settings.clusters)
+        )
+        return named if first.name in settings.clusters else (first, *named)
+
+
 def run_dashboard(
     context: Context, feed: Feed, ending: Shutdown, missing: MissingPassword | None
 ) -> None:
     """Run the dashboard on this terminal; raises what ended it before it showed anything."""
-    from core.settings import load_settings
-
     settings = load_settings()
     known = {action.binding_id for action in ACTIONS}
     if unknown := sorted(settings.keys.keys() - known):
@@ -69,6 +97,7 @@ def run_dashboard(
         notify_by=settings.notify,
         ending=ending,
         missing=missing,
+        clusters=None if context.is_demo else ConfiguredClusters(context, settings),
     )
     # A loop of our own: at the end of its own asyncio waits for threads, however long.
     loop = asyncio.new_event_loop()

@@ -64,13 +64,19 @@ def test_the_name_stands_on_it_where_it_stood_without() -> None:
     assert first.style.bgcolor == palette().cluster("red").bgcolor
 
 
-async def test_a_dialog_has_it_as_its_edge() -> None:
-    app = TrimtabApp(Session("prod-eu", cluster_color="blue"))
-    async with operated(app, (80, 24)) as pilot:
-        app.push_screen(ConfirmDialog("Sure?", lambda _: Question(()), no="No", yes="Yes"))
-        await pilot.pause()
-        kind, color = app.screen.query_one(".dialog").styles.border_left
-    assert (kind, color.hex.lower()) == ("thick", CLUSTER_COLORS["blue"])
+async def test_a_dialog_has_it_as_its_edge_and_as_much_room_as_without() -> None:
+    widths = set()
+    for marked in ("blue", None):
+        app = TrimtabApp(Session("prod-eu", cluster_color=marked))
+        async with operated(app, (80, 24)) as pilot:
+            app.push_screen(ConfirmDialog("Sure?", lambda _: Question(()), no="No", yes="Yes"))
+            await pilot.pause()
+            box = app.screen.query_one(".dialog")
+            widths.add(box.content_size.width)
+            if marked is not None:
+                kind, color = box.styles.border_left
+                assert (kind, color.hex.lower()) == ("thick", CLUSTER_COLORS[marked])
+    assert len(widths) == 1
 
 
 def test_it_holds_by_whichever_address_the_cluster_is_reached(

@@ -26,6 +26,7 @@ GLOBAL_ACTIONS = at(
     Action("go_groups", "groups", "6", "Open consumer groups.", call="show_screen('groups')"),
     Action("help", "keys", "?", "Show all keys.", footer=90),
     Action("commands", "commands", ": ctrl+p", "Find a command by its name."),
+    Action("clusters", "clusters", "K", "List the clusters of config.toml, to go on with another."),
     Action("pause", "pause", "p", "Stop following the cluster; again to go on."),
     Action("refresh_now", "refresh", "r", "Ask the cluster now, and draw everything again."),
     Action("copy", "copy", "y", "Copy what is selected (OSC 52, also through tmux)."),

@@ -131,6 +131,7 @@ class Dialog(ModalScreen[Answer], DashboardPart[Answer], Generic[Answer]):
                 styles.border_left = ("ascii", CLUSTER_COLORS[color])
             else:
                 styles.border_left = ("thick", CLUSTER_COLORS[color])
+                styles.padding = (1, 3, 1, 2)  # its words have the room that they have without
 
     def action_leave(self) -> None:
         """Leave without an answer."""

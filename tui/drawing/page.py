@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.message import Message
@@ -21,7 +22,7 @@ def row_of(line: Line, width: int, palette: Palette, *, ascii_only: bool) -> Row
     row = Row(width, palette.style())
     x = 0
     for span in line:
-        style = palette.style(span.tone.value, span.ground.value, bold=span.bold)
+        style = _style(span, span.ground.value, palette)
         x = row.put(x, _drawn(span, palette, ascii_only=ascii_only), style)
     return row
 
@@ -33,8 +34,14 @@ def text_of_lines(lines: Lines, palette: Palette, *, ascii_only: bool) -> Text:
         text.append("\n" if y else "")
         for span in line:
             drawn = _drawn(span, palette, ascii_only=ascii_only)
-            text.append(drawn, palette.style(span.tone.value, "panel", bold=span.bold))
+            text.append(drawn, _style(span, "panel", palette))
     return text
+
+
+def _style(span: Span, ground: str, palette: Palette) -> Style:
+    if span.cluster_color is not None:
+        return palette.cluster(span.cluster_color)
+    return palette.style(span.tone.value, ground, bold=span.bold)
 
 
 def _drawn(span: Span, palette: Palette, *, ascii_only: bool) -> str:

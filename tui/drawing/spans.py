@@ -73,6 +73,8 @@ class Span:
     bold: bool = False
     ground: Ground = Ground.NONE
     hit: object = None
+    cluster_color: str | None = None
+    """What the cluster whose name it is, is marked with: that it stands on, whatever its tone."""
 
 
 @dataclass(frozen=True, slots=True)

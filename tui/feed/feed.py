@@ -54,7 +54,7 @@ class Feed:
         self._monotonic = monotonic
         self._look: Prefetch | None = None
         self._start_load = start_load
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._waiting: list[Event] = []
         self._deliver: Deliver | None = None
         self._stopped = threading.Event()
@@ -88,14 +88,34 @@ class Feed:
         for event in waiting:
             deliver(event)
 
+    def await_picture(self) -> bool:
+        """Wait, before `attach`, until the cluster has been seen; False if it was stopped before.
+
+        Raises what it was lost by instead.
+        """
+
+        def first() -> PictureChanged | ClusterLost | None:
+            decisive = (
+                one for one in self._waiting if isinstance(one, PictureChanged | ClusterLost)
+            )
+            return next(decisive, None)
+
+        with self._lock:
+            self._lock.wait_for(lambda: first() or self._stopped.is_set())
+            seen = first()
+        if isinstance(seen, ClusterLost):
+            raise seen.error
+        return seen is not None
+
     def painted(self) -> None:
         """Say that the map is on the screen: what costs imports may begin now."""
         if self._painted.is_set():
             return
         self._painted.set()
-        # What is there now stays until the end: no collection need look at it again.
-        gc.freeze()
-        gc.enable()
+        if not gc.isenabled():
+            # What is there now stays until the end: no collection need look at it again.
+            gc.freeze()
+            gc.enable()
         if not self._target.from_file:
             for work in (
                 self._read_load,
@@ -128,6 +148,8 @@ class Feed:
         self._refresh_flag.set()
         self._state_known.set()
         self._load.close()
+        with self._lock:
+            self._lock.notify_all()
 
     # -- the threads -----------------------------------------------------------------------------
 
@@ -156,6 +178,7 @@ class Feed:
         with self._lock:
             if self._deliver is None:
                 self._waiting.append(event)
+                self._lock.notify_all()
                 return
             deliver = self._deliver
         if not self._stopped.is_set():

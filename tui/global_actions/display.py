@@ -13,6 +13,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from tui import terminal
 from tui.actions.action import GLOBAL, SCREENS, Action
 from tui.actions.table import actions_of
+from tui.global_actions.probe import ProbeSwitch
 from tui.screen.app_base import AppBase
 from tui.screen.base import DashboardScreen
 from tui.screen.command_palette import CommandScreen
@@ -29,6 +30,11 @@ class GlobalActions(AppBase):
     _palette: Palette
     _plain: bool
     _mouse_on: bool
+    probe_switch: ProbeSwitch
+
+    def cluster_actions(self) -> list[Action]:
+        """Return what opens another cluster."""
+        raise NotImplementedError
 
     @property
     def palette(self) -> Palette:
@@ -79,6 +85,7 @@ class GlobalActions(AppBase):
         drills = self.session.ground is not None
         actions = [*actions_of(screen.place), *actions_of(GLOBAL, drills=drills)]
         offered = [action for action in actions if "{key}" not in action.call]
+        offered += self.cluster_actions()
 
         async def perform(action: Action | None) -> None:
             if action is not None:
@@ -89,6 +96,35 @@ class GlobalActions(AppBase):
             title: actions_of(name) for name, title in SCREENS.items() if name != screen.PLACE
         }
         self.push_screen(CommandScreen(offered, elsewhere), perform)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "drill":  # where there is no ground for it, its key does nothing
+            return self.session.ground is not None
+        return super().check_action(action, parameters)
+
+    def action_drill(self) -> None:
+        from tui.global_actions.drills import open_drills
+
+        open_drills(self)
+
+    def action_probe(self) -> None:
+        if not self._refuses_in_past():
+            self.probe_switch.toggle()
+
+    def action_autopilot(self) -> None:
+        if self._refuses_in_past():
+            return
+        from tui.global_actions.autopilot import choose_mode
+
+        choose_mode(self)
+
+    def _refuses_in_past(self) -> bool:
+        """Return whether the screen shows the past: what acts upon the present is refused there."""
+        screen = self.screen
+        is_past = isinstance(screen, DashboardScreen) and screen.session is not self.session
+        if is_past:
+            self.say("That is for the cluster of now: 0 goes back to it.", "look")
+        return is_past
 
     def action_copy(self) -> None:
         """Copy what the screen offers; over ssh and tmux too, as far as the terminal allows."""

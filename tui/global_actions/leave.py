@@ -176,7 +176,7 @@ class LeaveWithPlan(AppBase):
             self._settle()
         except OSError as error:
             why = f"The plan cannot be kept: {error.strerror or error}."
-            raise TrimtabError(why, next="Export it (e), or make room and leave again.") from error
+            raise TrimtabError(why, next="Export it (e), or make room and try again.") from error
 
     def _kept_or_not(self, error: TrimtabError | None) -> None:
         self._stop_deadline()
@@ -201,6 +201,11 @@ class LeaveWithPlan(AppBase):
         self.report_error(error)
         if self._dialog is not None and self._dialog.is_mounted:
             self._dialog.show_progress(str(error))
+
+    def forget_saved_plan(self) -> None:
+        """Know of no plan that is kept: another cluster is shown from now on."""
+        self._stop_deadline()
+        self._kept, self._reading, self._answer, self._dialog = None, False, None, None
 
     @property
     def _has_plan_to_keep(self) -> bool:

@@ -23,6 +23,7 @@ class ProbeSwitch:
         self.begun: Probe | None = None
         self._switching = False
         """Whether a thread is at it."""
+        self._has_left = False
 
     def toggle(self) -> None:
         session, screen = self._app.session, self._app.screen
@@ -53,7 +54,10 @@ class ProbeSwitch:
             from core.watch.client_health.daemon import start_probe
 
             probe = start_probe(address, state.cluster_id)
-            probe.wait()
+            if not self._has_left:
+                probe.wait()
+            if self._has_left:
+                probe.close()
             return probe
 
         self._app.say("The probe begins; its first numbers come in a moment.", "text")
@@ -92,6 +96,7 @@ class ProbeSwitch:
 
     def leave(self) -> None:
         """End the probe that was begun here; nobody waits for it."""
+        self._has_left = True
         if self.begun is not None:
             self.begun.close()
 

@@ -84,10 +84,21 @@ class AppBase(App[int]):
         work: Callable[[], Done],
         take: Callable[[Done | TrimtabError], None],
     ) -> None:
-        """Have a thread do some work; `take` is called with what came of it, or why nothing did."""
+        """Have a thread do some work; `take` is called with what came of it, or why nothing did.
+
+        What was for a cluster that is not open any more is taken by nobody; a failure is told.
+        """
+        session = self.session
+
+        def taken(result: Done | TrimtabError) -> None:
+            if self.session is session:
+                take(result)
+            elif isinstance(result, TrimtabError):
+                title = f"{session.cluster_name}: {result.title}"
+                self.report_error(TrimtabError(title, detail=result.detail, next=result.next))
 
         def done() -> None:
-            self.call_later(take, guarded(work))
+            self.call_later(taken, guarded(work))
 
         self.run_worker(done, thread=True, group=group, exit_on_error=False)
 

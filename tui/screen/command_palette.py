@@ -16,6 +16,7 @@ from tui.screen.text_filter import pasted
 
 WIDTH = 92
 HELP_AT = 17
+NAME_WIDTH = 40
 SHOWN = 10
 
 
@@ -122,13 +123,15 @@ class CommandScreen(ModalScreen[Action | None], DashboardPart[Action | None]):
         for n, action in enumerate(choices[first : first + SHOWN], first):
             on = "cursor" if n == self._at else "panel"
             row = Row(width, palette.style("text", on))
-            row.put(3, action.name, palette.style("bright" if n == self._at else "text", on))
-            key = written(keys_of(action, self.dashboard.user_keys)[0])
-            room = width - HELP_AT - len(key) - 3
+            name = action.name if len(action.name) < NAME_WIDTH else action.name[:NAME_WIDTH] + "…"
+            x = row.put(3, name, palette.style("bright" if n == self._at else "text", on))
+            key = written(next(iter(keys_of(action, self.dashboard.user_keys)), ""))
+            help_at = max(HELP_AT, x + 2)
+            room = width - help_at - len(key) - 3
             help = action.help
             if len(help) > room:
                 help = help[: max(0, room - 1)] + "…"
-            row.put(HELP_AT, help, palette.style("dim", on))
+            row.put(help_at, help, palette.style("dim", on))
             row.put_right(width - 1, key, palette.style("yours", on))
             rows.append(row)
         if not choices:

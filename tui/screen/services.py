@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from textual.message import Message
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from core.errors import TrimtabError
 from tui.drawing.compositor import PreciseCompositor
+from tui.feed.feed import Feed
 from tui.session import Session
 from tui.theming import Glyphs, Palette
+
+if TYPE_CHECKING:
+    from core.cli.common.context import Target
 
 Done = TypeVar("Done")
 
@@ -52,6 +56,30 @@ class Dashboard(Protocol):
     def action_show_screen(self, name: str) -> None: ...
 
     def show_moves(self, started: str | None = None) -> None: ...
+
+
+class OpenCluster(NamedTuple):
+    """A cluster that is not shown yet: what will be known of it, and what reads it."""
+
+    session: Session
+    feed: Feed
+
+
+class Clusters(Protocol):
+    """The clusters that this dashboard may go on with."""
+
+    known: tuple[Target, ...]
+    """As they were read last."""
+    here: str
+    """The label of the one that is shown."""
+    write: bool
+    """Whether those may be changed that are not marked read_only."""
+
+    def read(self) -> tuple[Target, ...]:
+        """Read them anew; raises UsageError."""
+
+    def open(self, label: str) -> OpenCluster:
+        """Return one that is not asked yet; raises UsageError where there is none any more."""
 
 
 class DashboardPart(Screen[ScreenResultType]):

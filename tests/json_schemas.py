@@ -21,7 +21,7 @@ SCHEMAS = DOCS / "schemas"
 def promised() -> dict[str, list[str]]:
     """Return the schemas of each command, from the table in docs/reference/formats.md."""
     text = (DOCS / "reference" / "formats.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([a-z ]+)` \| (`.*) \|$", text, re.M)
+    rows = re.findall(r"^\| `([a-z -]+)` \| (`.*) \|$", text, re.M)
     # Options beside them in the table begin with dashes.
     return {command: re.findall(r"`([a-z][a-z-]+[a-z])`", names) for command, names in rows}
 

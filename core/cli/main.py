@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("runs.apply", "Carry out a plan."),
     "audit": ("cluster.audit", "Show and verify the record of changes."),
     "autopilot": ("autopilot.autopilot", "Keep the cluster balanced automatically."),
+    "bug-report": ("installation.bug_report", "Write an archive for the report of a bug."),
     "clusters": ("cluster.clusters", "List the clusters of config.toml."),
     "collect": ("load.collect", "Poll the cluster and write load samples."),
     "completion": ("completion", "Print the completion script of a shell."),
@@ -50,7 +51,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "topics": ("topics.topics", "List, describe, create, alter and delete topics."),
     "verify": ("plan.verify", "Check that the cluster matches a plan."),
 }
-"""The module of each command below `core.cli`, where it has its own name, and its help."""
+"""The module of each command below `core.cli`, where it has its own name (`_` for `-`), and its
+help."""
 
 OpenDashboard = Callable[[Context], None]
 
@@ -84,7 +86,7 @@ class LazyGroup(Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"core.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, cmd_name)
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 
@@ -116,6 +118,12 @@ def _print_versions(ctx: click.Context, _: click.Parameter, requested: bool) -> 
     """Print this program's version, and on further lines those of what it stands on."""
     if not requested or ctx.resilient_parsing:
         return
+    print_lines("\n".join(version_lines()))
+    ctx.exit()
+
+
+def version_lines() -> list[str]:
+    """Return this program's version, Python's, and those of LIBRARIES, a line each."""
     from importlib.metadata import PackageNotFoundError, version
 
     def found(name: str) -> str:
@@ -126,9 +134,7 @@ def _print_versions(ctx: click.Context, _: click.Parameter, requested: bool) -> 
 
     python = ".".join(map(str, sys.version_info[:3]))
     lines = [f"trimtab {found('trimtab')}", f"Python {python}"]
-    lines += [f"{name} {found(name)}" for name in LIBRARIES]
-    print_lines("\n".join(lines))
-    ctx.exit()
+    return lines + [f"{name} {found(name)}" for name in LIBRARIES]
 
 
 def _complete_cluster(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

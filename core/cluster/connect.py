@@ -242,6 +242,16 @@ def nearest_property(name: str) -> str | None:
     return nearest(name)
 
 
+def redact_properties(path: Path) -> tuple[list[str], frozenset[str]]:
+    """Return a properties file's lines as they may be shown, and the texts that may not.
+
+    Raises DocumentError for a file that cannot be read.
+    """
+    from core.cluster.kafka.connection import redaction
+
+    return redaction.redact_properties(path)
+
+
 def find_certificates(address: Address, brokers: Sequence[str]) -> list[Certificate]:
     """Return what certificates a connection rests on; raises DocumentError for its stores."""
     from core.cluster.kafka.connection import certificates

@@ -92,10 +92,10 @@ def doctor(context: Context, use: str | None, every: bool, answer: Answer) -> in
         of_clusters = ask_every_cluster(context, lambda one: tuple(cluster(one)))
         answers = [ClusterAnswer(None, tuple(machine())), *of_clusters]
         return write_answers(
-            answer, answers, _document, lambda: sections(answers, _text), fine=_all_fine
+            answer, answers, document, lambda: sections(answers, _text), fine=_all_fine
         )
     findings = tuple(examine(context))
-    answer.write(lambda: _document(findings), lambda: _text(findings))
+    answer.write(lambda: document(findings), lambda: _text(findings))
     return ExitCode.DONE if _all_fine(findings) else ExitCode.NO
 
 
@@ -103,7 +103,8 @@ def _all_fine(findings: Sequence[Finding]) -> bool:
     return all(finding.fine for finding in findings)
 
 
-def _document(findings: Sequence[Finding]) -> dict[str, Any]:
+def document(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return what `--json` prints of findings."""
     return {"fine": _all_fine(findings), "findings": [one.to_json() for one in findings]}
 
 

@@ -133,7 +133,7 @@ ANSWERS = {
 
 def test_every_command_that_answers_a_question_has_it() -> None:
     assert isinstance(root, click.Group)
-    assert set(with_option(root, "-o")) == ANSWERS
+    assert set(with_option(root, "-o")) - {"bug-report"} == ANSWERS  # which writes an archive
 
 
 @pytest.mark.parametrize("words", [["doctor"], ["runs", "ls"]])

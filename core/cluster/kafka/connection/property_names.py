@@ -120,3 +120,20 @@ def nearest(name: str) -> str | None:
     if name in KNOWN:
         return None
     return next(iter(difflib.get_close_matches(name.lower(), KNOWN, 1, CLOSE)), None)
+
+
+_HARMLESS = """
+bootstrap.servers client.dns.lookup client.id config.providers connections.max.idle.ms
+default.api.timeout.ms metadata.max.age.ms reconnect.backoff.max.ms reconnect.backoff.ms
+request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms security.protocol
+socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+sasl.client.callback.handler.class sasl.kerberos.service.name sasl.login.callback.handler.class
+sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.mechanism
+sasl.oauthbearer.header.urlencode sasl.oauthbearer.method sasl.oauthbearer.scope ssl.cipher.suites
+ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
+ssl.keystore.location ssl.keystore.type ssl.protocol ssl.provider ssl.truststore.location
+ssl.truststore.type sasl.mechanisms ssl.ca.location ssl.certificate.location ssl.key.location
+https.ca.location
+"""
+HARMLESS = frozenset(_HARMLESS.split())
+"""Of these a value is no secret, and goes into bug reports; that of any other may be one."""

@@ -1,0 +1,1 @@
+"""Commands about trimtab on this machine: services, bug reports."""

@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "probe": ("cluster.probe", "Measure client latency and errors by broker."),
     "runs": ("runs.runs", "List, follow and control runs."),
     "sandbox": ("sandbox.sandbox", "Run real Kafka brokers on this machine."),
+    "service": ("installation.service", "Keep collector, recorder or autopilot running."),
     "show": ("cluster.show", "Print the heat map or the cluster document."),
     "snapshot": ("load.snapshot", "List, show and verify load snapshots."),
     "statelog": ("timeline.statelog", "Merge the brokers' state-change logs."),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,12 +16,14 @@ from core.autopilot.log import DecisionLog, Entry
 from core.autopilot.settings import AutopilotSettings, Mode, describe_limits, unmatched_patterns
 from core.autopilot.switch import Switch, switch_file
 from core.cli.autopilot.limits import find_switches, metrics_while_running, parse_limits
+from core.cli.autopilot.status import entry_line, print_status, status_document
 from core.cli.common.context import Context
 from core.cli.common.foreground import required_lease
 from core.cli.common.options import Group, json_option, metrics_option, yes_option
 from core.cli.common.output import emit, emit_line, print_lines, say, say_warnings, write_text
 from core.cli.common.prompts import confirm
 from core.clock import SystemClock
+from core.cluster.connect import for_cluster
 from core.daemons.metrics import check_place
 from core.daemons.process import stop_signals
 from core.errors import DocumentError, ExitCode, RefusedError, TrimtabError, UsageError
@@ -29,11 +31,6 @@ from core.load import load_paths as layout
 from core.run.audit import user
 from core.run.run_process import logout_policy
 from core.settings import parse_metrics
-from core.text.tables import text_table
-from core.units import format_bytes, format_time
-
-if TYPE_CHECKING:
-    from core.autopilot.daemon import AutopilotStatus
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -141,6 +138,29 @@ def autopilot(
 def status(context: Context, as_json: bool) -> None:
     """Show the mode, process, budget and last decision."""
     print_status(find_switches(context), as_json=as_json)
+
+
+@autopilot.command()
+@json_option
+@click.pass_obj
+def run(context: Context, as_json: bool) -> int:
+    """Run the autopilot in the foreground as it was last set, until Ctrl-C or `--mode off`.
+
+    For a service: it changes no setting, and ends at once while the autopilot is off.
+    """
+    context.require_address()
+    found = find_switches(context)
+    if len(found) != 1:
+        raise UsageError(
+            "The autopilot of this cluster has not been set yet.",
+            next="Set it: trimtab autopilot --mode suggest --detach.",
+        )
+    if found[0].mode is Mode.OFF:
+        say(f"The autopilot of {found[0].name} is off.")
+        return ExitCode.DONE
+    if found[0].mode is Mode.ACT:
+        context.require_writable()
+    return _run_here(context, found[0], as_json=as_json)
 
 
 @autopilot.command()
@@ -316,75 +336,11 @@ def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
     )
     with (
         required_lease(root, switch.cluster_id, ROLE, busy),
-        context.connected() as connection,
+        context.connected() as opened,
     ):
+        connection = replace(opened, client=for_cluster(opened.client, switch.cluster_id))
         stop = stop_signals()
         say(f"Autopilot of {switch.name} runs, mode {switch.mode.value}; Ctrl-C ends it.")
         run_autopilot(connection, switch, keep_on=lambda: not stop.is_set(), report=report)
     say("The autopilot has ended; a run that it started continues.")
     return ExitCode.DONE
-
-
-def print_status(switches: Sequence[Switch], *, as_json: bool) -> None:
-    """Print the status of each of these."""
-    from core.autopilot.daemon import read_status
-
-    statuses = [read_status(switch) for switch in switches]
-    if as_json:
-        emit([status_document(status) for status in statuses])
-        return
-    if not statuses:
-        say("No autopilot here. To see what one would do: trimtab autopilot --mode suggest.")
-    for status in statuses:
-        write_text(_status_text(status), None)
-
-
-def entry_line(entry: Entry) -> str:
-    """Return one decision by this machine's clock; what else spoke against it below."""
-    at = f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}"
-    more = "".join(f"\n{'':31}{reason.text}" for reason in entry.reasons[1:])
-    return f"{at}  {entry.what.value:<8}  {entry.text}{more}"
-
-
-def status_document(one: AutopilotStatus) -> dict[str, Any]:
-    """Return one entry of `autopilot status --json`."""
-    spent, moves = one.history.spent(datetime.now(UTC))
-    return {
-        "cluster_id": one.switch.cluster_id,
-        "name": one.switch.name,
-        "mode": one.switch.mode.value,
-        "flying": one.process is not None,
-        "pid": one.process.pid if one.process else None,
-        "changed_at": format_time(one.switch.changed_at),
-        "who": one.switch.who,
-        "bytes_in_the_last_hour": round(spent),
-        "moves_in_the_last_hour": moves,
-        "last": one.last.to_json() if one.last else None,
-        "settings": {k: v for k, v in one.switch.settings.to_json().items() if k != "mode"},
-    }
-
-
-def _status_text(one: AutopilotStatus) -> str:
-    settings = one.switch.settings
-    spent, moves = one.history.spent(datetime.now(UTC))
-    if one.process is not None:
-        flies = f"running, process {one.process.pid}"
-    elif settings.mode is Mode.OFF:
-        flies = "not running"
-    else:
-        flies = "not running: its process has ended; --mode starts it again"
-    budget = (
-        f"{format_bytes(spent)} of {format_bytes(settings.max_bytes_per_hour)} and "
-        f"{moves} of {settings.max_moves_per_hour} partitions in the last hour"
-    )
-    first, *more = entry_line(one.last).splitlines() if one.last else ["nothing yet"]
-    within = describe_limits(settings) | {"budget": budget}
-    at = one.switch.changed_at.astimezone()
-    rows = [
-        ("mode", f"{settings.mode.value}, set by {one.switch.who} at {at:%Y-%m-%d %H:%M:%S}"),
-        ("process", flies),
-        *within.items(),
-        ("last", first),
-        *(("", line) for line in more),
-    ]
-    return text_table((f"autopilot of {one.switch.name}", ""), rows)

@@ -7,6 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 BENCH  := $(VENV)/.installed-bench
+DIST   := $(VENV)/.installed-dist
 REPORTS := reports
 BENCHES := bench-first-paint bench-terminal bench-estimate bench-run bench-latency bench-moves \
            bench-pipeline bench-plan bench-tools bench-timeline bench-documents bench-statelog \
@@ -25,7 +26,7 @@ APART := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
-        test-kafka test-e2e screenshots screenshots-check docs clean $(BENCHES) measurements \
+        test-kafka test-e2e screenshots screenshots-check docs dist clean $(BENCHES) measurements \
         scenarios chaos laws
 
 help:
@@ -45,6 +46,11 @@ $(STAMP): pyproject.toml constraints.txt | $(VENV)/bin/python
 $(DEV): $(STAMP)
 	@echo "installing what the tests need (once) …"
 	@$(PIP_INSTALL) -e '.[pipeline,dev]'
+	@touch $@
+
+$(DIST): $(DEV)
+	@echo "installing what builds bundles (once) …"
+	@$(PIP_INSTALL) -e '.[pipeline,dev,dist]'
 	@touch $@
 
 $(BENCH): $(DEV)
@@ -98,11 +104,17 @@ screenshots: $(DEV)  ## screenshots/*.svg from the simulated cluster
 screenshots-check: $(DEV)
 	PYTHONPATH=tests $(BIN)/python -P -m shots --check screenshots
 
-docs: $(DEV)  ## the pages that are made from the code's own tables: keys, commands, run-states, rights
+docs: $(DEV)  ## the pages that are made from the code: keys, commands, run-states, rights, the manual page
 	PYTHONPATH=tests $(BIN)/python -P -m keys_page > docs/reference/keys.md
 	PYTHONPATH=tests $(BIN)/python -P -m commands_page > docs/reference/commands.md
+	PYTHONPATH=tests $(BIN)/python -P -m man_page > docs/reference/trimtab.1
 	PYTHONPATH=tests $(BIN)/python -P -m run_states_page > docs/reference/run-states.md
 	PYTHONPATH=tests $(BIN)/python -P -m rights_page > docs/rights.md
+
+dist: $(DIST)  ## dist/: wheel, sdist, and bundles of one file, with Spark and without
+	rm -rf dist
+	$(BIN)/python -P -m hatchling build
+	$(BIN)/python -P -m release.bundle dist
 
 bench-first-paint: $(DEV)  ## first paint of the map beside Kafka's TopicCommand, on real brokers
 	@mkdir -p $(REPORTS)

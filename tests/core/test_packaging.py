@@ -33,7 +33,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def test_the_wheel_holds_the_product_and_nothing_of_the_tests(wheel: list[str]) -> None:
     tops = {name.split("/")[0] for name in wheel}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"core", "tui", "themes"}
+    ours = {top for top in tops if not top.endswith((".dist-info", ".data"))}
+    assert ours == {"core", "tui", "themes"}
+
+
+def test_the_manual_page_goes_to_where_man_looks(wheel: list[str]) -> None:
+    (data,) = (name for name in wheel if name.split("/")[0].endswith(".data"))
+    assert data.partition("/")[2] == "data/share/man/man1/trimtab.1"
 
 
 def test_themes_go_in_as_data(wheel: list[str]) -> None:

@@ -1,0 +1,1 @@
+"""What is made of trimtab for others to install: `make dist`."""

@@ -20,7 +20,9 @@ def commands(
     command: click.Command, name: str = "trimtab", above: click.Context | None = None
 ) -> Iterator[tuple[str, click.Context]]:
     """Yield every command that is shown, by its full name."""
-    context = click.Context(command, info_name=name.rsplit(" ", 1)[-1], parent=above)
+    # A command keeps the help option that it is first asked for: it must be that of all commands.
+    settings = root.context_settings if above is None else {}
+    context = click.Context(command, info_name=name.rsplit(" ", 1)[-1], parent=above, **settings)
     yield name, context
     if isinstance(command, click.Group):
         for below in command.list_commands(context):

@@ -76,7 +76,7 @@ def check_command_line(words: list[str]) -> None:
     A `…` stands for options before the command, and an argument in brackets may be left out.
     """
     command: click.Command = root
-    context = click.Context(root, info_name="trimtab")
+    context = click.Context(root, info_name="trimtab", **root.context_settings)
     rest = [word for word in words if word != "…" and word[:1] != "["]
     if words[:2] == ["-b", "…"]:
         rest = rest[1:]

@@ -1,4 +1,4 @@
-"""docs/reference/trimtab.1: the manual page, of the command line's own help and README's exit codes."""
+"""docs/reference/trimtab.1: the manual page, of the commands' own help and README's exit codes."""
 
 from __future__ import annotations
 

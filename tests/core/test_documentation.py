@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import man_page
 import pytest
 import rights_page
 from commands_page import commands
@@ -54,6 +57,16 @@ def test_every_file_that_is_named_is_there(page: Path) -> None:
 def test_the_page_of_rights_is_that_of_the_table() -> None:
     page = (ROOT / "docs" / "rights.md").read_text(encoding="utf-8")
     assert page == rights_page.document(), "run: make docs"
+
+
+def test_the_manual_page_is_that_of_the_help_and_formats_well() -> None:
+    place = ROOT / "docs" / "reference" / "trimtab.1"
+    assert place.read_text(encoding="utf-8") == man_page.page(), "run: make docs"
+    groff = shutil.which("groff")
+    if groff is not None:
+        words = [groff, "-z", "-ww", "-Tutf8", "-man", str(place)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
 
 
 def test_every_command_and_option_is_on_its_page() -> None:

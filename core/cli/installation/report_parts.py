@@ -37,7 +37,7 @@ _KEPT = ("theme", "balancer_topics", "keys")
 _KEPT_OF_NOTIFY = ("bell", "desktop")
 _KEPT_OF_CLUSTER = (
     *("bootstrap", "command_config", "read_only", "in_capacity", "out_capacity", "timeout"),
-    "color",
+    *("addresses", "color", "metrics"),
 )
 
 
@@ -176,7 +176,7 @@ def _properties_files(context: Context, config: Mapping[str, Any]) -> Iterator[t
         if isinstance(place := _table(table).get("command_config"), str) and place:
             yield paths.safe_name(name), paths.config_dir() / Path(place).expanduser()
     address = context.target.address
-    if address is not None and address.command_config is not None and not context.target.name:
+    if address is not None and address.command_config is not None and address.name is None:
         yield "command-config", address.command_config
 
 

@@ -106,13 +106,15 @@ def build_unit(context: Context, role: str) -> Unit:
             next=f"Set it in {missing.file} ({missing.key}), or refer there to a file that has it "
             "(config.providers).",
         )
-    cluster = target.name or address.bootstrap
+    # A name that only this command line gives is nobody's at the next boot.
+    name = address.name
+    cluster = name or address.bootstrap
     if not cluster.isprintable():
         raise UsageError(
             f"No service can have the name {cluster!a}.", next="Rename it in config.toml."
         )
-    words = ["--cluster", target.name] if target.name else ["-b", address.bootstrap]
-    if not target.name and address.command_config is not None:
+    words = ["-b", address.bootstrap] if name is None else ["--cluster", name]
+    if name is None and address.command_config is not None:
         words += ["--command-config", str(address.command_config.absolute())]
     if target.snapshots:
         is_folder = "://" not in target.snapshots

@@ -77,9 +77,19 @@ def rights_advice(takes: str) -> str:
 
 
 class AccessDeniedError(TrimtabError):
-    """The cluster answers, and says no."""
+    """The cluster answers, and says no; `takes` is the right that is missing, if that is known."""
 
     exit_code = ExitCode.UNREACHABLE
+
+    def __init__(self, title: str, *, detail: str = "", next: str = "", takes: str = "") -> None:
+        super().__init__(title, detail=detail, next=next)
+        self.takes = takes
+
+    @property
+    def reason(self) -> str:
+        """Return in a clause what is refused and which right it takes, for where advice is not."""
+        title = self.title.rstrip(".")
+        return f"{title} (it takes {self.takes})" if self.takes else title
 
 
 class LoginRefusedError(AccessDeniedError):

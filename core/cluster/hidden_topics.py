@@ -57,6 +57,11 @@ class HiddenTopics:
         return not (self.topics or self.why_unknown)
 
     @property
+    def takes_rights(self) -> bool:
+        """Return whether topics are, or may be, hidden as this user may not describe them."""
+        return bool(self.topics) or self.why_unknown == DENIED
+
+    @property
     def has_only_unknown_brokers(self) -> bool:
         """Return whether nothing is hidden but for what `unknown_brokers` may hold."""
         return bool(self.unknown_brokers) and self.why_unknown == _unknown_brokers_clause(

@@ -47,13 +47,13 @@ class AllDeniedError(AccessDeniedError):
     def __init__(self, fault: Fault, operation: str) -> None:
         resource = _RESOURCES.get(fault.name.partition("_")[0])
         takes = f"{operation} on {resource}" if resource else ""
-        super().__init__(f"The cluster says no: {fault}.", next=rights_advice(takes))
+        super().__init__(f"The cluster says no: {fault}.", next=rights_advice(takes), takes=takes)
         self.fault = fault
 
 
 def access_denied(title: str, takes: str = "") -> AccessDeniedError:
     """Return a refusal; `takes` is the right that is missing, where that is known."""
-    return AccessDeniedError(title, next=rights_advice(takes))
+    return AccessDeniedError(title, next=rights_advice(takes), takes=takes)
 
 
 def advice_for(fault: Fault, operation: str, resource: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from core.cluster.known_names import name_and_id
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState
-from core.errors import DocumentError
+from core.errors import DocumentError, rights_advice
 from core.plan.checks.catalogue import REBASE
 from core.plan.formats.plan_document import FORMAT, MAJOR, MoveBase, PlanDocument, read_document
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
@@ -144,9 +144,12 @@ def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
                 raise DocumentError(f"{name} moves {tp}, which is not there any more.", next=REBASE)
             rows = state.partitions_of(tp.topic)
             if not rows:
+                hidden = state.hidden is not None and state.hidden.takes_rights
+                or_hidden = ", or this user may not describe" if hidden else ""
+                takes = f" {rights_advice(f'DESCRIBE on {tp.topic}')}" if hidden else ""
                 raise DocumentError(
-                    f"{name} names topic {tp.topic}, which the cluster does not have.",
-                    next="Correct the name, or remove its partitions from the plan.",
+                    f"{name} names topic {tp.topic}, which the cluster does not have{or_hidden}.",
+                    next=f"Correct the name, or remove its partitions from the plan.{takes}",
                 )
             raise DocumentError(
                 f"{name} names {tp}; {tp.topic} has {counted(len(rows), 'partition')}, counted "

@@ -124,8 +124,8 @@ class Executor:
         return self.state.ended
 
     def _cannot_go_on(self, error: TrimtabError, lost_seconds: float) -> None:
-        why = error.title.rstrip(".")
         denied = isinstance(error, AccessDeniedError)
+        why = error.reason if isinstance(error, AccessDeniedError) else error.title.rstrip(".")
         patient = lost_seconds < self._patience_seconds
         over = self._cancelled_while_denied() if denied else not patient
         cancelled = self.state.cancel_requested
@@ -133,7 +133,7 @@ class Executor:
         may_begin_late = self.state.start_at is not None and not cancelled
         if not self.state.preflight and (denied or over or not may_begin_late):
             outcome = Outcome.CANCELLED if cancelled else Outcome.FAILED
-            self._recorder.write(Kind.ENDED, outcome=outcome.value, why=error.title)
+            self._recorder.write(Kind.ENDED, outcome=outcome.value, why=f"{why}.")
         elif over:
             why = f"{why}; throttles may be left"
             self._recorder.write(Kind.ENDED, outcome=Outcome.INCOMPLETE.value, why=why)

@@ -187,10 +187,10 @@ class Mover:
                 answers |= self._client.alter_reassignments(moving)
         except AccessDeniedError as error:
             if begun:  # rights that were there a moment ago may come back
-                why = f"{error.title.rstrip('.')}; give the run's user its rights back"
+                why = f"{error.reason}; give the run's user its rights back"
                 again = dict.fromkeys(map(str, moves), why)
             else:
-                refused = dict.fromkeys(moves, error.title)
+                refused = dict.fromkeys(moves, error.reason)
         else:
             self.submitted = self._clock.monotonic()
             for i in moves:

@@ -73,7 +73,7 @@ class ThrottleWriter:
         except AccessDeniedError as error:
             if self._state.begun or self._are_in_flight(self._state.batch(batch)):
                 raise
-            self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=error.title.rstrip("."))
+            self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=error.reason)
 
     def _are_in_flight(self, indices: Iterable[int]) -> bool:
         """Return whether moves go on without a limit until it can be set: nothing fails by that."""

@@ -17,6 +17,7 @@ from core.autopilot.decision import Reason
 from core.autopilot.settings import AutopilotSettings, Mode, limits_in_one_line
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
+from core.cluster.known_names import called
 from core.errors import DocumentError, UsageError
 from core.run.options import with_configured_timeout, without_configured_timeout
 from core.units import format_time, parse_time
@@ -125,7 +126,8 @@ def _of(document: dict[str, Any]) -> Switch:
     capacity = Capacity(
         document.get("in_capacity_bytes_per_s"), document.get("out_capacity_bytes_per_s")
     )
-    name = str(document["name"])
+    cluster_id = str(document["cluster_id"])
+    name = called(cluster_id, str(document["name"]))
     address = Address(
         str(document["bootstrap"]),
         Path(config) if config else None,
@@ -133,7 +135,7 @@ def _of(document: dict[str, Any]) -> Switch:
         None if timeout is None else float(timeout),
     )
     return Switch(
-        cluster_id=str(document["cluster_id"]),
+        cluster_id=cluster_id,
         name=name,
         address=with_configured_timeout(address, name),
         settings=AutopilotSettings.from_json(document["settings"]),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.cluster.known_names import own_name
 from core.cluster.state import ClusterState
 from core.errors import UsageError
 from core.load import load_paths as layout
@@ -40,7 +41,7 @@ def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadS
     found = [snapshot for snapshot in read if snapshot is not None]
     if not found and not isinstance(root, Path):
         raise UsageError(
-            f"There is no snapshot of cluster {cluster_id} in {root}.",
+            f"There is no snapshot of cluster {own_name(cluster_id)} in {root}.",
             next="Check the address given as --snapshots, or wait until the pipeline publishes.",
         )
     last = latest_sample_time(datetime.now(UTC))

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from encrypted_key import PASSWORD, properties_with_key
 from hands import operated, rested
 from pictures import LOAD, STATE, a_plan, button, footer, label, pressed
 from simulated import small_spec
+from textual.events import Paste
 from textual.pilot import Pilot
 
-from core import paths
+from core import passwords, paths
 from core.cli.common.context import Context, Target
 from core.cluster.connect import Address
 from core.cluster.simulation.cluster import SimulatedCluster
@@ -25,6 +27,7 @@ from core.plan.plan import Plan
 from core.settings import load_settings
 from tui.app import FeedMessage, TrimtabApp
 from tui.dashboard import ConfiguredClusters, make_session
+from tui.dialogs.password import PasswordDialog
 from tui.feed.events import PictureChanged
 from tui.feed.feed import Feed
 from tui.global_actions.clusters_dialog import ClustersDialog
@@ -192,6 +195,35 @@ async def test_while_one_is_asked_esc_stays(home: Path) -> None:
         assert app.session is session
         assert feed._stopped.is_set()
         silent.close()
+
+
+async def test_a_password_that_is_missing_is_asked_for_first(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passwords, "_known", {})
+    properties = properties_with_key(tmp_path)
+    paths.config_file().write_text(
+        f'[clusters.locked]\nbootstrap = "127.0.0.1:1"\ncommand_config = "{properties}"\n'
+    )
+    app = opened(FirstFeed())
+    async with operated(app) as pilot:
+        session = app.session
+        app.action_open_cluster("locked")
+        while not isinstance(app.screen, PasswordDialog):
+            await pilot.pause(0.01)
+        await pressed(pilot, "escape")
+        dialog = await until_answered(pilot)
+        assert dialog.opened is None
+        await pressed(pilot, "enter")
+        while not isinstance(app.screen, PasswordDialog):
+            await pilot.pause(0.01)
+        app.post_message(Paste(PASSWORD))
+        await pilot.press("enter")
+        while app.screen is not dialog:
+            await pilot.pause(0.01)
+        await until_answered(pilot)
+        assert "127.0.0.1:1" in label(pilot, "table")
+        assert app.session is session
 
 
 @pytest.mark.usefixtures("home")

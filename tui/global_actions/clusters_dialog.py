@@ -44,8 +44,12 @@ class ClustersDialog(TableDialog["Target"]):
     def on_mount(self) -> None:
         self.dashboard.run_in_background("clusters", self._clusters.read, self._take)
 
+    @property
+    def _is_open(self) -> bool:
+        return self in self.app.screen_stack
+
     def _take(self, found: tuple[Target, ...] | TrimtabError) -> None:
-        if not self.is_current:
+        if not self._is_open:
             return
         if isinstance(found, TrimtabError):
             self._fail(found)
@@ -97,7 +101,7 @@ class ClustersDialog(TableDialog["Target"]):
     def _ask_password(
         self, found: tuple[OpenCluster, MissingPassword | None] | TrimtabError
     ) -> None:
-        if not self.is_current:
+        if not self._is_open:
             return
         if isinstance(found, TrimtabError):
             self._fail(found)

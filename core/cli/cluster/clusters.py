@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from core import paths
-from core.cli.common.options import Group, json_option
+from core.cli.common.options import Group, complete_known_name, json_option
 from core.cli.common.output import emit, say, write_text
 from core.cluster.known_names import forget_name, known_names
 from core.errors import UsageError
@@ -37,7 +37,7 @@ def ls(as_json: bool) -> None:
 
 
 @clusters.command("forget")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_known_name)
 def forget(name: str) -> None:
     """Let NAME be another cluster than the one that it was when it was last used.
 

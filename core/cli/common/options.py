@@ -61,9 +61,19 @@ root_option = click.option(
     metavar="DIR",
     help="Folder of the load data (default: trimtab's own).",
 )
+
+
+def complete_known_name(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names that clusters were used by, as far as they begin so."""
+    from core.cluster.known_names import known_names
+
+    return sorted(name for name in known_names() if name.startswith(incomplete))
+
+
 cluster_id_option = click.option(
     "--cluster-id",
     metavar="ID",
+    shell_complete=complete_known_name,
     help="Cluster ID, or a name that it was used by; skips contacting the cluster "
     "(default: the only known one).",
 )

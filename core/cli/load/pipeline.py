@@ -31,6 +31,7 @@ from core.cli.load.pipeline_job import (
 )
 from core.cli.load.pipeline_status import HEADER, status_document, status_row, status_text
 from core.clock import SystemClock
+from core.cluster.known_names import own_name
 from core.daemons.process import stop_signals
 from core.errors import UsageError
 from core.load import load_paths as layout
@@ -93,7 +94,7 @@ def once(
     root, cluster_id = resolve_load(context, root, cluster_id)
     if not layout.spool(root, cluster_id).is_dir():
         raise UsageError(
-            f"No samples of {cluster_id} have been collected in {root}.",
+            f"No samples of {own_name(cluster_id)} have been collected in {root}.",
             next="Run `trimtab collect` first.",
         )
     with open_job(root, cluster_id, report, job, quick=True) as running:

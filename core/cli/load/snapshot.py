@@ -148,9 +148,9 @@ def _summary_row(kept: KeptSnapshot) -> tuple[str, ...]:
 
 def _nothing(cluster_id: str, snapshot_id: str | None) -> UsageError:
     return UsageError(
-        f"There is no snapshot {snapshot_id} of {cluster_id}."
+        f"There is no snapshot {snapshot_id} of {own_name(cluster_id)}."
         if snapshot_id
-        else f"Nothing has been published for {cluster_id} yet.",
+        else f"Nothing has been published for {own_name(cluster_id)} yet.",
         next="`trimtab snapshot ls` lists them; `trimtab pipeline once` makes one.",
     )
 

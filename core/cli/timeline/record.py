@@ -10,6 +10,7 @@ from core import paths
 from core.cli.common.context import Context
 from core.cli.common.foreground import required_lease
 from core.cli.common.output import emit_line, print_lines, say, say_warnings
+from core.cluster.known_names import own_name
 from core.daemons.process import stop_signals
 from core.errors import RefusedError, TrimtabError
 from core.load import load_paths as layout
@@ -59,7 +60,7 @@ def record_here(context: Context, as_json: bool) -> None:
         with required_lease(root, cluster_id, ROLE, busy):
             stop = stop_signals()
             with closing(Timeline.write(paths.timeline_file(cluster_id))) as timeline:
-                say(f"Recording {cluster_id} in {timeline.path}; Ctrl-C ends it.")
+                say(f"Recording {own_name(cluster_id)} in {timeline.path}; Ctrl-C ends it.")
                 record_cluster(
                     *(connection, cluster_id, timeline, context.target.snapshots),
                     keep_on=lambda: not stop.is_set(),

@@ -12,6 +12,7 @@ from in_process import Trimtab
 
 from core import paths
 from core.cli.completion import SHELLS, VARIABLE
+from core.cluster.known_names import check_name
 from core.errors import ExitCode
 
 
@@ -54,5 +55,9 @@ def test_commands_options_and_names_of_clusters_are_completed() -> None:
     assert completed("plan", "sugg") == ["suggest"]
     assert completed("show", "--me") == ["--metric"]
     assert completed("--cluster", "pr") == ["prod-eu"]
+    check_name("prod-eu", "an-id")
+    check_name("staging", "another-id")
+    assert completed("clusters", "forget", "pr") == ["prod-eu"]
+    assert completed("snapshot", "ls", "--cluster-id", "st") == ["staging"]
     paths.config_file().write_text("[clusters")
     assert completed("--cluster", "pr") == []

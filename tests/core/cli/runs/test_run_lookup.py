@@ -10,6 +10,7 @@ from run_help import move
 
 from core import paths
 from core.cluster.connect import Address
+from core.cluster.known_names import check_name
 from core.errors import ExitCode
 from core.plan.plan import Plan
 from core.run.journal.journal import Journal, journal_path
@@ -69,6 +70,40 @@ def test_runs_of_the_same_name_are_told_apart_by_their_clusters(runs: Runs) -> N
     assert code == ExitCode.USAGE
     assert f"{RUN} on sim:one, {RUN} on sim:two" in said
     assert f"Name its cluster as well: `trimtab -b HOST:PORT runs … {RUN}`." in said
+
+
+def test_clusters_with_a_name_are_called_by_it(runs: Runs) -> None:
+    for cluster_id in ("one", "two"):
+        runs.add(cluster_id, f"sim:{cluster_id}")
+        check_name(f"the-{cluster_id}", cluster_id)
+    _, said = runs.show(RUN)
+    assert f"{RUN} on the-one, {RUN} on the-two" in said
+    assert f"`trimtab --cluster the-one runs … {RUN}`" in said
+    _, said = runs("runs", "ls")
+    assert sorted(line.split()[1] for line in said.splitlines()[1:]) == ["the-one", "the-two"]
+    assert "on the-one:" in runs("runs", "show", runs.add("one", "sim:one"))[1]
+
+
+def test_a_run_of_another_cluster_than_that_of_the_name_is_refused(runs: Runs) -> None:
+    paths.config_dir().mkdir(parents=True)
+    paths.config_file().write_text('[clusters.here]\nbootstrap = "sim:here"\n')
+    check_name("here", "one")
+    check_name("there", "two")
+    runs.add("two", "sim:two")
+    code, said = runs.show(RUN, "--cluster", "here")
+    assert (code, f"Run {RUN} is on there, and not on here." in said) == (ExitCode.USAGE, True), (
+        said
+    )
+    runs.add("one", "sim:one", later=1)
+    assert runs.show("0302-100000", "--cluster", "here")[0] == ExitCode.DONE
+
+
+def test_a_run_keeps_no_name_that_is_another_cluster_s_by_now(runs: Runs) -> None:
+    check_name("prod", "another")
+    plan = Plan("one-of-long-ago", (move("t", 0, (1, 2), (3, 2)),))
+    options = RunOptions(1000, cluster_name="prod")
+    create_journal(Address("sim:x"), "one-of-long-ago", plan, options, None, at=AT).close()
+    assert "on one-of-l:" in runs.show(RUN)[1]
 
 
 def test_a_cluster_that_is_down_is_known_by_the_address_that_its_run_had(runs: Runs) -> None:

@@ -124,6 +124,7 @@ async def test_another_cluster_is_shown_by_its_name_colour_and_rights(
         for screen in ("plan", "map"):
             app.action_show_screen(screen)
             await rested(pilot)
+        app._open_screen("moves")  # it is there, and was never shown
         former = app.session
         await pilot.press(*("space" if key == " " else key for key in keys[:-1]))
         await pressed(pilot, keys[-1])

@@ -127,6 +127,6 @@ def _ivy(what: str) -> Path:
     if not found:
         raise TrimtabError(
             f"{what} cannot be brought without PySpark: its Ivy brings jars.",
-            next="Install trimtab[pipeline].",
+            next="Install trimtab with its extra `pipeline`.",
         )
     return found[0]

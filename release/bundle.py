@@ -90,8 +90,11 @@ def build(wheel: Path, word: str) -> Path:
         name.split("/")[1] for name in zipfile.ZipFile(path).namelist() if name.count("/") > 1
     }
     lines = checks(version, system, needed_glibc(wheels))
-    path.write_bytes(with_checks(path.read_bytes(), lines))
-    return path
+    # Seen whole or not at all, also where an older one is being run.
+    aside = path.with_suffix(".part")
+    aside.write_bytes(with_checks(path.read_bytes(), lines))
+    aside.chmod(path.stat().st_mode)
+    return aside.replace(path)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MISSING = "The pipeline is an extra of trimtab, and {} is not installed."
-REMEDY = "Run: pip install 'trimtab[pipeline]'"
+REMEDY = "Install trimtab with its extra `pipeline`, or take the bundle that has Spark."
 EXTRA = ("pyspark", "pandas")
 """What that installs."""
 ARCHIVE_SECONDS = 60.0

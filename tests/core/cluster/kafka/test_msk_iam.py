@@ -115,4 +115,4 @@ def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DocumentError, match="wants botocore") as caught:
         load(tmp_path)
-    assert "trimtab[aws]" in caught.value.next
+    assert "its extra `aws`" in caught.value.next

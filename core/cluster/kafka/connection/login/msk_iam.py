@@ -93,7 +93,7 @@ def read_msk_iam(
     if importlib.util.find_spec("botocore") is None:
         raise DocumentError(
             f"{path}: sasl.mechanism {AWS_MSK_IAM} wants botocore, which is not installed.",
-            next="Install trimtab with the extra `aws`: pipx install 'trimtab[aws]'.",
+            next="Install trimtab with its extra `aws`.",
         )
     named = _REGION.search(bootstrap)
     region = next(

@@ -28,6 +28,7 @@ class Shell:
 
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
         kept = {name: value for name, value in os.environ.items() if name[:7] != "TRIMTAB"}
+        kept["TRIMTAB_TIMEOUT"] = "60s"  # a busy machine is slow
         path = f"{Path(TRIMTAB).parent}:{kept['PATH']}"
         self._bash = pexpect.spawn(
             "bash",

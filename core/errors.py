@@ -8,6 +8,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import ClassVar
 
+from core.text.terminal import printable
+
+MAX_TITLE = 600
+"""Characters of a sentence: what quotes a damaged file may quote all of it."""
+
 
 class ExitCode(IntEnum):
     """What the process tells its caller; the meanings are part of the command line's contract."""
@@ -27,10 +32,12 @@ class TrimtabError(Exception):
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
 
     def __init__(self, title: str, *, detail: str = "", next: str = "") -> None:
-        super().__init__(title)
-        self.title = title
-        self.detail = detail
-        self.next = next
+        # Names and values of others are in it: wherever it is shown or logged, it does no harm.
+        title = printable(" ".join(title.split("\n")))
+        self.title = title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
+        self.detail = printable(detail, lines=True)
+        self.next = printable(next, lines=True)
+        super().__init__(self.title)
 
     def __str__(self) -> str:
         return "\n".join(part for part in (self.title, self.detail, self.next) if part)

@@ -131,6 +131,11 @@ def runtime_dir() -> Path:
     return path
 
 
+def expanded(path: str) -> Path:
+    """Return a path with a `~` as the user's home; one of a user that there is none of stays."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path's own raises for that
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it, where they are missing.
 

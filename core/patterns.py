@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from core.errors import UsageError
 from core.text.terminal import printable
+
+MAX_SHOWN = 200
+"""Characters of an expression that a message quotes."""
+
+
+def compiled(text: str, flags: int = 0) -> re.Pattern[str]:
+    """Return an expression that somebody wrote; raises re.error for whatever is wrong with it.
+
+    What Python would warn its own programs of (`[[a]`) is no concern of who wrote it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            return re.compile(text, flags)
+        except OverflowError as error:
+            raise re.error("a repetition is too large") from error
+        except RecursionError as error:
+            raise re.error("it is nested too deeply") from error
 
 
 def pattern(text: str, label: str) -> re.Pattern[str]:
@@ -16,10 +35,11 @@ def pattern(text: str, label: str) -> re.Pattern[str]:
     Names are not always of one line, a group's for one: a dot is any character.
     """
     try:
-        return re.compile(text, re.DOTALL)
+        return compiled(text, re.DOTALL)
     except re.error as error:
+        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
         raise UsageError(
-            f"{label} {text} is not a regular expression: {error}.", next="Fix the pattern."
+            f"{label} {shown} is not a regular expression: {error}.", next="Fix the pattern."
         ) from error
 
 

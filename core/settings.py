@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -126,7 +125,7 @@ def parse_metrics(text: str, folder: Path = Path()) -> str:
     Without HOST it is this machine's loopback; a relative path is one from `folder`.
     """
     if text.endswith(METRICS_SUFFIX):
-        return str((folder / os.path.expanduser(text)).absolute())  # noqa: PTH111 - never raises
+        return str((folder / paths.expanded(text)).absolute())
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or LOOPBACK
     is_port = port.isascii() and port.isdecimal() and len(port) < 6 and 0 < int(port) < 2**16
@@ -171,7 +170,7 @@ def load_settings(path: Path | None = None) -> Settings:
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not text.", next="Save it as UTF-8.") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOML's own, and that of a number with thousands of digits
         if twice := _TWICE.match(str(error)):
             raise UsageError(
                 f"{path} names two clusters {twice[1]!r}, again in line {twice[2]}.",
@@ -294,7 +293,7 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
         raise _WrongError(f'{at}bootstrap is missing: write it like "broker-1:9092"')
     return ClusterSettings(
         bootstrap=bootstrap,
-        command_config=(path.parent / Path(config).expanduser()) if config else None,
+        command_config=(path.parent / paths.expanded(config)) if config else None,
         read_only=_read_value(table, "read_only", bool, False, at),
         snapshots=_read_value(table, "snapshots", str, None, at),
         in_capacity_bytes_per_s=rate("in_capacity"),

@@ -19,6 +19,7 @@ from core.autopilot.decision import Reason
 from core.autopilot.history import DecisionHistory, PastAction
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError, UsageError
+from core.text.json_input import parse_json
 from core.units import format_time, parse_time
 
 MAX_BYTES = 4_000_000
@@ -143,7 +144,7 @@ class DecisionLog:
                 continue
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
-                    yield Entry.from_json(json.loads(line))
+                    yield Entry.from_json(parse_json(line))
                 except (ValueError, KeyError, TypeError, UsageError):
                     continue
 

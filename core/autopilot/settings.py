@@ -209,11 +209,18 @@ class AutopilotSettings:
                 avoid=_hours(document["avoid"], "--avoid"),
                 only=_hours(document["only"], "--only"),
                 stale_seconds=float(document["stale_seconds"]),
-                topics=document["topics"],
-                keep=document["keep"],
+                topics=_pattern(document["topics"]),
+                keep=_pattern(document["keep"]),
             )
-        except (KeyError, TypeError, ValueError, UsageError) as error:
-            raise DocumentError(f"Not an autopilot's settings: {error}.") from error
+        except (KeyError, TypeError, ValueError, ArithmeticError, UsageError) as error:
+            why = error.title.rstrip(".") if isinstance(error, UsageError) else error
+            raise DocumentError(f"Not an autopilot's settings: {why}.") from error
+
+
+def _pattern(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError("a pattern is no text")
+    return value
 
 
 def _hours(text: str | None, option: str) -> Hours:

@@ -20,6 +20,7 @@ from core.cluster.connect import Address
 from core.cluster.known_names import called
 from core.errors import DocumentError, UsageError
 from core.run.options import with_configured_timeout, without_configured_timeout
+from core.text.json_input import parse_json
 from core.units import format_time, parse_time
 
 FORMAT = "trimtab.autopilot/1"
@@ -110,12 +111,14 @@ def describe(switch: Switch) -> tuple[Reason, ...]:
 
 def _read(path: Path) -> Switch | None:
     try:
-        return _of(json.loads(path.read_text(encoding="utf-8")))
+        return _of(parse_json(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise _damaged(path, str(error.strerror)) from error
-    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
+    except UsageError as error:
+        raise _damaged(path, error.title.rstrip(".")) from error
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise _damaged(path, str(error)) from error
 
 

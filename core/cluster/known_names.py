@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from core import files, paths
 from core.errors import UnreachableError
+from core.text.json_input import parse_json
 
 
 class NameTakenError(UnreachableError):
@@ -33,7 +34,7 @@ def check_name(name: str, cluster_id: str) -> None:
 def known_names() -> dict[str, str]:
     """Return the cluster id of each name that has been used; what cannot be read is no memory."""
     try:
-        found = json.loads(paths.known_names_file().read_text(encoding="utf-8"))
+        found = parse_json(paths.known_names_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     if not isinstance(found, dict):

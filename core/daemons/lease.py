@@ -16,6 +16,7 @@ from typing import IO
 
 from core import files, paths
 from core.daemons.process import Process
+from core.text.json_input import parse_json
 
 PROBE_SECONDS = 0.2
 """How long a lease may seem taken because somebody asks whether it is."""
@@ -57,7 +58,7 @@ def lease_holder(path: Path) -> Process | None:
     if not is_leased(path):
         return None
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        held = parse_json(path.read_text(encoding="utf-8"))
         process = Process(int(held["pid"]), str(held["started"]))
     except (ValueError, TypeError, KeyError, FileNotFoundError):
         # It has just begun or is just ending; or who holds it is not known.

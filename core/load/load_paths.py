@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -10,7 +11,8 @@ from typing import TypeVar
 from core import files
 from core.errors import DocumentError, NewerFormatError, UsageError
 from core.load.store import Root, StorePath, store_of
-from core.paths import cluster_folder, load_root
+from core.paths import cluster_folder, expanded, load_root
+from core.text.json_input import parse_json
 
 FORMAT = "trimtab.load/1"
 EVERY, TOPIC_PREFIX = "all", "topic-"
@@ -142,7 +144,7 @@ def mark(root: Path) -> None:
     """
     path = root / "format.json"
     try:
-        written = json.loads(path.read_text(encoding="utf-8")).get("format", "")
+        written = parse_json(path.read_text(encoding="utf-8")).get("format", "")
     except FileNotFoundError:
         files.write_text(path, json.dumps({"format": FORMAT}) + "\n")
         return
@@ -167,7 +169,7 @@ def check_format(written: str, known: str, path: Root) -> None:
     """Raise DocumentError when `written` is another kind of document or a higher major version."""
     kind, _, major = str(written).partition("/")
     known_kind, _, known_major = known.partition("/")
-    if kind != known_kind or not (major.isascii() and major.isdecimal()):
+    if kind != known_kind or not re.fullmatch("[0-9]{1,9}", major):
         raise damaged_file(path, f"is not a {known_kind} file")
     if int(major) > int(known_major):
         raise NewerFormatError(
@@ -187,7 +189,7 @@ def root_of(path: str | None) -> Root:
         return load_root()
     if is_address(path):
         return store_of(path)
-    folder = Path(path).expanduser()
+    folder = expanded(path)
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}.", next="Name the root of load data.")
     return folder.parent if (folder / "INDEX.json").exists() else folder

@@ -7,7 +7,6 @@ after that it does nothing.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import shutil
@@ -37,6 +36,7 @@ from core.pipeline.publish import Published
 from core.pipeline.session import suit
 from core.pipeline.source import MANY, Source, Spool
 from core.pipeline.tables import Tables
+from core.text.json_input import parse_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -328,7 +328,7 @@ class Job:
 
 def query_id(folder: Path) -> str:
     """Return the id of the query that the checkpoint is of."""
-    return str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])[:8]
+    return str(parse_json((folder / "metadata").read_text(encoding="utf-8"))["id"])[:8]
 
 
 def outgrown(folder: Path, times: int = 1) -> bool:

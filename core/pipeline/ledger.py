@@ -21,6 +21,7 @@ from core.errors import DocumentError, UsageError
 from core.load import load_paths as layout
 from core.load.samples import from_micros
 from core.load.snapshot.format import Counts
+from core.text.json_input import parse_json
 
 log = logging.getLogger(__name__)
 
@@ -288,7 +289,7 @@ def taken_by_earlier_version(root: Path, cluster_id: str) -> list[str]:
     out: list[str] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = parse_json(path.read_text(encoding="utf-8"))
             if document["complete"]:
                 out += [unquote(str(uri)) for uri in document["files"]]
         except (ValueError, TypeError, LookupError) as error:
@@ -299,7 +300,7 @@ def taken_by_earlier_version(root: Path, cluster_id: str) -> list[str]:
 def _read(path: Path) -> Batch:
     """Return the batch that a file notes; raises DocumentError when it is damaged."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_text(encoding="utf-8"))
         carried = document["carried"]
         if not all(isinstance(unit, str) for unit in document["units"]):
             raise TypeError("a unit has no name")

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from core import files, paths
 from core.run.journal.journal import JournalError
+from core.text.json_input import parse_json
 from core.units import format_time
 
 
@@ -161,7 +162,7 @@ def _chained(entry: Entry, before: str) -> tuple[bytes, str]:
 
 def _entry(raw: bytes) -> Entry | None:
     try:
-        entry = json.loads(raw)
+        entry = parse_json(raw)
     except ValueError:
         return None
     known = isinstance(entry, dict) and isinstance(entry.get("hash"), str) and "what" in entry

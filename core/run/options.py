@@ -12,6 +12,7 @@ from core.cluster.connect import Address
 from core.cluster.known_names import called
 from core.errors import UsageError
 from core.load.load_paths import is_address
+from core.paths import expanded
 from core.plan.plan import Plan
 from core.run.audit import requester
 from core.run.journal.journal import Journal, JournalError, journal_path, remove_journal
@@ -65,7 +66,7 @@ class RunOptions:
     def to_json(self) -> dict[str, Any]:
         snapshots = self.snapshots
         if snapshots and not is_address(snapshots):
-            snapshots = str(Path(snapshots).expanduser().absolute())
+            snapshots = str(expanded(snapshots).absolute())
         optional = {
             "most_extra_bytes": self.max_extra_bytes,
             "apart": rates_to_json(self.per_side_rates) or None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
-from core.patterns import matching, named
+from core.patterns import matching, named, pattern
 
 TOPICS = ["orders", "orders-eu", "payments"]
 
@@ -39,3 +39,13 @@ def test_a_name_that_nearly_matches_is_suggested() -> None:
     with pytest.raises(UsageError, match="There is no topic paymets") as caught:
         named("paymets", TOPICS, "topic")
     assert caught.value.next == "Did you mean payments?"
+
+
+@pytest.mark.parametrize("text", ["a{99999999999}", "(" * 5000 + ")" * 5000, "(?P<a>", "["])
+def test_what_no_engine_compiles_is_one_sentence(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a regular expression"):
+        pattern(text, "--topics")
+
+
+def test_what_python_warns_its_programs_of_is_no_concern_of_a_user() -> None:
+    assert pattern("[[a]", "--topics").fullmatch("[")

@@ -16,6 +16,7 @@ from pathlib import Path
 from core import files
 from core.cluster.sandbox.nodes import Node, Role
 from core.daemons.process import Process, running_with
+from core.text.json_input import parse_json
 
 STATE = "state.json"
 STOP_SECONDS = 30.0
@@ -36,7 +37,7 @@ class SandboxState:
 def read_state(folder: Path) -> SandboxState | None:
     """Return what is written down; None when that is nothing, or damaged."""
     try:
-        state = json.loads((folder / STATE).read_text())
+        state = parse_json((folder / STATE).read_text())
         return SandboxState(
             state["cluster_id"],
             state["kafka"],

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from core import files
 from core.cluster.metadata import TopicPartition
+from core.text.json_input import parse_json
 
 DEFAULT_BYTES_PER_S = 2_000_000.0
 
@@ -131,7 +132,7 @@ class LoadOverrides:
 def read_overrides(path: Path) -> LoadOverrides:
     """Return what is to be otherwise; nothing when the file is not there."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return LoadOverrides()
     skew = document["skew"]

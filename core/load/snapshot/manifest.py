@@ -21,6 +21,7 @@ from core.load import load_paths as layout
 from core.load.load import Float64, Source
 from core.load.snapshot.format import BrokerLoad, Counts, LoadSnapshot
 from core.load.store import Root, write_text
+from core.text.json_input import from_known_fields, parse_json
 from core.units import format_time, parse_time
 
 FORMAT = "trimtab.snapshot/1"
@@ -124,18 +125,15 @@ class Manifest:
             )
         except KeyError as error:
             raise layout.damaged_file(path, f"lacks {error}") from error
-        except (TypeError, ValueError, AttributeError, UsageError) as error:
+        except UsageError as error:
+            raise layout.damaged_file(path, f"is damaged: {error.title.rstrip('.')}") from error
+        except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise layout.damaged_file(path, f"is damaged: {error}") from error
 
 
 def fields_of(row: Any) -> dict[str, Any]:
     """Return the fields of a dataclass as they are; `asdict` would copy all that is in them."""
     return {name: getattr(row, name) for name in row.__slots__}
-
-
-def from_known_fields(kind: Any, row: Mapping[str, Any]) -> Any:
-    """Return the dataclass `kind` from `row`; keys that a later version added are ignored."""
-    return kind(**{name: row[name] for name in kind.__slots__ if name in row})
 
 
 def manifest_path(root: Root, cluster_id: str, snapshot_id: str | None = None) -> Root:
@@ -167,9 +165,14 @@ def read_manifest(root: Root, cluster_id: str, snapshot_id: str | None = None) -
     return manifest
 
 
+MAX_NAME_BYTES = 255
+
+
 def _is_file_name(name: object) -> bool:
-    """Return whether a name leads nowhere else than its folder."""
-    return isinstance(name, str) and name not in ("", ".", "..") and not {"/", "\0"} & {*name}
+    """Return whether a name leads nowhere else than its folder, and file systems take it."""
+    if not isinstance(name, str) or not name.isprintable() or "/" in name:
+        return False
+    return name not in ("", ".", "..") and len(name.encode()) <= MAX_NAME_BYTES
 
 
 REPLACED_TRIES, REPLACED_SECONDS = 5, 0.2
@@ -183,13 +186,13 @@ def _read_json(path: Root) -> Any:
     """
     for _ in range(0 if isinstance(path, Path) else REPLACED_TRIES - 1):
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            return parse_json(path.read_text(encoding="utf-8"))
         except ValueError:
             time.sleep(REPLACED_SECONDS)
     text = path.read_text(encoding="utf-8")
     if not text and not isinstance(path, Path):
         raise FileNotFoundError(str(path))
-    return json.loads(text)
+    return parse_json(text)
 
 
 def snapshot_ids(root: Root, cluster_id: str) -> tuple[str, ...]:

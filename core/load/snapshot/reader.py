@@ -6,7 +6,6 @@ this module late: it imports pyarrow."""
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,12 +32,12 @@ from core.load.snapshot.manifest import (
     FORMAT,
     DataFile,
     Manifest,
-    from_known_fields,
     manifest_path,
     read_manifest,
     snapshot_ids,
 )
 from core.load.store import Root, StorePath
+from core.text.json_input import from_known_fields, parse_json
 from core.units import parse_time
 
 
@@ -145,7 +144,7 @@ def read_columns(path: Root, content: bytes | None = None) -> LoadSnapshot:
             quality=columns.to_numpy(table["quality"]),
             method=columns.to_numpy(table["method"]),
             brokers=tuple(
-                from_known_fields(BrokerLoad, row) for row in json.loads(head["brokers"])
+                from_known_fields(BrokerLoad, row) for row in parse_json(head["brokers"])
             ),
             metadata_hash=head["metadata_hash"] or None,
             leader=columns.to_numpy(table["leader"]) if "leader" in names else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import ssl
 import urllib.error
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.errors import AccessDeniedError, DocumentError, TrimtabError, UnreachableError, UsageError
+from core.text.json_input import parse_json
 
 TIMEOUT_SECONDS = 30.0
 """How long it may say nothing; Prometheus itself gives a query up after two minutes."""
@@ -73,7 +73,7 @@ class PrometheusApi:
             with urllib.request.urlopen(
                 request, timeout=TIMEOUT_SECONDS, context=context
             ) as response:
-                answer = json.load(response)
+                answer = parse_json(response.read())
         except urllib.error.HTTPError as error:
             raise self._refused(error) from error
         except (OSError, HTTPException) as error:
@@ -93,7 +93,7 @@ class PrometheusApi:
     def _refused(self, error: urllib.error.HTTPError) -> TrimtabError:
         with error:
             try:
-                detail = _one_line(json.loads(error.read())["error"])
+                detail = _one_line(parse_json(error.read())["error"])
             except (OSError, HTTPException, ValueError, KeyError, TypeError):
                 detail = ""
         if error.code in (401, 403):

@@ -18,6 +18,7 @@ from typing import Any, Final
 from core import files, paths
 from core.errors import TrimtabError, UsageError
 from core.run.journal.records import Kind, Record, Request, Sample
+from core.text.json_input import parse_json
 from core.units import format_time, parse_time
 
 FORMAT: Final = 3
@@ -201,7 +202,7 @@ class Journal:
     def samples(self) -> tuple[Sample, ...]:
         with _readable(self.path):
             return tuple(
-                Sample(parse_time(at), json.loads(payload))
+                Sample(parse_time(at), parse_json(payload))
                 for at, payload in self._database.execute(
                     "SELECT at, payload FROM samples ORDER BY seq"
                 )
@@ -219,7 +220,7 @@ class Journal:
         query = f"SELECT seq, at, kind, payload FROM {table} WHERE seq > ? ORDER BY seq"
         with _readable(self.path):
             return [
-                (seq, parse_time(at), kind, json.loads(payload))
+                (seq, parse_time(at), kind, parse_json(payload))
                 for seq, at, kind, payload in self._database.execute(query, (after,))
             ]
 
@@ -261,13 +262,17 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, ValueError, UsageError) as error:
+    except (sqlite3.Error, ValueError, TypeError, UsageError) as error:
         if any(words in str(error) for words in _UNUSABLE):
             raise JournalError(
                 f"The journal {path} cannot be read: {error}.",
                 next="Make its disk writable again, with room; the journal itself may be whole.",
             ) from error
-        raise _damaged(path, str(error)) from error
+        raise _damaged(path, _reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return error.title.rstrip(".") if isinstance(error, TrimtabError) else str(error)
 
 
 def _newer(path: Path, why: str) -> JournalError:

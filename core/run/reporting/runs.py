@@ -27,6 +27,7 @@ from core.run.reporting import run_calibration as lessons
 from core.run.reporting.progress import run_view
 from core.run.reporting.run_calibration import lesson_of
 from core.run.reporting.views import RunStatus, RunSummary, RunView, summary
+from core.text.json_input import parse_json
 from core.units import format_time, parse_time
 
 FORMAT = 6
@@ -86,11 +87,8 @@ class SummaryCache:
     def save(self) -> None:
         """Write down what was learnt; on a disk that takes none it is learnt anew the next time."""
         if self._changed:
-            entries = {
-                name: entry
-                for name, entry in self._entries.items()
-                if (self._path.parent / name).exists()
-            }
+            there = {path.name for path in self._path.parent.glob(f"*{SUFFIX}")}
+            entries = {name: entry for name, entry in self._entries.items() if name in there}
             document = {"format": FORMAT, "runs": entries}
             with suppress(OSError):
                 files.write_text(self._path, json.dumps(document, separators=(",", ":")))
@@ -100,7 +98,7 @@ class SummaryCache:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_text(encoding="utf-8"))
         if document["format"] == FORMAT and isinstance(document["runs"], dict):
             return dict(document["runs"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -182,12 +180,16 @@ def read_journal(cluster_id: str, run: str) -> RunReading:
     return RunReading(view, records, state)
 
 
+DAMAGED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError)
+"""What values raise that are not what a run has written."""
+
+
 @contextmanager
 def _whole(path: Path) -> Iterator[None]:
     """Raise JournalError for what records lead to that SQLite takes for whole, and are not."""
     try:
         yield
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except DAMAGED as error:
         log.debug("reading %s", path, exc_info=True)
         why = f"{type(error).__name__}: {error}"
         raise JournalError(f"The journal {path} is damaged ({why}).") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
@@ -19,6 +18,7 @@ from core.daemons.process import Process
 from core.daemons.supervisor import Daemon, start_daemon, stop_daemons
 from core.errors import DocumentError, TrimtabError
 from core.load import load_paths as layout
+from core.text.json_input import parse_json
 from core.watch.client_health.report import ProbeReport, report_from_json
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def read_newest_report(cluster_id: str, now: datetime) -> ProbeReport | None:
     """Return what the cluster's probe reported last; None where none runs."""
     try:
         text = layout.clients(paths.load_root(), cluster_id).read_text(encoding="utf-8")
-        report = report_from_json(json.loads(text))
+        report = report_from_json(parse_json(text))
     except (OSError, ValueError, DocumentError):
         return None
     return report if abs(now - report.at) < SILENT else None

@@ -8,13 +8,14 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN, Broker, Topic
 from core.cluster.state import ClusterState, read_only
+from core.text.json_input import from_known_fields, parse_json
 from core.watch.timeline.events import Kind, Note, Replicas, Thing
 
 _HEAD = struct.Struct("<iB")
@@ -25,6 +26,11 @@ _COLUMNS = (
     *("topic_of", "partition", "leader", "leader_epoch"),
     *("replica_start", "replica_broker", "flags"),
 )
+
+
+MAX_BYTES = 2**30
+"""Of a picture: a cluster of ten million replicas takes a tenth."""
+T = TypeVar("T")
 
 
 def encode(thing: Thing | None) -> bytes | None:
@@ -71,10 +77,42 @@ def decode(data: bytes | None, kind: int, partition: int | None) -> Thing | None
         return None
     if partition is not None:
         return decode_replicas(data)
-    values = json.loads(data)
+    values = parse_json(data)
     if kind & _BROKER:
-        return Broker(*values)
-    return int(values) if kind & _NUMBER else Topic(*values)
+        return _of_places(Broker, values)
+    return _number(values) if kind & _NUMBER else _of_places(Topic, values)
+
+
+def _of_places(kind: type[T], values: Any) -> T:
+    """Return what was kept by place: an earlier version had fewer."""
+    if not isinstance(values, list) or len(values) > len(kind.__slots__):  # type: ignore[attr-defined]
+        raise TypeError(f"it is no {kind.__name__}")
+    return from_known_fields(kind, dict(zip(kind.__slots__, values, strict=False)))  # type: ignore[attr-defined]
+
+
+def decode_note(by: Any, text: Any, brokers: Any) -> Note:
+    return Note(text_of(by), text_of(text), decode_brokers(brokers))
+
+
+def decode_brokers(text: Any) -> tuple[int, ...]:
+    """Return the brokers that a note is of."""
+    values = parse_json(text_of(text))
+    if not isinstance(values, list):
+        raise TypeError("it is no list of brokers")
+    return tuple(map(_number, values))
+
+
+def text_of(value: Any) -> str:
+    """Return a text as such; raises TypeError: SQLite keeps anything anywhere."""
+    if not isinstance(value, str):
+        raise TypeError("it is no text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not -(2**31) <= value < 2**53:
+        raise TypeError("it is no number")
+    return value
 
 
 def _json(value: object) -> bytes:
@@ -101,9 +139,12 @@ def encode_state(state: ClusterState) -> bytes:
 
 def decode_state(data: bytes, at: datetime) -> ClusterState:
     """Return the picture, as of `at`."""
-    raw = zlib.decompress(data)
+    unpacked = zlib.decompressobj()
+    raw = unpacked.decompress(data, MAX_BYTES)
+    if not unpacked.eof:
+        raise ValueError("a picture is cut short, or too large")
     (length,) = struct.unpack_from("<I", raw)
-    head = json.loads(raw[4 : 4 + length])
+    head = parse_json(raw[4 : 4 + length])
     columns, place = {}, 4 + length
     for name, kind, count in head["columns"]:
         columns[name] = np.frombuffer(raw, np.dtype(kind), count, place)
@@ -112,10 +153,26 @@ def decode_state(data: bytes, at: datetime) -> ClusterState:
         head["cluster_id"],
         at,
         head["controller"],
-        [Broker(*values) for values in head["brokers"]],
-        [Topic(*values) for values in head["topics"]],
-        columns,
+        [_of_places(Broker, values) for values in head["brokers"]],
+        [_of_places(Topic, values) for values in head["topics"]],
+        _checked(columns, len(head["topics"])),
     )
+
+
+def _checked(columns: Mapping[str, Any], topics: int) -> Mapping[str, Any]:
+    """Return the columns of a picture; raises ValueError where they do not fit each other."""
+    if not all(columns[name].dtype.kind in "iu" for name in _COLUMNS):
+        raise TypeError("a column of a picture holds no whole numbers")
+    counts = columns["replica_start"]
+    rows, replicas = len(counts), int(counts.sum(dtype=np.int64))
+    of_rows = all(len(columns[name]) == rows for name in _COLUMNS[:4])
+    of_replicas = all(len(columns[name]) == replicas for name in _COLUMNS[5:])
+    if not (of_rows and of_replicas) or (counts < 0).any():
+        raise ValueError("the columns of a picture are not of one length")
+    topic_of = columns["topic_of"]
+    if rows and not (topic_of.min() >= 0 and topic_of.max() < topics):
+        raise ValueError("a partition of a picture is of no topic")
+    return columns
 
 
 def build_state(

@@ -6,6 +6,8 @@ Anybody may add a note: what no poll of the cluster shows. It stands in a table 
 from __future__ import annotations
 
 import sqlite3
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -44,6 +46,11 @@ CREATE TABLE IF NOT EXISTS topics (number INTEGER PRIMARY KEY, name TEXT NOT NUL
 PRAGMA user_version = {FORMAT};
 COMMIT;
 """
+DAMAGED: Final = (
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError),
+    *(struct.error, zlib.error),
+)
+"""What values raise that SQLite takes for whole, and that are not what was written."""
 # A look's `seq` is that of its first change; a picture's, that of the first change after it.
 
 
@@ -109,10 +116,10 @@ def _make(path: Path, database: sqlite3.Connection) -> None:
 
 @contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """Tell what SQLite has against a timeline as TimelineError."""
+    """Tell what SQLite has against a timeline, or what is in it, as TimelineError."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, *DAMAGED) as error:
         raise unusable_timeline(path, error) from error
 
 
@@ -147,8 +154,9 @@ def _checked(path: Path, database: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def unusable_timeline(path: Path, error: Exception) -> TimelineError:
+    why = f"it is damaged ({error})" if isinstance(error, DAMAGED) else error
     return TimelineError(
-        f"The timeline cannot be read or written: {error}.",
+        f"The timeline cannot be read or written: {why}.",
         detail=str(path),
         next="Make room there, or move the file away: another one is begun.",
     )

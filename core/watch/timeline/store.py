@@ -177,7 +177,8 @@ class Timeline:
             return self._database.execute(sql, parameters).fetchone()
 
     def _numbers(self) -> dict[str, int]:
-        return {name: n for n, name in self._database.execute("SELECT number, name FROM topics")}
+        rows = self._database.execute("SELECT number, name FROM topics")
+        return {packing.text_of(name): number for number, name in rows}
 
     def _add_topics(self, events: Sequence[Event]) -> dict[str, int]:
         """Give numbers to the topics that have none yet, and return those."""
@@ -208,13 +209,13 @@ class Timeline:
             "SELECT max(at) FROM (SELECT max(at) AS at FROM looks"
             " UNION SELECT max(at) FROM pictures UNION SELECT at FROM seen)"
         )
-        return None if first is None else (from_milliseconds(first), from_milliseconds(last))
+        return None if first is None else (self._time(first), self._time(last))
 
     @property
     def noted(self) -> datetime | None:
         """Return when the cluster was last noted as looked at, by the clock as it was then."""
         found = self._first("SELECT at FROM seen")
-        return None if found is None else from_milliseconds(found[0])
+        return None if found is None else self._time(found[0])
 
     def events(
         self,
@@ -254,8 +255,9 @@ class Timeline:
                 *(int(kinds), int(kinds)),
             )
             for at, kind, topic, partition, by, text, brokers in rows:
-                note = Note(by, text, tuple(json.loads(brokers)))
-                yield Event(from_milliseconds(at), Kind(kind), None, note, topic, partition)
+                note = packing.decode_note(by, text, brokers)
+                named = None if topic is None else packing.text_of(topic)
+                yield Event(from_milliseconds(at), Kind(kind), None, note, named, partition)
 
     @property
     def last_note(self) -> int:
@@ -272,29 +274,34 @@ class Timeline:
             first, last = next(rows, (None, None))
         if first is None or last is None:
             return None
-        return from_milliseconds(first), from_milliseconds(last)
+        return self._time(first), self._time(last)
+
+    def _time(self, milliseconds: int) -> datetime:
+        """Return a time; raises TimelineError for what is none."""
+        with sqlite_errors(self.path):
+            return from_milliseconds(milliseconds)
 
     @property
     def topics(self) -> set[str]:
         """Return the topics that anything was kept or told of."""
         with sqlite_errors(self.path):
             sql = "SELECT DISTINCT topic FROM told WHERE topic IS NOT NULL"
-            noted = (topic for (topic,) in tables.note_rows(self._database, sql))
-            return {*self._numbers(), *noted}
+            noted = tables.note_rows(self._database, sql)
+            return {*self._numbers(), *(packing.text_of(topic) for (topic,) in noted)}
 
     @property
     def note_brokers(self) -> set[int]:
         """Return the brokers that anything was told of."""
         with sqlite_errors(self.path):
             rows = tables.note_rows(self._database, "SELECT DISTINCT brokers FROM told")
-            return {broker for (among,) in rows for broker in json.loads(among)}
+            return {broker for (among,) in rows for broker in packing.decode_brokers(among)}
 
     def since_newest_notes(self, count: int) -> datetime | None:
         """Return since when no more than `count` were told of; None for all."""
         with sqlite_errors(self.path):
             sql = "SELECT at FROM told ORDER BY at DESC LIMIT 1 OFFSET ?"
             row = next(tables.note_rows(self._database, sql, count), None)
-        return None if row is None else from_milliseconds(row[0] + 1)
+        return None if row is None else self._time(row[0] + 1)
 
     def moments(self, since: datetime | None, until: datetime | None) -> list[datetime]:
         """Return when something changed, in order."""
@@ -312,7 +319,7 @@ class Timeline:
         if first is None or first >= first_kept:
             return None
         sql = "SELECT at FROM looks WHERE seq >= ? ORDER BY seq LIMIT 1"
-        return from_milliseconds(self._first(sql, min(first_kept, last))[0])
+        return self._time(self._first(sql, min(first_kept, last))[0])
 
     def state_at(self, moment: datetime) -> ClusterState | None:
         """Return the cluster as it was; None before it was first seen.

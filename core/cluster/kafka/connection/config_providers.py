@@ -13,6 +13,7 @@ from pathlib import Path
 
 from core.cluster.kafka.connection.properties import parse_properties
 from core.errors import DocumentError
+from core.patterns import compiled
 
 PROVIDERS = "config.providers"
 _PACKAGE = "org.apache.kafka.common.config.provider."
@@ -85,7 +86,7 @@ _KINDS = ("File", "Directory", "EnvVar")
 
 def _of_environment(pattern: str, path: Path) -> Lookup:
     try:
-        allowed = re.compile(pattern)
+        allowed = compiled(pattern)
     except re.error as error:
         raise DocumentError(
             f"{path}: allowlist.pattern is no regular expression: {error}.",

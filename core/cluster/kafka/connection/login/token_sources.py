@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from core.errors import DocumentError, LoginRefusedError, TrimtabError, UnreachableError
+from core.text.json_input import parse_json
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -139,7 +140,7 @@ class OidcEndpoint:
 
     def _token(self, answer: bytes) -> Token:
         try:
-            found = json.loads(answer)
+            found = parse_json(answer)
             value = found["access_token"]
             if not isinstance(value, str):
                 raise TypeError
@@ -222,7 +223,7 @@ def _claims(value: str) -> Mapping[str, Any]:
         return {}
     try:
         padded = parts[1] + "=" * (-len(parts[1]) % 4)
-        claims = json.loads(base64.urlsafe_b64decode(padded))
+        claims = parse_json(base64.urlsafe_b64decode(padded))
     except ValueError:
         return {}
     return claims if isinstance(claims, dict) else {}
@@ -235,7 +236,7 @@ def _encoded(part: Mapping[str, Any]) -> str:
 def _error_code(answer: bytes) -> str:
     """Return the error of RFC 6749 in an answer, "" where it has none."""
     try:
-        found = json.loads(answer)["error"]
+        found = parse_json(answer)["error"]
     except (ValueError, KeyError, TypeError):
         return ""
     return found if isinstance(found, str) and re.fullmatch(r"[a-z_]{1,64}", found) else ""

@@ -27,7 +27,7 @@ APART := -n 2 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
         test-kafka test-e2e screenshots screenshots-check docs dist clean $(BENCHES) measurements \
-        scenarios chaos laws
+        scenarios chaos laws fuzz
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -65,7 +65,7 @@ demo: $(STAMP)  ## real brokers under a skewed load, Spark, and the dashboard on
 	@$(BIN)/trimtab sandbox demo
 
 check: lint types imports  ## the fast part of `make test`
-	$(PYTEST) $(SPREAD) -m "not long" tests/core tests/compat
+	$(PYTEST) $(SPREAD) -m "not long" tests/core tests/compat tests/fuzz
 
 lint: $(DEV)
 	$(BIN)/ruff check .
@@ -80,7 +80,7 @@ imports: $(DEV)
 test: lint types imports test-core test-tui screenshots-check test-spark test-kafka test-e2e  ## everything a change must pass
 
 test-core: $(DEV)
-	$(PYTEST) $(SPREAD) tests/core tests/compat
+	$(PYTEST) $(SPREAD) tests/core tests/compat tests/fuzz
 
 test-tui: $(DEV)
 	$(PYTEST) $(SPREAD) tests/tui
@@ -186,6 +186,11 @@ measurements: $(BENCHES)  ## all benches, and docs/reference/measurements.md fro
 scenarios: $(DEV)  ## situations that must work, at length on real brokers: expected beside seen
 	$(BIN)/python -P -m tests.acceptance
 	$(PYTEST) -m scenario tests/kafka
+
+fuzz: $(DEV)  ## 10,000 damaged files of each kind: read, or refused in a sentence; INPUTS=500, ONLY="plans"
+	@mkdir -p $(REPORTS)
+	PYTHONPATH=tests $(BIN)/python -P -m fuzz --inputs $(or $(INPUTS),10000) \
+	  $(if $(ONLY),--only $(ONLY)) -o $(REPORTS)/fuzz.json
 
 scenario-%: $(DEV)  # one of them, like scenario-leader-return
 	$(BIN)/python -P -m tests.acceptance $*

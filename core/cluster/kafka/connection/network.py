@@ -70,6 +70,8 @@ def open_admin(
     if not library.handlers:
         library.addHandler(logging.NullHandler())
     library.propagate = False
+    # Whoever looks at its debug messages would read its whole configuration, passwords too.
+    logging.getLogger("kafka.admin.client").setLevel(logging.INFO)
     networks: list[KafkaNetClient] = []
 
     def network(**config: Any) -> KafkaNetClient:

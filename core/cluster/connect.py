@@ -119,7 +119,7 @@ def open_topic_reader(address: Address, topic: str) -> TopicReader:
     from core.cluster.kafka.topic_reader import KafkaTopicReader
 
     settings = connection_settings(address)
-    settings.check_direct()
+    settings.check_records()
     return KafkaTopicReader(settings, topic)
 
 
@@ -133,7 +133,7 @@ def open_topic_writer(address: Address, topic: str) -> TopicWriter:
     from core.cluster.kafka.topic_writer import KafkaTopicWriter
 
     settings = connection_settings(address)
-    settings.check_direct()
+    settings.check_records()
     return KafkaTopicWriter(settings, topic)
 
 

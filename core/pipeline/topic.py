@@ -62,9 +62,18 @@ def coordinates() -> tuple[str, str]:
     return _coordinate(kafka), _coordinate(avro)
 
 
-def connector_settings(say: Callable[[str], None]) -> dict[str, str]:
+_TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+_EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
+_ALLOWED_ENDPOINTS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""A system property without which Kafka's clients from 3.9.1 on ask no endpoint for a token."""
+
+
+def connector_settings(
+    say: Callable[[str], None], properties: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return the session's settings with which it reads topics; the jars are brought once.
 
+    `properties` are a Java client's: executors may ask the endpoint that they name for a token.
     Raises TrimtabError when they are not in the cache and cannot be brought, or without Java.
     """
     version = spark_version()
@@ -73,7 +82,10 @@ def connector_settings(say: Callable[[str], None]) -> dict[str, str]:
         say(f"Bringing Spark's Kafka connector {version} (about 15 MB, once)…")
         jars = Jars(f"Spark's Kafka connector {version}", _artifacts(), _OF_PYSPARK)
         ivy.fetch(jars, folder, find_java(), say)
+    endpoint = (properties or {}).get(_TOKEN_ENDPOINT)
+    allowed = {} if endpoint is None else {_EXECUTOR_OPTIONS: f"-D{_ALLOWED_ENDPOINTS}={endpoint}"}
     return {
+        **allowed,
         "spark.jars": ",".join(str(jar) for jar in sorted(folder.glob("*.jar"))),
         # The source's options hold passwords, and Spark prints options with its plans.
         "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|keystore[.]key",
@@ -110,6 +122,9 @@ class SamplesTopic:
         Records that are gone before they were read do not end the stream: `lost_records` finds
         them.
         """
+        endpoint = self.properties.get(_TOKEN_ENDPOINT)
+        if endpoint is not None:  # of the driver, which on this machine is the executor, too
+            spark._jvm.java.lang.System.setProperty(_ALLOWED_ENDPOINTS, endpoint)
         return (
             spark.readStream.format("kafka")
             .options(**self.options())

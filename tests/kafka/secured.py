@@ -154,8 +154,10 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
         "listener.name.mutual.ssl.truststore.location": str(folder / "client.crt"),
     }
 
-    def written(nodes: Sequence[Node], overrides: Mapping[str, str]) -> None:
-        layout.write_files(nodes, overrides)
+    def written(
+        nodes: Sequence[Node], overrides: Mapping[str, str], shared: Mapping[str, str]
+    ) -> None:
+        layout.write_files(nodes, overrides, shared)
         for node in nodes:
             with node.properties.open("a") as file:
                 file.write(AUTHORIZER)

@@ -261,3 +261,19 @@ def test_without_the_connector_and_without_network_it_is_said_what_to_do(
     with pytest.raises(TrimtabError, match="^Spark's Kafka connector .* could not be") as caught:
         topic.connector_settings(lambda _: None)
     assert "kafka-connector-" in caught.value.next
+
+
+def test_clients_of_spark_may_ask_the_endpoint_for_a_token(spark: SparkSession) -> None:
+    endpoint = "https://sso.example.com/token"
+    properties = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "sasl.oauthbearer.token.endpoint.url": endpoint,
+    }
+    name = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+    settings = topic.connector_settings(lambda _: None, properties)
+    assert settings["spark.executor.extraJavaOptions"] == f"-D{name}={endpoint}"
+    topic.SamplesTopic(properties).stream(spark)
+    assert spark._jvm is not None
+    system: Any = spark._jvm.java.lang.System
+    assert system.getProperty(name) == endpoint
+    system.clearProperty(name)

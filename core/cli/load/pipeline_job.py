@@ -160,7 +160,9 @@ def open_job(
     topics = choice.topic is not None
     with (
         pipeline_lease(root, name),
-        spark_session(quick=quick, master=choice.master, topics=topics) as session,
+        spark_session(
+            quick=quick, master=choice.master, topics=topics, properties=properties
+        ) as session,
     ):
         from core.pipeline.job import Job
         from core.pipeline.session import check_shared
@@ -197,14 +199,18 @@ def pipeline_lease(root: Path, name: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def spark_session(
-    *, quick: bool, master: str | None = None, topics: bool = False
+    *,
+    quick: bool,
+    master: str | None = None,
+    topics: bool = False,
+    properties: Mapping[str, str] | None = None,
 ) -> Iterator[Session]:
-    """Give a Spark session, with Kafka's connector where `topics` are read."""
+    """Give a Spark session, with Kafka's connector where `topics` are read by these properties."""
     settings = {}
     if topics:
         from core.pipeline.topic import connector_settings
 
-        settings = connector_settings(say)
+        settings = connector_settings(say, properties)
     session = open_session(master=master, quick=quick, settings=settings)
     try:
         yield session

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from core.cluster.kafka.connection.diagnosis import ConnectionFailure, unreachable
+from core.cluster.kafka.connection.login.kerberos import GSSAPI
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS, ConnectionSettings
 from core.cluster.kafka_errors import AllDeniedError, Fault, access_denied
 from core.cluster.metadata import Reassignment, TopicPartition
@@ -373,6 +374,8 @@ def _explain(
             )
         case SaslAuthenticationFailedError():
             title = "The cluster refuses this user name or password."
+            if settings.login is not None and settings.login.mechanism == GSSAPI:
+                title = f"No login by Kerberos comes about: {error.args[0]}."
             return LoginRefusedError(title, next=RIGHTS)
         case AuthorizationError():
             return access_denied(f"The cluster says no: {type(error).message}.")

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 
 from core import files
 
@@ -154,8 +155,15 @@ def free_ports(count: int) -> list[int]:
     raise OSError("no free port")
 
 
-def write_files(nodes: Sequence[Node], overrides: Mapping[str, str]) -> None:
-    """Write every node's properties and the logging configurations beside them."""
+def write_files(
+    nodes: Sequence[Node],
+    overrides: Mapping[str, str],
+    shared: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Write every node's properties and the logging configurations beside them.
+
+    `overrides` go to brokers only, `shared` to all nodes.
+    """
     root = nodes[0].folder.parent
     root.mkdir(parents=True, exist_ok=True)
     logging_file(root).write_text(_LOGGING)
@@ -164,7 +172,7 @@ def write_files(nodes: Sequence[Node], overrides: Mapping[str, str]) -> None:
         (node.folder / "logs").mkdir(parents=True)
         for log_dir in node.log_dirs:
             log_dir.mkdir()
-        write_properties(node.properties, node_properties(node, nodes, overrides))
+        write_properties(node.properties, node_properties(node, nodes, overrides) | dict(shared))
 
 
 def write_properties(path: Path, entries: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -266,7 +267,9 @@ class Sandbox:
         return self._launch
 
     def _begin(self, overrides: Mapping[str, str], say: Report) -> None:
-        write_files(self.nodes, overrides)
+        # With it brokers and controllers give out delegation tokens, and take them.
+        key = {"delegation.token.secret.key": secrets.token_urlsafe()} if self.logins else {}
+        write_files(self.nodes, overrides, key)
         passwords = {}
         if self.logins:
             write_certificates(self.folder, (ADMIN, *PRINCIPALS))

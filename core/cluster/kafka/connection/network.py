@@ -35,6 +35,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from core.cluster.kafka.connection.diagnosis import ConnectionFailure, is_misconfigured
+from core.cluster.kafka.connection.login.mechanisms import register_mechanisms
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.connection.transports import NoHandshakeError, TcpTransport, TlsTransport
 
@@ -66,6 +67,7 @@ def open_admin(
     `on_bytes` is called, in a thread of its own, whenever any broker has sent something;
     `of_connections` are configs that the client itself does not know.
     """
+    register_mechanisms()
     library = logging.getLogger("kafka")
     if not library.handlers:
         library.addHandler(logging.NullHandler())

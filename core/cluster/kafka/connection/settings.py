@@ -88,6 +88,10 @@ class ConnectionSettings:
             config["ssl_context"] = self.tls.context()
         return config
 
+    def check_records(self) -> None:
+        """Raise UsageError where no records are read and written: by a route, by some logins."""
+        self.librdkafka_config()
+
     def check_direct(self) -> None:
         """Raise UsageError where brokers are reached by other addresses, or by a proxy."""
         if not self.route.is_direct:

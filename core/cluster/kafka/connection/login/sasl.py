@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from core.cluster.kafka.connection.login import msk_iam, oauth
+from core.cluster.kafka.connection.login import kerberos, msk_iam, oauth
 from core.cluster.kafka.connection.properties import check_no_nul
-from core.errors import DocumentError
+from core.errors import DocumentError, UsageError
 from core.passwords import MissingPassword, PasswordMissingError, find_password
 
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = (*PASSWORD_MECHANISMS, oauth.OAUTHBEARER, msk_iam.AWS_MSK_IAM)
+MECHANISMS = (*PASSWORD_MECHANISMS, oauth.OAUTHBEARER, msk_iam.AWS_MSK_IAM, kerberos.GSSAPI)
 MECHANISM, JAAS_CONFIG = "sasl.mechanism", "sasl.jaas.config"
 
 
@@ -74,6 +74,41 @@ class PasswordLogin:
         }
 
 
+class TokenId(str):
+    """The id of a delegation token, which is logged in with as with a user's name (KIP-48)."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogin:
+    """A login with a delegation token (KIP-48): its id, and its HMAC as the password."""
+
+    mechanism: str
+    token_id: str
+    hmac: str = field(repr=False)
+
+    def check(self) -> None:
+        """Nothing is known before a broker is asked."""
+
+    def find_user(self) -> str:
+        """Return the token's id: whose token it is, only brokers know."""
+        return self.token_id
+
+    def librdkafka_config(self) -> dict[str, Any]:
+        raise UsageError(
+            "Records are written and read by a library that takes no delegation tokens.",
+            next=kerberos.OTHER_LOGIN,
+        )
+
+    def kafka_python_config(self) -> dict[str, Any]:
+        return {
+            "sasl_mechanism": self.mechanism,
+            "sasl_plain_username": TokenId(self.token_id),
+            "sasl_plain_password": self.hmac,
+        }
+
+
 def read_login(entries: dict[str, str], bootstrap: str, path: Path) -> Login:
     """Take a login out of a file's properties; raises DocumentError, PasswordMissingError."""
     mechanism, jaas = entries.pop(MECHANISM, "GSSAPI"), entries.pop(JAAS_CONFIG, None)
@@ -94,6 +129,8 @@ def read_login(entries: dict[str, str], bootstrap: str, path: Path) -> Login:
         return oauth.read_oauth(entries, options, path)
     if mechanism == msk_iam.AWS_MSK_IAM:
         return msk_iam.read_msk_iam(entries, options, bootstrap, path)
+    if mechanism == kerberos.GSSAPI:
+        return kerberos.read_kerberos(entries, options, path)
     username, password = options.get("username"), options.get("password")
     tokens = mechanism.startswith("SCRAM") and options.get("tokenauth", "").lower() == "true"
     if username and password is None and not tokens:
@@ -105,10 +142,7 @@ def read_login(entries: dict[str, str], bootstrap: str, path: Path) -> Login:
         raise DocumentError(f"{path}: sasl.jaas.config has no username and password.", next=advice)
     check_no_nul(JAAS_CONFIG, username + password, path)
     if tokens:
-        raise DocumentError(
-            f"{path}: sasl.jaas.config logs in by a delegation token, which is not supported.",
-            next="Give a user name and password, without tokenauth.",
-        )
+        return TokenLogin(mechanism, username, password)
     return PasswordLogin(mechanism, username, password)
 
 

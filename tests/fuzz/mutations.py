@@ -7,7 +7,7 @@ import json
 import random
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -201,8 +201,9 @@ def damaged_database(path: Path, dice: random.Random, tables: Sequence[str]) -> 
 def _odd_cell(cell: Any, dice: random.Random) -> Any:
     text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
     if isinstance(text, str) and text[:1] in ("{", "[") and dice.random() < 0.8:
-        found = odd_json(json.loads(text), dice)
-        return found if isinstance(cell, bytes) else found.decode("utf-8", "replace")
+        with suppress(ValueError, RecursionError):  # it was changed before
+            found = odd_json(json.loads(text), dice)
+            return found if isinstance(cell, bytes) else found.decode("utf-8", "replace")
     if isinstance(cell, bytes) and dice.random() < 0.8:
         return damaged(cell, dice)
     found = dice.choice((*ODD_NUMBERS, *ODD_TEXTS, None, b"", b"\xff\x00"))

@@ -9,7 +9,12 @@ from typing import Any
 from core.run.journal.records import Kind, Record
 from core.run.journal.run_state import RunState
 from core.run.reporting.config_changes import changes
-from core.run.reporting.runs import RunReading, read_journal, summary_to_json
+from core.run.reporting.runs import (
+    RunReading,
+    read_journal,
+    refuse_damaged,
+    summary_to_json,
+)
 from core.run.reporting.views import Leftovers, RunStatus, RunSummary, RunView
 from core.units import format_time
 
@@ -40,6 +45,7 @@ def summary_document(run: RunSummary) -> dict[str, Any]:
     return document
 
 
+@refuse_damaged
 def run_document(look: RunReading) -> dict[str, Any]:
     """Return the document of `runs show --json`."""
     view, created = look.view, look.records[0].payload

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from core.run.journal.records import Record
 from core.run.reporting.config_changes import changes
-from core.run.reporting.runs import RunReading
+from core.run.reporting.runs import RunReading, refuse_damaged
 from core.run.reporting.views import Leftovers, MoveProgress, MoveStatus, RunStatus, RunView
 from core.text.tables import markdown_cell, markdown_table
 from core.text.terminal import printable
@@ -77,6 +77,7 @@ def options_lines(created: Record) -> list[str]:
     return lines
 
 
+@refuse_damaged
 def report(look: RunReading) -> str:
     """Return the text of `runs show`."""
     view = look.view
@@ -144,6 +145,7 @@ MAX_ROWS = 500
 """A ticket is read by people: larger runs have the rest in `runs show --json`."""
 
 
+@refuse_damaged
 def markdown(look: RunReading) -> str:
     """Return the report of a run, ended or not."""
     view, left = look.view, look.view.leftovers

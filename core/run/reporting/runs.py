@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from core import files, paths
 from core.cluster.known_names import called
@@ -29,6 +30,8 @@ from core.run.reporting.run_calibration import lesson_of
 from core.run.reporting.views import RunStatus, RunSummary, RunView, summary
 from core.text.json_input import parse_json
 from core.units import format_time, parse_time
+
+T = TypeVar("T")
 
 FORMAT = 6
 NAME = "ended.json"
@@ -193,6 +196,17 @@ def _whole(path: Path) -> Iterator[None]:
         log.debug("reading %s", path, exc_info=True)
         why = f"{type(error).__name__}: {error}"
         raise JournalError(f"The journal {path} is damaged ({why}).") from error
+
+
+def refuse_damaged(tell: Callable[[RunReading], T]) -> Callable[[RunReading], T]:
+    """Have what tells of a run raise JournalError for records that are whole, and say nonsense."""
+
+    @wraps(tell)
+    def told(look: RunReading) -> T:
+        with _whole(Path(f"{look.view.run}{SUFFIX}")):
+            return tell(look)
+
+    return told
 
 
 def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:

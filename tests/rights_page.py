@@ -11,12 +11,12 @@ HEAD = """# Rights
 Which ACLs each use of a cluster takes. `trimtab -b … --command-config FILE doctor --acls read`
 shows which of them the user of that file has, without trying any (brokers tell it, KIP-430), and
 the `kafka-acls` commands for the rest. Made from the code's own table by `make docs`; tests play
-commands of each use on a real broker with exactly these rights (of `run` no move yet: it has one
-broker).
+commands of each use on real brokers with exactly these rights, moves with throttles among them.
 
 Rights imply others: READ, WRITE, ALTER and DELETE imply DESCRIBE, and ALTER_CONFIGS implies
-DESCRIBE_CONFIGS. Without DESCRIBE on all topics some are hidden: trimtab says so wherever a sum or
-a plan rests on them.
+DESCRIBE_CONFIGS: whoever has the rights of `run` needs of DESCRIBE only that on topics and groups.
+Without DESCRIBE on all topics some are hidden: trimtab says so wherever a sum or a plan rests on
+them.
 """
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.rights import CLUSTER, GROUP, TOPIC, Right
+from core.cluster.rights import Right
 from core.cluster.sandbox import nodes as layout
 from core.cluster.sandbox import sandbox as sandboxes
+from core.cluster.sandbox.logins import acl_bindings
 from core.cluster.sandbox.nodes import HOST, Node
 from core.cluster.sandbox.sandbox import Sandbox
 
@@ -92,32 +93,22 @@ def acls(
     admin: ConnectionSettings, user: str, granted: Collection[tuple[Right, str]]
 ) -> Iterator[None]:
     """Let a user do this meanwhile: each right on the resource of this name, "*" for all."""
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclBindingFilter,
-        AclOperation,
-        AclPermissionType,
-        AdminClient,
-        ResourcePatternType,
-        ResourceType,
-    )
+    from confluent_kafka.admin import AclBindingFilter, AdminClient
 
-    kinds = {CLUSTER: ResourceType.BROKER, TOPIC: ResourceType.TOPIC, GROUP: ResourceType.GROUP}
     client = AdminClient(admin.librdkafka_config())
-    words = [
-        (
-            *(kinds[right.resource], "kafka-cluster" if right.resource is CLUSTER else name),
-            *(ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation[right.operation]),
-        )
-        for right, name in granted
-    ]
-    bindings = [AclBinding(*acl, AclPermissionType.ALLOW) for acl in words]
+    bindings = acl_bindings(f"User:{user}", granted)
     for future in client.create_acls(bindings).values():
         future.result(10)
     try:
         yield
     finally:
-        filters = [AclBindingFilter(*acl, AclPermissionType.ALLOW) for acl in words]
+        filters = [
+            AclBindingFilter(
+                *(acl.restype, acl.name, acl.resource_pattern_type, acl.principal),
+                *(acl.host, acl.operation, acl.permission_type),
+            )
+            for acl in bindings
+        ]
         for future in client.delete_acls(filters).values():
             future.result(10)
 

@@ -18,6 +18,7 @@ from core.cli.common.every_cluster import (
 from core.cli.common.options import Group, answer_options, json_option, yes_option
 from core.cli.common.output import Answer, emit, say
 from core.cli.topics.topic_data import require_topic
+from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource, ResourceKind
 from core.cluster.kafka_errors import Fault
 from core.cluster.state import ClusterState
@@ -103,7 +104,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     named = [_resource(name) for name in names]
     with context.described(to_change=True) as (connection, state):
         for one in named:
-            _require_exists(state, one)
+            _require_exists(connection.client, state, one)
         runs = with_throttles(state.cluster_id)
         refuse_unreadable(state.cluster_id, "holds throttles")
         found = act.plan_clearing(connection.client, state, runs, named)
@@ -158,9 +159,9 @@ def _resource(name: str) -> Resource:
     )
 
 
-def _require_exists(state: ClusterState, resource: Resource) -> None:
+def _require_exists(client: ClusterClient, state: ClusterState, resource: Resource) -> None:
     if resource.kind is ResourceKind.TOPIC:
-        require_topic(state, resource.name)
+        require_topic(client, state, resource.name)
     elif int(resource.name) not in state.broker_by_id:
         known = ", ".join(map(str, state.broker_ids.tolist()))
         raise UsageError(f"There is no broker {resource.name}.", next=f"The brokers are {known}.")

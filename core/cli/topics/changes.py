@@ -232,7 +232,7 @@ def alter(
     expected = parse_expected(rate, size)
     with context.described(to_change=not dry_run) as (connection, state):
         client = connection.client
-        require_topic(state, topic)
+        require_topic(client, state, topic)
         layout: list[Replicas] = []
         if partitions is not None:
             layout = plan_added_replicas(context, client, state, topic, partitions, rule, expected)

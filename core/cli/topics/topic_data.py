@@ -9,7 +9,7 @@ from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, ConfigValue, Resource
 from core.cluster.connect import Connection
 from core.cluster.groups import UNDESCRIBABLE, Group
-from core.cluster.kafka_errors import Fault
+from core.cluster.kafka_errors import Fault, access_denied
 from core.cluster.log_dirs import with_log_dirs
 from core.cluster.state import ClusterState
 from core.errors import AccessDeniedError, TrimtabError, UnreachableError
@@ -22,8 +22,15 @@ SETTLE_SECONDS = 10.0
 Configs = Mapping[str, "ConfigValue"]
 
 
-def require_topic(state: ClusterState, topic: str) -> None:
-    """Raise UsageError for a topic that is not there, with a near name."""
+def require_topic(client: ClusterClient, state: ClusterState, topic: str) -> None:
+    """Raise UsageError for a topic that is not there, with a near name.
+
+    Raises AccessDeniedError for one that this user may not know of.
+    """
+    if state.topic(topic) is None and client.fetch_denied_topics([topic]):
+        raise access_denied(
+            f"This user may not see whether there is a topic {topic}.", f"DESCRIBE on {topic}"
+        )
     named(topic, [known.name for known in state.topics], "topic")
 
 

@@ -101,7 +101,7 @@ def delete(
     with context.described(to_change=True) as (connection, state):
         client = connection.client
         for name in names:
-            require_topic(state, name)
+            require_topic(client, state, name)
             if name in INTERNAL_TOPICS and allow != "internal":
                 raise RefusedError(
                     f"{name} is Kafka's own: the state of groups or transactions is lost with it.",

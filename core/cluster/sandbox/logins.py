@@ -37,7 +37,7 @@ PRINCIPALS: Mapping[str, Collection[str]] = {
     "nobody": (),
 }
 """Which uses of the cluster each of them has the rights for."""
-_GRANT_SECONDS = 30.0
+_GRANT_SECONDS = 90.0
 _RETRY_SECONDS = 0.1
 _SECURITY = "org.apache.kafka.common.security"
 
@@ -237,10 +237,11 @@ def grant_rights(
         raise TrimtabError(f"The sandbox's users could not be made: {error}.") from error
     finally:
         client.close()
-    _wait_for_acls(admin, len(bindings), brokers)
+    wait_for_acls(admin, len(bindings), brokers)
 
 
-def _wait_for_acls(admin: ConnectionSettings, count: int, brokers: Sequence[int]) -> None:
+def wait_for_acls(admin: ConnectionSettings, count: int, brokers: Sequence[int]) -> None:
+    """Return once each of these brokers knows so many ACLs; raises TrimtabError in time."""
     from kafka.protocol.admin import (
         ACLOperation,
         ACLPermissionType,

@@ -80,7 +80,7 @@ def decode(data: bytes | None, kind: int, partition: int | None) -> Thing | None
     values = parse_json(data)
     if kind & _BROKER:
         return _of_places(Broker, values)
-    return _number(values) if kind & _NUMBER else _of_places(Topic, values)
+    return number_of(values) if kind & _NUMBER else _of_places(Topic, values)
 
 
 def _of_places(kind: type[T], values: Any) -> T:
@@ -99,7 +99,7 @@ def decode_brokers(text: Any) -> tuple[int, ...]:
     values = parse_json(text_of(text))
     if not isinstance(values, list):
         raise TypeError("it is no list of brokers")
-    return tuple(map(_number, values))
+    return tuple(map(number_of, values))
 
 
 def text_of(value: Any) -> str:
@@ -109,7 +109,7 @@ def text_of(value: Any) -> str:
     return value
 
 
-def _number(value: Any) -> int:
+def number_of(value: Any) -> int:
     if type(value) is not int or not -(2**31) <= value < 2**53:
         raise TypeError("it is no number")
     return value

@@ -100,7 +100,7 @@ def _opened(path: Path, address: str) -> Iterator[sqlite3.Connection]:
         yield database
     except BaseException as error:
         database.close()
-        if isinstance(error, (OSError, sqlite3.Error)):
+        if isinstance(error, (OSError, sqlite3.Error, *DAMAGED)):
             raise unusable_timeline(path, error) from error
         raise
 

@@ -257,7 +257,8 @@ class Timeline:
             for at, kind, topic, partition, by, text, brokers in rows:
                 note = packing.decode_note(by, text, brokers)
                 named = None if topic is None else packing.text_of(topic)
-                yield Event(from_milliseconds(at), Kind(kind), None, note, named, partition)
+                number = None if partition is None else packing.number_of(partition)
+                yield Event(from_milliseconds(at), Kind(kind), None, note, named, number)
 
     @property
     def last_note(self) -> int:

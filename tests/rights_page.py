@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from core.cluster.rights import USES, acl_commands
+from core.cluster.access.rights import USES, acl_commands
 
 HEAD = """# Rights
 

@@ -16,7 +16,7 @@ from core.autopilot.observation import (
 )
 from core.autopilot.plan_choice import choose_plan
 from core.autopilot.settings import AutopilotSettings, Mode
-from core.cluster.hidden_topics import is_partial
+from core.cluster.access.hidden_topics import is_partial
 from core.cluster.leaders import preferred_elections
 from core.errors import UsageError
 from core.plan.planner.evenness import select_elections

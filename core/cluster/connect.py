@@ -23,10 +23,10 @@ from core.passwords import MissingPassword, PasswordMissingError, forget, rememb
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from core.cluster.access.rights import GrantedRights
     from core.cluster.client import ClusterClient, TopicReader, TopicWriter
     from core.cluster.kafka.connection.certificates import Certificate
     from core.cluster.kafka.connection.settings import ConnectionSettings
-    from core.cluster.rights import GrantedRights
     from core.cluster.state import ClusterState
 
 SIMULATOR_PREFIX = "sim:"

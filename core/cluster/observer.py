@@ -12,9 +12,9 @@ import numpy as np
 
 from core import bug_log
 from core.clock import Clock
+from core.cluster.access.hidden_topics import DENIED, HiddenLogDir, HiddenTopics
 from core.cluster.client import ClusterClient
 from core.cluster.configs import MIN_INSYNC, REMOTE_STORAGE, ConfigValue, Resource, is_remote
-from core.cluster.hidden_topics import DENIED, HiddenLogDir, HiddenTopics
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import Topic

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster.hidden_topics import HiddenTopics
+from core.cluster.access.hidden_topics import HiddenTopics
 from core.cluster.metadata import (
     UNKNOWN,
     Broker,

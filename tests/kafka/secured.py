@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from core.cluster.access.rights import Right
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.rights import Right
 from core.cluster.sandbox import nodes as layout
 from core.cluster.sandbox import sandbox as sandboxes
 from core.cluster.sandbox.logins import acl_bindings

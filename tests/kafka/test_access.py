@@ -17,16 +17,16 @@ from waiting import eventually
 
 from core.cli.cluster.doctor import rights
 from core.clock import SystemClock
+from core.cluster.access.hidden_topics import HiddenTopics
+from core.cluster.access.rights import CLUSTER, TOPIC, Right
 from core.cluster.client import ClusterClient
 from core.cluster.configs import Resource
 from core.cluster.connect import Address, open_topic_reader
-from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
 from core.cluster.observer import TOPIC_CONFIGS, fetch_cluster_state
 from core.cluster.probe.produce_latency import ProduceProbe
-from core.cluster.rights import CLUSTER, TOPIC, Right
 from core.cluster.sandbox.workload import create_topics
 from core.errors import RIGHTS, AccessDeniedError, ExitCode
 from core.run.journal.journal import SUFFIX

@@ -1,4 +1,4 @@
-"""The rights of `core.cluster.rights` are those that it takes, and `doctor --acls` sees each."""
+"""The rights of `core.cluster.access` are those that it takes, and `doctor --acls` sees each."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from on_kafka import trimtab
 from secured import LOGIN, SecuredBroker, acls
 from waiting import eventually
 
+from core.cluster.access.rights import CLUSTER, TOPIC, USES, Right
 from core.cluster.connect import Address, fetch_rights
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.rights import CLUSTER, TOPIC, USES, Right
 from core.cluster.sandbox.workload import create_topics
 from core.errors import ExitCode
 

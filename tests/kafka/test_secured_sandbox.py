@@ -14,11 +14,11 @@ from contract import ClientContract
 from on_kafka import trimtab
 from secured import acls
 
+from core.cluster.access.rights import CLUSTER, GROUP, TOPIC, USES, Right
 from core.cluster.connect import Address, connect
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.metadata import TopicPartition
-from core.cluster.rights import CLUSTER, GROUP, TOPIC, USES, Right
 from core.cluster.sandbox.logins import Way, rights_of, wait_for_acls
 from core.cluster.sandbox.nodes import SCRAM, TOKEN_ENDPOINT
 from core.cluster.sandbox.sandbox import Sandbox

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from core.cluster.hidden_topics import is_partial
+from core.cluster.access.hidden_topics import is_partial
 from core.load.view.heat import Metric, carried_values
 from core.plan.effect import BrokerUsage, compute_effect, current_totals
 from core.plan.plan import Plan

@@ -28,6 +28,7 @@ from core.cli.common.every_cluster import (
 )
 from core.cli.common.options import Command, answer_options
 from core.cli.common.output import Answer
+from core.cluster.access.rights import USES
 from core.cluster.connect import (
     Address,
     find_certificates,
@@ -36,14 +37,13 @@ from core.cluster.connect import (
     nearest_property,
 )
 from core.cluster.known_names import name_and_id
-from core.cluster.rights import USES
 from core.errors import AccessDeniedError, ExitCode, TrimtabError
 from core.text.terminal import printable
 from core.units import format_bytes
 
 if TYPE_CHECKING:
+    from core.cluster.access.hidden_topics import HiddenTopics
     from core.cluster.configs import ConfigValue, Resource
-    from core.cluster.hidden_topics import HiddenTopics
     from core.cluster.kafka_errors import Fault
     from core.cluster.log_dirs import BrokerLogs
     from core.cluster.state import ClusterState

@@ -10,8 +10,8 @@ from typing import Any
 from core.cli.common.context import Context
 from core.cli.common.every_cluster import ask_every_cluster, sections, write_answers
 from core.cli.common.output import Answer
+from core.cluster.access.rights import USES, Right, acl_commands
 from core.cluster.connect import fetch_rights
-from core.cluster.rights import USES, Right, acl_commands
 from core.errors import ExitCode
 from core.text.terminal import printable
 

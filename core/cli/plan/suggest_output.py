@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from core.cli.plan.estimate import time_range
-from core.cluster import hidden_topics as hidden
-from core.cluster.hidden_topics import HiddenTopics
+from core.cluster.access import hidden_topics as hidden
+from core.cluster.access.hidden_topics import HiddenTopics
 from core.plan.estimate.estimate import Estimate
 from core.plan.estimate.estimate_json import format_calibration, format_peak_usage
 from core.plan.estimate.plan_over_time import PeakUsage

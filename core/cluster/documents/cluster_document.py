@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.cluster import hidden_topics as hidden
+from core.cluster.access import hidden_topics as hidden
 from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.groups import GROUPS_HIDDEN, Group, Member
 from core.cluster.kafka_errors import Fault

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from core import bug_log, files
+from core.cluster.access.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import FORMAT, ClusterDocument, DocumentGroup
 from core.cluster.documents.json_object import (
@@ -24,7 +25,6 @@ from core.cluster.documents.json_object import (
     reject_duplicate_keys,
 )
 from core.cluster.groups import Member
-from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import (
     NO_LEADER,

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from core.cluster.access.rights import GrantedRights
 from core.cluster.kafka.wire import Wire
-from core.cluster.rights import GrantedRights
 
 _OPERATIONS = {
     3: "READ",

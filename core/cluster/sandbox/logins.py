@@ -10,11 +10,11 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.cluster.access.rights import CLUSTER, GROUP, TOPIC, USES, Right
 from core.cluster.kafka.connection.login.oauth import LOGIN_HANDLER
 from core.cluster.kafka.connection.login.token_sources import ENDPOINT
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.wire import Wire
-from core.cluster.rights import CLUSTER, GROUP, TOPIC, USES, Right
 from core.cluster.sandbox.nodes import (
     ADMIN,
     SCRAM,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from core.cluster.access.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.client import ClusterClient, NewPartitions, NewTopic, OffsetAt
 from core.cluster.configs import (
     ConfigChange,
@@ -21,7 +22,6 @@ from core.cluster.configs import (
     ResourceKind,
 )
 from core.cluster.groups import ActiveGroups, Group, Member
-from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog
 from core.cluster.metadata import (

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from core.cluster.hidden_topics import is_partial
+from core.cluster.access.hidden_topics import is_partial
 from core.cluster.state import ClusterState
 from core.load.load import Load
 from core.load.view.heat import Metric, out_of_sync_replicas

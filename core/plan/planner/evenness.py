@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.cluster.hidden_topics import is_partial
+from core.cluster.access.hidden_topics import is_partial
 from core.cluster.state import Bool, ClusterState, Int32, Int64
 from core.load.load import Float64, Load
 from core.plan.effect import BAND

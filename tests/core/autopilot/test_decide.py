@@ -17,7 +17,7 @@ from core.autopilot.history import DecisionHistory, Situation
 from core.autopilot.observation import Observation
 from core.autopilot.plan_choice import estimate_run
 from core.autopilot.settings import AutopilotSettings, Hours, Mode
-from core.cluster.hidden_topics import HiddenTopics
+from core.cluster.access.hidden_topics import HiddenTopics
 from core.cluster.metadata import Reassignment, Topic, TopicPartition
 from core.cluster.state import ClusterState
 from core.load.load import Source

@@ -11,8 +11,8 @@ import pytest
 from run_help import set_config
 from simulated import small_spec
 
+from core.cluster.access.hidden_topics import HiddenLogDir, HiddenTopics, hidden_topics_to_json
 from core.cluster.configs import Resource
-from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics, hidden_topics_to_json
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.metadata import UNKNOWN, TopicPartition

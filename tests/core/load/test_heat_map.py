@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import small_spec
 
-from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
+from core.cluster.access.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import Broker, LogDir
 from core.cluster.simulation.cluster import SimulatedCluster
 from core.cluster.state import ClusterState

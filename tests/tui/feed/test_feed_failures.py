@@ -21,9 +21,9 @@ from object_store import ObjectStore
 from core.autopilot import daemon as background
 from core.autopilot import switch
 from core.cli.common.context import Target
+from core.cluster.access.hidden_topics import HiddenTopics
 from core.cluster.connect import Address, Connection
 from core.cluster.documents import cluster_document as document
-from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.log_dirs import BrokerLogs
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError, UnreachableError

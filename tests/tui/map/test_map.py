@@ -29,7 +29,7 @@ from maps import (
 from pictures import a_run
 from textual.pilot import Pilot
 
-from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
+from core.cluster.access.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.state import ClusterState
 from core.errors import UnreachableError
 from core.load.load import Load

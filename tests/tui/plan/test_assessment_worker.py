@@ -15,8 +15,8 @@ from maps import the_map
 from pictures import LOAD, MB, STATE, a_session, at, body, dashboard, pressed
 from textual.pilot import Pilot
 
+from core.cluster.access.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.documents.cluster_document import DocumentGroup
-from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.errors import TrimtabError
 from core.plan.estimate import rate_table
 from core.plan.plan import Plan

@@ -20,9 +20,9 @@ from core.cli.cluster.doctor import (
     reachability,
     rights,
 )
+from core.cluster.access.hidden_topics import DENIED, HiddenLogDir, HiddenTopics
 from core.cluster.configs import ConfigValue, Resource
 from core.cluster.connect import Address
-from core.cluster.hidden_topics import DENIED, HiddenLogDir, HiddenTopics
 from core.cluster.kafka.connection.certificates import Certificate
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs

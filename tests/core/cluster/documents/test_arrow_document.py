@@ -18,10 +18,10 @@ from bench.skewed import Shape, skewed
 from clusters import MB, cluster, load_of
 from offline import Here
 
+from core.cluster.access.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
 from core.cluster.documents.reader import read_document
-from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
 from core.errors import DocumentError, ExitCode
 
 ROOT = Path(__file__).parents[4]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cluster.access.hidden_topics import HiddenTopics
 from core.cluster.client import ClusterClient, OffsetAt
 from core.cluster.documents.cluster_document import (
     ClusterDocument,
@@ -24,7 +25,6 @@ from core.cluster.documents.cluster_document import (
 from core.cluster.documents.json_object import InvalidDocumentError, JsonObject
 from core.cluster.documents.reader import read_document
 from core.cluster.groups import GROUPS_HIDDEN, Group, Member
-from core.cluster.hidden_topics import HiddenTopics
 from core.cluster.kafka_errors import Fault
 from core.cluster.log_dirs import BrokerLogs, ReplicaLog, with_log_dirs
 from core.cluster.metadata import UNKNOWN, Broker, LogDir, PartitionRow, Topic, TopicPartition

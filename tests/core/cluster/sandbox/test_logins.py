@@ -9,10 +9,10 @@ import pytest
 from cryptography import x509
 
 from core import paths
+from core.cluster.access.rights import USES
 from core.cluster.kafka.connection.certificates import find_principal
 from core.cluster.kafka.connection.properties import read_properties
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.rights import USES
 from core.cluster.sandbox.authority import write_certificates
 from core.cluster.sandbox.logins import (
     PRINCIPALS,

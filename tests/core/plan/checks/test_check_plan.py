@@ -9,7 +9,7 @@ from bench.skewed import Shape, skewed
 from clusters import MB, cluster, load_of, tp
 from effort import effort
 
-from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
+from core.cluster.access.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import Reassignment, Topic
 from core.errors import RefusedError, UsageError
 from core.plan.checks.catalogue import CATALOGUE, Severity, finding, parse_allow, refuse

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from clusters import MB, cluster, load_of, tp
 
-from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
+from core.cluster.access.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import Broker, LogDir
 from core.cluster.state import ClusterState
 from core.load.load import Load

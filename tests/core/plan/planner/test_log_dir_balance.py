@@ -10,7 +10,7 @@ from clusters import MB, cluster, tp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.cluster.hidden_topics import HiddenLogDir, HiddenTopics
+from core.cluster.access.hidden_topics import HiddenLogDir, HiddenTopics
 from core.cluster.metadata import FutureReplica, LogDir
 from core.cluster.state import ClusterState
 from core.errors import UsageError

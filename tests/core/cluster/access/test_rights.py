@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from in_process import Trimtab
 
-from core.cluster.rights import CLUSTER, GROUP, TOPIC, USES, GrantedRights, Right, acl_commands
+from core.cluster.access.rights import (
+    CLUSTER,
+    GROUP,
+    TOPIC,
+    USES,
+    GrantedRights,
+    Right,
+    acl_commands,
+)
 from core.errors import ExitCode
 
 ALL = frozenset(right.operation for use in USES.values() for right in use.rights)

@@ -85,6 +85,8 @@ def missing_reason(state: ClusterState, move: Move) -> str:
     """Return why the partition of a move is not the one it was planned for; "" while it is."""
     topic = state.topic(move.tp.topic)
     if topic is None:
+        if state.hidden is not None and state.hidden.takes_rights:
+            return "is not seen: its topic has been deleted, or this user may not describe it"
         return "is not there any more: its topic has been deleted"
     if None not in (topic.id, move.topic_id) and topic.id != move.topic_id:
         return "is another topic's by now: the one of the plan was deleted, and made anew"

@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from core import paths
-from core.cli.common.context import Context
+from core.cli.common.context import Context, report_unknown
 from core.cli.common.foreground import required_lease
 from core.cli.common.options import Command, json_option, root_option
 from core.cli.common.output import emit, emit_line, say
 from core.cli.load.sink_options import SinkChoice, sink_options
 from core.cli.load.source_options import SourceChoice, source_options
 from core.clock import SystemClock
+from core.cluster.observer import fetch_cluster_state
 from core.daemons.process import stop_signals
 from core.errors import RefusedError, TrimtabError, UsageError
 from core.load.collector import collector as collecting
@@ -68,7 +69,8 @@ def collect(
             say(f"{event.at:%H:%M:%S} {event.rows:,} replicas, {known}")
 
     with context.connected() as connection:
-        cluster_id = connection.client.describe_cluster().cluster_id
+        # What this user may not see is in no sample, whatever the polls say.
+        cluster_id = report_unknown(fetch_cluster_state(connection.client)).cluster_id
         title = "Another collector on this machine polls this cluster."
         busy = RefusedError(title, next="Stop it first.")
         with (

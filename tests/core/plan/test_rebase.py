@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plan_strategies import assignments, states
 
+from core.cluster.access.hidden_topics import HiddenTopics
 from core.cluster.metadata import LogDir, Topic
 from core.cluster.state import ClusterState
 from core.plan.checks.moves import check_base
@@ -111,6 +113,12 @@ def test_partitions_that_are_gone_are_lost_and_the_others_kept(name: str, why: s
     assert [move.tp for move in found.plan] == [tp("t-0")]
     assert [(lost.tp, lost.why) for lost in found.lost] == [(tp(name), why)]
     assert found.words == "1 kept, 1 lost"
+
+
+def test_a_topic_that_may_be_hidden_is_not_said_to_be_deleted() -> None:
+    state = replace(cluster({"t-0": BASE}, brokers=range(1, 8)), hidden=HiddenTopics(topics=1))
+    (lost,) = rebase(state, Plan.of([Move(tp("u-0"), BASE, TARGET)])).lost
+    assert "this user may not describe it" in lost.why
 
 
 def test_log_dirs_go_with_their_brokers() -> None:

@@ -63,7 +63,8 @@ def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Her
 def test_leaders_are_elected_as_they_were_unless_it_is_said(here: Here) -> None:
     run = done(here, here.plan(skip=220), "--elect")
     reading = read_journal(here.state().cluster_id, run)
-    unset = dict.fromkeys(("throttle", "detach", "yes", "allow", "override_throttles", "as_json"))
+    words = ("throttle", "detach", "yes", "allow", "override_throttles", "metrics", "as_json")
+    unset = dict.fromkeys(words)
     for said, elects in ((None, True), (False, False), (True, True)):
         assert _launch_options(reading, unset | {"elect": said}).elect is elects
     code, out, err = here("runs", "rollback", run, "--no-elect", *ALLOWED, "--json")

@@ -11,8 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from servers import server, silent
 
-from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.cluster.kafka.librdkafka import ClosableClient, create_admin_client
+from core.cluster.kafka.librdkafka import ClosableClient
 
 
 class Client:
@@ -50,15 +49,6 @@ def test_a_client_is_destroyed_once_and_not_beneath_a_call() -> None:
     with pytest.raises(KafkaException) as refused:
         handle.poll()
     assert refused.value.args[0].code() == KafkaError._DESTROY
-
-
-def test_who_waits_for_an_answer_of_a_client_that_is_closed_is_told() -> None:
-    with server(silent) as address:
-        admin = create_admin_client(ConnectionSettings(address))
-        answer = admin.describe_cluster(request_timeout=60)
-        admin.close()
-        with pytest.raises(KafkaException):
-            answer.result(timeout=30)
 
 
 PROGRAM = """

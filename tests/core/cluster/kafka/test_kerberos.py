@@ -123,7 +123,7 @@ def test_without_the_library_it_says_how_to_get_it(
     monkeypatch.setattr(kerberos.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DocumentError, match="gssapi") as refused:
         load(tmp_path, SERVICE)
-    assert "trimtab[kerberos]" in refused.value.next
+    assert "`kerberos`" in refused.value.next
 
 
 @pytest.mark.parametrize(

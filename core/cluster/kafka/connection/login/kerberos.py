@@ -100,7 +100,7 @@ def read_kerberos(entries: dict[str, str], options: Mapping[str, str], path: Pat
     if importlib.util.find_spec("gssapi") is None:
         raise DocumentError(
             f"{path}: sasl.mechanism GSSAPI wants the package gssapi, which is not installed.",
-            next="Install trimtab with the extra `kerberos`: pipx install 'trimtab[kerberos]'.",
+            next="Install trimtab with its extra `kerberos`.",
         )
     for name in _INERT:
         entries.pop(name, None)

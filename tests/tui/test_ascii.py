@@ -17,8 +17,10 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
 import tui
+from core.cli.common.context import Target
+from core.cluster.connect import Address
 from core.cluster.drills.drill import DrillKind, Offer
-from core.errors import TrimtabError
+from core.errors import TrimtabError, UsageError
 from core.passwords import MissingPassword
 from core.run.reporting.views import RunStatus
 from core.text.terminal import in_ascii
@@ -27,6 +29,7 @@ from tui.dialogs.base import AskDialog, ProblemDialog
 from tui.dialogs.password import PasswordDialog
 from tui.drawing.compositor import AsciiOnly
 from tui.global_actions.autopilot import AutopilotDialog
+from tui.global_actions.clusters_dialog import ClustersDialog
 from tui.global_actions.drills import DrillDialog
 from tui.global_actions.leave_dialog import LeaveDialog
 from tui.moves.questions import (
@@ -44,6 +47,7 @@ from tui.plan.suggest_dialog import SuggestDialog
 from tui.plan.suggest_form import SuggestForm
 from tui.screen.command_palette import CommandScreen
 from tui.screen.help import HelpScreen
+from tui.screen.services import OpenCluster
 from tui.session import Session
 
 NAME = "größe…消費"
@@ -88,12 +92,26 @@ async def test_a_cluster_that_has_not_answered() -> None:
         assert not leaked(pilot)
 
 
+class NamedClusters:
+    """One cluster to go on with, which is not opened here."""
+
+    known = (Target(Address("größe:9092"), name=NAME, color="red"),)
+    here, write = "…", True
+
+    def read(self) -> tuple[Target, ...]:
+        return self.known
+
+    def open(self, label: str) -> OpenCluster:
+        raise UsageError("größe → …")
+
+
 DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
     "apply": lambda session: ApplyDialog(session, PlanToApply(session.plan, "Apply…")),
     "ask": lambda session: AskDialog("Write it where…", f"{NAME}.json", "Write…"),
     "autopilot": lambda session: AutopilotDialog(session),
     "cancel": lambda session: cancel_dialog(a_run(cluster_name=NAME)),
     "cancel some": lambda session: cancel_some_dialog(a_run(), range(4)),
+    "clusters": lambda session: ClustersDialog(NamedClusters(), lambda: None, None),
     "drill": lambda session: DrillDialog(NAME, lambda dialog: None),
     "password": lambda session: PasswordDialog(
         MissingPassword(Path("größe…"), "ssl.key.password", NAME), lambda *_: None

@@ -131,7 +131,7 @@ def runtime_dir() -> Path:
     return path
 
 
-def expanded(path: str) -> Path:
+def expand_user(path: str) -> Path:
     """Return a path with a `~` as the user's home; one of a user that there is none of stays."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - Path's own raises for that
 

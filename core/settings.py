@@ -125,7 +125,7 @@ def parse_metrics(text: str, folder: Path = Path()) -> str:
     Without HOST it is this machine's loopback; a relative path is one from `folder`.
     """
     if text.endswith(METRICS_SUFFIX):
-        return str((folder / paths.expanded(text)).absolute())
+        return str((folder / paths.expand_user(text)).absolute())
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or LOOPBACK
     is_port = port.isascii() and port.isdecimal() and len(port) < 6 and 0 < int(port) < 2**16
@@ -293,7 +293,7 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
         raise _WrongError(f'{at}bootstrap is missing: write it like "broker-1:9092"')
     return ClusterSettings(
         bootstrap=bootstrap,
-        command_config=(path.parent / paths.expanded(config)) if config else None,
+        command_config=(path.parent / paths.expand_user(config)) if config else None,
         read_only=_read_value(table, "read_only", bool, False, at),
         snapshots=_read_value(table, "snapshots", str, None, at),
         in_capacity_bytes_per_s=rate("in_capacity"),

@@ -22,7 +22,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from core.cluster.connect import try_password
-from core.cluster.known_names import called
+from core.cluster.known_names import display_name
 from core.errors import TrimtabError
 from core.run.external.moves import ForeignWatch
 from core.settings import NotifyBy
@@ -313,7 +313,7 @@ class TrimtabApp(SwitchClusters, GlobalActions):
             session.writable, session.read_only_reason = False, MARKED
         self._update_external_moves()
         if session.address is not None and session.cluster_name == session.address.bootstrap:
-            session.cluster_name = called(picture.state.cluster_id)
+            session.cluster_name = display_name(picture.state.cluster_id)
         if session.plan.cluster_id is None:
             plan = replace(session.plan, cluster_id=picture.state.cluster_id)
             session.history = replace(session.history, plan=plan)

@@ -17,7 +17,7 @@ from core.autopilot.decision import Reason
 from core.autopilot.settings import AutopilotSettings, Mode, limits_in_one_line
 from core.cluster.capacity import Capacity
 from core.cluster.connect import Address
-from core.cluster.known_names import called
+from core.cluster.known_names import display_name
 from core.errors import DocumentError, UsageError
 from core.run.options import with_configured_timeout, without_configured_timeout
 from core.text.json_input import parse_json
@@ -130,7 +130,7 @@ def _of(document: dict[str, Any]) -> Switch:
         document.get("in_capacity_bytes_per_s"), document.get("out_capacity_bytes_per_s")
     )
     cluster_id = str(document["cluster_id"])
-    name = called(cluster_id, str(document["name"]))
+    name = display_name(cluster_id, str(document["name"]))
     address = Address(
         str(document["bootstrap"]),
         Path(config) if config else None,

@@ -42,7 +42,7 @@ def known_names() -> dict[str, str]:
     return {name: id for name, id in found.items() if isinstance(id, str)}
 
 
-def called(cluster_id: str, recorded: str | None = None) -> str:
+def display_name(cluster_id: str, recorded: str | None = None) -> str:
     """Return the name that a cluster was last used by; without one, the beginning of its id.
 
     `recorded` is what it was called elsewhere: that holds unless it is another cluster's by now.

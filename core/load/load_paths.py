@@ -11,7 +11,7 @@ from typing import TypeVar
 from core import files
 from core.errors import DocumentError, NewerFormatError, UsageError
 from core.load.store import Root, StorePath, store_of
-from core.paths import cluster_folder, expanded, load_root
+from core.paths import cluster_folder, expand_user, load_root
 from core.text.json_input import parse_json
 
 FORMAT = "trimtab.load/1"
@@ -189,7 +189,7 @@ def root_of(path: str | None) -> Root:
         return load_root()
     if is_address(path):
         return store_of(path)
-    folder = expanded(path)
+    folder = expand_user(path)
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}.", next="Name the root of load data.")
     return folder.parent if (folder / "INDEX.json").exists() else folder

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from core.cluster.connect import Address
-from core.cluster.known_names import called
+from core.cluster.known_names import display_name
 from core.errors import UsageError
 from core.load.load_paths import is_address
-from core.paths import expanded
+from core.paths import expand_user
 from core.plan.plan import Plan
 from core.run.audit import requester
 from core.run.journal.journal import Journal, JournalError, journal_path, remove_journal
@@ -66,7 +66,7 @@ class RunOptions:
     def to_json(self) -> dict[str, Any]:
         snapshots = self.snapshots
         if snapshots and not is_address(snapshots):
-            snapshots = str(expanded(snapshots).absolute())
+            snapshots = str(expand_user(snapshots).absolute())
         optional = {
             "most_extra_bytes": self.max_extra_bytes,
             "apart": rates_to_json(self.per_side_rates) or None,
@@ -110,7 +110,7 @@ def create_journal(
         created = {
             "run": run,
             "cluster_id": cluster_id,
-            "cluster_name": options.cluster_name or called(cluster_id),
+            "cluster_name": options.cluster_name or display_name(cluster_id),
             "address": address_to_json(without_configured_timeout(address, options.cluster_name)),
             "moves": _moves(plan, options),
             "notes": list(plan.notes),

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from core.errors import TrimtabError
-from core.paths import expanded
+from core.paths import expand_user
 from core.plan.formats.plan_file import format_plan_file
 from core.run.reporting.report import markdown
 from core.run.reporting.runs import read_journal
@@ -68,7 +68,7 @@ def _export(
 
     def answered(answer: str | None) -> None:
         if answer:
-            path = expanded(answer)
+            path = expand_user(answer)
             screen.dashboard.run_in_background("export", partial(write, path), written)
 
     screen.app.push_screen(AskDialog(question, proposal, "Write"), answered)

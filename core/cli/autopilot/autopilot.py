@@ -279,7 +279,7 @@ def _on(
         say(str(error.title))
         before = None
     settings = parse_limits(before.settings if before else AutopilotSettings(), limits)
-    name = context.target.called(cluster_id)
+    name = context.target.display_name(cluster_id)
     running = is_running(cluster_id)
     if running and before is not None and before.mode is not Mode.OFF:
         place = metrics_while_running(before, place)

@@ -10,7 +10,7 @@ import click
 
 from core.cli.common.options import Group, json_option
 from core.cli.common.output import emit, print_lines, say, write_text
-from core.cluster.known_names import called
+from core.cluster.known_names import display_name
 from core.errors import ExitCode
 from core.run.audit import read
 from core.run.audit import verify as follow
@@ -54,7 +54,7 @@ def ls(run: str | None, everything: bool, as_json: bool) -> None:
     shown = found if everything else found[-SHOWN:]
     if len(shown) < len(found):
         say(f"{len(found) - len(shown):,} older entries are not shown: --all shows them.")
-    name = cache(called)
+    name = cache(display_name)
     rows = [
         [
             str(entry["at"]),

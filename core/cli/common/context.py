@@ -15,7 +15,7 @@ from core.cli.common.output import say
 from core.cli.common.prompts import ask_passwords, confirm
 from core.cluster.capacity import configured_capacity
 from core.cluster.connect import Address, Connection, connect
-from core.cluster.known_names import called, known_names, own_name
+from core.cluster.known_names import display_name, known_names, own_name
 from core.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -125,9 +125,9 @@ class Target:
             read_only_servers=settings.read_only_servers,
         )
 
-    def called(self, cluster_id: str) -> str:
+    def display_name(self, cluster_id: str) -> str:
         """Return the name of this cluster, which is what one types to confirm."""
-        return self.name or called(cluster_id)
+        return self.name or display_name(cluster_id)
 
     @property
     def label(self) -> str:
@@ -223,7 +223,7 @@ class Context:
 
     def confirm(self, cluster_id: str, verb: str, doing: str, otherwise: str) -> None:
         """Ask for the cluster's name before it is changed; see `prompts.confirm`."""
-        confirm(self.target.called(cluster_id), verb, doing, otherwise)
+        confirm(self.target.display_name(cluster_id), verb, doing, otherwise)
 
     def fetch_cluster_id(self) -> str:
         with self.connected() as connection:

@@ -176,5 +176,5 @@ def apply(
         metrics=place,
         as_json=as_json,
     )
-    name = context.target.called(cluster.state.cluster_id)
+    name = context.target.display_name(cluster.state.cluster_id)
     return launch(context, cluster, remaining, options, name=name)

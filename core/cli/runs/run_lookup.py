@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.cli.common.context import Context
-from core.cluster.known_names import called, known_names, own_name
+from core.cluster.known_names import display_name, known_names, own_name
 from core.errors import RefusedError, UnreachableError, UsageError
 from core.run.journal.journal import JournalError
 from core.run.journal.run_state import RunState
@@ -57,7 +57,7 @@ def _refuse_of_other(context: Context, cluster_id: str, run: str) -> None:
     named = known_names().get(target.name or "", cluster_id)
     if target.named and named != cluster_id:
         raise UsageError(
-            f"Run {run} is on {called(cluster_id)}, and not on {target.name}.",
+            f"Run {run} is on {display_name(cluster_id)}, and not on {target.name}.",
             next="Name its own cluster, or leave --cluster out.",
         )
 

@@ -28,7 +28,7 @@ from core.cli.runs.run_lookup import (
     require_writable,
     resolve_run_or_latest,
 )
-from core.cluster.known_names import NameTakenError, called, known_names
+from core.cluster.known_names import NameTakenError, display_name, known_names
 from core.errors import ExitCode
 from core.run.external.leftovers import fetch_leftovers
 from core.run.options import address_of
@@ -128,13 +128,13 @@ def _documents(found: Sequence[RunSummary]) -> list[dict[str, Any]]:
 
 
 def _document(run: RunSummary) -> dict[str, Any]:
-    return {**summary_document(run), "cluster_name": called(run.cluster_id)}
+    return {**summary_document(run), "cluster_name": display_name(run.cluster_id)}
 
 
 def _row(run: RunSummary) -> tuple[str, ...]:
     return (
         run.run,
-        called(run.cluster_id),
+        display_name(run.cluster_id),
         run.state.value,
         f"{run.done}/{run.moves}",
         f"{format_bytes(run.moved_bytes)} / {format_bytes(run.total_bytes)}",

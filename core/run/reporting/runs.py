@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from core import files, paths
-from core.cluster.known_names import called
+from core.cluster.known_names import display_name
 from core.errors import IncompleteError, UsageError
 from core.plan.estimate.calibration import Calibration, Lesson, build_calibration
 from core.run.journal.journal import SUFFIX, Journal, JournalError, journal_path
@@ -177,7 +177,7 @@ def read_journal(cluster_id: str, run: str) -> RunReading:
         if not living:
             # It may have ended well since it was read; what a dead process wrote is final.
             state = fold(records := journal.records())
-        state.cluster_name = called(state.cluster_id, state.cluster_name)
+        state.cluster_name = display_name(state.cluster_id, state.cluster_name)
         samples, pending = journal.samples(), journal.requests(state.last_request)
         view = run_view(records, samples, living=living, run=state, pending=pending)
     return RunReading(view, records, state)

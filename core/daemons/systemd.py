@@ -199,7 +199,8 @@ def _about(path: Path) -> tuple[str, str]:
         parser.read_string(path.read_text(encoding="utf-8"))
     except (configparser.Error, UnicodeDecodeError):
         return "", ""
-    return tuple(parser.get(_SECTION, key, fallback="") for key in ("Role", "Cluster"))  # type: ignore[return-value]
+    role, cluster = (parser.get(_SECTION, key, fallback="") for key in ("Role", "Cluster"))
+    return role, cluster
 
 
 def _escaped(name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from textual.drivers.linux_driver import LinuxDriver
 
@@ -32,9 +32,10 @@ class GlobalActions(AppBase):
     _mouse_on: bool
     probe_switch: ProbeSwitch
 
-    def cluster_actions(self) -> list[Action]:
-        """Return what opens another cluster."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # SwitchClusters does it
+
+        def cluster_actions(self) -> list[Action]:
+            """Return what opens another cluster."""
 
     @property
     def palette(self) -> Palette:

@@ -202,11 +202,11 @@ def refuse_damaged(tell: Callable[[RunReading], T]) -> Callable[[RunReading], T]
     """Have what tells of a run raise JournalError for records that are whole, and say nonsense."""
 
     @wraps(tell)
-    def told(look: RunReading) -> T:
+    def checked(look: RunReading) -> T:
         with _whole(Path(f"{look.view.run}{SUFFIX}")):
             return tell(look)
 
-    return told
+    return checked
 
 
 def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:

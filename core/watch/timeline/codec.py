@@ -85,9 +85,10 @@ def decode(data: bytes | None, kind: int, partition: int | None) -> Thing | None
 
 def _of_places(kind: type[T], values: Any) -> T:
     """Return what was kept by place: an earlier version had fewer."""
-    if not isinstance(values, list) or len(values) > len(kind.__slots__):  # type: ignore[attr-defined]
+    slots: tuple[str, ...] = vars(kind)["__slots__"]
+    if not isinstance(values, list) or len(values) > len(slots):
         raise TypeError(f"it is no {kind.__name__}")
-    return from_known_fields(kind, dict(zip(kind.__slots__, values, strict=False)))  # type: ignore[attr-defined]
+    return from_known_fields(kind, dict(zip(slots, values, strict=False)))
 
 
 def decode_note(by: Any, text: Any, brokers: Any) -> Note:

@@ -6,12 +6,18 @@ fields. Only `groups` imports this, once it needs them: it loads kafka-python.
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafka.protocol.api_message import ApiMessage
 
 
-class ConsumerGroupDescribeRequest(ApiMessage, load_json=__name__):  # type: ignore[call-arg, misc]
-    """KIP-848: asks a coordinator for groups that it assigns partitions to."""
+def _load_message(name: str) -> Any:
+    """Return the library's class for a message, of the schema of that name."""
+    kind: Any = type(ApiMessage)
+    return kind(name, (ApiMessage,), {"__module__": __name__}, load_json=__name__)
 
 
-class ConsumerGroupDescribeResponse(ApiMessage, load_json=__name__):  # type: ignore[call-arg, misc]
-    """The answer: members with what each has now, and what it is to have."""
+ConsumerGroupDescribeRequest = _load_message("ConsumerGroupDescribeRequest")
+"""KIP-848: asks a coordinator for groups that it assigns partitions to."""
+ConsumerGroupDescribeResponse = _load_message("ConsumerGroupDescribeResponse")
+"""The answer: members with what each has now, and what it is to have."""

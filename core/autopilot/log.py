@@ -19,7 +19,7 @@ from core.autopilot.decision import Reason
 from core.autopilot.history import DecisionHistory, PastAction
 from core.cluster.metadata import TopicPartition
 from core.errors import TrimtabError, UsageError
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 from core.units import format_time, parse_time
 
 MAX_BYTES = 4_000_000

@@ -20,7 +20,7 @@ from core.cluster.connect import Address
 from core.cluster.known_names import display_name
 from core.errors import DocumentError, UsageError
 from core.run.options import with_configured_timeout, without_configured_timeout
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 from core.units import format_time, parse_time
 
 FORMAT = "trimtab.autopilot/1"

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from core import files, paths
 from core.errors import UnreachableError
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 
 
 class NameTakenError(UnreachableError):

@@ -16,7 +16,7 @@ from typing import IO
 
 from core import files, paths
 from core.daemons.process import Process
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 
 PROBE_SECONDS = 0.2
 """How long a lease may seem taken because somebody asks whether it is."""

@@ -12,7 +12,7 @@ from core import files
 from core.errors import DocumentError, NewerFormatError, UsageError
 from core.load.store import Root, StorePath, store_of
 from core.paths import cluster_folder, expand_user, load_root
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 
 FORMAT = "trimtab.load/1"
 EVERY, TOPIC_PREFIX = "all", "topic-"

@@ -36,7 +36,7 @@ from core.pipeline.publish import Published
 from core.pipeline.session import suit
 from core.pipeline.source import MANY, Source, Spool
 from core.pipeline.tables import Tables
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,7 +21,7 @@ from core.errors import DocumentError, UsageError
 from core.load import load_paths as layout
 from core.load.samples import from_micros
 from core.load.snapshot.format import Counts
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 
 log = logging.getLogger(__name__)
 

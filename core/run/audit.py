@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from core import files, paths
 from core.run.journal.journal import JournalError
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 from core.units import format_time
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from core.cluster.documents import arrow
 from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
-from core.text.json_output import json_text
+from core.text.json_text import json_text
 from tests.bench.harness import arguments, leave, run_measured
 from tests.bench.skewed import Shape, skewed
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.text.json_output import MANY, compact, json_line, json_text
+from core.text.json_text import MANY, compact, json_line, json_text
 from core.text.tables import markdown_cell
 
 SHOWN = st.text(st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \n\t\x1b"))

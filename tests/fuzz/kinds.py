@@ -323,7 +323,7 @@ def _show(path: Path) -> None:
     from core.cluster.documents.reader import read_document
     from core.load.load_source import document_load
     from core.load.view.totals import broker_totals
-    from core.text.json_output import json_text
+    from core.text.json_text import json_text
 
     document = read_document(path)
     broker_totals(document.state, document_load(document))
@@ -335,7 +335,7 @@ def manifests(folder: Path) -> Play:
     from core.load.snapshot.kept import read_kept
     from core.load.snapshot.manifest import cluster_ids, read_manifest
     from core.load.snapshot.reader import read_live, read_snapshot, verify_snapshot
-    from core.text.json_output import json_text
+    from core.text.json_text import json_text
 
     _unpack("home.tar.xz", folder)
     root = folder / "data" / "load"
@@ -386,7 +386,7 @@ def journals(folder: Path) -> Play:
     from core.run.reporting.documents import run_document, summary_document
     from core.run.reporting.report import markdown, report
     from core.run.reporting.runs import list_runs, read_journal, unreadable
-    from core.text.json_output import json_text
+    from core.text.json_text import json_text
 
     with tarfile.open(KEPT / "journals.tar.xz") as archive:
         examples = {
@@ -424,7 +424,7 @@ def timelines(folder: Path) -> Play:
 
     from core.cli.timeline.record import event_document
     from core.cluster.documents.cluster_document import ClusterDocument, document_to_json
-    from core.text.json_output import json_text
+    from core.text.json_text import json_text
     from core.watch.timeline.coverage import find_gaps, list_brokers, list_topics
     from core.watch.timeline.store import Timeline
     from core.watch.timeline.text import format_event, group_events
@@ -476,7 +476,7 @@ def _shorten_timeline(path: Path) -> None:
 
 
 def logs(folder: Path) -> Play:
-    from core.text.json_output import json_line
+    from core.text.json_text import json_line
     from core.watch.statelog.files import find_log_files
     from core.watch.statelog.merge import EventFilter, MergeTally
     from core.watch.statelog.output import summary_document, summary_lines

@@ -20,7 +20,7 @@ from core.plan.formats.plan_document import read_document
 from core.plan.formats.plan_file import format_plan_file, read_plan, to_document
 from core.plan.plan import Plan
 from core.plan.verify import VerifyStatus, verify
-from core.text.json_output import compact
+from core.text.json_text import compact
 
 TOPIC = "plan-files"
 LAYOUT = [[1, 2], [2, 3], [3, 4]]

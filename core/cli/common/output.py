@@ -18,7 +18,7 @@ from typing import IO, Any, TypeVar
 import click
 
 from core.errors import UsageError
-from core.text.json_output import json_line, json_text
+from core.text.json_text import json_line, json_text
 from core.text.tables import text_table
 from core.text.terminal import printable
 

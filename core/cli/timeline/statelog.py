@@ -16,7 +16,7 @@ from core.cli.common.options import Group, answer_options
 from core.cli.common.output import Answer, StatusLine, say, write_stream
 from core.errors import ExitCode, UsageError
 from core.patterns import nearly, pattern
-from core.text.json_output import json_line
+from core.text.json_text import json_line
 from core.text.terminal import printable
 from core.units import format_bytes
 from core.watch.statelog.event import to_milliseconds

@@ -16,7 +16,7 @@ from pathlib import Path
 from core import files
 from core.cluster.sandbox.nodes import Node, Role
 from core.daemons.process import Process, running_with
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 
 STATE = "state.json"
 STOP_SECONDS = 30.0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from core import files
 from core.cluster.metadata import TopicPartition
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 
 DEFAULT_BYTES_PER_S = 2_000_000.0
 

@@ -21,7 +21,7 @@ from core.load import load_paths as layout
 from core.load.load import Float64, Source
 from core.load.snapshot.format import BrokerLoad, Counts, LoadSnapshot
 from core.load.store import Root, write_text
-from core.text.json_input import from_known_fields, parse_json
+from core.text.json_text import from_known_fields, parse_json
 from core.units import format_time, parse_time
 
 FORMAT = "trimtab.snapshot/1"

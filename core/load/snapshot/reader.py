@@ -37,7 +37,7 @@ from core.load.snapshot.manifest import (
     snapshot_ids,
 )
 from core.load.store import Root, StorePath
-from core.text.json_input import from_known_fields, parse_json
+from core.text.json_text import from_known_fields, parse_json
 from core.units import parse_time
 
 

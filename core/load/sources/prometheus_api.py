@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.errors import AccessDeniedError, DocumentError, TrimtabError, UnreachableError, UsageError
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 
 TIMEOUT_SECONDS = 30.0
 """How long it may say nothing; Prometheus itself gives a query up after two minutes."""

@@ -17,7 +17,7 @@ from core.errors import DocumentError, rights_advice
 from core.plan.checks.catalogue import REBASE
 from core.plan.formats.plan_document import FORMAT, MAJOR, MoveBase, PlanDocument, read_document
 from core.plan.plan import ANY, Move, Plan, current_target, log_dir_of
-from core.text.json_output import compact
+from core.text.json_text import compact
 from core.units import counted, name_list
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from core import files, paths
 from core.errors import TrimtabError, UsageError
 from core.run.journal.records import Kind, Record, Request, Sample
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 from core.units import format_time, parse_time
 
 FORMAT: Final = 3

@@ -28,7 +28,7 @@ from core.run.reporting import run_calibration as lessons
 from core.run.reporting.progress import run_view
 from core.run.reporting.run_calibration import lesson_of
 from core.run.reporting.views import RunStatus, RunSummary, RunView, summary
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 from core.units import format_time, parse_time
 
 T = TypeVar("T")

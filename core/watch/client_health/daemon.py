@@ -18,7 +18,7 @@ from core.daemons.process import Process
 from core.daemons.supervisor import Daemon, start_daemon, stop_daemons
 from core.errors import DocumentError, TrimtabError
 from core.load import load_paths as layout
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 from core.watch.client_health.report import ProbeReport, report_from_json
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from core.text.json_output import escaped
+from core.text.json_text import escaped
 from core.text.terminal import printable
 from core.units import counted, format_duration, format_time
 from core.watch.statelog.clock_offsets import MIN_MOMENTS, ClockOffset

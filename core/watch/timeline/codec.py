@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from core.cluster.metadata import UNKNOWN, Broker, Topic
 from core.cluster.state import ClusterState, read_only
-from core.text.json_input import from_known_fields, parse_json
+from core.text.json_text import from_known_fields, parse_json
 from core.watch.timeline.events import Kind, Note, Replicas, Thing
 
 _HEAD = struct.Struct("<iB")

@@ -14,6 +14,7 @@ from in_process import Trimtab
 
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.errors import DocumentError, ExitCode
+from tests.fuzz.mutations import damaged
 
 SEEDS = 60
 ANSWERS = frozenset(int(code) for code in ExitCode)
@@ -87,21 +88,6 @@ ODD_VALUES = (
     *("", "t", "\0", "\ud800", "\udcff", "\x1b[31m", "a" * 300, "b\u202e", "2026-02-30T00:00:00Z"),
     *([], {}, [[]], [1, 1], [None], {"": 1}, [{}], "9" * 5000),
 )
-ODD_BYTES = (
-    b"\0",
-    b"\xff",
-    b"\n",
-    b"\\",
-    b'"',
-    b"\x80",
-    b"=",
-    b"[" * 3000,
-    b"{",
-    b";",
-    b"\\u12",
-    b"/*",
-)
-
 Answer = Callable[..., int]
 
 
@@ -128,27 +114,6 @@ def answer(trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return code
 
     return run
-
-
-def damaged(data: bytes, dice: random.Random) -> bytes:
-    """Return bytes as a full disk, a bad copy or an editor leaves them."""
-    at = dice.randrange(len(data))
-    match dice.randrange(6):
-        case 0:
-            return data[:at]
-        case 1:
-            return data[:at] + data[at + dice.randrange(1, 80) :]
-        case 2:
-            return data[:at] + dice.randbytes(dice.randrange(1, 40)) + data[at:]
-        case 3:
-            return data[:at] + dice.choice(ODD_BYTES) + data[at + dice.randrange(2) :]
-        case _:
-            changed = bytearray(data)
-            for _ in range(dice.choice((1, 1, 2, 8))):
-                changed[dice.randrange(len(data))] = dice.choice(
-                    (0, 1, 127, 255, dice.randrange(256))
-                )
-            return bytes(changed)
 
 
 def odd(document: Any, dice: random.Random) -> Any:

@@ -16,7 +16,7 @@ from core.plan.formats.plan_document import MoveBase, read_document
 from core.plan.formats.plan_file import format_plan_file, read_plan, to_document
 from core.plan.plan import Move, Plan
 from core.plan.rebase import rebase
-from core.text.json_output import compact
+from core.text.json_text import compact
 
 STATE = cluster(
     {"foo-0": [0, 1, 2], "foo-1": [1, 2, 0], "bar-0": [2, 3]},

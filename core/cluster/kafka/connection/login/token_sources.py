@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from core.errors import DocumentError, LoginRefusedError, TrimtabError, UnreachableError
-from core.text.json_input import parse_json
+from core.text.json_text import parse_json
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.text.json_input import MAX_NUMBER, from_known_fields, parse_json
+from core.text.json_text import MAX_NUMBER, from_known_fields, parse_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,11 +105,18 @@ def until(
 
 
 def described(cluster: ContractCluster, tp: TopicPartition) -> PartitionRow:
-    """Return a partition of one look: the next may ask a broker that is behind."""
-    state = cluster.client.describe_cluster()
-    index = state.find(tp)
-    assert index is not None
-    return state.row(index)
+    """Return a partition of one look: the next may ask a broker that is behind.
+
+    One that is behind may not know a partition that another has told of: then it is asked again.
+    """
+    deadline = time.monotonic() + LEAST_REAL_SECONDS
+    while True:
+        state = cluster.client.describe_cluster()
+        index = state.find(tp)
+        if index is not None:
+            return state.row(index)
+        assert time.monotonic() < deadline, f"no broker knows {tp}"
+        cluster.clock.sleep(0.1)
 
 
 def replicas(cluster: ContractCluster, tp: TopicPartition) -> tuple[int, ...]:

@@ -12,6 +12,8 @@ import numpy as np
 from core.cli.common.context import Context, report_unknown
 from core.cli.common.options import Command, json_option, refuse_together, yes_option
 from core.cli.common.output import emit, say, write_text
+from core.cli.topics.topic_data import matching_topics, require_topic
+from core.cluster.client import ClusterClient
 from core.cluster.kafka_errors import Fault, is_leader_elected
 from core.cluster.leaders import (
     REBALANCE_CONFIGS,
@@ -26,7 +28,6 @@ from core.cluster.leaders import (
 from core.cluster.metadata import TopicPartition
 from core.cluster.state import ClusterState, Int64
 from core.errors import ExitCode, UsageError
-from core.patterns import matching, named
 from core.text.tables import text_table
 
 ROWS = 50
@@ -102,7 +103,7 @@ def elect(
     with context.described(to_change=not dry_run) as (connection, state):
         client = connection.client
         report_unknown(state)
-        rows = _select_rows(state, topics, partitions)
+        rows = _select_rows(client, state, topics, partitions)
         brokers = leader_imbalance(state, rows)
         settings = fetch_rebalance_settings(client, state)
         found = (unclean_elections if unclean else preferred_elections)(state, rows)
@@ -148,10 +149,11 @@ def elect(
     return ExitCode.FAILED if failed == len(able) else ExitCode.INCOMPLETE
 
 
-def _select_rows(state: ClusterState, topics: str | None, partitions: str | None) -> Int64:
-    names = [topic.name for topic in state.topics]
+def _select_rows(
+    client: ClusterClient, state: ClusterState, topics: str | None, partitions: str | None
+) -> Int64:
     if topics is not None:
-        return partition_rows(state, matching(topics, "--topics", names, "topic"))
+        return partition_rows(state, matching_topics(client, state, topics, "--topics"))
     if partitions is None:
         return partition_rows(state, None)
     rows = []
@@ -162,7 +164,7 @@ def _select_rows(state: ClusterState, topics: str | None, partitions: str | None
         tp = TopicPartition(topic, int(number))
         row = state.find(tp)
         if row is None:
-            named(tp.topic, names, "topic")
+            require_topic(client, state, tp.topic)
             raise UsageError(
                 f"There is no partition {tp}.",
                 next=f"{tp.topic} has {len(state.partitions_of(tp.topic))}, counted from 0.",

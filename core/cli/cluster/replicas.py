@@ -10,8 +10,8 @@ import click
 from core.cli.common.context import Context, report_unknown
 from core.cli.common.options import Group, answer_options
 from core.cli.common.output import Answer, StatusLine, say
+from core.cli.topics.topic_data import matching_topics
 from core.errors import ExitCode, UsageError
-from core.patterns import matching
 from core.text.tables import text_table
 from core.units import counted, format_bytes, format_duration, id_list, parse_duration, parse_size
 from core.watch.replicas.compare import (
@@ -68,7 +68,7 @@ def verify(context: Context, topics: str, max_bytes: str, time_limit: str, answe
         )
     with context.connected() as connection:
         state = report_unknown(connection.client.describe_cluster())
-        names = matching(topics, "--topics", [topic.name for topic in state.topics], "topic")
+        names = matching_topics(connection.client, state, topics, "--topics")
         rows = [row for name in names for row in state.partitions_of(name)]
         line = StatusLine(seconds=PROGRESS_SECONDS)
 

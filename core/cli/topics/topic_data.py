@@ -12,8 +12,9 @@ from core.cluster.groups import UNDESCRIBABLE, Group
 from core.cluster.kafka_errors import Fault, access_denied
 from core.cluster.log_dirs import with_log_dirs
 from core.cluster.state import ClusterState
-from core.errors import AccessDeniedError, TrimtabError, UnreachableError
-from core.patterns import named
+from core.cluster.topics import is_legal_name
+from core.errors import AccessDeniedError, TrimtabError, UnreachableError, UsageError
+from core.patterns import matching, named
 from core.units import format_bytes, name_list
 
 SETTLE_SECONDS = 10.0
@@ -27,11 +28,31 @@ def require_topic(client: ClusterClient, state: ClusterState, topic: str) -> Non
 
     Raises AccessDeniedError for one that this user may not know of.
     """
-    if state.topic(topic) is None and client.fetch_denied_topics([topic]):
+    if state.topic(topic) is None:
+        _refuse_denied(client, topic)
+    named(topic, [known.name for known in state.topics], "topic")
+
+
+def matching_topics(
+    client: ClusterClient, state: ClusterState, regex: str, option: str
+) -> list[str]:
+    """Return the topics whose whole name an expression matches; raises UsageError for none.
+
+    Raises AccessDeniedError where it is the name of a topic that this user may not know of.
+    """
+    try:
+        return matching(regex, option, [topic.name for topic in state.topics], "topic")
+    except UsageError:
+        if is_legal_name(regex):
+            _refuse_denied(client, regex)
+        raise
+
+
+def _refuse_denied(client: ClusterClient, topic: str) -> None:
+    if client.fetch_denied_topics([topic]):
         raise access_denied(
             f"This user may not see whether there is a topic {topic}.", f"DESCRIBE on {topic}"
         )
-    named(topic, [known.name for known in state.topics], "topic")
 
 
 def wait_until_visible(

@@ -16,6 +16,7 @@ from core.cli.topics.topic_data import (
     Configs,
     describe_content,
     fetch_topic_configs,
+    matching_topics,
     require_topic,
     wait_until_visible,
 )
@@ -26,7 +27,6 @@ from core.cluster.observer import fetch_hidden_topics
 from core.cluster.state import ClusterState
 from core.cluster.topics import INTERNAL_TOPICS, TopicHealth, topic_health
 from core.errors import ExitCode, RefusedError
-from core.patterns import matching
 from core.text.tables import text_table
 from core.units import id_list
 
@@ -48,8 +48,9 @@ def ls(context: Context, regex: str | None, answer: Answer) -> None:
     """List topics, all or those whose whole name matches REGEX."""
     with context.connected() as connection:
         state = _described_whole(connection.client)
+        names = _names(connection.client, state, regex)
     answer.write_table(
-        topic_health(state, _names(state, regex)),
+        topic_health(state, names),
         _health_json,
         ("TOPIC", "PARTITIONS", "REPLICAS", ""),
         lambda h: (h.name, str(h.partitions), "/".join(map(str, h.replicas)), _marks(h)),
@@ -70,7 +71,7 @@ def describe(context: Context, regex: str | None, all_configs: bool, answer: Ans
     """
     with context.connected() as connection:
         state = _described_whole(connection.client)
-        names = _names(state, regex)
+        names = _names(connection.client, state, regex)
         configs = fetch_topic_configs(connection.client, names)
     found = [_described(state, name, configs[name]) for name in names]
     if not found and not answer.as_json:
@@ -140,9 +141,10 @@ def _described_whole(client: ClusterClient) -> ClusterState:
     return report_unknown(replace(state, hidden=fetch_hidden_topics(client, state)))
 
 
-def _names(state: ClusterState, regex: str | None) -> list[str]:
-    names = [topic.name for topic in state.topics]
-    return names if regex is None else matching(regex, "The name", names, "topic")
+def _names(client: ClusterClient, state: ClusterState, regex: str | None) -> list[str]:
+    if regex is None:
+        return [topic.name for topic in state.topics]
+    return matching_topics(client, state, regex, "The name")
 
 
 def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:

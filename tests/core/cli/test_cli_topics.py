@@ -535,6 +535,28 @@ def test_a_topic_that_somebody_else_moves_is_left(hand: Hand) -> None:
     assert "orders-1 is being reassigned" in err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("elect", "--topics", "orders", "--yes"),
+        ("elect", "--partitions", "orders-0", "--yes"),
+        ("replicas", "verify", "--topics", "orders"),
+        ("topics", "describe", "orders"),
+        ("topics", "ls", "orders"),
+        ("topics", "delete", "orders", "--yes"),
+        ("throttles", "clear", "topic:orders", "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_a_topic_that_one_may_not_see_is_not_said_to_be_absent(
+    hand: Hand, words: tuple[str, ...]
+) -> None:
+    hand.cluster.hide_topics(["orders"])
+    code, _, err = hand(*words)
+    assert code == 4
+    assert "It takes DESCRIBE on orders." in err
+
+
 def test_topics_that_are_hidden_are_told_of_beside_the_others(hand: Hand) -> None:
     hand.cluster.hide_topics(["orders"])
     for words in (("topics", "ls"), ("topics", "describe"), ("show",)):

@@ -75,10 +75,11 @@ def _text(found: list[tuple[str, ClusterSettings]], ids: Mapping[str, str]) -> s
         [
             name,
             "read-only" if one.read_only else "writable",
+            one.color or "-",
             ids.get(name, "-"),
             one.bootstrap,
             "-" if one.command_config is None else str(one.command_config),
         ]
         for name, one in found
     ]
-    return text_table(("NAME", "MODE", "ID", "BOOTSTRAP", "COMMAND-CONFIG"), rows)
+    return text_table(("NAME", "MODE", "COLOR", "ID", "BOOTSTRAP", "COMMAND-CONFIG"), rows)

@@ -13,10 +13,16 @@ from core.cli.common.options import Group, allow_option, answer_options, plan_ar
 from core.cli.common.output import Answer, emit, say, write_data, write_text
 from core.cli.plan.impact import impact
 from core.cli.plan.place import place
-from core.cli.plan.plan_file import fetch_if_named, read_plan_document, with_dirs
+from core.cli.plan.plan_file import (
+    apply_command,
+    fetch_if_named,
+    read_plan_document,
+    with_dirs,
+)
 from core.cli.plan.show import show
 from core.cli.plan.suggest import suggest
 from core.cluster.metadata import TopicPartition
+from core.cluster.state import ClusterState
 from core.errors import ExitCode
 from core.plan.checks.brokers import find_skipped, skipped_sentences
 from core.plan.checks.catalogue import Finding, Severity, parse_allow
@@ -265,7 +271,7 @@ def rebase_plan(context: Context, plan_file: Path, answer: Answer) -> int:
         write_text(_rebase_text(found, plan), None)
         if output is not None:
             write_text(format_plan_file(found.plan), output)
-        say(_next(found, output, plan_file))
+        say(_next(found, state, output, plan_file))
     return ExitCode.NO if found.lost else ExitCode.DONE
 
 
@@ -290,14 +296,15 @@ def _was(plan: Plan, tp: TopicPartition) -> str:
     return id_list(plan.by_partition[tp].before)
 
 
-def _next(found: RebasedPlan, output: Path | None, plan_file: Path) -> str:
+def _next(found: RebasedPlan, state: ClusterState, output: Path | None, plan_file: Path) -> str:
     if not found.plan.moves:
         return "Nothing of it is left to apply."
     if output is not None:
-        return f"Written to {output}: trimtab apply {output}"
+        return f"Written to {output}: {apply_command(output, state, found.plan)}"
     if not found.changes:
-        return f"Nothing to write: trimtab apply {plan_file}"
-    return "Keep it with -o plan.json, then: trimtab apply plan.json"
+        return f"Nothing to write: {apply_command(plan_file, state, found.plan)}"
+    kept = Path("plan.json")
+    return f"Keep it with -o {kept}, then: {apply_command(kept, state, found.plan)}"
 
 
 def _rebase_document(found: RebasedPlan) -> dict[str, Any]:

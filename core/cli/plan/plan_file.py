@@ -15,6 +15,7 @@ from core.plan.checks.catalogue import REBASE
 from core.plan.checks.moves import check_base
 from core.plan.formats.plan_document import PlanDocument, read_document
 from core.plan.formats.plan_file import bind_document
+from core.plan.impact.clients import count_waiting_for_election
 from core.plan.plan import ANY, Plan
 from core.units import id_list
 
@@ -45,6 +46,13 @@ def read_plan_document(context: Context, path: Path, other: Path | None = None) 
             f"{what} cannot both come from stdin.", next="Name a file for one of them."
         )
     return read_document(path)
+
+
+def apply_command(file: Path, state: ClusterState, plan: Plan) -> str:
+    """Return the command that applies a file of this plan, with the leaders that it names."""
+    # Without an election who leads now goes on leading.
+    elects = " --elect" if count_waiting_for_election(state, plan) else ""
+    return f"trimtab apply {file}{elects}"
 
 
 def with_dirs(ids: Sequence[int], log_dirs: Sequence[str | None]) -> str:

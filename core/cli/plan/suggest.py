@@ -15,6 +15,7 @@ from core.cli.common.options import Command, answer_options, refuse_together
 from core.cli.common.output import Answer, emit, say, write_text
 from core.cli.plan import suggest_output
 from core.cli.plan.estimate import format_exact_rate
+from core.cli.plan.plan_file import apply_command
 from core.cluster.state import ClusterState
 from core.errors import ExitCode, UsageError
 from core.load.load import Load
@@ -26,7 +27,6 @@ from core.plan.estimate.plan_over_time import PeakUsage, estimate_peak_usage
 from core.plan.estimate.rate_table import estimate_plan_time, simulated_seconds
 from core.plan.formats.plan_document import read_topics_to_move
 from core.plan.formats.plan_file import format_plan_file, refuse_unknown_topics
-from core.plan.impact.clients import count_waiting_for_election
 from core.plan.plan import Plan
 from core.plan.planner.log_dir_balancing import LogDirPlan, balance_log_dirs
 from core.plan.planner.plan_request import (
@@ -242,8 +242,7 @@ def suggest(
         emit(document | {"allow": allow}, answer.output)
     else:
         text = suggest_output.text(found, request, estimate, usage, seconds)
-        elects = count_waiting_for_election(state, found.plan) > 0
-        _write(text, found.plan, answer.output, allow, estimate, elects=elects)
+        _write(text, state, found.plan, answer.output, allow, estimate)
     never = estimate is not None and estimate.never
     return ExitCode.DONE if reached and not never else ExitCode.NO
 
@@ -262,12 +261,11 @@ def _outlook(
 
 def _write(
     text: str,
+    state: ClusterState,
     plan: Plan,
     output: Path | None,
     allow: list[str],
     estimate: Estimate | None,
-    *,
-    elects: bool,
 ) -> None:
     """Print the suggestion, write its plan, and say how to apply it."""
     write_text(text, None)
@@ -277,9 +275,7 @@ def _write(
         if output is not None:
             say(f"Written to {output}: an empty plan; there is nothing to apply.")
         return
-    apply = f"trimtab apply {output or 'plan.json'}"
-    if elects:  # otherwise who leads now goes on leading
-        apply += " --elect"
+    apply = apply_command(output or Path("plan.json"), state, plan)
     if estimate is not None and estimate.recommended_bytes_per_s is not None:
         apply += f" --throttle {format_exact_rate(estimate.recommended_bytes_per_s)}"
     if allow:

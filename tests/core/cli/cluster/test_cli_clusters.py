@@ -40,8 +40,8 @@ def test_clusters_are_listed_by_name(trimtab: Trimtab) -> None:
     assert code == ExitCode.DONE
     _, prod, staging = out.splitlines()
     where = ["b1:9093,b2:9093", "/etc/kafka/prod.properties"]
-    assert prod.split() == ["prod-eu", "read-only", "-", *where]
-    assert staging.split() == ["staging", "writable", "-", "s1:9092", "-"]
+    assert prod.split() == ["prod-eu", "read-only", "red", "-", *where]
+    assert staging.split() == ["staging", "writable", "-", "-", "s1:9092", "-"]
 
 
 @pytest.mark.usefixtures("config")

@@ -28,6 +28,12 @@ def test_onto_an_unchanged_cluster_all_of_it_holds(saved: Here, tmp_path: Path) 
     assert f"trimtab apply {new}" in err
 
 
+def test_a_plan_that_names_leaders_is_applied_with_an_election(saved: Here, tmp_path: Path) -> None:
+    plan, new = planned(saved, t0=((0, 1), (1, 0))), tmp_path / "new.json"
+    _, _, err = saved.run("plan", "rebase", plan, "-o", str(new))
+    assert f"trimtab apply {new} --elect" in err
+
+
 def test_what_was_lost_is_named_and_the_answer_is_no(saved: Here, tmp_path: Path) -> None:
     plan = planned(
         saved,

@@ -20,9 +20,10 @@ PYTEST := $(BIN)/python -P -m pytest
 # Tests that share nothing but the processor have all of it: each worker has its part of them,
 # and one that is done takes over from the others.
 SPREAD := -n auto --maxprocesses 4 --dist worksteal
-# Real brokers are mostly waited for, and a Spark of one core leaves the other: two workers, each
-# with its own, a file at a time; of brokers the longest first (tests/kafka/conftest.py).
+# A Spark of one core leaves the other: two workers, each with its own, a file at a time. Real
+# brokers are mostly waited for: three, and the longest files first (tests/kafka/conftest.py).
 APART := -n 2 --dist loadfile --no-loadscope-reorder
+BROKERS_APART := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev demo test check lint types imports test-core test-tui test-spark \
@@ -89,7 +90,7 @@ test-spark: $(DEV)
 	$(PYTEST) $(APART) tests/spark
 
 test-kafka: $(DEV)
-	$(PYTEST) $(APART) -m "not scenario" tests/kafka
+	$(PYTEST) $(BROKERS_APART) -m "not scenario" tests/kafka
 
 test-e2e: $(DEV)
 	$(PYTEST) $(APART) tests/e2e

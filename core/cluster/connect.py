@@ -118,9 +118,7 @@ def open_topic_reader(address: Address, topic: str) -> TopicReader:
         )
     from core.cluster.kafka.topic_reader import KafkaTopicReader
 
-    settings = connection_settings(address)
-    settings.check_records()
-    return KafkaTopicReader(settings, topic)
+    return KafkaTopicReader(connection_settings(address), topic)
 
 
 def open_topic_writer(address: Address, topic: str) -> TopicWriter:
@@ -132,21 +130,25 @@ def open_topic_writer(address: Address, topic: str) -> TopicWriter:
         )
     from core.cluster.kafka.topic_writer import KafkaTopicWriter
 
-    settings = connection_settings(address)
-    settings.check_records()
-    return KafkaTopicWriter(settings, topic)
+    return KafkaTopicWriter(connection_settings(address), topic)
 
 
 def java_client_properties(address: Address) -> dict[str, str]:
     """Return what a client of Java needs to reach a cluster; it may hold passwords.
 
-    Raises UsageError for a simulated cluster, DocumentError for its properties.
+    Raises UsageError for a simulated cluster or one that is reached by a route of config.toml's,
+    DocumentError for its properties.
     """
     if address.is_simulated:
         raise UsageError("No Java client reaches a simulated cluster.", next="Name real brokers.")
     from core.cluster.kafka.connection.java_properties import java_properties
 
-    connection_settings(address).check_direct()
+    if not connection_settings(address).route.is_direct:
+        raise UsageError(
+            "A Java client reaches brokers at the addresses that they advertise, not by "
+            "config.toml's addresses or proxy.",
+            next="Run this where the brokers' own addresses are reached.",
+        )
     return java_properties(address.bootstrap, address.command_config)
 
 

@@ -17,6 +17,7 @@ from core.cluster.metadata import TopicPartition
 from core.cluster.sandbox.sandbox import Sandbox
 from core.cluster.sandbox.workload import consume, create_topics
 from tests.sandbox_data import delete_topics, fill
+from tests.waiting import eventually
 
 LONGEST = "test_scenarios"
 
@@ -45,6 +46,15 @@ class RealCluster:
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
         yield broker
+
+
+@pytest.fixture(params=["librdkafka", "kafka-python"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have records be written and read by either library, which leaves no thread of a producer."""
+    if request.param == "kafka-python":
+        monkeypatch.setattr(ConnectionSettings, "suits_librdkafka", False)
+    yield
+    eventually(lambda: not [t for t in threading.enumerate() if "network-thread" in t.name])
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from core.watch.timeline.events import Note
 from core.watch.timeline.store import Timeline
 
 
+@pytest.mark.usefixtures("library")
 def test_a_broker_s_death_and_return_are_felt_and_told(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
     eventually(lambda: TOPIC not in _topics(sandbox))
 
 
+@pytest.mark.usefixtures("library")
 def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

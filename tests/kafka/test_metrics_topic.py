@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from on_kafka import client_with, trimtab
 
 from core.cluster.connect import Address, open_topic_reader
 from core.cluster.kafka.client import KafkaClient
+from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.sandbox.sandbox import Sandbox
-from core.errors import TrimtabError
+from core.errors import TrimtabError, UsageError
 from core.load.samples import Method
 from core.load.sources import cruise_control
 
@@ -35,10 +36,10 @@ def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
 class Producer:
     """Writes records with times of their own, as the reporters do."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, config: Mapping[str, str] | None = None) -> None:
         from confluent_kafka import Producer as TheirProducer
 
-        self._producer = TheirProducer({"bootstrap.servers": sandbox.bootstrap})
+        self._producer = TheirProducer({"bootstrap.servers": sandbox.bootstrap, **(config or {})})
 
     def write(self, partition: int, at: datetime, *records: bytes) -> None:
         for record in records:
@@ -47,6 +48,7 @@ class Producer:
         assert self._producer.flush(30) == 0
 
 
+@pytest.mark.usefixtures("library")
 def test_reading_begins_where_it_is_told_and_goes_on_where_it_ended(
     sandbox: Sandbox, client: KafkaClient
 ) -> None:
@@ -75,6 +77,19 @@ def test_reading_begins_where_it_is_told_and_goes_on_where_it_ended(
         reader.close()
     with pytest.raises(TrimtabError):
         list(open_topic_reader(Address(sandbox.bootstrap), "no.such").read((0,), since, now))
+
+
+def test_what_kafka_python_cannot_unpack_is_told_with_what_it_takes(
+    sandbox: Sandbox, client: KafkaClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    Producer(sandbox, {"compression.type": "zstd"}).write(0, now, b"a" * 1000)
+    monkeypatch.setattr(ConnectionSettings, "suits_librdkafka", False)
+    monkeypatch.setattr("kafka.codec.zstd", None)
+    reader = open_topic_reader(Address(sandbox.bootstrap), TOPIC)
+    with closing(reader), pytest.raises(UsageError, match="zstd") as told:
+        list(reader.read((0,), now - timedelta(minutes=1), now))
+    assert "Install zstandard" in told.value.next
 
 
 @contextmanager

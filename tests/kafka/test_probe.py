@@ -12,6 +12,8 @@ from core.cluster.probe import produce_latency as probing
 from core.cluster.probe.produce_latency import TOPIC_PREFIX, ProduceProbe, start_probe
 from core.cluster.sandbox.sandbox import Sandbox
 
+pytestmark = pytest.mark.usefixtures("library")
+
 
 @pytest.fixture(autouse=True)
 def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from on_kafka import client_with, trimtab, verify
 from servers import socks_proxy
 
 from core.cluster.sandbox.sandbox import Sandbox
+from core.load.samples_topic import TOPIC as SAMPLES
+from tests.sandbox_data import delete_topics
 
 
 def test_a_run_reaches_all_brokers_by_the_proxy(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -29,7 +31,13 @@ def test_a_run_reaches_all_brokers_by_the_proxy(sandbox: Sandbox, tmp_path: Path
         applied = trimtab(bootstrap, *words, env=environment)
         assert applied.returncode == 0, applied.stderr
         assert "is completed" in verify(sandbox, plan)
-        left = trimtab(bootstrap, "throttles", "ls", "--json", env=environment)
-        assert left.returncode == 0, left.stderr
+        for words in (
+            ("throttles", "ls", "--json"),
+            ("probe", "--for", "3s", "--yes"),
+            ("collect", "--to", "kafka", "--interval", "2s", "--once"),
+        ):
+            done = trimtab(bootstrap, "--write", *words, env=environment)
+            assert done.returncode == 0, done.stderr
+        delete_topics(sandbox.settings, [SAMPLES])
     advertised = {node.address for node in sandbox.nodes if node.id in (1, 2, 3, 4)}
     assert set(targets) >= {bootstrap, *advertised}

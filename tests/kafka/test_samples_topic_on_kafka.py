@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from on_kafka import client_with, trimtab
 from sample_rows import arrays_of, decoded, sample_row
-from secured import LOGIN, SecuredBroker
+from secured import LOGIN, SecuredBroker, acls
 from waiting import eventually
 
+from core.cluster.access.rights import TOPIC as TOPIC_KIND
+from core.cluster.access.rights import Right
 from core.cluster.client import NewRecord, UnconfirmedError
 from core.cluster.configs import Resource
 from core.cluster.connect import Address, open_topic_writer
@@ -123,6 +125,7 @@ def test_a_pipeline_publishes_the_load_of_the_clusters_in_a_topic(
     assert theirs.counts.quarantined == {"record_damaged": 1}
 
 
+@pytest.mark.usefixtures("library")
 def test_what_is_not_acknowledged_in_time_is_there_once_when_brokers_are_back(
     sandbox: Sandbox, client: KafkaClient
 ) -> None:
@@ -148,6 +151,7 @@ def test_what_is_not_acknowledged_in_time_is_there_once_when_brokers_are_back(
         assert [record.value for record in read(sandbox, "alone", 3)] == [b"0", b"1", b"2"]
 
 
+@pytest.mark.usefixtures("library")
 def test_a_writer_without_rights_says_so_and_writes_once_it_has_them(
     secured: SecuredBroker, tmp_path: Path
 ) -> None:
@@ -164,31 +168,13 @@ def test_a_writer_without_rights_says_so_and_writes_once_it_has_them(
         except TrimtabError:  # brokers hear of rights a moment later
             return False
 
-    create_topics(ConnectionSettings(secured.at("PLAINTEXT")), {"guarded": [(1,)]})
+    admin = ConnectionSettings(secured.at("PLAINTEXT"))
+    create_topics(admin, {"guarded": [(1,)]})
     try:
         with pytest.raises(TrimtabError, match="may not write to guarded"):
             writer.write([NewRecord(b"k", b"v", {})])
-        allow(secured, "guarded")
-        eventually(is_written)
+        with acls(admin, "guest", [(Right(TOPIC_KIND, "WRITE"), "guarded")]):
+            eventually(is_written)
     finally:
         writer.close()
-
-
-def allow(secured: SecuredBroker, topic: str) -> None:
-    """Let guest write to a topic."""
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclOperation,
-        AclPermissionType,
-        AdminClient,
-        ResourcePatternType,
-        ResourceType,
-    )
-
-    admin = AdminClient({"bootstrap.servers": secured.at("PLAINTEXT")})
-    rule = AclBinding(
-        *(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:guest", "*"),
-        *(AclOperation.WRITE, AclPermissionType.ALLOW),
-    )
-    for future in admin.create_acls([rule]).values():
-        future.result()
+        delete_topics(admin, ["guarded"])

@@ -14,6 +14,7 @@ from core.cluster.client import TopicRecord
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.librdkafka import ClosableClient
+from core.cluster.kafka.record_clients import open_consumer
 from core.cluster.kafka_errors import access_denied
 from core.errors import TrimtabError, UnreachableError
 
@@ -57,25 +58,21 @@ class KafkaTopicReader:
             self._consumer = None
 
     def _open(self) -> ClosableClient:
-        from confluent_kafka import Consumer
-
         if self._consumer is None:
             self._settings.check_login()
             seconds = self._settings.scaled_seconds(ANSWER_SECONDS)
-            self._consumer = ClosableClient(
-                Consumer(
-                    {
-                        **self._settings.librdkafka_config(),
-                        "group.id": "trimtab-collect",  # librdkafka wants one; it is never joined
-                        "enable.auto.commit": False,
-                        "enable.auto.offset.store": False,
-                        "auto.offset.reset": "earliest",
-                        "enable.partition.eof": True,
-                        "allow.auto.create.topics": False,
-                        "socket.timeout.ms": int(seconds * 1000),
-                        "log.connection.close": False,
-                    }
-                )
+            self._consumer = open_consumer(
+                self._settings,
+                {
+                    "group.id": "trimtab-collect",  # librdkafka wants one; it is never joined
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    "auto.offset.reset": "earliest",
+                    "enable.partition.eof": True,
+                    "allow.auto.create.topics": False,
+                    "socket.timeout.ms": int(seconds * 1000),
+                    "log.connection.close": False,
+                },
             )
             self._next.clear()
         return self._consumer

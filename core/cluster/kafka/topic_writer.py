@@ -1,6 +1,6 @@
 """Writes records to a topic: acknowledged by all in-sync replicas, each once, each key in order.
 
-librdkafka keeps what is not acknowledged in time and goes on trying, as an idempotent producer:
+A producer keeps what is not acknowledged in time and goes on trying, as an idempotent one:
 whoever wrote need not, and must not, write it again.
 """
 
@@ -14,6 +14,7 @@ from core.cluster.client import NewRecord, UnconfirmedError
 from core.cluster.kafka.connection.diagnosis import unreachable
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.librdkafka import ClosableClient, to_fault
+from core.cluster.kafka.record_clients import open_producer
 from core.cluster.kafka_errors import access_denied
 from core.errors import TrimtabError
 from core.units import counted
@@ -68,28 +69,24 @@ class KafkaTopicWriter:
             self._producer = None
 
     def _open(self) -> ClosableClient:
-        from confluent_kafka import Producer
-
         if self._producer is None:
             self._settings.check_login()
             self._refusals = []
-            self._producer = ClosableClient(
-                Producer(
-                    {
-                        **self._settings.librdkafka_config(),
-                        "acks": "all",
-                        "enable.idempotence": True,
-                        "compression.type": "zstd",
-                        "message.timeout.ms": int(RETRY_SECONDS * 1000),
-                        "queue.buffering.max.kbytes": MAX_QUEUE_KB,
-                        # As Java's clients do: records of a key lie where they would put them.
-                        "partitioner": "murmur2_random",
-                        "allow.auto.create.topics": False,
-                        # Without it, a fatal error would be raised by whatever is called next.
-                        "error_cb": lambda _: None,
-                        "log.connection.close": False,
-                    }
-                )
+            self._producer = open_producer(
+                self._settings,
+                {
+                    "acks": "all",
+                    "enable.idempotence": True,
+                    "compression.type": "zstd",
+                    "message.timeout.ms": int(RETRY_SECONDS * 1000),
+                    "queue.buffering.max.kbytes": MAX_QUEUE_KB,
+                    # As Java's clients do: records of a key lie where they would put them.
+                    "partitioner": "murmur2_random",
+                    "allow.auto.create.topics": False,
+                    # Without it, a fatal error would be raised by whatever is called next.
+                    "error_cb": lambda _: None,
+                    "log.connection.close": False,
+                },
             )
         return self._producer
 

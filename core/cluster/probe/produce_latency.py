@@ -194,12 +194,9 @@ class ProduceProbe:
             return Fault("REQUEST_TIMED_OUT", error.title)
 
     def _measure(self) -> None:
-        from confluent_kafka import Producer
+        from core.cluster.kafka.record_clients import open_producer
 
-        from core.cluster.kafka.librdkafka import ClosableClient
-
-        config = self._settings.librdkafka_config() | producer_config(TIMEOUT_SECONDS)
-        producer = ClosableClient(Producer(config))
+        producer = open_producer(self._settings, producer_config(TIMEOUT_SECONDS))
         partitions = self._placed(producer)
         if not partitions:
             return

@@ -70,9 +70,7 @@ class RoundTripProbe:
     """Clients of one cluster, open until `close`; any thread may call `fetch_layout`."""
 
     def __init__(self, address: Address, topic: str) -> None:
-        from confluent_kafka import Consumer, Producer
-
-        from core.cluster.kafka.librdkafka import ClosableClient
+        from core.cluster.kafka.record_clients import open_consumer, open_producer
 
         self.topic = topic
         self._us = secrets.token_bytes(8)
@@ -82,34 +80,32 @@ class RoundTripProbe:
         self._payload = bytes(MESSAGE_BYTES - _HEAD.size)
         self._results: SimpleQueue[ProbeResult] = SimpleQueue()
         settings = connection_settings(address)
-        config = settings.librdkafka_config() | {
+        config = {
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,
             "socket.timeout.ms": int(_REQUEST_SECONDS * 1000),
             "allow.auto.create.topics": False,
             "log.connection.close": False,  # brokers close what is idle: no client suffers
         }
-        self._producer = ClosableClient(
-            Producer(
-                {
-                    **config,
-                    **producer_config(TIMEOUT_SECONDS),
-                    "retries": 0,  # so that each error is told, which retries would hide
-                    "error_cb": self._errors(ClientSide.PRODUCE),
-                }
-            )
+        self._producer = open_producer(
+            settings,
+            {
+                **config,
+                **producer_config(TIMEOUT_SECONDS),
+                "retries": 0,  # so that each error is told, which retries would hide
+                "error_cb": self._errors(ClientSide.PRODUCE),
+            },
         )
-        self._consumer = ClosableClient(
-            Consumer(
-                {
-                    **config,
-                    "group.id": topic,  # librdkafka wants one; nothing is committed
-                    "enable.auto.commit": False,
-                    "auto.offset.reset": "latest",
-                    "queued.min.messages": 10,
-                    "error_cb": self._errors(ClientSide.FETCH),
-                }
-            )
+        self._consumer = open_consumer(
+            settings,
+            {
+                **config,
+                "group.id": topic,  # librdkafka wants one; nothing is committed
+                "enable.auto.commit": False,
+                "auto.offset.reset": "latest",
+                "queued.min.messages": 10,
+                "error_cb": self._errors(ClientSide.FETCH),
+            },
         )
         self._stop = threading.Event()
         self._reading = threading.Thread(target=self._read, name="clients-read", daemon=True)

@@ -15,9 +15,9 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import (
     AuthorizationError,
     IncompatibleBrokerVersion,
@@ -55,6 +55,8 @@ _MAX_FAILURES = 2
 _BUSY_SECONDS = 0.5
 """How long new connections may take while one stands on which others wait for answers."""
 
+_C = TypeVar("_C", KafkaAdminClient, KafkaConsumer, KafkaProducer)
+
 
 def open_admin(
     settings: ConnectionSettings,
@@ -62,9 +64,23 @@ def open_admin(
     of_connections: Mapping[str, Any],
     **config: Any,
 ) -> KafkaAdminClient:
-    """Return kafka-python's client, bootstrapped; raises its KafkaError and leaves nothing behind.
+    """Return kafka-python's client, bootstrapped; see `open_client`."""
+    admin, _ = open_client(KafkaAdminClient, settings, on_bytes, of_connections, **config)
+    return admin
 
-    `on_bytes` is called, in a thread of its own, whenever any broker has sent something;
+
+def open_client(
+    kind: type[_C],
+    settings: ConnectionSettings,
+    on_bytes: Callable[[], None],
+    of_connections: Mapping[str, Any],
+    on_failure: Callable[[int, str, Exception], None] | None = None,
+    **config: Any,
+) -> tuple[_C, BrokerConnections]:
+    """Return a client, bootstrapped; raises kafka-python's KafkaError and leaves nothing behind.
+
+    `on_bytes` is called, in a thread of its own, whenever any broker has sent something, and
+    `on_failure` when a connection to one is lost, or does not come about: with its id and address.
     `of_connections` are configs that the client itself does not know.
     """
     register_mechanisms()
@@ -79,13 +95,13 @@ def open_admin(
     def network(**config: Any) -> KafkaNetClient:
         config |= of_connections
         net = NetworkSelector(**config)
-        networks.append(
-            KafkaNetClient(net, BrokerConnections(net, settings, on_bytes, **config), **config)
-        )
+        made = BrokerConnections(net, settings, on_bytes, on_failure, **config)
+        networks.append(KafkaNetClient(net, made, **config))
         return networks[-1]
 
     try:
-        return KafkaAdminClient(**settings.kafka_python_config(), kafka_client=network, **config)
+        client = kind(**settings.kafka_python_config(), kafka_client=network, **config)
+        return client, networks[-1]._manager
     except KafkaError:
         # Its constructor leaves the thread and the sockets of a failed attempt behind.
         for half_open in networks:
@@ -108,11 +124,12 @@ class BrokerConnections(KafkaConnectionManager):
         net: NetworkSelector,
         settings: ConnectionSettings,
         on_bytes: Callable[[], None],
+        on_failure: Callable[[int, str, Exception], None] | None = None,
         **config: Any,
     ) -> None:
         super().__init__(net, **config)
         self._settings = settings
-        self._on_bytes = on_bytes
+        self._on_bytes, self._on_failure = on_bytes, on_failure
         self._failures: dict[int | str, Exception] = {}
         self._places: dict[int | str, str] = {}
         """Where servers were connected to last: one that hangs is soon not in the metadata."""
@@ -190,6 +207,25 @@ class BrokerConnections(KafkaConnectionManager):
             self._net.call_later(_BUSY_SECONDS, settle)
         return await first
 
+    def ask_any(self, request: Any, seconds: float) -> Any:
+        """Return any broker's answer, from another thread than the client's, whichever that is.
+
+        Raises kafka-python's KafkaError.
+        """
+
+        async def ask() -> Any:
+            node = await self.ready_node()
+            return await self.send(request, node, request_timeout_ms=seconds * 1000)
+
+        answered = threading.Event()
+        asked = self._net.call_soon_with_future(ask)
+        asked.add_both(lambda _: answered.set())
+        if not answered.wait(seconds):
+            raise KafkaTimeoutError(f"No broker has answered within {seconds:g} s")
+        if asked.failed():
+            raise asked.exception
+        return asked.value
+
     # -- connecting --------------------------------------------------------------------------------
 
     def get_connection(self, node_id: int | str, *args: Any, **options: Any) -> Any:
@@ -200,8 +236,13 @@ class BrokerConnections(KafkaConnectionManager):
                 self._places[node_id] = f"{node.host}:{node.port}"
             # Until it has come about, nothing is known against it.
             connection.init_future.add_callback(lambda _: self._failures.pop(node_id, None))
-            connection.close_future.add_errback(partial(self._failures.__setitem__, node_id))
+            connection.close_future.add_errback(partial(self._failed, node_id))
         return connection
+
+    def _failed(self, node_id: int | str, error: Exception) -> None:
+        self._failures[node_id] = error
+        if self._on_failure is not None and isinstance(node_id, int):
+            self._on_failure(node_id, self._places.get(node_id, ""), error)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         ends = time.monotonic() + 60 if timeout_at is None else timeout_at

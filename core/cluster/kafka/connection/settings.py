@@ -59,9 +59,20 @@ class ConnectionSettings:
     def is_encrypted(self) -> bool:
         return self.security_protocol.endswith("SSL")
 
+    @property
+    def suits_librdkafka(self) -> bool:
+        """Return whether librdkafka gets there.
+
+        It connects where brokers say that they are, and does not know every login.
+        """
+        known = self.login is None or self.login.librdkafka_config() is not None
+        return known and self.route.is_direct
+
     def librdkafka_config(self) -> dict[str, Any]:
-        """Return librdkafka's configuration; raises UsageError where it would not get there."""
-        self.check_direct()
+        """Return librdkafka's configuration, where it suits."""
+        login = {} if self.login is None else self.login.librdkafka_config()
+        assert login is not None
+        assert self.route.is_direct
         config: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.security_protocol,
@@ -69,11 +80,7 @@ class ConnectionSettings:
             "socket.connection.setup.timeout.ms": int(self.scaled_seconds(CONNECT_SECONDS) * 1000),
             "logger": null_logger(),
         }
-        if self.login is not None:
-            config |= self.login.librdkafka_config()
-        if self.is_encrypted:
-            config |= self.tls.librdkafka_config()
-        return config
+        return config | login | (self.tls.librdkafka_config() if self.is_encrypted else {})
 
     def kafka_python_config(self) -> dict[str, Any]:
         """Return kafka-python's configuration; raises DocumentError for its certificates."""
@@ -87,19 +94,6 @@ class ConnectionSettings:
         if self.is_encrypted:
             config["ssl_context"] = self.tls.context()
         return config
-
-    def check_records(self) -> None:
-        """Raise UsageError where no records are read and written: by a route, by some logins."""
-        self.librdkafka_config()
-
-    def check_direct(self) -> None:
-        """Raise UsageError where brokers are reached by other addresses, or by a proxy."""
-        if not self.route.is_direct:
-            raise UsageError(
-                "Records are written and read at the addresses that brokers advertise, not by "
-                "config.toml's addresses or proxy.",
-                next="Run this where the brokers' own addresses are reached.",
-            )
 
     def check_login(self) -> None:
         """Raise what keeps a login from coming about before a broker is asked, as `Login.check`."""

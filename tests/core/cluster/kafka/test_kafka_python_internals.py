@@ -12,10 +12,10 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 READ_FOR = ("3.0.12",)
-"""The versions whose sources `network` and `transports` were written by."""
+"""The versions whose sources what relies on them was written by."""
 LOOK = (
-    "network.py and transports.py of core/cluster/kafka/connection rely on this: read "
-    "kafka-python's sources, mend them, and add the version to READ_FOR."
+    "connection/network.py, connection/transports.py and record_clients.py of core/cluster/kafka "
+    "rely on this: read kafka-python's sources, mend them, and add the version to READ_FOR."
 )
 
 
@@ -52,6 +52,7 @@ def test_a_private_method_is_as_it_was_read(
         (KafkaConnectionManager, ("_conns", "_net")),
         (KafkaNetClient, ("_manager",)),
         (kafka.KafkaAdminClient, ("_manager",)),
+        (kafka.KafkaProducer, ("_sender",)),
         (KafkaTCPTransport, ("_sock", "_net")),
     ],
 )

@@ -18,7 +18,7 @@ from core.cluster.kafka.connection.login import kerberos
 from core.cluster.kafka.connection.login.kerberos import KerberosLogin
 from core.cluster.kafka.connection.login.mechanisms import KerberosMechanism
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.errors import DocumentError, LoginRefusedError, UsageError
+from core.errors import DocumentError, LoginRefusedError
 
 FILE = "security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI\n"
 SERVICE = "sasl.kerberos.service.name=kafka\n"
@@ -152,6 +152,5 @@ def test_the_exchange_is_with_the_broker_that_is_connected_to(
         KerberosMechanism(host="b1.internal", **config)
 
 
-def test_records_are_not_written_by_it(library: Library, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="Kerberos"):
-        load(tmp_path, SERVICE).check_records()
+def test_librdkafka_does_not_log_in_by_it(library: Library, tmp_path: Path) -> None:
+    assert not load(tmp_path, SERVICE).suits_librdkafka

@@ -12,7 +12,7 @@ from servers import nobody, server, silent, socks_proxy
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.route import Route
 from core.cluster.kafka.connection.settings import ConnectionSettings
-from core.errors import UnreachableError, UsageError
+from core.errors import UnreachableError
 
 INTERNAL = "kafka.invalid"
 
@@ -119,6 +119,5 @@ def test_a_proxy_that_hangs_is_waited_for_in_time() -> None:
 
 
 @pytest.mark.parametrize("route", [Route({"a:1": "b:2"}), Route(proxy="socks5://a:1")])
-def test_what_takes_no_route_is_refused_and_does_not_try(route: Route) -> None:
-    with pytest.raises(UsageError):
-        ConnectionSettings("h:1", route=route).librdkafka_config()
+def test_librdkafka_takes_no_route(route: Route) -> None:
+    assert not ConnectionSettings("h:1", route=route).suits_librdkafka

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import DocumentError, LoginRefusedError, UsageError
+from core.errors import DocumentError, LoginRefusedError
 
 GSSAPI = "GSSAPI"
 SERVICE, PRINCIPAL, KEYTAB = (
@@ -22,9 +22,6 @@ _INERT = (
     *("sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor"),
 )
 """What says how a ticket is renewed: the Kerberos library does so when one is wanted."""
-
-
-OTHER_LOGIN = "Name a --command-config that logs in another way."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +76,8 @@ class KerberosLogin:
         name = self.principal or str(self.credentials().name)
         return name.partition("@")[0].partition("/")[0]
 
-    def librdkafka_config(self) -> dict[str, Any]:
-        raise UsageError(
-            "Records are written and read by a library that takes no Kerberos logins.",
-            next=OTHER_LOGIN,
-        )
+    def librdkafka_config(self) -> None:
+        """Return None: librdkafka's wheels are built without Kerberos."""
 
     def kafka_python_config(self) -> dict[str, Any]:
         return {"sasl_mechanism": GSSAPI, "sasl_kerberos_name": self}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from core.cluster.kafka.connection.login import kerberos, msk_iam, oauth
 from core.cluster.kafka.connection.properties import check_no_nul
-from core.errors import DocumentError, UsageError
+from core.errors import DocumentError
 from core.passwords import MissingPassword, PasswordMissingError, find_password
 
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -36,7 +36,9 @@ class Login(Protocol):
         """Return the user that brokers take it for; raises as `check`."""
         ...
 
-    def librdkafka_config(self) -> dict[str, Any]: ...
+    def librdkafka_config(self) -> dict[str, Any] | None:
+        """Return librdkafka's configuration; None where that cannot log in so."""
+        ...
 
     def kafka_python_config(self) -> dict[str, Any]: ...
 
@@ -95,11 +97,8 @@ class TokenLogin:
         """Return the token's id: whose token it is, only brokers know."""
         return self.token_id
 
-    def librdkafka_config(self) -> dict[str, Any]:
-        raise UsageError(
-            "Records are written and read by a library that takes no delegation tokens.",
-            next=kerberos.OTHER_LOGIN,
-        )
+    def librdkafka_config(self) -> None:
+        """Return None: librdkafka has no word for `tokenauth`."""
 
     def kafka_python_config(self) -> dict[str, Any]:
         return {

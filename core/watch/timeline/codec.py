@@ -116,6 +116,13 @@ def number_of(value: Any) -> int:
     return value
 
 
+def partition_of(value: Any) -> int | None:
+    """Return a partition's number as such, and None for what is of no partition."""
+    if value is not None and not (type(value) is int and 0 <= value < 2**31):
+        raise TypeError("it is no partition")
+    return value
+
+
 def _json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 

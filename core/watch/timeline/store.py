@@ -257,7 +257,7 @@ class Timeline:
             for at, kind, topic, partition, by, text, brokers in rows:
                 note = packing.decode_note(by, text, brokers)
                 named = None if topic is None else packing.text_of(topic)
-                number = None if partition is None else packing.number_of(partition)
+                number = packing.partition_of(partition)
                 yield Event(from_milliseconds(at), Kind(kind), None, note, named, number)
 
     @property
@@ -378,5 +378,5 @@ class Timeline:
                 None if onward and after is not None else packing.decode(before, kind, partition),
                 packing.decode(after, kind, partition),
                 names.get(topic),
-                partition,
+                packing.partition_of(partition),
             )

@@ -217,6 +217,18 @@ def test_a_damaged_timeline(tmp_path: Path, look: Callable[[Timeline], object]) 
     timeline.close()
 
 
+@pytest.mark.parametrize("partition", [2**31, -1, 1.5, "one"])
+def test_a_partition_that_is_no_number_of_one_is_told(
+    timeline: Timeline, partition: object
+) -> None:
+    pictures = restless(5)
+    recorded(timeline, pictures)
+    with closing(sqlite3.connect(timeline.path)) as database, database:
+        database.execute("UPDATE changes SET partition = ? WHERE partition = 0", (partition,))
+    with pytest.raises(TimelineError, match="no partition"):
+        list(timeline.events())
+
+
 @pytest.mark.parametrize(
     ("content", "title"),
     [

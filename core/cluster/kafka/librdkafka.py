@@ -1,9 +1,11 @@
-"""librdkafka's clients: closed before their process ends, and their errors by Kafka's names."""
+"""librdkafka's clients: closed before their process ends; their errors by Kafka's names."""
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from core.cluster.kafka.connection.settings import ConnectionSettings
@@ -118,3 +120,31 @@ def to_fault(error: Any) -> Fault:
         "_DESTROY_BROKER": "TRANSPORT",
     }
     return Fault(names.get(inner.name(), inner.name().lstrip("_")), inner.str())
+
+
+@contextmanager
+def as_librdkafka(timed_out: int | None = None) -> Iterator[None]:
+    """Raise kafka-python's errors as confluent-kafka's KafkaException."""
+    from confluent_kafka import KafkaError, KafkaException
+    from kafka.errors import KafkaError as KafkaPythonError
+
+    try:
+        yield
+    except KafkaPythonError as error:
+        code = KafkaError._TIMED_OUT if timed_out is None else timed_out
+        raise KafkaException(librdkafka_error(error, code)) from error
+
+
+def librdkafka_error(error: Exception, timed_out: int) -> Any:
+    """Return confluent-kafka's error for kafka-python's: Kafka's own are by the same numbers."""
+    from confluent_kafka import KafkaError
+    from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError
+
+    match error:
+        case KafkaTimeoutError():
+            code = timed_out
+        case KafkaConnectionError() | NodeNotReadyError():
+            code = KafkaError._TRANSPORT
+        case _:
+            code = getattr(error, "errno", None) or KafkaError._FAIL
+    return KafkaError(code, str(error))

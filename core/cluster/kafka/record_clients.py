@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from core.cluster.kafka.connection.settings import CONNECT_SECONDS, ConnectionSettings
-from core.cluster.kafka.librdkafka import ClosableClient
+from core.cluster.kafka.librdkafka import ClosableClient, as_librdkafka, librdkafka_error
 from core.errors import UsageError
 
 OnDelivery = Callable[[Any, Any], None]
@@ -137,12 +137,12 @@ class _Producer:
         size = len(value or b"") + len(key or b"")
         if self._waiting_bytes + size > self._max_bytes:
             raise BufferError("too many bytes wait to be acknowledged")
-        with _as_librdkafka(KafkaError._UNKNOWN_TOPIC):
+        with as_librdkafka(KafkaError._UNKNOWN_TOPIC):
             partitions = self._producer.partitions_for(topic)
         if partition is not None and partition not in partitions:
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
         sent = time.monotonic()
-        with _as_librdkafka():
+        with as_librdkafka():
             future = self._producer.send(topic, value, key, list(headers), partition)
         self._waiting += 1
         self._waiting_bytes += size
@@ -180,8 +180,7 @@ class _Producer:
 
         asked = MetadataRequest.MetadataRequestTopic(name=topic)
         request = MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
-
-        with _as_librdkafka():
+        with as_librdkafka():
             answer = self._connections.ask_any(request, timeout)
         return SimpleNamespace(
             brokers={broker.node_id: broker for broker in answer.brokers},
@@ -208,7 +207,7 @@ class _Producer:
     def _given_up(self, partition: int, tell: OnDelivery, error: Exception) -> None:
         from confluent_kafka import KafkaError
 
-        failure = _librdkafka_error(error, KafkaError._MSG_TIMED_OUT)
+        failure = librdkafka_error(error, KafkaError._MSG_TIMED_OUT)
         self._calls.put(partial(tell, failure, _Message(partition)))
 
     # -- in that of `poll` -----------------------------------------------------------------------
@@ -247,7 +246,7 @@ class _Consumer:
 
         self._read.clear()
         self._told_ends.clear()
-        with _as_librdkafka():
+        with as_librdkafka():
             self._consumer.assign([_kafka_python_partition(one) for one in partitions])
             for one in partitions:
                 if one.offset == OFFSET_END:
@@ -272,7 +271,7 @@ class _Consumer:
 
     def get_watermark_offsets(self, partition: Any, timeout: float) -> tuple[int, int]:
         of, ms = _kafka_python_partition(partition), int(timeout * 1000)
-        with _as_librdkafka():
+        with as_librdkafka():
             first = self._consumer.beginning_offsets([of], ms)[of]
             return first, self._consumer.end_offsets([of], ms)[of]
 
@@ -281,7 +280,7 @@ class _Consumer:
         from confluent_kafka import OFFSET_END, TopicPartition
 
         times = {_kafka_python_partition(one): one.offset for one in partitions}
-        with _as_librdkafka():
+        with as_librdkafka():
             found = self._consumer.offsets_for_times(times, int(timeout * 1000))
         offsets = {of: OFFSET_END if at is None else at.offset for of, at in found.items()}
         return [TopicPartition(of.topic, of.partition, offset) for of, offset in offsets.items()]
@@ -293,7 +292,7 @@ class _Consumer:
     def _fetch(self, seconds: float) -> None:
         from kafka.errors import UnsupportedCodecError
 
-        with _as_librdkafka():
+        with as_librdkafka():
             try:
                 fetched = self._consumer.poll(int(seconds * 1000))
             except UnsupportedCodecError as error:
@@ -328,18 +327,18 @@ def _open(
     """Return a client of kafka-python's and its connections, whose losses go to `error_cb`."""
     from confluent_kafka import KafkaError
 
-    from core.cluster.kafka.connection.network import open_client
+    from core.cluster.kafka.connection.python_clients import open_client
 
     settings.check_login()
     on_error = config.get("error_cb", lambda _: None)
 
     def on_failure(broker: int, address: str, error: Exception) -> None:
-        found = _librdkafka_error(error, KafkaError._TIMED_OUT)
+        found = librdkafka_error(error, KafkaError._TIMED_OUT)
         told = KafkaError(found.code(), f"{address}/{broker}: {found.str()}")
         calls.put(partial(on_error, told))
 
     seconds = settings.scaled_seconds(CONNECT_SECONDS)
-    with _as_librdkafka():
+    with as_librdkafka():
         return open_client(
             kind,
             settings,
@@ -375,31 +374,3 @@ def _topic(found: Any) -> SimpleNamespace:
             for p in found.partitions
         },
     )
-
-
-@contextmanager
-def _as_librdkafka(timed_out: int | None = None) -> Iterator[None]:
-    """Raise kafka-python's errors as confluent-kafka's KafkaException."""
-    from confluent_kafka import KafkaError, KafkaException
-    from kafka.errors import KafkaError as KafkaPythonError
-
-    try:
-        yield
-    except KafkaPythonError as error:
-        code = KafkaError._TIMED_OUT if timed_out is None else timed_out
-        raise KafkaException(_librdkafka_error(error, code)) from error
-
-
-def _librdkafka_error(error: Exception, timed_out: int) -> Any:
-    """Return confluent-kafka's error for kafka-python's: Kafka's own are by the same numbers."""
-    from confluent_kafka import KafkaError
-    from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError
-
-    match error:
-        case KafkaTimeoutError():
-            code = timed_out
-        case KafkaConnectionError() | NodeNotReadyError():
-            code = KafkaError._TRANSPORT
-        case _:
-            code = getattr(error, "errno", None) or KafkaError._FAIL
-    return KafkaError(code, str(error))

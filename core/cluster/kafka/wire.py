@@ -97,7 +97,7 @@ class Wire:
 
     def _close(self) -> None:
         if self._admin is not None:
-            from core.cluster.kafka.connection.network import close_admin
+            from core.cluster.kafka.connection.python_clients import close_admin
 
             close_admin(self._admin)
 
@@ -331,7 +331,7 @@ def fault_from_silence(error: Exception) -> Fault:
 def _open(settings: ConnectionSettings, on_bytes: Callable[[], None]) -> Any:
     from kafka.errors import KafkaError
 
-    from core.cluster.kafka.connection.network import open_admin
+    from core.cluster.kafka.connection.python_clients import open_admin
 
     settings.check_login()
     setup_ms = int(settings.scaled_seconds(_BROKER_SECONDS) * 1000)

@@ -1,4 +1,4 @@
-"""kafka-python's connections, each step of which has a deadline; only `wire` imports this.
+"""kafka-python's connections, each step of which has a deadline; for `python_clients` alone.
 
 The library has none for a TLS handshake, looks names up in the thread that all connections share,
 asks one bootstrap server at a time, and asks on after an answer that is final.
@@ -6,18 +6,16 @@ asks one bootstrap server at a time, and asks on after an answer that is final.
 
 from __future__ import annotations
 
-import logging
 import random
 import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import (
     AuthorizationError,
     IncompatibleBrokerVersion,
@@ -29,13 +27,11 @@ from kafka.errors import (
     UnsupportedSaslMechanismError,
 )
 from kafka.future import Future
-from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from core.cluster.kafka.connection.diagnosis import ConnectionFailure, is_misconfigured
-from core.cluster.kafka.connection.login.mechanisms import register_mechanisms
 from core.cluster.kafka.connection.settings import ConnectionSettings
 from core.cluster.kafka.connection.transports import NoHandshakeError, TcpTransport, TlsTransport
 
@@ -54,66 +50,6 @@ _MAX_FAILURES = 2
 """After so many a bootstrap server is looked at for why."""
 _BUSY_SECONDS = 0.5
 """How long new connections may take while one stands on which others wait for answers."""
-
-_C = TypeVar("_C", KafkaAdminClient, KafkaConsumer, KafkaProducer)
-
-
-def open_admin(
-    settings: ConnectionSettings,
-    on_bytes: Callable[[], None],
-    of_connections: Mapping[str, Any],
-    **config: Any,
-) -> KafkaAdminClient:
-    """Return kafka-python's client, bootstrapped; see `open_client`."""
-    admin, _ = open_client(KafkaAdminClient, settings, on_bytes, of_connections, **config)
-    return admin
-
-
-def open_client(
-    kind: type[_C],
-    settings: ConnectionSettings,
-    on_bytes: Callable[[], None],
-    of_connections: Mapping[str, Any],
-    on_failure: Callable[[int, str, Exception], None] | None = None,
-    **config: Any,
-) -> tuple[_C, BrokerConnections]:
-    """Return a client, bootstrapped; raises kafka-python's KafkaError and leaves nothing behind.
-
-    `on_bytes` is called, in a thread of its own, whenever any broker has sent something, and
-    `on_failure` when a connection to one is lost, or does not come about: with its id and address.
-    `of_connections` are configs that the client itself does not know.
-    """
-    register_mechanisms()
-    library = logging.getLogger("kafka")
-    if not library.handlers:
-        library.addHandler(logging.NullHandler())
-    library.propagate = False
-    # Whoever looks at its debug messages would read its whole configuration, passwords too.
-    logging.getLogger("kafka.admin.client").setLevel(logging.INFO)
-    networks: list[KafkaNetClient] = []
-
-    def network(**config: Any) -> KafkaNetClient:
-        config |= of_connections
-        net = NetworkSelector(**config)
-        made = BrokerConnections(net, settings, on_bytes, on_failure, **config)
-        networks.append(KafkaNetClient(net, made, **config))
-        return networks[-1]
-
-    try:
-        client = kind(**settings.kafka_python_config(), kafka_client=network, **config)
-        return client, networks[-1]._manager
-    except KafkaError:
-        # Its constructor leaves the thread and the sockets of a failed attempt behind.
-        for half_open in networks:
-            half_open.close()
-            half_open._manager.close_sockets()
-        raise
-
-
-def close_admin(admin: KafkaAdminClient) -> None:
-    """Close the client, its thread and its sockets."""
-    admin.close()
-    admin._manager.close_sockets()
 
 
 class BrokerConnections(KafkaConnectionManager):

@@ -1,6 +1,6 @@
 """What kafka-python's SASL mechanisms lack: Kerberos' keytabs and errors, and delegation tokens.
 
-Only `network` imports this: it loads the library.
+Only `python_clients` imports this: it loads the library.
 """
 
 from __future__ import annotations

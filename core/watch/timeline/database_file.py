@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+import weakref
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -89,11 +90,34 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
     return None
 
 
+class _Connection(sqlite3.Connection):
+    """Ends its statements as it is closed: one that an error still holds would keep the file."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+
+    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        cursor = super().execute(sql, parameters)
+        self._cursors.add(cursor)
+        return cursor
+
+    def close(self) -> None:
+        for cursor in list(self._cursors):
+            cursor.close()
+        super().close()
+
+
 @contextmanager
 def _opened(path: Path, address: str) -> Iterator[sqlite3.Connection]:
     """Open a file, and close it again if it turns out to be of no use."""
     try:
-        database = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None)
+        database = sqlite3.connect(
+            address,
+            uri=address.startswith("file:"),
+            isolation_level=None,
+            factory=_Connection,
+        )
     except sqlite3.Error as error:
         raise unusable_timeline(path, error) from error
     try:

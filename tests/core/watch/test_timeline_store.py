@@ -217,6 +217,18 @@ def test_a_damaged_timeline(tmp_path: Path, look: Callable[[Timeline], object]) 
     timeline.close()
 
 
+def test_a_closed_one_leaves_its_file_however_far_it_was_read(timeline: Timeline) -> None:
+    recorded(timeline, restless(20))
+    reader = Timeline.read(timeline.path)
+    events = reader.events()
+    next(events)
+    reader.close()
+    timeline.close()
+    with closing(sqlite3.connect(timeline.path)) as database:
+        assert database.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+    del events
+
+
 @pytest.mark.parametrize("partition", [2**31, -1, 1.5, "one"])
 def test_a_partition_that_is_no_number_of_one_is_told(
     timeline: Timeline, partition: object

@@ -237,8 +237,8 @@ def test_blanks_change_nothing(tmp_path: Path, time: str, thread: str, level: st
     told = f"[Controller id=3 epoch=7] {text} (state.change.logger)"
     before, after = ((" ", "  ", "\t"), (" ", "  ", "\t", " \t ", f"{'':{6 - len(level)}}"))
     records = [
-        f"{time.format(stamp(at).replace(',', mark))}{gap}{thread}{level}{pad}{told}\n"
-        for at, (gap, pad, mark) in enumerate(product(before, after, ",."))
+        f"{time.format(stamp(seconds).replace(',', mark))}{gap}{thread}{level}{pad}{told}\n"
+        for seconds, (gap, pad, mark) in enumerate(product(before, after, ",."))
     ]
     events, tally, found = merged(write(tmp_path / "state-change.log", *records))
     assert [at(event) for event in events] == list(range(len(records)))

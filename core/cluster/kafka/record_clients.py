@@ -146,10 +146,10 @@ class _Producer:
             future = self._producer.send(topic, value, key, list(headers), partition)
         self._waiting += 1
         self._waiting_bytes += size
-        tell = partial(self._tell, on_delivery or (lambda *_: None), size)
+        report = partial(self._deliver, on_delivery or (lambda *_: None), size)
         number = -1 if partition is None else partition
-        future.add_callback(partial(self._acknowledged, number, sent, tell))
-        future.add_errback(partial(self._given_up, number, tell))
+        future.add_callback(partial(self._on_acknowledged, number, sent, report))
+        future.add_errback(partial(self._on_failed, number, report))
 
     def poll(self, seconds: float) -> int:
         """Call back for what was acknowledged or lost; waits for the first, and returns how many.
@@ -200,19 +200,21 @@ class _Producer:
 
     # -- in the client's own thread --------------------------------------------------------------
 
-    def _acknowledged(self, partition: int, sent: float, tell: OnDelivery, record: Any) -> None:
+    def _on_acknowledged(
+        self, partition: int, sent: float, report: OnDelivery, record: Any
+    ) -> None:
         message = _Message(partition, record.offset, seconds=time.monotonic() - sent)
-        self._calls.put(partial(tell, None, message))
+        self._calls.put(partial(report, None, message))
 
-    def _given_up(self, partition: int, tell: OnDelivery, error: Exception) -> None:
+    def _on_failed(self, partition: int, report: OnDelivery, error: Exception) -> None:
         from confluent_kafka import KafkaError
 
         failure = librdkafka_error(error, KafkaError._MSG_TIMED_OUT)
-        self._calls.put(partial(tell, failure, _Message(partition)))
+        self._calls.put(partial(report, failure, _Message(partition)))
 
     # -- in that of `poll` -----------------------------------------------------------------------
 
-    def _tell(self, on_delivery: OnDelivery, size: int, error: Any, message: _Message) -> None:
+    def _deliver(self, on_delivery: OnDelivery, size: int, error: Any, message: _Message) -> None:
         self._waiting -= 1
         self._waiting_bytes -= size
         on_delivery(error, message)
@@ -226,8 +228,8 @@ class _Consumer:
 
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._read: deque[_Message] = deque()
-        self._tells_ends = bool(config.get("enable.partition.eof"))
-        self._told_ends: dict[Any, int] = {}
+        self._reports_ends = bool(config.get("enable.partition.eof"))
+        self._reported_ends: dict[Any, int] = {}
         """Of partitions whose end has been told, which that was."""
         self._consumer, self._connections = _open(
             KafkaConsumer,
@@ -245,7 +247,7 @@ class _Consumer:
         from confluent_kafka import OFFSET_END
 
         self._read.clear()
-        self._told_ends.clear()
+        self._reported_ends.clear()
         with as_librdkafka():
             self._consumer.assign([_kafka_python_partition(one) for one in partitions])
             for one in partitions:
@@ -303,17 +305,17 @@ class _Consumer:
                 ) from error
         for of, records in fetched.items():
             self._read.extend(_Message(of.partition, one.offset, one.value) for one in records)
-        if self._tells_ends and not fetched:
-            self._read.extend(self._reached_ends())
+        if self._reports_ends and not fetched:
+            self._read.extend(self._ends_reached())
 
-    def _reached_ends(self) -> Iterator[_Message]:
+    def _ends_reached(self) -> Iterator[_Message]:
         """Yield the ends of partitions that were reached: control records come before some."""
         from confluent_kafka import KafkaError
 
         for of in self._consumer.assignment():
             end, position = self._consumer.highwater(of), self._consumer.position(of, 0)
-            if end is not None and position == end != self._told_ends.get(of):
-                self._told_ends[of] = end
+            if end is not None and position == end != self._reported_ends.get(of):
+                self._reported_ends[of] = end
                 yield _Message(of.partition, end, failure=KafkaError(KafkaError._PARTITION_EOF))
 
 
@@ -334,8 +336,8 @@ def _open(
 
     def on_failure(broker: int, address: str, error: Exception) -> None:
         found = librdkafka_error(error, KafkaError._TIMED_OUT)
-        told = KafkaError(found.code(), f"{address}/{broker}: {found.str()}")
-        calls.put(partial(on_error, told))
+        failure = KafkaError(found.code(), f"{address}/{broker}: {found.str()}")
+        calls.put(partial(on_error, failure))
 
     seconds = settings.scaled_seconds(CONNECT_SECONDS)
     with as_librdkafka():

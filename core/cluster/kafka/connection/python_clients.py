@@ -55,8 +55,8 @@ def open_client(
     def network(**config: Any) -> KafkaNetClient:
         config |= of_connections
         net = NetworkSelector(**config)
-        made = BrokerConnections(net, settings, on_bytes, on_failure, **config)
-        networks.append(KafkaNetClient(net, made, **config))
+        connections = BrokerConnections(net, settings, on_bytes, on_failure, **config)
+        networks.append(KafkaNetClient(net, connections, **config))
         return networks[-1]
 
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -124,10 +125,11 @@ def test_a_source_that_fails_stops_no_other(tmp_path: Path) -> None:
     def broken(state: ClusterState) -> list[Event]:
         raise TrimtabError("The journal is damaged.")
 
-    recorded = Recorded(tmp_path / "a.timeline", simulated, (broken, lambda state: [event]))
-    recorded.spend(2)
-    assert next(recorded.timeline.notes()) == event
-    assert {str(trouble) for trouble in recorded.troubles} == {"The journal is damaged."}
+    sources = (broken, lambda state: [event])
+    with closing(Recorded(tmp_path / "a.timeline", simulated, sources)) as recorded:
+        recorded.spend(2)
+        assert next(recorded.timeline.notes()) == event
+        assert {str(trouble) for trouble in recorded.troubles} == {"The journal is damaged."}
 
 
 def test_what_could_not_be_kept_is_kept_once_there_is_room(tmp_path: Path) -> None:
@@ -136,14 +138,18 @@ def test_what_could_not_be_kept_is_kept_once_there_is_room(tmp_path: Path) -> No
 
     left: list[Event] = []
     path = tmp_path / "a.timeline"
-    recorded = Recorded(path, simulated, (lambda state: [left.pop() for _ in left[:]],))
-    assert recorded.spend(2) == []
-    left.append(ended)
-    with files_of_at_most(path.with_name(path.name + "-wal").stat().st_size):
-        assert recorded.spend(3) == []
-    assert {type(trouble) for trouble in recorded.troubles} == {TimelineError}
-    assert recorded.spend(3) == [ended]
-    assert list(recorded.timeline.notes()) == [ended]
+
+    def source(state: ClusterState) -> list[Event]:
+        return [left.pop() for _ in left[:]]
+
+    with closing(Recorded(path, simulated, (source,))) as recorded:
+        assert recorded.spend(2) == []
+        left.append(ended)
+        with files_of_at_most(path.with_name(path.name + "-wal").stat().st_size):
+            assert recorded.spend(3) == []
+        assert {type(trouble) for trouble in recorded.troubles} == {TimelineError}
+        assert recorded.spend(3) == [ended]
+        assert list(recorded.timeline.notes()) == [ended]
 
 
 # -- load ------------------------------------------------------------------------------------------

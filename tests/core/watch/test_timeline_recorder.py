@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from datetime import timedelta
 from functools import partial, reduce
 from itertools import count
@@ -36,10 +37,18 @@ class Recorded:
         self, path: Path, client: SimulatedCluster, sources: Sequence[EventSource] = ()
     ) -> None:
         self.client, self.faulty = client, Faulty(client)
-        self.timeline = Timeline.write(path)
-        faulty: ClusterClient = self.faulty  # type: ignore[assignment]
-        self.recorder = Recorder(faulty, client.clock, self.timeline, sources)
         self.troubles: list[TrimtabError] = []
+        self._path, self._sources = path, sources
+        self.start()
+
+    def start(self) -> None:
+        """Begin to record, after `close` as the next recorder."""
+        self.timeline = Timeline.write(self._path)
+        faulty: ClusterClient = self.faulty  # type: ignore[assignment]
+        self.recorder = Recorder(faulty, self.client.clock, self.timeline, self._sources)
+
+    def close(self) -> None:
+        self.timeline.close()
 
     def spend(self, seconds: float) -> list[Event]:
         until = self.client.elapsed_seconds + seconds
@@ -61,11 +70,11 @@ class Recorded:
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> Recorded:
+def recorded(tmp_path: Path) -> Iterator[Recorded]:
     client = cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]})
-    found = Recorded(tmp_path / "a.timeline", client)
-    assert found.spend(3) == []
-    return found
+    with closing(Recorded(tmp_path / "a.timeline", client)) as found:
+        assert found.spend(3) == []
+        yield found
 
 
 def test_a_move_that_may_not_be_seen_any_more_has_not_ended(recorded: Recorded) -> None:
@@ -128,10 +137,10 @@ def test_a_config_of_a_topic_that_was_just_made(recorded: Recorded) -> None:
     recorded.client.create_topics([NewTopic("new", ((1, 2),), {"min.insync.replicas": "2"})])
     (made, *_) = recorded.spend(5)
     assert made.kind is Kind.TOPIC_CREATED
-    recorded.timeline.close()
+    recorded.close()
     set_config(recorded.client, Resource.topic("new"), "min.insync.replicas", "1")
-    again = Recorded(recorded.timeline.path, recorded.client)
-    (event,) = again.spend(5)
+    recorded.start()
+    (event,) = recorded.spend(5)
     assert format_event(event).endswith("2 → 1")
 
 
@@ -153,22 +162,23 @@ def test_a_cluster_that_does_not_answer_is_told_and_asked_again(recorded: Record
 
 def test_a_quiet_time_is_not_taken_for_one_unseen(recorded: Recorded) -> None:
     recorded.spend(300)
-    recorded.timeline.close()
+    recorded.close()
     recorded.client.stop_broker(2)
-    found = Recorded(recorded.timeline.path, recorded.client).spend(12)
+    recorded.start()
+    found = recorded.spend(12)
     assert Kind.GAP not in kinds(found)
     assert Kind.BROKER_DOWN in kinds(found)
 
 
 def test_a_time_unseen_is_kept_also_where_all_is_as_it_was(recorded: Recorded) -> None:
     """A broker may have died in it, and come back."""
-    recorded.timeline.close()
+    recorded.close()
     recorded.client.clock.sleep(3600)
-    second = Recorded(recorded.timeline.path, recorded.client)
-    (gap,) = second.spend(30)
+    recorded.start()
+    (gap,) = recorded.spend(30)
     assert gap.kind is Kind.GAP
     assert format_event(gap) == "nobody looked for 1 h 00 m: only what lasted is known"
-    assert second.spend(30) == []
+    assert recorded.spend(30) == []
 
 
 def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
@@ -184,11 +194,10 @@ def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
     assert find_gaps(recorded.timeline, None, span[1], span[1])[1:] == []
     newest = recorded.timeline.state_at(span[1])
     assert [broker.id for broker in newest.brokers if not broker.alive] == [1]
-    recorded.timeline.close()
+    recorded.close()
     recorded.client.clock.sleep(600)
-    again = Recorded(recorded.timeline.path, recorded.client)
-    again.faulty.replaced |= recorded.faulty.replaced
-    (gap,) = again.spend(10)  # an hour back no more, but unseen
+    recorded.start()
+    (gap,) = recorded.spend(10)  # an hour back no more, but unseen
     assert format_event(gap).startswith("nobody looked for 10 m")
 
 
@@ -196,20 +205,21 @@ def test_a_slow_cluster_leaves_no_gap(tmp_path: Path, monkeypatch: pytest.Monkey
     ticking = count(step=5.0)
     slow = partial(Observer, stopwatch=lambda: next(ticking))
     monkeypatch.setattr("core.watch.timeline.recorder.Observer", slow)
-    recorded = Recorded(tmp_path / "a.timeline", cluster({"t": [(1, 2), (2, 1)]}))
-    assert recorded.spend(300) == []
-    recorded.client.clock.sleep(100)
-    assert kinds(recorded.spend(100)) == Kind.GAP
+    client = cluster({"t": [(1, 2), (2, 1)]})
+    with closing(Recorded(tmp_path / "a.timeline", client)) as recorded:
+        assert recorded.spend(300) == []
+        client.clock.sleep(100)
+        assert kinds(recorded.spend(100)) == Kind.GAP
 
 
 def test_the_next_recorder_sees_what_happened_between(recorded: Recorded) -> None:
-    recorded.timeline.close()
+    recorded.close()
     recorded.client.stop_broker(2)
     recorded.client.clock.sleep(100)
-    second = Recorded(recorded.timeline.path, recorded.client)
-    found = second.spend(3)
+    recorded.start()
+    found = recorded.spend(3)
     assert [event.kind for event in found[:2]] == [Kind.GAP, Kind.BROKER_DOWN]
-    last = second.timeline.state_at(recorded.client.now)
+    last = recorded.timeline.state_at(recorded.client.now)
     described = recorded.client.describe_cluster()
     assert last.broker_by_id[2].alive is described.broker_by_id[2].alive is False
     assert [row.isr for row in last.rows()] == [row.isr for row in described.rows()]

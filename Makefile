@@ -131,7 +131,7 @@ bench-estimate: $(DEV)  ## estimate beside wall time of a throttled run, on real
 
 bench-run: $(DEV)  ## a throttled run beside Kafka's own tool, on real brokers
 	@mkdir -p $(REPORTS)
-	$(BIN)/python -P -m tests.bench.run_beside_tool -o $(REPORTS)/run-beside-tool.json
+	$(BIN)/python -P -m tests.bench.run_against_tool -o $(REPORTS)/run-beside-tool.json
 
 bench-time-left: $(DEV)  ## the time left that a run tells, against the clock, on real brokers
 	@mkdir -p $(REPORTS)

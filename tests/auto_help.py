@@ -57,7 +57,7 @@ def look(
     now: datetime = NOON,
     load: Load | None = None,
     good: float = 1.0,
-    looks: int = 1,
+    poll_count: int = 1,
     usual: Load | None = None,
     **changes: object,
 ) -> Observation:
@@ -67,7 +67,7 @@ def look(
         now=now,
         state=state,
         reassignments={},
-        load_view=LoadView(f"s-{load.as_of}", load, good, looks, lambda: usual),
+        load_view=LoadView(f"s-{load.as_of}", load, good, poll_count, lambda: usual),
         imbalance=placement_imbalance(settings, state, load),
         leader_imbalance=leader_imbalance(settings, state, load),
     )

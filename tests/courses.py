@@ -12,7 +12,7 @@ TENTHS = range(1, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Prediction:
     """What a run said at one moment of its own clock, in seconds since it was asked for.
 
     `largest` is the longest time left that it said of a single move, None while of none.
@@ -39,7 +39,7 @@ class Tenth:
     of_left: float
 
 
-def tenths(course: Sequence[Said], seconds: float) -> list[Tenth]:
+def tenths(course: Sequence[Prediction], seconds: float) -> list[Tenth]:
     """Return what was said last before each tenth of a run that took so many seconds."""
     found = []
     for tenth in TENTHS:
@@ -56,7 +56,7 @@ def tenths(course: Sequence[Said], seconds: float) -> list[Tenth]:
     return found
 
 
-def longer_than_the_whole(course: Iterable[Said]) -> list[Said]:
+def longer_than_the_whole(course: Iterable[Prediction]) -> list[Prediction]:
     """Return when a single move was said to take longer than the whole run."""
     return [
         one

@@ -25,7 +25,7 @@ class FakePrometheus:
     answer: tuple[int, bytes] | None = None
     """A status and a body, instead."""
     redirect: str | None = None
-    asked: list[dict[str, str]] = field(default_factory=list)
+    queries: list[dict[str, str]] = field(default_factory=list)
     tokens: list[str | None] = field(default_factory=list)
     url: str = ""
 
@@ -64,7 +64,7 @@ def serving(fake: FakePrometheus, certificate: Path | None = None) -> Iterator[F
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
             fake.tokens.append(self.headers["Authorization"])
-            fake.asked.append(dict(urllib.parse.parse_qsl(query)))
+            fake.queries.append(dict(urllib.parse.parse_qsl(query)))
             if fake.redirect is not None:
                 self.send_response(302)
                 self.send_header("Location", fake.redirect + self.path)
@@ -72,7 +72,7 @@ def serving(fake: FakePrometheus, certificate: Path | None = None) -> Iterator[F
                 return
             status, body = fake.answer or (404, b"nothing here")
             if fake.answer is None and path.endswith("/api/v1/query_range"):
-                result = {"resultType": "matrix", "result": fake.matrix(fake.asked[-1])}
+                result = {"resultType": "matrix", "result": fake.matrix(fake.queries[-1])}
                 status, body = 200, json.dumps({"status": "success", "data": result}).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))

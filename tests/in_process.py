@@ -33,7 +33,7 @@ def trimtab(
     ):
         monkeypatch.delenv(name, raising=False)
 
-    def typed(*words: str | Path) -> tuple[int, str, str]:
+    def run_line(*words: str | Path) -> tuple[int, str, str]:
         capsys.readouterr()
         line = [str(word) for word in words]
         code = run(lambda context: None, line)
@@ -41,7 +41,7 @@ def trimtab(
         check_answer(line, out)
         return code, out, err
 
-    return typed
+    return run_line
 
 
 class _Terminal(io.StringIO):

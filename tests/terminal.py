@@ -86,16 +86,16 @@ class Terminal:
         self._child.send(keys)
 
     def wait_for(
-        self, wanted: str | Callable[[str], bool], *, seconds: float = PATIENCE_SECONDS
+        self, expected: str | Callable[[str], bool], *, seconds: float = PATIENCE_SECONDS
     ) -> str:
-        """Return the screen's text once it shows `wanted`; else fails with what it shows."""
-        shows = (lambda text: wanted in text) if isinstance(wanted, str) else wanted
+        """Return the screen's text once it shows `expected`; else fails with what it shows."""
+        shows = (lambda text: expected in text) if isinstance(expected, str) else expected
         deadline = time.monotonic() + seconds
         while not shows(self.text()):
             left = deadline - time.monotonic()
             if left <= 0 or self._ended:
                 why = "the program ended" if self._ended else f"not within {seconds:.0f} s"
-                raise AssertionError(f"{wanted!r} is not shown: {why}\n{self.text()}")
+                raise AssertionError(f"{expected!r} is not shown: {why}\n{self.text()}")
             self.pump(min(left, 0.2))
         return self.text()
 

@@ -52,7 +52,7 @@ class Observation:
     """For how long this process has submitted nothing."""
     throttles: Configs = field(default_factory=dict)
     """Throttle configs of the moves in flight, as two looks seconds apart have shown them alike."""
-    seen: Mapping[Key, SideObservation] = field(default_factory=dict)
+    sides: Mapping[Key, SideObservation] = field(default_factory=dict)
     """How brokers fare under the run, for an adaptive rate."""
     arrived: Mapping[int, int] = field(default_factory=dict)
     """Bytes of moves in flight that each destination holds on average, by index, once known."""

@@ -120,7 +120,7 @@ def print_steps(steps: list[Step], seconds: float, *, is_whole: bool) -> None:
     table = Table("", "what", "expected", "seen", box=None)
     for step in steps:
         mark = "ok" if step.agrees else "NOT"
-        table.add_row(mark, *map(Text, (step.what, step.expected, step.seen)))
+        table.add_row(mark, *map(Text, (step.what, step.expected, step.actual)))
     Console(highlight=False).print(table)
     agree = sum(step.agrees for step in steps)
     early = "" if is_whole else "It did not get to its end: "

@@ -52,15 +52,19 @@ def _spread(stage: Stage, name: str, limit: int | None) -> Iterator[Step]:
         yield same("throttles that Kafka's tool shows", "none", stage.throttles())
 
 
-def _even(what: str, led: Mapping[int, int], targets: Sequence[int], stage: Stage) -> Step:
+def _even(
+    what: str, leader_counts: Mapping[int, int], targets: Sequence[int], stage: Stage
+) -> Step:
     """Compare how many partitions brokers lead, nobody but the targets any.
 
     In the short form brokers hold others' topics too, which count in their shares.
     """
-    each, off = sum(led.values()) // len(targets), int(stage.short)
+    each, off = sum(leader_counts.values()) // len(targets), int(stage.short)
     even = format_counts(dict.fromkeys(targets, each))
-    agrees = led.keys() == set(targets) and all(abs(n - each) <= off for n in led.values())
-    return Step(what, even + ", or one off" * off, format_counts(led), agrees)
+    agrees = leader_counts.keys() == set(targets) and all(
+        abs(n - each) <= off for n in leader_counts.values()
+    )
+    return Step(what, even + ", or one off" * off, format_counts(leader_counts), agrees)
 
 
 def _limits(shown: Any) -> str:

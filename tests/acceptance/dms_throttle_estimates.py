@@ -101,7 +101,7 @@ def estimated(stage: Stage) -> Iterator[Step]:
         seen = required(answer)
         expected = dict(row.required)
         agrees = {key: round(rate) for key, rate in seen.items()} == expected
-        yield Step(f"{what}: needed", said(expected), said(seen), agrees)
+        yield Step(f"{what}: needed", format_rates(expected), format_rates(seen), agrees)
         limit = answer["rate_bytes_per_s"]
         yield Step(f"{what}: limit", format_rate(row.limit), format_rate(limit), limit == row.limit)
         if row.produced_bytes_per_s:
@@ -133,7 +133,7 @@ def required(answer: Any) -> dict[BrokerSide, float]:
     return {(row["broker"], row["side"]): row["required_bytes_per_s"] for row in answer["rows"]}
 
 
-def said(rates: Mapping[BrokerSide, float]) -> str:
+def format_rates(rates: Mapping[BrokerSide, float]) -> str:
     return ", ".join(
         f"{broker} {side} {format_rate(rate)}" for (broker, side), rate in sorted(rates.items())
     )

@@ -60,7 +60,7 @@ def carried_out(stage: Stage) -> Iterator[Step]:
     """Play rows of the table on the stage's first brokers, scaled to what can be waited for."""
     for part in SHORT if stage.short else WHOLE:
         (row,) = (row for row in TABLE if row.name == part.row)
-        yield from _played(stage, part, _on(row, stage.brokers))
+        yield from _throttled_run(stage, part, _on(row, stage.brokers))
 
 
 def _on(row: Throttled, brokers: Sequence[int]) -> Throttled:
@@ -76,7 +76,7 @@ def _on(row: Throttled, brokers: Sequence[int]) -> Throttled:
     return replace(row, before=layout(row.before), after=layout(row.after), needs=needs)
 
 
-def _played(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
+def _throttled_run(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
     """Set a row up with replicas of this size, estimate for the deadline, and apply."""
     named = f"throttle-{row.name}.{{}}"
     title = f"throttle {row.name}, {part.size_bytes / MB:.0f} MB in {part.seconds:g} s"

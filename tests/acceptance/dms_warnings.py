@@ -21,7 +21,7 @@ AGED_BYTES = 20_000_000
 KEPT_MS = "86400000"
 
 
-def warned(stage: Stage) -> Iterator[Step]:
+def check_warnings(stage: Stage) -> Iterator[Step]:
     """Ask what speaks against a move, and apply it without a yes: all is said, nothing starts."""
     a, b, c = stage.brokers[:3]
     stage.make({TOPIC: [(a, b)]}, SIZE_BYTES, {"retention.ms": KEPT_MS})

@@ -34,7 +34,9 @@ def play(stage: Stage) -> Iterator[Step]:
     try:
         wait_until(lambda: "Recording" in recorder.path.read_text(), "the recorder runs")
         stage.make({TOPIC: [(broker,) for broker in stage.brokers[:PARTITIONS]]})
-        wait_until(lambda: bool(_told(recorder, "topic_created", TOPIC)), "the topic is told")
+        wait_until(
+            lambda: bool(_event_texts(recorder, "topic_created", TOPIC)), "the topic is told"
+        )
         for protocol in ("classic",) if stage.short else ("classic", "consumer"):
             yield from _joined_and_left(stage, recorder, protocol)
         yield from _read_by_three(stage, recorder)
@@ -90,11 +92,11 @@ def _joined_and_left(stage: Stage, recorder: Running, protocol: str) -> Iterator
 
 def _after(recorder: Running, group: str, shares: str, change: Any) -> str:
     """Make a change, and return what the timeline tells of it: the shares, once they are told."""
-    before = len(_told(recorder, "group", group))
+    before = len(_event_texts(recorder, "group", group))
     change()
     deadline = time.monotonic() + TOLD_SECONDS
     while True:
-        told = [_shares(text) for text in _told(recorder, "group", group)[before:]]
+        told = [_shares(text) for text in _event_texts(recorder, "group", group)[before:]]
         if shares in told:
             return shares
         if time.monotonic() > deadline:
@@ -102,7 +104,7 @@ def _after(recorder: Running, group: str, shares: str, change: Any) -> str:
         time.sleep(0.1)
 
 
-def _told(recorder: Running, kind: str, about: str) -> list[str]:
+def _event_texts(recorder: Running, kind: str, about: str) -> list[str]:
     """Return what was told of one kind about a group or a topic."""
     return [
         event["text"]
@@ -227,12 +229,14 @@ def _broker_dies(
     with Publisher(stage.sandbox.cluster_id) as teller:
         told: set[tuple[str, str]] = set()
 
-        def tell_errors() -> bool:
+        def publish_errors() -> bool:
             """Tell the timeline what clients were told, each kind of error once a client."""
             for error in list(heard.errors):
                 if (key := (error.client, error.name)) not in told:
                     told.add(key)
-                    teller.report(Kind.CLIENT, by=f"consumer {error.client}", text=_said(error))
+                    teller.report(
+                        Kind.CLIENT, by=f"consumer {error.client}", text=_error_note(error)
+                    )
             return any(client == hit.name for client, _ in told)
 
         # Who reads from others has no connection to it, and may hear nothing.
@@ -240,11 +244,11 @@ def _broker_dies(
         heard.errors.clear()
         stage.report(f"killing broker {broker}")
         stage.sandbox.kill(broker)
-        wait_until(tell_errors, f"{hit.name} has heard of it")
+        wait_until(publish_errors, f"{hit.name} has heard of it")
         wait_until(
             lambda: bool(_broker(recorder, f"broker {broker} went down")), "its death is told"
         )
-        tell_errors()
+        publish_errors()
         names = sorted({error_text(name) for _, name in told})
         yield Step(
             f"clients' errors while broker {broker} is dead",
@@ -277,5 +281,5 @@ def _broker(recorder: Running, text: str) -> list[str]:
     return [e["text"] for e in recorder.events() if e["text"].startswith(text)]
 
 
-def _said(error: ClientError) -> str:
+def _error_note(error: ClientError) -> str:
     return f"was told: {error_text(error.name)}"

@@ -33,7 +33,7 @@ def play(stage: Stage) -> Iterator[Step]:
     returned = datetime.now(UTC)
     yield from _all_back(stage, layout, later)
     ended = datetime.now(UTC)
-    yield from _told_by_logs(stage, layout, (began, returned, ended), (first, *later))
+    yield from _check_logs(stage, layout, (began, returned, ended), (first, *later))
     if not stage.short:
         yield from _moved(stage, brokers[3:7])
     yield from _verified(stage)
@@ -160,7 +160,7 @@ def _of(found: Any, outcome: str, more: Callable[[Any], str]) -> list[str]:
 # -- what the logs tell ----------------------------------------------------------------------------
 
 
-def _told_by_logs(
+def _check_logs(
     stage: Stage,
     layout: Sequence[Replicas],
     moments: tuple[datetime, datetime, datetime],
@@ -178,11 +178,11 @@ def _told_by_logs(
             gone = stopped[: stopped.index(broker) + 1]
             story.append(next(b for b in layout[0] if b not in gone))
     story.append(layout[0][0])
-    yield same(f"who led {TOPIC}-0, as they tell", _listed(story), _listed(_led(events)))
+    yield same(f"who led {TOPIC}-0, as they tell", _listed(story), _listed(_leaders(events)))
     late = next(p for p, row in enumerate(layout) if row[0] in stopped[1:])
     events = _merged(stage, late, returned, ended)
     what = f"who came to lead {TOPIC}-{late} since {stopped[0]} was elected"
-    yield same(what, str(layout[late][0]), _listed(_led(events)))
+    yield same(what, str(layout[late][0]), _listed(_leaders(events)))
 
 
 def _merged(stage: Stage, partition: int, since: datetime, to: datetime) -> list[dict[str, Any]]:
@@ -200,7 +200,7 @@ def _zone() -> str:
     return f"{text[:3]}:{text[3:5]}"
 
 
-def _led(events: Sequence[Mapping[str, Any]]) -> list[int]:
+def _leaders(events: Sequence[Mapping[str, Any]]) -> list[int]:
     """Return the brokers that told that they lead, without repetitions."""
     found: list[int] = []
     for event in events:

@@ -17,13 +17,13 @@ class Step:
 
     what: str
     expected: str
-    seen: str
+    actual: str
     agrees: bool
 
 
-def same(what: str, expected: object, seen: object) -> Step:
+def same(what: str, expected: object, actual: object) -> Step:
     """Return the step of something that must be exactly so."""
-    return Step(what, str(expected), str(seen), expected == seen)
+    return Step(what, str(expected), str(actual), expected == actual)
 
 
 @dataclass(frozen=True, slots=True)

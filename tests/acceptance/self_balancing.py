@@ -78,7 +78,7 @@ def _whole(stage: Stage) -> Iterator[Step]:
             lambda: producer.is_whole, "the producer's rate is whole", seconds=GIVE_UP_SECONDS
         )
         producer.stop()
-        yield from _told(stage, began)
+        yield from _check_timeline(stage, began)
         yield from _nothing_lost(producer, reader)
 
 
@@ -170,14 +170,14 @@ def _unbalanced(stage: Stage) -> Iterator[Step]:
     )
 
 
-def _balanced(stage: Stage, flying: Running, began: datetime) -> Iterator[Step]:
+def _balanced(stage: Stage, daemon: Running, began: datetime) -> Iterator[Step]:
     """Wait until the autopilot has nothing left to do, and look at what it came to."""
     wait_until(
-        lambda: bool(_decided(flying, "ended")),
+        lambda: bool(_decided(daemon, "ended")),
         "the autopilot's run ends",
         seconds=GIVE_UP_SECONDS,
     )
-    acts, ends = _decided(flying, "act"), _decided(flying, "ended")
+    acts, ends = _decided(daemon, "act"), _decided(daemon, "ended")
     why = [act["text"] for act in acts]
     yield Step("decisions of the autopilot to act", "some", _first(why), bool(why))
     seconds = (parse_time(ends[-1]["ended_at"]) - began).total_seconds()
@@ -218,7 +218,7 @@ def _rates(stage: Stage) -> Step:
     return Step("produced to each broker, of its half", "within 10%", seen, off <= EVEN)
 
 
-def _told(stage: Stage, began: datetime) -> Iterator[Step]:
+def _check_timeline(stage: Stage, began: datetime) -> Iterator[Step]:
     """Look for what the producer felt on the timeline."""
     since = ("--since", format_time(began))
     events = stage.document("timeline", *since, "--kind", "client,autopilot")
@@ -242,16 +242,16 @@ def _told(stage: Stage, began: datetime) -> Iterator[Step]:
     yield Step("the decision on the timeline", "one at least", _first(decided), bool(decided))
 
 
-def _off(stage: Stage, flying: Running) -> Iterator[Step]:
+def _off(stage: Stage, daemon: Running) -> Iterator[Step]:
     """Turn it off from elsewhere: its process ends."""
     answer = stage.document("autopilot", "--mode", "off")
     yield same("autopilot --mode off", "off", answer[0]["mode"])
-    code = flying.process.wait(60)
+    code = daemon.process.wait(60)
     yield same("its process, which ends by itself, with", 0, code)
 
 
-def _decided(flying: Running, what: str) -> list[dict[str, Any]]:
-    return [event for event in flying.events() if event["what"] == what]
+def _decided(daemon: Running, what: str) -> list[dict[str, Any]]:
+    return [event for event in daemon.events() if event["what"] == what]
 
 
 def _first(texts: list[str]) -> str:

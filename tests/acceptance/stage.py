@@ -40,7 +40,7 @@ class Described:
     isr: Replicas
 
 
-def parse_description(told: str, topics: Collection[str]) -> list[Described]:
+def parse_description(description: str, topics: Collection[str]) -> list[Described]:
     """Return these topics' partitions in order, from what `TopicCommand --describe` prints."""
     rows = {
         (row["topic"], int(row["partition"])): Described(
@@ -48,7 +48,7 @@ def parse_description(told: str, topics: Collection[str]) -> list[Described]:
             _ids(row["replicas"]),
             _ids(row["isr"]),
         )
-        for row in _ROW.finditer(told)
+        for row in _ROW.finditer(description)
         if row["topic"] in topics
     }
     return [rows[partition] for partition in sorted(rows)]
@@ -161,7 +161,7 @@ class Stage:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on these brokers (unless `offline`) to its end, whatever it answers."""
         line = self._line(words, offline=offline)
-        self.report(_typed(words))
+        self.report(_command_line(words))
         return subprocess.run(
             line,
             stdin=subprocess.DEVNULL,
@@ -205,19 +205,21 @@ class Stage:
             ) as process,
         ):
             assert process.stdout is not None
-            self.report(_typed(words))
+            self.report(_command_line(words))
             for told in process.stdout:
                 events.append(json.loads(told))
                 if events[-1]["event"] == "progress":
                     moved, total = (events[-1][key] for key in ("moved_bytes", "total_bytes"))
-                    self.report(f"{_typed(words)}: {format_bytes(moved)} of {format_bytes(total)}")
+                    self.report(
+                        f"{_command_line(words)}: {format_bytes(moved)} of {format_bytes(total)}"
+                    )
             code = process.wait()
             said.seek(0)
             return code, events, said.read()
 
     def begin(self, name: str, *words: str | Path) -> Running:
         """Start a command that goes on until it is stopped; what it prints goes to a file."""
-        self.report(_typed(words))
+        self.report(_command_line(words))
         path = self.folder / f"{name}.out"
         with path.open("wb") as output:
             process = subprocess.Popen(
@@ -291,12 +293,13 @@ class Running:
             self.process.wait(_END_SECONDS)
 
 
-def _typed(words: Sequence[str | Path]) -> str:
+def _command_line(words: Sequence[str | Path]) -> str:
     """Return a command as one would type it, files by their names."""
     return "trimtab " + shlex.join(w.name if isinstance(w, Path) else w for w in words)
 
 
-def _failed(words: Sequence[str | Path], code: int, said: str) -> TrimtabError:
+def _failed(words: Sequence[str | Path], code: int, message: str) -> TrimtabError:
     return TrimtabError(
-        f"A command of the scenario failed with {code}: {_typed(words)}", detail=said.strip()
+        f"A command of the scenario failed with {code}: {_command_line(words)}",
+        detail=message.strip(),
     )

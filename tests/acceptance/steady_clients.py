@@ -46,7 +46,7 @@ class Dips:
         """Say that the partition's leader is being looked for in slice `at`."""
         self._looking[at].add(partition)
 
-    def told(self, now: int) -> list[str]:
+    def report(self, now: int) -> list[str]:
         """Return what is to be told of the slices that are whole by `now`."""
         found = []
         for at in range(self._next, now):
@@ -131,7 +131,7 @@ class Producer:
             now = self._now()
             for partition in list(self._waits):
                 self._dips.look_for_leader(now, partition)
-            for text in self._dips.told(now):
+            for text in self._dips.report(now):
                 self._report(text, None)
 
     def _now(self) -> int:

@@ -309,7 +309,7 @@ def play(seed: int) -> dict[str, Any]:
             if all(broker.alive for broker in state.brokers):
                 off = placement_imbalance(SETTINGS, pilot.placed.at(hour), load).outside
                 pilot.placed.outside_hours += bool(off) * STEP / timedelta(hours=1)
-    ours, theirs = (_told(pilot.placed) for pilot in pilots)
+    ours, theirs = (_row_of(pilot.placed) for pilot in pilots)
     seconds = round(time.process_time() - began, 1)
     return {"seed": seed, "autopilot": ours, "daily": theirs, "processor_seconds": seconds}
 
@@ -319,7 +319,7 @@ def _moments() -> Iterator[tuple[datetime, float]]:
         yield BEGIN + n * STEP, n * STEP / timedelta(hours=1)
 
 
-def _told(placed: Placed) -> dict[str, Any]:
+def _row_of(placed: Placed) -> dict[str, Any]:
     return {
         "runs": placed.runs,
         "partitions": placed.moves,

@@ -197,12 +197,12 @@ class Bench:
         ends: dict[TopicPartition, int] = {}
         client = KafkaClient(self.settings)
 
-        def all_told() -> bool:  # a leader that has just changed does not
+        def all_described() -> bool:  # a leader that has just changed does not
             ends.update(client.fetch_offsets(tps, OffsetAt.LATEST))
             return len(ends) == len(tps)
 
         try:
-            eventually(all_told, every=0.2)
+            eventually(all_described, every=0.2)
         finally:
             client.close()
         return sum(ends.values())
@@ -217,7 +217,7 @@ def _copying_seconds(events: Sequence[Mapping[str, Any]]) -> float:
     return (max(last) - min(first)).total_seconds()
 
 
-def told(row: Mapping[str, Any]) -> str:
+def format_row(row: Mapping[str, Any]) -> str:
     low, high = row["range_seconds"]
     notes = "" if row["in_range"] else "  out of its range"
     if not row["quiet"]:
@@ -240,7 +240,7 @@ def main() -> None:
             if row.name not in done:
                 results.append(bench.measure(row))
                 leave(sorted(results, key=lambda r: order.index(r["row"])), chosen.output)
-                print(told(results[-1]), flush=True)
+                print(format_row(results[-1]), flush=True)
     errors = [abs(row["error"]) for row in results]
     print(f"{len(errors)} rows: median error {median(errors):.1%}, worst {max(errors):.1%}")
 

@@ -244,11 +244,11 @@ def wait_for_quiet() -> float:
     return os.getloadavg()[0]
 
 
-def begun(output: Path, name: str, wanted: Sequence[Any]) -> list[dict[str, Any]]:
+def begun(output: Path, name: str, expected_names: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the rows of an interrupted bench, by `name`; none where it had all that are wanted."""
     if not output.exists():
         return []
     found = json.loads(output.read_text())
     rows = found["plans"] if isinstance(found, dict) else found
-    done = [row for row in rows if row[name] in wanted]
-    return [] if len(done) == len(wanted) else done
+    done = [row for row in rows if row[name] in expected_names]
+    return [] if len(done) == len(expected_names) else done

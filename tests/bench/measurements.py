@@ -101,7 +101,7 @@ def _off(row: dict[str, Any]) -> str:
     return " ".join(f"{100 * (t['said'] - t['really']) / took:+.0f}" for t in row["tenths"])
 
 
-def run_beside_tool(found: dict[str, Any]) -> list[str]:
+def run_against_tool(found: dict[str, Any]) -> list[str]:
     ours, tool = found["medians"]["trimtab"], found["medians"]["tool"]
     rows = (
         ("whole_seconds", "command to end, s", "≤ 1.05 × the tool's"),
@@ -177,10 +177,10 @@ def pipeline(found: dict[str, Any]) -> list[str]:
         for part, row in found.items()
     )
     lines = table(("", "", "measured", "target", "met"), *rows)
-    return [*lines, *(_beside_the_truth(found["P9"]) if "P9" in found else ())]
+    return [*lines, *(_against_the_truth(found["P9"]) if "P9" in found else ())]
 
 
-def _beside_the_truth(found: dict[str, Any]) -> list[str]:
+def _against_the_truth(found: dict[str, Any]) -> list[str]:
     hot = found["hot_partition_mb_per_s"]
 
     def errors(row: dict[str, float]) -> str:
@@ -272,20 +272,23 @@ def timeline(found: dict[str, Any]) -> list[str]:
             200,
         ),
         *(
-            (f"a change is on the {where} after, s: median, p95", _waits(seen[where]), 2)
+            (f"a change is on the {where} after, s: median, p95", _latencies(seen[where]), 2)
             for where in ("timeline", "map")
         ),
     )
 
 
-def _waits(seconds: dict[str, float]) -> str:
+def _latencies(seconds: dict[str, float]) -> str:
     return f"{seconds['median']:.1f}, {seconds['p95']:.1f}"
 
 
 def rebalances(found: dict[str, Any]) -> list[str]:
     return table(
         ("group protocol", "on the Groups screen", "on the timeline", "target"),
-        *((name, _waits(of["screen"]), _waits(of["timeline"]), 2) for name, of in found.items()),
+        *(
+            (name, _latencies(of["screen"]), _latencies(of["timeline"]), 2)
+            for name, of in found.items()
+        ),
     )
 
 
@@ -329,7 +332,7 @@ SECTIONS: dict[str, tuple[str, Section]] = {
     "Bytes to the terminal": ("terminal-bytes", terminal_bytes),
     "Estimate beside the clock": ("estimate", estimate),
     "Time left beside the clock": ("time-left", time_left),
-    "A throttled run beside Kafka's tool": ("run-beside-tool", run_beside_tool),
+    "A throttled run beside Kafka's tool": ("run-beside-tool", run_against_tool),
     "What producers wait while replicas move": ("produce-latency", produce_latency),
     "Ten thousand moves in one run": ("many-moves", many_moves),
     "Kafka's tools, without a JVM": ("tools", tools),

@@ -114,7 +114,7 @@ class PacedProducer:
 
         return heard
 
-    def waits(self, since: float, until: float) -> list[tuple[float, float]]:
+    def latencies(self, since: float, until: float) -> list[tuple[float, float]]:
         """Return when messages were sent between, and their waits, ms; all are waited for."""
         eventually(
             lambda: all(at > until for at in list(self._unheard.values())),
@@ -128,8 +128,8 @@ class PacedProducer:
         self._thread.join()
 
 
-def p99(waits: Iterable[float]) -> float:
-    return percentile(list(waits), 0.99)
+def p99(latencies: Iterable[float]) -> float:
+    return percentile(list(latencies), 0.99)
 
 
 class Turns:
@@ -160,8 +160,8 @@ class Turns:
         idle.append(_slept(IDLE_SECONDS))
         flight.close()
         began, ended = window or (flight.began, flight.ended)
-        idle_ms = p99(wait for span in idle for _, wait in self.producer.waits(*span))
-        during = self.producer.waits(began, ended)
+        idle_ms = p99(wait for span in idle for _, wait in self.producer.latencies(*span))
+        during = self.producer.latencies(began, ended)
         during_ms = p99(wait for _, wait in during)
         away = [wait for at, wait in during if _is_away_from(flight.ends, at)]
         back = {TopicPartition(MOVED, p): r for p, r in enumerate(self._before)}
@@ -228,7 +228,7 @@ def measured(turns: Turns, rounds: int) -> list[dict[str, Any]]:
     """Play rounds until so many turns of each count, or there were too many."""
     rows: list[dict[str, Any]] = []
     for number in range(TURNS_AT_MOST):
-        left = [who for who in WHO if _wanted(who, rounds) > _kept(rows, who)]
+        left = [who for who in WHO if _round_count(who, rounds) > _kept(rows, who)]
         if not left:
             break
         for who in left if number % 2 == 0 else reversed(left):
@@ -237,7 +237,7 @@ def measured(turns: Turns, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _wanted(who: str, rounds: int) -> int:
+def _round_count(who: str, rounds: int) -> int:
     return min(rounds, ROUNDS_AT_MOST.get(who, rounds))
 
 

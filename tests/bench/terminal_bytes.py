@@ -82,7 +82,7 @@ class BenchFeed:
         }
         self._known = np.array([rates[tuple(state.tp(i))] for i in range(state.partition_count)])
         self._added = np.zeros(len(self._known))
-        self._row, self._more = unseen_elsewhere(self._state, self._known)
+        self._row, self._more = change_in_one_cell(self._state, self._known)
         self._monotonic = monotonic
         self.stopped = threading.Event()
         self.attached = threading.Event()
@@ -90,10 +90,10 @@ class BenchFeed:
     def attach(self, deliver: Deliver) -> None:
         # The load's age is stepped through while idle: 5 s, 10 s.
         self._deliver, self._load_seen = deliver, self._monotonic()
-        self.tell()
+        self.publish()
         self.attached.set()
 
-    def tell(self) -> None:
+    def publish(self) -> None:
         from core.load.load import Load, Source
         from tui.feed.events import PictureChanged
         from tui.session import Freshness
@@ -126,12 +126,12 @@ def child() -> None:
 
     feed, asked = BenchFeed(), threading.Event()
 
-    def tell_each_second() -> None:
+    def publish_each_second() -> None:
         feed.attached.wait()
         while not feed.stopped.is_set():
             asked.wait(1.0)
             asked.clear()
-            feed.tell()
+            feed.publish()
 
     def on(signal_number: int, change: Callable[[], None]) -> None:
         def handle(*_: object) -> None:
@@ -142,11 +142,11 @@ def child() -> None:
 
     on(signal.SIGUSR1, feed.one_cell)
     on(signal.SIGUSR2, feed.one_rate)
-    threading.Thread(target=tell_each_second, daemon=True).start()
+    threading.Thread(target=publish_each_second, daemon=True).start()
     TrimtabApp(Session("bench"), feed=feed).run()
 
 
-def unseen_elsewhere(state: ClusterState, rates: Float64) -> tuple[int, float]:
+def change_in_one_cell(state: ClusterState, rates: Float64) -> tuple[int, float]:
     """Return a partition and what to add to its rate so that only its cell reads differently."""
     from core.load.load import Load, Source
     from core.load.view.heat import Metric, Order, heat_map

@@ -38,7 +38,7 @@ from tests.bench.harness import (
     trimtab,
     wait_for_quiet,
 )
-from tests.courses import Said, as_json, longer_than_the_whole, scored, tenths
+from tests.courses import Prediction, as_json, longer_than_the_whole, scored, tenths
 from tests.sandbox_data import delete_topics, fill, produced
 
 PLANS = 10
@@ -99,7 +99,7 @@ class Bench:
         """Return what a run says until it has ended, and how right it was."""
         (path,) = (self.home / "data" / "runs").glob(f"*/{name}.run")
         cluster_id = path.parent.name
-        course: list[Said] = []
+        course: list[Prediction] = []
         samples: dict[Any, Sample] = {}
         until = time.monotonic() + LONGEST_SECONDS
         while True:
@@ -108,7 +108,7 @@ class Bench:
             now = time.time() - view.started_at.timestamp()
             if view.state.ended:
                 break
-            course.append(_said(view, now))
+            course.append(_prediction(view, now))
             samples |= {sample.at: sample for sample in _samples(journal_path(cluster_id, name))}
             time.sleep(POLL_SECONDS)
         assert view.ended_at is not None
@@ -154,9 +154,9 @@ def _sizes(workload: Workload, rng: random.Random) -> dict[TopicPartition, int]:
     return {tp: round(FILLED * share / whole) for tp, share in shares.items()}
 
 
-def _said(view: RunView, now: float) -> Said:
+def _prediction(view: RunView, now: float) -> Prediction:
     singles = [m.left_seconds for m in view.moves if m.left_seconds is not None]
-    return Said(now, view.left_seconds, max(singles, default=None))
+    return Prediction(now, view.left_seconds, max(singles, default=None))
 
 
 def _samples(path: Path) -> Sequence[Sample]:
@@ -179,7 +179,7 @@ def report(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def told(row: Mapping[str, Any]) -> str:
+def format_row(row: Mapping[str, Any]) -> str:
     """Return a plan in one line: how far off each tenth was, in percent of the whole."""
     took = row["took_seconds"]
     errors = " ".join(f"{100 * (t['said'] - t['really']) / took:+3.0f}" for t in row["tenths"])
@@ -203,7 +203,7 @@ def main() -> None:
             if seed not in done:
                 rows.append(bench.measure(seed))
                 leave(report(rows), chosen.output)
-                print(told(rows[-1]), flush=True)
+                print(format_row(rows[-1]), flush=True)
     found = report(rows)
     print(
         f"{len(rows)} plans: median {found['median']:.1%}, worst {found['worst']:.1%} of a run's"

@@ -1,7 +1,7 @@
 """The timeline: how soon a change is on it, how large it gets, and how long a jump takes.
 
-On real brokers: fifty changes (`tests.bench.seen`). Simulated: a month of a large cluster, written
-through the recorder's own parts.
+On real brokers: fifty changes (`tests.bench.change_delays`). Simulated: a month of a large cluster,
+written through the recorder's own parts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from core.cluster.metadata import Broker, PartitionRow
 from core.cluster.state import ClusterState, read_only
 from core.watch.timeline.changes import find_changes
 from core.watch.timeline.store import Timeline
+from tests.bench.change_delays import change_delays
 from tests.bench.harness import arguments, brokers, leave_and_print
-from tests.bench.seen import seen_after
 
 BROKERS, TOPICS, PARTITIONS = 60, 2_000, 100
 DAYS = 30
@@ -106,7 +106,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder:
         kept = kept_month(Path(folder))
         with brokers("timeline") as sandbox:
-            took = seen_after(sandbox, Path(folder))
+            took = change_delays(sandbox, Path(folder))
     leave_and_print({"month": kept, "seen_seconds": took}, chosen.output)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from chaos import table
 from chaos.killing import PARTS
-from chaos.played import ROOT, stops_in_order
+from chaos.result_log import ROOT, stops_in_order
 
 LEAST_MINUTES = 2.0
 """Less is not worth starting brokers for."""

@@ -72,13 +72,13 @@ class Acknowledged:
         producer.flush(300)
 
     def _delivered(self, tp: TopicPartition, number: int) -> Any:
-        def told(error: Any, message: Any) -> None:
+        def on_delivery(error: Any, message: Any) -> None:
             if error is None:
                 self._acked[tp].add(number)
             else:
                 self.refused += 1
 
-        return told
+        return on_delivery
 
     def stop(self) -> None:
         """Stop producing; returns when every record is acknowledged or refused."""

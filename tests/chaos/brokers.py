@@ -139,7 +139,7 @@ class Brokers:
                 text=True,
             )
 
-    def said(self) -> str:
+    def attach_log(self) -> str:
         """Return what the command that followed a run last had to say."""
         return (self.home / "attach.log").read_text()
 
@@ -190,7 +190,7 @@ class Brokers:
     def done_moves(self, run: str) -> int:
         return sum(m.state is MoveStatus.DONE for m in self.view(run).moves)
 
-    def is_flying(self, run: str) -> bool:
+    def has_moves_in_flight(self, run: str) -> bool:
         """Return whether moves of a run are in flight."""
         planned = {m.move.tp for m in self.history(run).moves}
         return bool(planned & self.fetch_reassignments().keys())

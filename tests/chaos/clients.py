@@ -167,9 +167,9 @@ class Unsteady:
                 answers[resource] = {n: v for n, v in whole.items() if names is None or n in names}
         return answers
 
-    def _change(self, call: Callable[..., Any], *asked: Any) -> Any:
+    def _change(self, call: Callable[..., Any], *arguments: Any) -> Any:
         self._lose()
-        answer = call(*asked)
+        answer = call(*arguments)
         self._lose()
         return answer
 

@@ -151,13 +151,13 @@ class DoomedClient:
         return self._change(self._cluster.alter_configs, changes)
 
     def _change(
-        self, call: Callable[..., dict[Any, Fault | None]], *asked: Any, **how: Any
+        self, call: Callable[..., dict[Any, Fault | None]], *arguments: Any, **how: Any
     ) -> dict[Any, Fault | None]:
         self._fate.calls += 1
         n = self._fate.calls
         if self._fate.is_here(Where.NEVER, n):
             raise UnreachableError("The cluster does not answer.")
-        answer = call(*asked, **how)
+        answer = call(*arguments, **how)
         if self._fate.is_here(Where.EFFECT, n):
             raise Died
         if self._fate.is_here(Where.LOST, n):
@@ -215,14 +215,14 @@ def begin(cluster: SimulatedCluster, plan: Plan, options: RunOptions) -> Path:
 
 
 class Lives:
-    """One run through several processes; `looks` counts the looks of them all."""
+    """One run through several processes; `poll_count` counts the looks of them all."""
 
     def __init__(
         self, path: Path, cluster: SimulatedCluster, clock: Watch, asks: Sequence[Ask] = ()
     ) -> None:
         self.path, self._cluster, self._clock, self._asks = path, cluster, clock, asks
         self.fates: list[Fate] = []
-        self.looks = 0
+        self.poll_count = 0
 
     def through(self, dooms: Sequence[Doom]) -> RunState:
         """Carry the run through these dooms, a life each, and then to its end."""
@@ -264,7 +264,7 @@ class Lives:
 
     def look(self) -> None:
         """Count one look at the cluster, and ask what is due."""
-        self.looks += 1
+        self.poll_count += 1
         for ask in self._asks:
-            if ask.look == self.looks:
+            if ask.look == self.poll_count:
                 self.ask(ask.kind, ask.payload)

@@ -144,7 +144,7 @@ class Picked(Form):
         return super().options() | {"batch": len(self.layouts)}
 
     def script(self, run: str) -> Script:
-        yield from self.until(lambda: self.brokers.is_flying(run))
+        yield from self.until(lambda: self.brokers.has_moves_in_flight(run))
         for index in range(len(self.layouts)):
             self.ask(run, "cancel", {"moves": [index]})
             yield from self.until(
@@ -155,7 +155,7 @@ class Picked(Form):
             )
 
 
-class Asked(Form):
+class RequestsInRun(Form):
     """A run that is slowed down, made faster, and rolled back."""
 
     brings = ("rates_changing", "rates_changed", "moves_added")
@@ -166,7 +166,7 @@ class Asked(Form):
         return super().options() | {"batch": len(self.layouts)}
 
     def script(self, run: str) -> Script:
-        yield from self.until(lambda: self.brokers.is_flying(run))
+        yield from self.until(lambda: self.brokers.has_moves_in_flight(run))
         for rate in (VERY_SLOW // 2, VERY_SLOW, VERY_SLOW // 2, RATE):
             done = self._changes(run)
             self.ask(run, "throttle", {"rate_bytes_per_s": rate})
@@ -186,7 +186,7 @@ class Asked(Form):
             yield "it was rolled back, and says that it has left something moved"
 
 
-class Returned(Form):
+class RestartedSource(Form):
     """A run that begins while a source is down, which comes back to moves in flight.
 
     It is not in sync again before the run has taken its leaders' own pairs out of their lists:
@@ -212,7 +212,7 @@ class Returned(Form):
         eventually(lambda: not self.brokers.is_alive(self.broker))
 
     def script(self, run: str) -> Script:
-        yield from self.until(lambda: self.brokers.is_flying(run))
+        yield from self.until(lambda: self.brokers.has_moves_in_flight(run))
         self.brokers.sandbox.start(self.broker)
         ends = time.monotonic() + CATCH_UP_SECONDS
         yield from self.until(
@@ -235,18 +235,18 @@ class Disturbed(Form):
 
     def script(self, run: str) -> Script:
         first = self.before[self.moved]
-        yield from self.until(lambda: self.brokers.is_flying(run))
+        yield from self.until(lambda: self.brokers.has_moves_in_flight(run))
         if not self._is_queued(run):
             return  # its batch has begun: nobody means to override it
         yield from self.until(lambda: self._is_moved((*first[:2], DEAD)))
         yield from self.until(lambda: self.brokers.done_moves(run) > 0)
-        yield from self.until(lambda: self._has_rate() or self._others_are_done(run))
+        yield from self.until(lambda: self._has_rate() or self._other_moves_are_done(run))
         if self._has_rate():  # on a busy machine the run may have put it back before
             change = ConfigChange(Resource.broker(self.broker), FOLLOWER_RATE, ConfigOp.DELETE)
             yield from self.until(
                 lambda: self.brokers.client.alter_configs([change]) == {change.resource: None}
             )
-        yield from self.until(lambda: self._others_are_done(run))
+        yield from self.until(lambda: self._other_moves_are_done(run))
         yield from self.until(lambda: bool(self.brokers.history(run).waiting))
         yield from self.until(lambda: self._is_back(first))
 
@@ -254,7 +254,7 @@ class Disturbed(Form):
         moves = self.brokers.history(run).moves
         return any(m.move.tp == self.moved and m.phase is Phase.QUEUED for m in moves)
 
-    def _others_are_done(self, run: str) -> bool:
+    def _other_moves_are_done(self, run: str) -> bool:
         return self.brokers.done_moves(run) >= len(self.layouts) - 1
 
     def _is_moved(self, target: tuple[int, ...]) -> bool:
@@ -353,7 +353,7 @@ class Restless(Form):
     pauses = 50
 
     def script(self, run: str) -> Script:
-        yield from self.until(lambda: self.brokers.is_flying(run))
+        yield from self.until(lambda: self.brokers.has_moves_in_flight(run))
         for _ in range(self.pauses):
             for kind, payload in (("pause", {"floor": self.rng.random() < 0.5}), ("resume", {})):
                 taken = self.brokers.history(run).last_request
@@ -373,8 +373,8 @@ class Restless(Form):
 FORMS: tuple[type[Form], ...] = (
     Plain,
     Picked,
-    Asked,
-    Returned,
+    RequestsInRun,
+    RestartedSource,
     Disturbed,
     Around,
     Rearranged,

@@ -43,11 +43,11 @@ class Judges:
     def configs(self) -> str:
         """Return every config of topics and brokers that somebody set, as Kafka's tool says."""
 
-        def asked(kind: str) -> str:
+        def describe_configs(kind: str) -> str:
             return self._tool("kafka.admin.ConfigCommand", "--describe", "--entity-type", kind)
 
         with ThreadPoolExecutor() as side_by_side:
-            answers = list(side_by_side.map(asked, ("topics", "brokers")))
+            answers = list(side_by_side.map(describe_configs, ("topics", "brokers")))
         lines = [line.strip() for said in answers for line in said.splitlines() if line.strip()]
         return "\n".join(lines)
 

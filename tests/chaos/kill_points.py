@@ -52,7 +52,7 @@ class AuditVerdict:
     wrong: tuple[str, ...]
     records: int
     calls: int
-    looks: int
+    poll_count: int
 
 
 def judged(case: Case, ends: Sequence[Outcome] = (Outcome.DONE,)) -> AuditVerdict:
@@ -78,7 +78,9 @@ def judged(case: Case, ends: Sequence[Outcome] = (Outcome.DONE,)) -> AuditVerdic
         history = lives.history()
         wrong = [f"it does not end; it waits for {history.waiting!r}"]
     first = lives.fates[0]
-    return AuditVerdict(case, history.ended, tuple(wrong), first.records, first.calls, lives.looks)
+    return AuditVerdict(
+        case, history.ended, tuple(wrong), first.records, first.calls, lives.poll_count
+    )
 
 
 def _not_back(cluster: SimulatedCluster, before: Found, plan: Plan) -> Iterator[str]:
@@ -96,7 +98,7 @@ def every_death(quiet: AuditVerdict, where: Where) -> Iterator[Case]:
         yield Case((Doom(where, at),), around=quiet.case.around)
 
 
-def deaths_again(quiet: AuditVerdict, seed: int, count: int) -> Iterator[Case]:
+def repeated_deaths(quiet: AuditVerdict, seed: int, count: int) -> Iterator[Case]:
     """Yield deaths whose next life dies too, early, and the one after that."""
     rng = random.Random(seed)
     for _ in range(count):
@@ -110,7 +112,7 @@ def deaths_again(quiet: AuditVerdict, seed: int, count: int) -> Iterator[Case]:
 
 def every_cancel(quiet: AuditVerdict) -> Iterator[Case]:
     """Yield a cancel at each look of a run at its cluster."""
-    for look in range(1, quiet.looks + 1):
+    for look in range(1, quiet.poll_count + 1):
         yield Case(asks=(Ask(look, "cancel"),))
 
 
@@ -122,7 +124,7 @@ def cancelled_and_killed(quiet: AuditVerdict, seed: int, count: int) -> Iterator
             Doom(rng.choice((Where.BEFORE, Where.AFTER)), rng.randint(1, quiet.records // 2))
             for _ in range(rng.randint(1, 3))
         )
-        yield Case(dooms, (Ask(rng.randint(1, quiet.looks), "cancel"),))
+        yield Case(dooms, (Ask(rng.randint(1, quiet.poll_count), "cancel"),))
 
 
 MOVES = 10 * len(TOPICS)
@@ -133,18 +135,20 @@ def restless(quiet: AuditVerdict, seed: int, pauses: int = 50) -> Case:
     rng = random.Random(seed)
     asks, look = [], 0
     for _ in range(pauses):
-        look += rng.randint(1, quiet.looks // pauses)
+        look += rng.randint(1, quiet.poll_count // pauses)
         asks.append(Ask(look, "pause", {"floor": rng.random() < 0.5}))
         look += rng.randint(1, 12)
         asks.append(Ask(look, "resume"))
     return Case(asks=tuple(asks))
 
 
-def asked_for(quiet: AuditVerdict, seed: int, count: int, *, dying: bool) -> Iterator[Case]:
+def runs_with_requests(
+    quiet: AuditVerdict, seed: int, count: int, *, dying: bool
+) -> Iterator[Case]:
     """Yield runs of which all sorts of things are asked, and that die meanwhile if `dying`."""
     rng = random.Random(seed)
     for _ in range(count):
-        looks = sorted(rng.randint(1, quiet.looks) for _ in range(rng.randint(1, 5)))
+        looks = sorted(rng.randint(1, quiet.poll_count) for _ in range(rng.randint(1, 5)))
         asks = tuple(_ask(rng, look) for look in looks)
         wheres = (Where.BEFORE, Where.AFTER, Where.EFFECT)
         dooms = tuple(

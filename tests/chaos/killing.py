@@ -15,7 +15,7 @@ from chaos.brokers import Brokers
 from chaos.forms import FORMS, OF_A_RUN, Cancelled, Form, Restless
 from chaos.lives import Lived, Lives
 from chaos.orders import WHEN, Order
-from chaos.played import Played
+from chaos.result_log import ResultLog
 
 TIMES = 3
 TRIES = 5
@@ -54,8 +54,8 @@ def compatible(orders: Iterable[Order]) -> Iterator[Order]:
 class Killing:
     """Plays one run after another until nothing is due."""
 
-    def __init__(self, brokers: Brokers, lives: Lives, played: Played, rng: Random) -> None:
-        self._brokers, self._lives, self._played, self._rng = brokers, lives, played, rng
+    def __init__(self, brokers: Brokers, lives: Lives, results: ResultLog, rng: Random) -> None:
+        self._brokers, self._lives, self._results, self._rng = brokers, lives, results, rng
         self._missed: Counter[str] = Counter()
 
     # -- the run's process ------------------------------------------------------------------------
@@ -63,12 +63,12 @@ class Killing:
     def cancels_and_pauses(self) -> Iterator[None]:
         """Cancel a run after each kind of record, and pause and resume one 50 times."""
         for at in CANCELLED_AT:
-            if not self._played.knows(CANCELS, f"after {at}"):
+            if not self._results.knows(CANCELS, f"after {at}"):
                 lived = self._lives.live(Cancelled(self._brokers, self._rng, at))
                 self._keep(lived, [])
                 self._add(CANCELS, f"after {at}", lived)
                 yield
-        if not self._played.count(PAUSES):
+        if not self._results.count(PAUSES):
             self._add(PAUSES, "50 times", self._lives.live(Restless(self._brokers, self._rng)))
             yield
 
@@ -87,15 +87,15 @@ class Killing:
             for when in WHEN
         ]
         self._rng.shuffle(orders)
-        orders.sort(key=lambda order: self._played.count(str(order)))
-        due = [o for o in orders if self._played.count(str(o)) < TIMES and not self._is_missing(o)]
+        orders.sort(key=lambda order: self._results.count(str(order)))
+        due = [o for o in orders if self._results.count(str(o)) < TIMES and not self._is_missing(o)]
         return list(compatible(due))[: form.lives]
 
     def _nth(self, name: str) -> int:
         """Return at which record of its kind to strike: not always the first."""
         kind = name.split(" ")[1]
         again = kind in OF_A_RUN[3:-1] and not self._missed[name]
-        return 1 + self._played.count(name) if again else 1
+        return 1 + self._results.count(name) if again else 1
 
     def _keep(self, lived: Lived, due: list[Order]) -> None:
         self._add(RUNS, lived.run or "unborn", lived)
@@ -129,7 +129,7 @@ class Killing:
         return [
             order
             for order in orders
-            if not self._played.count(died(part, order)[0])
+            if not self._results.count(died(part, order)[0])
             and self._missed[f"{part} {order}"] < TRIES * 2
         ]
 
@@ -144,8 +144,8 @@ class Killing:
         return self._missed[str(order)] >= TRIES
 
     def _add(self, group: str, name: str, lived: Lived) -> None:
-        while self._played.knows(group, name):
+        while self._results.knows(group, name):
             name += "'"
         wrong = list(lived.wrong)
         result = {"outcome": lived.outcome, "why": lived.why, "run": lived.run, "wrong": wrong}
-        self._played.add(group, name, result | {"lives": lived.lives})
+        self._results.add(group, name, result | {"lives": lived.lives})

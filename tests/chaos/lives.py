@@ -87,8 +87,8 @@ class Lives:
         try:
             while True:
                 if following is None or following.poll() is not None:
-                    if following is not None and "Traceback" in brokers.said():
-                        wrong.append(f"`runs attach` said {brokers.said()}")
+                    if following is not None and "Traceback" in brokers.attach_log():
+                        wrong.append(f"`runs attach` said {brokers.attach_log()}")
                     if brokers.is_over(run):
                         brokers.await_gone(run)  # it tells somebody of its end, and may die there
                         return wrong

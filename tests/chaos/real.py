@@ -23,7 +23,7 @@ from chaos.killing import PARTS as NODES
 from chaos.killing import Killing
 from chaos.layout import LAYOUTS, SHORT_LAYOUTS
 from chaos.lives import Lives
-from chaos.played import Played, stops_in_order
+from chaos.result_log import ResultLog, stops_in_order
 from chaos.trouble import Troubled
 
 TROUBLE = "random trouble on real brokers"
@@ -32,36 +32,36 @@ TROUBLES = 20
 PARTS = ("processes", "nodes", "trouble")
 
 
-def troubled(brokers: Brokers, lives: Lives, played: Played) -> Iterator[None]:
+def troubled(brokers: Brokers, lives: Lives, results: ResultLog) -> Iterator[None]:
     """Let a run live through each seed's trouble."""
     for seed in range(1, TROUBLES + 1):
-        if not played.knows(TROUBLE, f"seed {seed}"):
+        if not results.knows(TROUBLE, f"seed {seed}"):
             form = Troubled(brokers, Random(seed))
             lived = lives.live(form)
             result = {"outcome": lived.outcome, "why": lived.why, "run": lived.run}
             told = {"wrong": list(lived.wrong), "lives": lived.lives, "happened": form.happened}
-            played.add(TROUBLE, f"seed {seed}", result | told)
+            results.add(TROUBLE, f"seed {seed}", result | told)
             yield
 
 
-def cases(brokers: Brokers, played: Played, arguments: argparse.Namespace) -> Iterator[None]:
+def cases(brokers: Brokers, results: ResultLog, arguments: argparse.Namespace) -> Iterator[None]:
     """Play what is left of a part, one run at each step."""
     lives = Lives(brokers)
     if arguments.part == "trouble":
-        return troubled(brokers, lives, played)
-    killing = Killing(brokers, lives, played, Random(1))
+        return troubled(brokers, lives, results)
+    killing = Killing(brokers, lives, results, Random(1))
     if arguments.part == "nodes":
         return killing.nodes(arguments.who)
     return chain(killing.cancels_and_pauses(), killing.processes())
 
 
-def play(brokers: Brokers, played: Played, arguments: argparse.Namespace) -> None:
+def play(brokers: Brokers, results: ResultLog, arguments: argparse.Namespace) -> None:
     """Play a part for so long, with producers at work, and count what they wrote."""
     deadline = time.monotonic() + 60 * arguments.minutes
     brokers.lay_out()
     producer = Acknowledged(brokers.sandbox.bootstrap, list(LAYOUTS), list(SHORT_LAYOUTS))
     try:
-        for _ in cases(brokers, played, arguments):
+        for _ in cases(brokers, results, arguments):
             if time.monotonic() > deadline:
                 print("Time is up; call it again to go on.", file=sys.stderr)
                 break
@@ -71,7 +71,7 @@ def play(brokers: Brokers, played: Played, arguments: argparse.Namespace) -> Non
         lost = producer.lost()
         wrong = [f"{lost} acknowledged records are lost"] if lost else []
         counted = {"outcome": "counted", "records": producer.count, "wrong": wrong}
-        played.add(ACKNOWLEDGED, brokers.sandbox.cluster_id, counted)
+        results.add(ACKNOWLEDGED, brokers.sandbox.cluster_id, counted)
 
 
 def main() -> None:
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--who", nargs="+", choices=NODES, default=NODES, help="Nodes to kill.")
     arguments = parser.parse_args()
     stops_in_order()
-    played = Played(arguments.output)
+    played = ResultLog(arguments.output)
     with tempfile.TemporaryDirectory(prefix="trimtab-chaos-") as home:
         sandbox = chaos_sandbox(arguments.output.stem)
         try:

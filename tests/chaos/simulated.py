@@ -27,15 +27,15 @@ from chaos.dying import Where
 from chaos.kill_points import (
     AuditVerdict,
     Case,
-    asked_for,
     cancelled_and_killed,
-    deaths_again,
     every_cancel,
     every_death,
     judged,
+    repeated_deaths,
     restless,
+    runs_with_requests,
 )
-from chaos.played import Played, stops_in_order
+from chaos.result_log import ResultLog, stops_in_order
 from chaos.storm import Storm
 
 from core import paths
@@ -87,13 +87,13 @@ def besides(quiet: AuditVerdict) -> list[Item]:
             items.append(
                 _case(f"{where.value}, with retention and elections", case, (Outcome.DONE,))
             )
-    for case in deaths_again(quiet, seed=1, count=200):
+    for case in repeated_deaths(quiet, seed=1, count=200):
         items.append(_case("killed again while it recovers", case, (Outcome.DONE,)))
     for case in cancelled_and_killed(quiet, seed=1, count=200):
         items.append(_case("cancelled and killed", case, CANCELLED))
-    for case in asked_for(quiet, seed=1, count=200, dying=False):
+    for case in runs_with_requests(quiet, seed=1, count=200, dying=False):
         items.append(_case("asked for all sorts of things", case, tuple(Outcome)))
-    for case in asked_for(quiet, seed=2, count=200, dying=True):
+    for case in runs_with_requests(quiet, seed=2, count=200, dying=True):
         items.append(_case("asked for all sorts of things and killed", case, tuple(Outcome)))
     Random(1).shuffle(items)
     return items
@@ -129,7 +129,7 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
     deadline = time.monotonic() + 60 * arguments.minutes
-    played = Played(arguments.output)
+    played = ResultLog(arguments.output)
     stops_in_order()
     memory = Path("/dev/shm")  # what is written there is as safe from kill -9, and soon done
     folder = memory if memory.is_dir() else None

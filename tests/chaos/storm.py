@@ -12,7 +12,7 @@ from random import Random
 
 from chaos.clients import Unsteady
 from chaos.dying import Ask, Doom, Lives, Stuck, Watch, Where, begin
-from chaos.others import EVERY_BROKER, RATES, Others, random_edit
+from chaos.external_changes import EVERY_BROKER, RATES, ExternalChanges, random_edit
 from chaos.world import unexplained
 from simulated import small_spec
 
@@ -100,7 +100,7 @@ class Storm:
         self.seed, self._rng = seed, Random(seed)
         self.cluster = _cluster(self._rng)
         self.plan = _plan(self.cluster, self._rng)
-        self.others = Others(self.cluster)
+        self.others = ExternalChanges(self.cluster)
         if self._rng.random() < 0.5:
             self.others.set(EVERY_BROKER, LEADER_RATE, "80000000")
         self.clock = Watch(self.cluster, LIMIT_SECONDS)

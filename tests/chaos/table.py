@@ -11,8 +11,8 @@ from typing import Any
 from chaos import simulated
 from chaos.killing import CANCELLED_AT, CANCELS, PARTS, PAUSES, RUNS, TIMES, died
 from chaos.orders import KINDS, WHEN, Order
-from chaos.played import Played
 from chaos.real import ACKNOWLEDGED, TROUBLE, TROUBLES
+from chaos.result_log import ResultLog
 from chaos.simulated import RESTLESS, STORM_SEEDS
 
 MET, MISSED, UNFINISHED = "met", "MISSED", "NOT PLAYED WHOLE"
@@ -25,7 +25,7 @@ class Row:
 
     what: str
     target: str
-    seen: str
+    outcome: str
     verdict: str
     missing: tuple[str, ...] = ()
 
@@ -38,24 +38,24 @@ def results(reports: Path) -> tuple[dict[str, list[dict[str, Any]]], dict[str, i
     found: dict[str, list[dict[str, Any]]] = {}
     of: dict[str, int] = {}
     for name in FILES:
-        played = Played(reports / f"chaos-{name}.json")
+        played = ResultLog(reports / f"chaos-{name}.json")
         of |= played.expected
         for group, case, result in played.entries:
             found.setdefault(group, []).append(result | {"name": case})
     return found, of
 
 
-def _row(what: str, found: Results, wanted: Mapping[str, int]) -> Row:
+def _row(what: str, found: Results, expected: Mapping[str, int]) -> Row:
     """Return the row of what has to be played so many times each without anything wrong."""
-    wrong = sum(bool(r["wrong"]) for group in wanted for r in found.get(group, ()))
-    times = {group: min(len(found.get(group, ())), count) for group, count in wanted.items()}
+    wrong = sum(bool(r["wrong"]) for group in expected for r in found.get(group, ()))
+    times = {group: min(len(found.get(group, ())), count) for group, count in expected.items()}
     missing = tuple(
         f"{group}: {times[group]} of {count}"
-        for group, count in wanted.items()
+        for group, count in expected.items()
         if times[group] < count
     )
-    seen = f"{sum(times.values())} of {sum(wanted.values())}, {wrong} wrong"
-    return Row(what, "100 %", seen, MISSED if wrong else UNFINISHED if missing else MET, missing)
+    outcome = f"{sum(times.values())} of {sum(expected.values())}, {wrong} wrong"
+    return Row(what, "100 %", outcome, MISSED if wrong else UNFINISHED if missing else MET, missing)
 
 
 def chaos_rows(found: Results, of: Mapping[str, int]) -> Iterable[Row]:
@@ -89,15 +89,15 @@ def chaos_rows(found: Results, of: Mapping[str, int]) -> Iterable[Row]:
     records = sum(r["records"] for r in counted)
     lost = [wrong for r in counted for wrong in r["wrong"]]
     verdict = MISSED if lost else MET if records else UNFINISHED
-    seen = f"{records:,} counted, {'; '.join(lost) or '0 lost'}"
-    yield Row("acknowledged records lost on real brokers", "0", seen, verdict)
+    outcome = f"{records:,} counted, {'; '.join(lost) or '0 lost'}"
+    yield Row("acknowledged records lost on real brokers", "0", outcome, verdict)
     known = {*kinds, *(g for _, g, _ in whole), CANCELS, PAUSES, TROUBLE, ACKNOWLEDGED}
     known |= {group for p in PARTS for order in orders for group in died(p, order)}
     rest = {group: len(rows) for group, rows in found.items() if group not in (*known, RUNS)}
     planned = sum(of.get(group, count) for group, count in rest.items())
     row = _row("besides: other deaths and requests, simulator", found, rest)
-    seen = f"{sum(rest.values())} of {planned} (a seeded sample), {row.seen.split(', ')[1]}"
-    yield Row(row.what, row.target, seen, row.verdict if rest else UNFINISHED)
+    outcome = f"{sum(rest.values())} of {planned} (a seeded sample), {row.outcome.split(', ')[1]}"
+    yield Row(row.what, row.target, outcome, row.verdict if rest else UNFINISHED)
 
 
 def write(reports: Path, minutes: float) -> list[Row]:
@@ -117,9 +117,12 @@ def write(reports: Path, minutes: float) -> list[Row]:
 
 def text(table: Sequence[Row]) -> str:
     """Return the table as lines of text, what is missing below."""
-    widths = [max(len(getattr(row, name)) for row in table) for name in ("what", "target", "seen")]
+    widths = [
+        max(len(getattr(row, name)) for row in table) for name in ("what", "target", "outcome")
+    ]
     lines = [
-        f"{row.what:{widths[0]}}  {row.target:{widths[1]}}  {row.seen:{widths[2]}}  {row.verdict}"
+        f"{row.what:{widths[0]}}  {row.target:{widths[1]}}  {row.outcome:{widths[2]}}"
+        f"  {row.verdict}"
         for row in table
     ]
     lines += [f"  missing of {row.what}: {', '.join(row.missing)}" for row in table if row.missing]

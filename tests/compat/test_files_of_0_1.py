@@ -64,13 +64,13 @@ def facts(value: Any) -> Any:
             return value
 
 
-def said_then(value: Any, then: Any) -> Any:
+def keys_of_then(value: Any, then: Any) -> Any:
     """Return a document without the keys that it did not have then: more may be said."""
     match value, then:
         case dict(), dict():
-            return {key: said_then(value[key], then[key]) for key in then if key in value}
+            return {key: keys_of_then(value[key], then[key]) for key in then if key in value}
         case list(), list() if len(value) == len(then):
-            return [said_then(one, other) for one, other in zip(value, then, strict=True)]
+            return [keys_of_then(one, other) for one, other in zip(value, then, strict=True)]
         case _:
             return value
 
@@ -81,7 +81,7 @@ def test_a_command_says_what_it_said(name: str, command: Command, home: Path) ->
     answer = command(*words, "--json")
     code, then = expected()[name]
     assert answer.exit_code == code, answer.stderr
-    assert said_then(facts(answer.document), then) == then
+    assert keys_of_then(facts(answer.document), then) == then
 
 
 @pytest.mark.parametrize("name", journals())
@@ -94,7 +94,7 @@ def test_a_journal_tells_of_the_same_run(name: str, command: Command) -> None:
     listed = command("runs", "ls", "--json")
     code, *then = expected()[name]
     found = [facts(shown.document), facts(listed.document)]
-    assert (shown.exit_code, said_then(found, then)) == (code, then)
+    assert (shown.exit_code, keys_of_then(found, then)) == (code, then)
     for words in (("runs", "show", run), ("runs", "report", run)):
         assert command(*words).exit_code in (0, shown.exit_code)
 

@@ -40,7 +40,7 @@ def observed(
     listed: Reassignment | None = None,
     steady: float = 0.0,
     alive: frozenset[int] = ALIVE,
-    others: Mapping[TopicPartition, Reassignment] | None = None,
+    external_moves: Mapping[TopicPartition, Reassignment] | None = None,
     gone: bool = False,
     hidden: str = "",
 ) -> Observation:
@@ -49,7 +49,7 @@ def observed(
     if replicas is not None:
         leader = (isr or replicas)[0]
         rows[TP] = PartitionRow("foo", 1, leader, replicas, replicas if isr is None else isr)
-    flying = dict(others or {}) | ({TP: listed} if listed else {})
+    flying = dict(external_moves or {}) | ({TP: listed} if listed else {})
     return Observation(
         flying,
         rows,

@@ -64,18 +64,24 @@ class Replicas(Faulty):
         return max((one.last + 1 for one in batches(b"".join(self.logs[broker]))), default=0)
 
     def _offsets(
-        self, real: Any, asked: Mapping[int, Collection[TopicPartition]], at: OffsetAt
+        self, real: Any, offsets_by_broker: Mapping[int, Collection[TopicPartition]], at: OffsetAt
     ) -> dict[tuple[TopicPartition, int], int | Fault]:
         return {
             (TP, b): self.starts.get(b, 0) if at is OffsetAt.EARLIEST else self.end(b)
-            for b in asked
+            for b in offsets_by_broker
         }
 
     def _read(
-        self, real: Any, asked: Mapping[int, Mapping[TopicPartition, int]], max_bytes: int
+        self,
+        real: Any,
+        offsets_by_broker: Mapping[int, Mapping[TopicPartition, int]],
+        max_bytes: int,
     ) -> dict[tuple[TopicPartition, int], ReplicaRecords | Fault]:
         self.read += 1
-        return {(TP, b): self._given(b, offsets[TP], max_bytes) for b, offsets in asked.items()}
+        return {
+            (TP, b): self._given(b, offsets[TP], max_bytes)
+            for b, offsets in offsets_by_broker.items()
+        }
 
     def _given(self, broker: int, at: int, max_bytes: int) -> ReplicaRecords | Fault:
         if broker in self.faults:

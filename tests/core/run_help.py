@@ -111,7 +111,7 @@ def new_journal(plan: Plan, rate: int = 5 * MB, **options: Any) -> Journal:
 
 
 class Run:
-    """One run on a cluster, advanced by hand; its process dies with `again`.
+    """One run on a cluster, advanced by hand; its process dies with `restart_process`.
 
     Without a cluster, and a plan, it moves `count` partitions of t from broker 1 to 3. It reaches
     the cluster through `faulty`, unless another way is given. `found` is every throttle as it was
@@ -191,7 +191,7 @@ class Run:
     def cancel(self) -> None:
         self.journal.ask(self.client.now, "cancel", {"who": "ann", "host": "here"})
 
-    def again(self) -> None:
+    def restart_process(self) -> None:
         """Go on from the journal alone, as another process would."""
         self.journal.close()
         self.journal = Journal.open(self.journal.path)
@@ -231,7 +231,7 @@ def refusing(
 
 def answering(fault: str) -> Callable[..., Any]:
     """Answer whatever is asked, or asked for, with this fault."""
-    return lambda real, asked, *more: {getattr(one, "resource", one): Fault(fault) for one in asked}
+    return lambda real, keys, *more: {getattr(one, "resource", one): Fault(fault) for one in keys}
 
 
 def unreachable(*_: Any, **__: Any) -> Any:

@@ -47,7 +47,7 @@ def logged() -> str:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "expected"),
     [
         (KeyError("zupf-message"), "KeyError (of 14 characters)"),
         (ValueError("bad: zupf-message"), "ValueError (of 17 characters)"),
@@ -60,7 +60,7 @@ def test_a_bug_is_logged_with_shapes_and_without_words(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     error: Exception,
-    said: str | None,
+    expected: str | None,
 ) -> None:
     def broken(*_: object, **__: object) -> NoReturn:
         try:
@@ -88,7 +88,7 @@ def test_a_bug_is_logged_with_shapes_and_without_words(
     assert re.search(r"trimtab \S+, Python 3\.\d+\.\d+\n", log)
     assert re.search(r"libraries: .*\bclick \d", log)
     assert re.search(r"\n    core/cli/cluster/show\.py:\d+ in show\n      text = heat_text\(", log)
-    assert said is None or said in log
+    assert expected is None or expected in log
     assert "caused by" in log
 
 

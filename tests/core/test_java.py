@@ -19,7 +19,7 @@ def install(folder: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "others", "found"),
+    ("chosen", "other_versions", "found"),
     [
         ("17.0.15", [], "17.0.15"),
         ("25.0.1", ["21.0.2"], "21.0.2"),
@@ -31,11 +31,11 @@ def test_a_supported_java_is_found_beside_one_that_is_not(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     chosen: str,
-    others: list[str],
+    other_versions: list[str],
     found: str | None,
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(install(tmp_path / "chosen", chosen)))
-    for version in others:
+    for version in other_versions:
         install(tmp_path / "jvm" / version, version)
     monkeypatch.setattr(java, "USUAL_PLACES", (f"{tmp_path}/jvm/*".lstrip("/"),))
     if found is None:

@@ -72,7 +72,7 @@ def test_a_named_cluster_is_found(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[clusters", "is not TOML"),
         (
@@ -108,16 +108,16 @@ def test_a_named_cluster_is_found(home: Path) -> None:
         ("[keys]\nquit = 7", "keys.quit must be a text"),
     ],
 )
-def test_a_bad_file_is_one_clear_message(home: Path, text: str, said: str) -> None:
+def test_a_bad_file_is_one_clear_message(home: Path, text: str, message: str) -> None:
     write(home, text)
     with pytest.raises(UsageError) as refused:
         load_settings()
-    assert said in refused.value.title
+    assert message in refused.value.title
     assert refused.value.next
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "next"),
+    ("text", "message", "next"),
     [
         ("readonly = true", "no clusters.x.readonly", "Did you mean read_only?"),
         ('in_capasity = "5MB/s"', "in_capasity", "Did you mean in_capacity"),
@@ -128,12 +128,12 @@ def test_a_bad_file_is_one_clear_message(home: Path, text: str, said: str) -> No
     ],
 )
 def test_a_name_that_there_is_none_of_is_no_silence(
-    home: Path, text: str, said: str, next: str
+    home: Path, text: str, message: str, next: str
 ) -> None:
     write(home, f'[clusters.x]\nbootstrap = "a:1"\n{text}')
     with pytest.raises(UsageError) as refused:
         load_settings()
-    assert said in refused.value.title
+    assert message in refused.value.title
     assert next in refused.value.next
 
 
@@ -315,11 +315,13 @@ def test_a_second_name_of_a_read_only_cluster_is_read_only_too(home: Path) -> No
     assert choose(cluster_name="also-prod").read_only
 
 
-@pytest.mark.parametrize("beside", ["bootstrap", "cluster_name", "command_config", "snapshots"])
-def test_offline_and_live_exclude_each_other(home: Path, beside: str) -> None:
-    option = beside.removesuffix("_name").replace("_", "-")
+@pytest.mark.parametrize(
+    "other_option", ["bootstrap", "cluster_name", "command_config", "snapshots"]
+)
+def test_offline_and_live_exclude_each_other(home: Path, other_option: str) -> None:
+    option = other_option.removesuffix("_name").replace("_", "-")
     with pytest.raises(UsageError, match=f"--from and --{option} exclude each other"):
-        choose(from_file=home / "cluster.json", **{beside: "a:1"})
+        choose(from_file=home / "cluster.json", **{other_option: "a:1"})
 
 
 def test_a_variable_that_is_empty_is_not_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_what_a_terminal_would_obey_is_escaped_and_means_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("orders-7  moves", "orders-7 moves"),
         ("a | b", "a / b"),
@@ -65,5 +65,5 @@ def test_what_a_terminal_would_obey_is_escaped_and_means_the_same() -> None:
         ("<img src=x>", "&lt;img src=x>"),
     ],
 )
-def test_a_cell_means_nothing_to_markdown(text: str, said: str) -> None:
-    assert markdown_cell(text) == said
+def test_a_cell_means_nothing_to_markdown(text: str, expected: str) -> None:
+    assert markdown_cell(text) == expected

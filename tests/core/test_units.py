@@ -200,11 +200,11 @@ def test_what_is_no_broker_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "said"),
+    ("count", "expected"),
     [(0, "0 replicas"), (1, "1 replica"), (2, "2 replicas"), (12_000, "12,000 replicas")],
 )
-def test_things_are_counted(count: int, said: str) -> None:
-    assert counted(count, "replica") == said
+def test_things_are_counted(count: int, expected: str) -> None:
+    assert counted(count, "replica") == expected
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])

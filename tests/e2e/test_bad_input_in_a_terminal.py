@@ -113,11 +113,11 @@ def test_a_wrong_port_is_named_for_what_it_is(
 def test_ctrl_c_while_it_waits_is_one_word(environment: dict[str, str]) -> None:
     asked = threading.Event()
 
-    def told(connection: socket.socket) -> None:
+    def accept_silently(connection: socket.socket) -> None:
         asked.set()
         silent(connection)
 
-    with listener(told) as at:
+    with listener(accept_silently) as at:
         waiting = start(environment, "-b", at, "show")
         assert asked.wait(PATIENCE_SECONDS)
         waiting.send_signal(signal.SIGINT)

@@ -135,7 +135,7 @@ def odd_json(document: Any, dice: random.Random) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def damaged_text(text: str, dice: random.Random, others: Sequence[str] = ()) -> bytes:
+def damaged_text(text: str, dice: random.Random, other_lines: Sequence[str] = ()) -> bytes:
     """Return a text with lines that are gone, twice, of another file, or of odd values."""
     lines = text.split("\n")
     for _ in range(dice.choice((1, 1, 2, 4))):
@@ -147,8 +147,8 @@ def damaged_text(text: str, dice: random.Random, others: Sequence[str] = ()) -> 
                 lines = lines or [""]
             case 1:
                 lines.insert(dice.randrange(len(lines) + 1), line)
-            case 2 if others:
-                lines.insert(at, dice.choice(others))
+            case 2 if other_lines:
+                lines.insert(at, dice.choice(other_lines))
             case 3:
                 key, between, _ = line.partition("=")
                 lines[at] = key + between + str(dice.choice(ODD_VALUES))

@@ -46,7 +46,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
         seen = reports[-1].of(broker) if reports else None
         return seen.health if seen is not None else None
 
-    def told() -> list[str]:
+    def event_texts() -> list[str]:
         return [one.text for report in list(reports) for one in report.events]
 
     worker = threading.Thread(target=work)
@@ -56,11 +56,13 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
         eventually(lambda: all(seen.fetch.messages > 2 for seen in reports[-1].brokers))
         sandbox.kill(2)
         try:
-            eventually(lambda: "broker 2: transport failure" in told())
+            eventually(lambda: "broker 2: transport failure" in event_texts())
             assert health(2) in (Health.FAILING, Health.DOWN)
         finally:
             sandbox.start(2)
-        eventually(lambda: any(text.startswith("broker 2: answers again") for text in told()))
+        eventually(
+            lambda: any(text.startswith("broker 2: answers again") for text in event_texts())
+        )
     finally:
         stop.set()
         worker.join()
@@ -74,7 +76,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
     timeline = Timeline.read(tmp_path / "a.timeline")
     kept = [e.after.text for e in timeline.events() if isinstance(e.after, Note)]
     timeline.close()
-    assert kept == told()
+    assert kept == event_texts()
     eventually(lambda: TOPIC not in _topics(sandbox))
 
 

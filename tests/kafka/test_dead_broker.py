@@ -90,7 +90,7 @@ def test_what_a_broker_leads_again_is_known_to_who_looked_before_and_while_it_wa
         eventually(lambda: late.fetch_offsets(led, OffsetAt.LATEST).keys() == led)
         assert client.fetch_offsets(led, OffsetAt.LATEST).keys() == led
         sandbox.start(DEAD)
-        eventually(lambda: led_by(client, led) == {DEAD}, every=0.5)
+        eventually(lambda: elect_and_list_leaders(client, led) == {DEAD}, every=0.5)
         for who in (client, late):
             eventually(lambda who=who: who.fetch_offsets(led, OffsetAt.LATEST).keys() == led, 15.0)
     finally:
@@ -98,7 +98,7 @@ def test_what_a_broker_leads_again_is_known_to_who_looked_before_and_while_it_wa
         delete_topics(settings, ["led-again"])
 
 
-def led_by(client: KafkaClient, partitions: Collection[TopicPartition]) -> set[int]:
+def elect_and_list_leaders(client: KafkaClient, partitions: Collection[TopicPartition]) -> set[int]:
     """Give leaders back; return who leads."""
     client.elect_leaders(partitions)
     state = client.describe_cluster()

@@ -84,14 +84,14 @@ def test_a_skewed_topic_gets_more_records(ground: DrillTarget, connection: Conne
     do(ground, connection, DrillKind.SKEW, "topic payments.v2")
     as_many = messages_per_s(more) / messages_per_s(as_ever)
 
-    def beside() -> float:
+    def relative_rate() -> float:
         """Beside another topic: how fast a busy machine sends, and hears of it, is no matter."""
         before = ends()
         eventually(lambda: ends()[as_ever] - before[as_ever] >= 60, 60)
         after = ends()
         return (after[more] - before[more]) / (after[as_ever] - before[as_ever])
 
-    eventually(lambda: beside() > 3 * as_many, 60)
+    eventually(lambda: relative_rate() > 3 * as_many, 60)
     do(ground, connection, DrillKind.EVEN, "topic payments.v2")
 
 

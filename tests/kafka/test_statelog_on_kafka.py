@@ -26,7 +26,7 @@ def topic(sandbox: Sandbox) -> Iterator[KafkaClient]:
         sandbox.start(KILLED)
 
 
-def told(sandbox: Sandbox) -> list[LogEvent]:
+def topic_events(sandbox: Sandbox) -> list[LogEvent]:
     merge = Merge(find_log_files([sandbox.folder], TimeZones()).sources, EventFilter())
     events = [event for event in merge if event.change.topic == TOPIC]
     assert merge.tally.unknown == 0
@@ -43,10 +43,10 @@ def leads(event: LogEvent, partition: int, epoch: int) -> bool:
 
 
 def test_the_story_of_a_killed_leader(sandbox: Sandbox, topic: KafkaClient) -> None:
-    eventually(lambda: any(leads(event, 0, 0) for event in told(sandbox)))
+    eventually(lambda: any(leads(event, 0, 0) for event in topic_events(sandbox)))
     sandbox.kill(KILLED)
-    eventually(lambda: any(leads(event, 0, 1) for event in told(sandbox)))
-    story = told(sandbox)
+    eventually(lambda: any(leads(event, 0, 1) for event in topic_events(sandbox)))
+    story = topic_events(sandbox)
     (first,) = (event for event in story if leads(event, 0, 0))
     (second,) = (event for event in story if leads(event, 0, 1))
     assert (first.broker, first.change.isr) == (KILLED, (KILLED, 1, 2))

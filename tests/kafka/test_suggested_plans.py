@@ -24,17 +24,17 @@ def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
         yield client
 
 
-class Played:
+class PlanCheck:
     """One suggestion after the other, carried out by `apply` and judged by Kafka's own tool."""
 
     def __init__(self, sandbox: Sandbox, client: KafkaClient, home: Path) -> None:
         self._sandbox, self._client, self._home = sandbox, client, home
 
-    def suggested(self, *wanted: str) -> dict[int, tuple[int, ...]]:
+    def suggested(self, *request: str) -> dict[int, tuple[int, ...]]:
         """Carry out what is suggested; return the topic's replicas then."""
         plan = self._home / "plan.json"
         found = trimtab(
-            self._sandbox.bootstrap, "plan", "suggest", *wanted, "--topics", TOPIC, "--json"
+            self._sandbox.bootstrap, "plan", "suggest", *request, "--topics", TOPIC, "--json"
         )
         document = json.loads(found.stdout)
         assert document["reached"], document["notes"]
@@ -55,7 +55,7 @@ def test_drained_and_replaced_as_suggested(
     sandbox: Sandbox, client: KafkaClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    played = Played(sandbox, client, tmp_path)
+    played = PlanCheck(sandbox, client, tmp_path)
 
     drained = played.suggested("--drain", "4")
     assert all(4 not in held and len(held) == 2 for held in drained.values())
@@ -69,7 +69,7 @@ def test_a_replica_more_and_one_less_as_suggested(
     sandbox: Sandbox, client: KafkaClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
-    played = Played(sandbox, client, tmp_path)
+    played = PlanCheck(sandbox, client, tmp_path)
 
     more = played.suggested("--rf", "3")
     assert all(len(set(held)) == 3 for held in more.values())

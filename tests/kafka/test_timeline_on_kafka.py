@@ -63,10 +63,10 @@ def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: P
         for change, wanted in steps:
             change()
 
-            def is_told(wanted: Callable[[Event], bool] = wanted) -> bool:
-                return any(map(wanted, recorder.look()))
+            def is_recorded(expected: Callable[[Event], bool] = wanted) -> bool:
+                return any(map(expected, recorder.look()))
 
-            eventually(is_told, every=0.2)
+            eventually(is_recorded, every=0.2)
         eventually(at_rest, every=0.2)
     finally:
         timeline.close()
@@ -95,8 +95,8 @@ def test_a_throttle_that_somebody_sets_is_told(
     news.news(state)
     two = Resource.broker(2)
 
-    def is_told(wanted: str) -> Callable[[], bool]:
-        return lambda: f"broker 2: {LEADER_RATE} {wanted}" in map(format_event, news.news(state))
+    def is_recorded(expected: str) -> Callable[[], bool]:
+        return lambda: f"broker 2: {LEADER_RATE} {expected}" in map(format_event, news.news(state))
 
     try:
         for op, value, wanted in (
@@ -104,6 +104,6 @@ def test_a_throttle_that_somebody_sets_is_told(
             (ConfigOp.DELETE, None, "is set no more"),
         ):
             assert client.alter_configs([ConfigChange(two, LEADER_RATE, op, value)]) == {two: None}
-            eventually(is_told(wanted), every=0.2)
+            eventually(is_recorded(wanted), every=0.2)
     finally:
         client.close()

@@ -65,11 +65,11 @@ def test_kafkas_tool_sees_the_leaders_that_were_elected(
     (election,) = elections
     assert (election["leader"], election["to"], election["outcome"]) == (2, 1, "elected")
 
-    def led() -> list[str]:
+    def leaders() -> list[str]:
         told = theirs(sandbox, "TopicCommand", "--describe", "--topic", name)
         return re.findall(r"Leader: (\d)", told)
 
-    eventually(lambda: led() == ["1", "3"])
+    eventually(lambda: leaders() == ["1", "3"])
 
 
 def test_kafkas_tool_sees_the_topics_that_were_made_altered_and_deleted(

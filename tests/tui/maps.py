@@ -27,7 +27,7 @@ from tui.session import Freshness, Session
 
 SIZES = pictures.SIZES
 press = pictures.pressed
-tell = pictures.tell
+publish_events = pictures.publish_events
 NOW = 1000.0
 
 
@@ -46,7 +46,7 @@ def demo_picture(brokers: int = 12) -> tuple[ClusterState, Load]:
     return state, Load(known, known * 1.4, known / 1000, Source.SPARK, state.fetched_at)
 
 
-def seen(state: ClusterState, load: Load) -> PictureChanged:
+def picture_changed(state: ClusterState, load: Load) -> PictureChanged:
     return PictureChanged(state, load, None, Freshness(NOW, 1.0), Freshness(NOW - 42, 60.0))
 
 
@@ -68,7 +68,7 @@ async def map_of(
     )
     async with operated(app, size) as pilot:
         await pilot.pause()
-        await tell(pilot, seen(*(picture or demo_picture())))
+        await publish_events(pilot, picture_changed(*(picture or demo_picture())))
         yield pilot
 
 

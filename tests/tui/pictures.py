@@ -132,7 +132,7 @@ def label(pilot: Pilot[int], id: str) -> str:
     return " ".join(str(pilot.app.screen.query_one(f"#{id}", Static).render()).split())
 
 
-async def tell(pilot: Pilot[int], *events: Event) -> None:
+async def publish_events(pilot: Pilot[int], *events: Event) -> None:
     """Let the dashboard see something, as a feed would."""
     for event in events:
         pilot.app.post_message(FeedMessage(event))
@@ -226,7 +226,7 @@ class Clock:
         return self.now
 
 
-async def told(pilot: Pilot[int], *events: Event) -> None:
+async def publish_events_later(pilot: Pilot[int], *events: Event) -> None:
     for event in events:
         clock = pilot.app.monotonic  # type: ignore[attr-defined]
         clock.now += 60.0

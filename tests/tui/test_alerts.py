@@ -31,7 +31,7 @@ def later(run: RunView, minutes: int) -> RunView:
 
 
 @pytest.mark.parametrize(
-    ("seen", "texts"),
+    ("views", "texts"),
     [
         ([MOVING, MOVING], []),
         ([MOVING, DONE, DONE], ["done"]),
@@ -49,9 +49,9 @@ def later(run: RunView, minutes: int) -> RunView:
         ([MOVING, a_run(moves=(*STUCK.moves, *MOVING.moves))], []),
     ],
 )
-def test_each_end_and_each_stall_is_told_once(seen: Sequence[RunView], texts: list[str]) -> None:
+def test_each_end_and_each_stall_is_told_once(views: Sequence[RunView], texts: list[str]) -> None:
     notices = NoticeTracker()
-    told = [notice for run in seen if (notice := notices.update(run)) is not None]
+    told = [notice for run in views if (notice := notices.update(run)) is not None]
     assert len(told) == len(texts), told
     assert all(text in notice.text for notice, text in zip(told, texts, strict=True))
     assert all("prod-eu" in notice.title for notice in told)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from clusters import NOON
 from hands import rested
-from maps import lines, map_of, press, session, tell, text
+from maps import lines, map_of, press, publish_events, session, text
 from pictures import footer
 from textual.pilot import Pilot
 from textual.widgets import Button
@@ -30,10 +30,10 @@ from tui.global_actions.autopilot import AutopilotDialog
 LAST = Entry(NOON, EntryKind.WAIT, (Reason("broker-down", "Not while a broker is down: 3."),))
 
 
-def stands(mode: Mode = Mode.ACT, *, flying: bool = True) -> AutopilotChanged:
+def stands(mode: Mode = Mode.ACT, *, is_running: bool = True) -> AutopilotChanged:
     switch = Switch("c-1", "prod", Address("b:9092"), AutopilotSettings(mode=mode), NOON, "ada")
     return AutopilotChanged(
-        AutopilotStatus(switch, Process(1, "0") if flying else None, LAST, DecisionHistory())
+        AutopilotStatus(switch, Process(1, "0") if is_running else None, LAST, DecisionHistory())
     )
 
 
@@ -53,17 +53,17 @@ def enabled(pilot: Pilot[int]) -> set[str]:
 async def test_the_header_says_that_one_flies() -> None:
     async with map_of((120, 40)) as pilot:
         assert "auto" not in lines(pilot)[0]
-        await tell(pilot, stands())
+        await publish_events(pilot, stands())
         assert "auto act" in lines(pilot)[0]
-        await tell(pilot, stands(Mode.SUGGEST, flying=False))
+        await publish_events(pilot, stands(Mode.SUGGEST, is_running=False))
         assert "auto suggest gone" in lines(pilot)[0]
-        await tell(pilot, stands(Mode.OFF))
+        await publish_events(pilot, stands(Mode.OFF))
         assert "auto" not in lines(pilot)[0]
 
 
 async def test_who_may_not_write_can_only_turn_it_off() -> None:
     async with living() as pilot:
-        await tell(pilot, stands())
+        await publish_events(pilot, stands())
         await press(pilot, "O")
         assert LAST.text in text(pilot)
         assert enabled(pilot) == {"back", "off"}
@@ -96,16 +96,16 @@ async def test_the_open_dialog_goes_with_the_autopilot() -> None:
         await press(pilot, "O", *known.cluster_name)
         assert "It is off, and never was on." in text(pilot)
         assert enabled(pilot) == {"back", "suggest", "act"}
-        await tell(pilot, stands())
+        await publish_events(pilot, stands())
         assert "Mode act, set by ada." in text(pilot)
         assert LAST.text in text(pilot)
         assert enabled(pilot) == {"back", "off", "suggest", "act"}
         known.writable = False
-        await tell(pilot, stands(flying=False))
+        await publish_events(pilot, stands(is_running=False))
         assert "process gone" in text(pilot)
         assert "Read-only: start with --write." in text(pilot)
         assert enabled(pilot) == {"back", "off"}
-        await tell(pilot, stands(Mode.OFF))
+        await publish_events(pilot, stands(Mode.OFF))
         assert enabled(pilot) == {"back"}
 
 
@@ -124,7 +124,7 @@ async def test_one_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatc
 
 async def test_off_is_set_at_once() -> None:
     async with living() as pilot:
-        await tell(pilot, stands())
+        await publish_events(pilot, stands())
         await press(pilot, "O", "down", "enter")
         await rested(pilot)
         assert {switch.mode for switch in switches.read_all()} == {Mode.OFF}

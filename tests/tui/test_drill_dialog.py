@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 from clusters import NOON
 from hands import rested
-from maps import NOW, demo_picture, lines, map_of, press, seen, session, tell, text
+from maps import (
+    NOW,
+    demo_picture,
+    lines,
+    map_of,
+    picture_changed,
+    press,
+    publish_events,
+    session,
+    text,
+)
 from textual.pilot import Pilot
 
 from core.cluster.drills.drill import (
@@ -64,7 +74,7 @@ async def on_a_sandbox(
     ground: Ground, size: tuple[int, int] = (120, 40), **more: Any
 ) -> AsyncIterator[Pilot[int]]:
     async with map_of(size, **more) as pilot:
-        await tell(pilot, DrillGroundFound(ground))
+        await publish_events(pilot, DrillGroundFound(ground))
         yield pilot
 
 
@@ -243,7 +253,7 @@ async def test_the_open_dialog_goes_with_the_cluster() -> None:
 
         async def pass_on() -> None:
             seconds[0] += 10.0
-            await tell(pilot, seen(replace(state, fetched_at=NOON), load))
+            await publish_events(pilot, picture_changed(replace(state, fetched_at=NOON), load))
 
         own = session(pilot)
         own.cursor_at = (1, None)

@@ -439,8 +439,8 @@ async def test_what_a_group_reads_is_marked_on_the_map_until_esc(*, ascii_only: 
 
 
 @pytest.mark.parametrize(
-    ("per_s", "said"),
+    ("per_s", "expected"),
     [(0, "0"), (0.25, "0.2"), (12.5, "12"), (999_999, "999,999"), (4_856_742, "4.86M")],
 )
-def test_rates_fit_their_column(per_s: float, said: str) -> None:
-    assert rate(per_s) == said
+def test_rates_fit_their_column(per_s: float, expected: str) -> None:
+    assert rate(per_s) == expected

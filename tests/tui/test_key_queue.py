@@ -30,7 +30,7 @@ def slow_dialogs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Dialog, "_on_compose", on_compose, raising=False)
 
 
-async def typed(pilot: Pilot[int], *keys: str | Event) -> None:
+async def type_at_once(pilot: Pilot[int], *keys: str | Event) -> None:
     """Type all of it at once, before the dashboard handles any."""
     app = cast(TrimtabApp, pilot.app)
     for key in keys:
@@ -45,7 +45,7 @@ async def typed(pilot: Pilot[int], *keys: str | Event) -> None:
 async def test_the_name_behind_the_key_that_asks_for_it() -> None:
     session = a_session()
     async with dashboard(session, "plan") as pilot:
-        await typed(pilot, "A", "tab", *session.cluster_name, "enter")
+        await type_at_once(pilot, "A", "tab", *session.cluster_name, "enter")
         dialog = pilot.app.screen
         assert isinstance(dialog, ApplyDialog)
         assert dialog.entered_name == session.cluster_name
@@ -54,9 +54,11 @@ async def test_the_name_behind_the_key_that_asks_for_it() -> None:
 
 async def test_escape_leaves_the_dialog_and_what_follows_goes_to_the_screen() -> None:
     async with dashboard(a_session(), "plan") as pilot:
-        await typed(pilot, "A", "x", "escape", "1")
+        await type_at_once(pilot, "A", "x", "escape", "1")
         assert isinstance(pilot.app.screen, MapScreen)
-        await typed(pilot, "2", "A", "enter", "1", "2")  # enter takes Cancel, which is focused
+        await type_at_once(
+            pilot, "2", "A", "enter", "1", "2"
+        )  # enter takes Cancel, which is focused
         assert isinstance(pilot.app.screen, PlanScreen)
 
 
@@ -64,14 +66,14 @@ async def test_a_dialog_that_follows_on_another_has_the_keys_behind_it() -> None
     async with dashboard(a_session(), "map") as pilot:
         answers: list[Any] = []
 
-        def asked(yes: bool | None) -> None:
+        def answer(yes: bool | None) -> None:
             answers.append(yes)
             pilot.app.push_screen(AskDialog("How often?", "", "Go"), answers.append)
 
         pilot.app.push_screen(
-            ConfirmDialog("Again?", lambda _: Question(()), no="No", yes="Yes"), asked
+            ConfirmDialog("Again?", lambda _: Question(()), no="No", yes="Yes"), answer
         )
-        await typed(pilot, "right", "enter", "4", Paste("2"), "0", "enter", "2")
+        await type_at_once(pilot, "right", "enter", "4", Paste("2"), "0", "enter", "2")
         assert answers == [True, "420"]
         assert isinstance(pilot.app.screen, PlanScreen)
 
@@ -79,7 +81,7 @@ async def test_a_dialog_that_follows_on_another_has_the_keys_behind_it() -> None
 async def test_what_is_typed_into_a_field_keeps_its_order() -> None:
     async with dashboard(a_session(), "map") as pilot:
         pilot.app.push_screen(AskDialog("What?", "", "Go"))
-        await typed(pilot, *"abc", "left", "left", "x", "backspace", "y")
+        await type_at_once(pilot, *"abc", "left", "left", "x", "backspace", "y")
         assert pilot.app.screen.query_one(Input).value == "aybc"
 
 
@@ -87,7 +89,7 @@ async def test_the_words_right_behind_the_key_that_opens_a_filter() -> None:
     session = a_session()
     session.run = a_run()
     async with dashboard(session, "moves") as pilot:
-        await typed(pilot, "l", "/", *"q1j")
+        await type_at_once(pilot, "l", "/", *"q1j")
         screen = pilot.app.screen
         assert isinstance(screen, MovesScreen)
         assert screen.words == "q1j"

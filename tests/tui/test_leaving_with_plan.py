@@ -37,7 +37,7 @@ def session_of(plan: Plan) -> Session:
     return session
 
 
-def asked(pilot: Pilot[int]) -> str:
+def question_text(pilot: Pilot[int]) -> str:
     """Return what the question says now."""
     assert isinstance(pilot.app.screen, LeaveDialog)
     labels = pilot.app.screen.query(Label)
@@ -50,7 +50,7 @@ async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
         await pilot.pause(0.01)
 
 
-async def seen(pilot: Pilot[int]) -> TrimtabApp:
+async def show_picture(pilot: Pilot[int]) -> TrimtabApp:
     """Let the dashboard see its cluster, and with that what is kept for it."""
     pilot.app.post_message(FeedMessage(PICTURE))
     await pilot.pause()
@@ -73,7 +73,7 @@ async def test_leaving_asks_and_does_what_is_said(
     key: str, keys: tuple[str, ...], leaves: bool, kept: Plan | None
 ) -> None:
     async with dashboard(session_of(PLAN), "plan") as pilot:
-        app = await seen(pilot)
+        app = await show_picture(pilot)
         await pressed(pilot, key)
         assert isinstance(app.screen, LeaveDialog)
         assert app.focused is app.screen.query_one("#stay")
@@ -87,7 +87,7 @@ async def test_leaving_asks_and_does_what_is_said(
 async def test_nothing_is_asked_where_nothing_would_be_lost() -> None:
     for session in (session_of(Plan(STATE.cluster_id)), a_session(PLAN)):  # empty; simulated
         async with dashboard(session, "map") as pilot:
-            app = await seen(pilot)
+            app = await show_picture(pilot)
             await pilot.press("q")
             assert app._exit
             app.save_plan_on_exit()
@@ -97,11 +97,11 @@ async def test_nothing_is_asked_where_nothing_would_be_lost() -> None:
 async def test_what_is_kept_comes_back_once_and_one_key_takes_it_away() -> None:
     save_plan(PLAN)
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
-        app = await seen(pilot)
+        app = await show_picture(pilot)
         assert app.session.plan == PLAN
         assert "is here again" in footer(pilot)
         await pressed(pilot, "u")
-        await seen(pilot)
+        await show_picture(pilot)
         assert not len(app.session.plan)
         app.save_plan_on_exit()
     assert read_saved_plan(STATE.cluster_id) is None
@@ -134,7 +134,7 @@ async def test_a_plan_begun_before_the_kept_one_was_read_replaces_none_of_it_in_
         assert path.with_suffix(".unread").read_text() == "an older one"
         path.with_suffix(".2.unread").replace(path)
         app._kept = app._answer = None
-        await seen(pilot)
+        await show_picture(pilot)
         assert app.session.plan.by_partition == PLAN.by_partition | newer.by_partition
         assert ("replaced" in footer(pilot)) is bool(replaced)
         assert replaced in footer(pilot)
@@ -160,7 +160,7 @@ async def test_what_another_dashboard_kept_meanwhile_is_only_replaced_by_a_plan(
     if found is not None:
         save_plan(found)
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
-        app = await seen(pilot)
+        app = await show_picture(pilot)
         save_plan(OTHER)
         if planned is not None:
             app.session.edit(planned)
@@ -181,7 +181,7 @@ async def test_of_two_that_took_the_same_plan_up_one_removes_only_what_the_other
         dashboard(session_of(empty), "map") as one,
         dashboard(session_of(empty), "map") as other,
     ):
-        keeps, drops = await seen(one), await seen(other)
+        keeps, drops = await show_picture(one), await show_picture(other)
         assert keeps.session.plan == drops.session.plan == PLAN
         drops.session.edit(empty)
         for app in (keeps, drops) if first == "stays" else (drops, keeps):
@@ -208,17 +208,17 @@ async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_e
             seconds = 0.01 if ends == "time is up" else 60.0
             monkeypatch.setattr(leaving, "KEEP_SECONDS", seconds)
             async with dashboard(session_of(PLAN), "map") as pilot:
-                app = await seen(pilot)
+                app = await show_picture(pilot)
                 for key in ("q", "right", "enter"):
                     await pilot.press(key)
                 if ends != "time is up":
                     assert writing.wait(30)
                     assert not app._exit
-                    assert "is being kept" in asked(pilot)
+                    assert "is being kept" in question_text(pilot)
                 if ends == "time is up":
                     await until(pilot, lambda: bool(app.session.troubles))  # noqa: B023
                     assert not app._exit
-                    assert "the disk does not answer" in asked(pilot)
+                    assert "the disk does not answer" in question_text(pilot)
                 if ends != "it is kept":
                     await pilot.press("q")
                 else:
@@ -243,14 +243,14 @@ async def test_what_cannot_be_kept_is_told_and_the_dashboard_stays(
     paths.kept_plan_file(STATE.cluster_id).parent.mkdir(parents=True)
     paths.kept_plan_file(STATE.cluster_id).write_text("{")
     async with dashboard(session_of(PLAN), "plan") as pilot:
-        app = await seen(pilot)
+        app = await show_picture(pilot)
         monkeypatch.setattr(leaving, full, refuse)
         await pressed(pilot, *beneath, "ctrl+q", "right", "enter")
         assert not app._exit
         assert app._deadline is None, "it stays for as long as its user does"
         assert len(app.session.troubles) == 2
-        assert "No space left on device" in asked(pilot)
-        assert "It has 3 moves" in asked(pilot)
+        assert "No space left on device" in question_text(pilot)
+        assert "It has 3 moves" in question_text(pilot)
         app.save_plan_on_exit()  # as after ctrl+q
         assert (
             app.unsaved_plan_message()
@@ -296,7 +296,7 @@ async def test_what_was_handed_to_a_run_is_here_again_unless_that_has_passed_its
     journal = create_journal(address, STATE.cluster_id, PLAN, RunOptions(1), None, at=NOW)
     run = journal.path.stem
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
-        app = await seen(pilot)
+        app = await show_picture(pilot)
         app.session.edit(PLAN)
         app.session.pending_run = PendingRun(run, PLAN)
         app.save_plan_on_exit()
@@ -305,7 +305,7 @@ async def test_what_was_handed_to_a_run_is_here_again_unless_that_has_passed_its
         journal.write(NOW, *record)
     journal.close()
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
-        app = await seen(pilot)
+        app = await show_picture(pilot)
         session = app.session
         assert session.plan.moves == (() if went == "passed" else PLAN.moves)
         assert session.plan_to_keep.moves == (PLAN.moves if went == "refused" else ())
@@ -339,7 +339,7 @@ async def test_what_was_handed_to_a_run_is_neither_asked_about_nor_kept(
 ) -> None:
     save_plan(handed)
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
-        app = await seen(pilot)
+        app = await show_picture(pilot)
         app.session.pending_run = PendingRun("r1", handed)
         app.session.edit(PLAN)  # has more than what was handed, or is it
         await pilot.press("q")
@@ -355,7 +355,7 @@ async def test_a_damaged_file_is_told_stays_and_ends_nothing(planned: Plan | Non
     path = paths.kept_plan_file(STATE.cluster_id)
     path.write_text("{")
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
-        app = await seen(pilot)
+        app = await show_picture(pilot)
         assert len(app.session.troubles) == 1
         assert not len(app.session.plan)
         if planned is not None:

@@ -106,17 +106,17 @@ async def test_a_dialog_says_it_when_it_opens_and_while_it_is_open(size: tuple[i
     async with dashboard(session, "plan", size) as pilot:
         await pressed(pilot, "A")
         assert isinstance(pilot.app.screen, ApplyDialog)
-        assert not said(pilot)
+        assert not banner_text(pilot)
         await at(pilot, 4.5)
-        assert since(session)[1:] in said(pilot)
+        assert since(session)[1:] in banner_text(pilot)
         await pressed(pilot, "escape", "A")
-        assert since(session)[1:] in said(pilot)
+        assert since(session)[1:] in banner_text(pilot)
         session.metadata_age = Freshness(5.0, 1.0)
         await at(pilot, 5.0)
-        assert not said(pilot)
+        assert not banner_text(pilot)
 
 
-def said(pilot: Pilot[int]) -> str:
+def banner_text(pilot: Pilot[int]) -> str:
     (label,) = pilot.app.screen.query(".lost").results(Label)
     return str(label.render()) if label.display else ""
 

@@ -349,7 +349,7 @@ def blur(folder: Path) -> None:
 
 @pytest.mark.parametrize("screen", ["map", "load"])
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "message"),
     [
         (damage, "partitions.arrow is not a whole Arrow file."),
         (rob, "partitions.arrow is named by its manifest but missing."),
@@ -357,14 +357,14 @@ def blur(folder: Path) -> None:
     ],
 )
 async def test_a_damaged_snapshot_is_one_sentence_and_the_screen_stays(
-    screen: str, harm: Any, said: str, session: Session, root: Path
+    screen: str, harm: Any, message: str, session: Session, root: Path
 ) -> None:
     async with dashboard(session, screen) as pilot:
         await pressed(pilot, "[")
         before = lines(pilot)[:-3]
         harm(layout.snapshots(root, STATE.cluster_id) / "000000000007")
         await pressed(pilot, "[")
-        assert said in footer(pilot)
+        assert message in footer(pilot)
         assert "E shows it" in footer(pilot)
         assert lines(pilot)[:-3] == before
         await pressed(pilot, "{")

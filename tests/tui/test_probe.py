@@ -10,7 +10,7 @@ from threading import Event as Flag
 
 import pytest
 from hands import rested
-from maps import demo_picture, lines, map_of, press, tell, text
+from maps import demo_picture, lines, map_of, press, publish_events, text
 from simulated import small_spec
 from textual.pilot import Pilot
 
@@ -56,18 +56,18 @@ def report(*troubled: BrokerHealth) -> ProbeReport:
 async def test_each_broker_has_its_p99_while_a_probe_runs(size: tuple[int, int]) -> None:
     async with map_of(size) as pilot:
         before = text(pilot)
-        await tell(pilot, ClientsChanged(report()))
+        await publish_events(pilot, ClientsChanged(report()))
         assert "clients p99" in text(pilot)
         narrow = size[0] < 100
         assert ("produce 8.0 ms" if narrow else "produce 2.1 ms/8.0 ms") in text(pilot)
         assert ("fetch 9.0 ms" if narrow else "fetch 2.4 ms/9.0 ms") in text(pilot)
-        await tell(pilot, ClientsChanged(None))
+        await publish_events(pilot, ClientsChanged(None))
         assert text(pilot) == before
 
 
 async def test_a_broker_whose_clients_suffer_is_seen_at_first_glance() -> None:
     async with map_of((200, 60)) as pilot:
-        await tell(pilot, ClientsChanged(report(FAILING, SLOW)))
+        await publish_events(pilot, ClientsChanged(report(FAILING, SLOW)))
         assert "✗ clients of b7: transport failure" in lines(pilot)[1]
         assert "▲ b2 slow for clients: p99 320 ms" in lines(pilot)[1]
         shown = next(line for line in lines(pilot) if "clients p99 ms" in line)
@@ -77,7 +77,7 @@ async def test_a_broker_whose_clients_suffer_is_seen_at_first_glance() -> None:
 
 async def test_a_verdict_leads_to_its_broker_and_the_panel_says_why() -> None:
     async with map_of((120, 40)) as pilot:
-        await tell(pilot, ClientsChanged(report(SLOW)))
+        await publish_events(pilot, ClientsChanged(report(SLOW)))
         for _ in range(6):
             await press(pilot, "n")
             if "on broker 2 " in text(pilot):
@@ -87,7 +87,7 @@ async def test_a_verdict_leads_to_its_broker_and_the_panel_says_why() -> None:
 
 async def test_on_the_partitions_it_is_there_too() -> None:
     async with map_of((120, 40)) as pilot:
-        await tell(pilot, ClientsChanged(report(FAILING)))
+        await publish_events(pilot, ClientsChanged(report(FAILING)))
         await press(pilot, "enter")
         assert "clients" in text(pilot)
         assert "b7 fails clients" in lines(pilot)[1]
@@ -103,7 +103,7 @@ def test_a_dead_broker_is_not_said_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "words", "number"),
+    ("health", "words", "number"),
     [
         (fine(1), "clients p50/p99  produce 2.1 ms/8.0 ms  fetch 2.4 ms/9.0 ms  ", 9.0),
         (FAILING, "clients: transport failure for 4.1 s", None),
@@ -114,9 +114,9 @@ def test_a_dead_broker_is_not_said_twice() -> None:
         ),
     ],
 )
-def test_what_is_said_of_a_broker(seen: BrokerHealth, words: str, number: float | None) -> None:
-    assert "".join(word.text for word in client_words(seen)) == words
-    assert client_number(seen)[0] == number
+def test_what_is_said_of_a_broker(health: BrokerHealth, words: str, number: float | None) -> None:
+    assert "".join(word.text for word in client_words(health)) == words
+    assert client_number(health)[0] == number
 
 
 # -- the switch ------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ async def test_the_same_key_ends_it(begun: Begun) -> None:
         app = real(pilot)
         await press(pilot, "W", "right", "enter")
         await rested(pilot)
-        await tell(pilot, ClientsChanged(report()))
+        await publish_events(pilot, ClientsChanged(report()))
         await press(pilot, "W")
         await rested(pilot)
         assert begun.closed

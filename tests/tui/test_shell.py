@@ -287,12 +287,12 @@ async def test_what_went_wrong_can_be_read_in_full_until_it_was(size: tuple[int,
         assert app.session.troubles == (error,)
 
 
-@pytest.mark.parametrize(("said", "lines"), [(60, 1), (150, 2), (220, 3), (400, 3)])
+@pytest.mark.parametrize(("length", "lines"), [(60, 1), (150, 2), (220, 3), (400, 3)])
 async def test_a_message_covers_the_lines_that_it_needs_until_the_next_key(
-    said: int, lines: int
+    length: int, lines: int
 ) -> None:
     app = TrimtabApp(Session("x"))
-    message = ("Broker 4 would take what it can. " * 20)[:said].strip()
+    message = ("Broker 4 would take what it can. " * 20)[:length].strip()
     async with operated(app, (80, 24)) as pilot:
         await see(pilot, one_broker())
         before = strips(app)
@@ -301,7 +301,9 @@ async def test_a_message_covers_the_lines_that_it_needs_until_the_next_key(
         below = strips(app)
         assert below[:-lines] == before[:-lines]
         told = " ".join(line.strip() for line in below[-lines:])
-        assert told == message if said < 400 else message.startswith(told[:-1]) and len(told) > 200
+        assert (
+            told == message if length < 400 else message.startswith(told[:-1]) and len(told) > 200
+        )
         await pilot.press("j")
         await pilot.pause()
         assert strips(app)[-lines:] == before[-lines:]
@@ -437,13 +439,13 @@ async def test_the_terminal_gets_few_bytes(monkeypatch: pytest.MonkeyPatch) -> N
         assert counted.received > 10_000, "the first paint"
         found = dict.fromkeys(BUDGETS, 0)
         for _ in range(10):
-            feed.tell()
+            feed.publish()
             found["idle_10_s"] += await reaction()
             now += 1.0
             app.draw()  # as when an age reads differently
             found["idle_10_s"] += await reaction()
         feed.one_cell()
-        feed.tell()
+        feed.publish()
         found["one_cell"] = await reaction()
         await pilot.press(*"j" * 28)
         await reaction()

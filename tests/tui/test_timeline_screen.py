@@ -364,7 +364,7 @@ async def test_the_list_is_copied_and_exported_as_markdown(
 
 
 @pytest.mark.parametrize(
-    ("address", "load", "said"),
+    ("address", "load", "message"),
     [
         (Address("sim:/x"), True, "Simulated clusters are not recorded."),
         (None, True, "A saved document has no past."),
@@ -372,11 +372,13 @@ async def test_the_list_is_copied_and_exported_as_markdown(
         (Address("kafka:9092"), True, "The recorder has just been started"),
     ],
 )
-async def test_why_nothing_is_there_is_said(address: Address | None, load: bool, said: str) -> None:
+async def test_why_nothing_is_there_is_said(
+    address: Address | None, load: bool, message: str
+) -> None:
     session = a_session()
     session.address, session.load_enabled = address, load
     async with dashboard(session, "timeline", (80, 24)) as pilot:
-        assert said in body(pilot)
+        assert message in body(pilot)
         await pressed(pilot, "[", "enter", "f", "s", "y", "e", "/")
 
 
@@ -664,14 +666,14 @@ async def test_what_has_gone_back_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "said"),
+    ("later", "message"),
     [(5, "recorded since 03:00 UTC"), (600, "▲ recorded 03:00 to 03:02:00 UTC")],
 )
 async def test_that_nobody_records_any_more_is_said(
-    session: Session, later: int, said: str
+    session: Session, later: int, message: str
 ) -> None:
     assert session.state is not None
     session.state = replace(session.state, fetched_at=at(120 + later))
     async with dashboard(session, "timeline", (80, 24)) as pilot:
-        assert said in body(pilot)
+        assert message in body(pilot)
         assert ("now " in body(pilot).split("what happened")[0].split("\n")[-2]) is (later == 5)

@@ -125,20 +125,20 @@ class ClustersDialog(TableDialog["Target"]):
     def _connect(self, opened: OpenCluster) -> None:
         def work() -> bool:
             opened.feed.start(fork=False)
-            seen = opened.feed.await_picture()
-            if seen:
+            outcome = opened.feed.await_picture()
+            if outcome:
                 self._keep()
-            return seen
+            return outcome
 
         self.dashboard.run_in_background("open cluster", work, partial(self._go_on, opened))
 
-    def _go_on(self, opened: OpenCluster, seen: bool | TrimtabError) -> None:
+    def _go_on(self, opened: OpenCluster, outcome: bool | TrimtabError) -> None:
         if opened is not self.opened:
             return
-        if isinstance(seen, TrimtabError):
+        if isinstance(outcome, TrimtabError):
             opened.feed.stop()
-            self._fail(seen)
-        elif seen:
+            self._fail(outcome)
+        elif outcome:
             self.dismiss(self.chosen)
 
     def _fail(self, error: TrimtabError) -> None:

@@ -133,7 +133,7 @@ def _difference_json(found: Difference) -> dict[str, Any]:
         "last_offset": found.last,
         "offset": found.offset,
         "brokers": list(found.brokers),
-        "others": list(found.others),
+        "others": list(found.intact),
     }
 
 
@@ -187,25 +187,25 @@ def _sentence(found: Difference) -> str:
         and found.what is not DifferenceKind.MISSING
     ):
         record = f", first at {found.offset:,}"
-    who, others = _named(found.brokers), _named(found.others)
+    who, others = _named(found.brokers), _named(found.intact)
     match found.what:
         case DifferenceKind.CORRUPT:
             agree = (
-                f"; {others} {_agree(found.others)}" if found.others else "; on no replica sound"
+                f"; {others} {_agree(found.intact)}" if found.intact else "; on no replica sound"
             )
             return f"{where}: corrupt on {who}{record}{agree}"
         case DifferenceKind.MISSING:
-            have = "have" if len(found.others) > 1 else "has"
+            have = "have" if len(found.intact) > 1 else "has"
             return f"{where}: missing on {who}; {others} {have} it"
         case DifferenceKind.UNREADABLE:
-            can = f"; {others} can" if found.others else ""
+            can = f"; {others} can" if found.intact else ""
             return f"from {where} on: {who} cannot be read{can}"
-        case DifferenceKind.EPOCH if found.others:
-            return f"{where}: another leader epoch on {who}; {others} {_agree(found.others)}"
+        case DifferenceKind.EPOCH if found.intact:
+            return f"{where}: another leader epoch on {who}; {others} {_agree(found.intact)}"
         case DifferenceKind.EPOCH:
             return f"{where}: another leader epoch on each of {who}; there is no majority"
-        case DifferenceKind.OTHER if found.others:
-            return f"{where}: other records on {who}{record}; {others} {_agree(found.others)}"
+        case DifferenceKind.OTHER if found.intact:
+            return f"{where}: other records on {who}{record}; {others} {_agree(found.intact)}"
         case _:
             return f"{where}: other records on each of {who}{record}; there is no majority"
 

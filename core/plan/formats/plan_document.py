@@ -201,10 +201,10 @@ def _replicas(
     key: str,
     tp: TopicPartition,
     name: str,
-    others: Mapping[TopicPartition, object] = MappingProxyType({}),
+    previous: Mapping[TopicPartition, object] = MappingProxyType({}),
 ) -> tuple[int, ...]:
-    """Return the brokers that are to hold `tp`, at least one; `others` may not hold it as well."""
-    if tp in others:
+    """Return the brokers that are to hold `tp`, at least one; `previous` may not have it too."""
+    if tp in previous:
         raise DocumentError(
             f"{name} names {tp} twice.", next=f"Keep one entry for {tp} and remove the other."
         )

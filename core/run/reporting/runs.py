@@ -198,13 +198,13 @@ def _whole(path: Path) -> Iterator[None]:
         raise JournalError(f"The journal {path} is damaged ({why}).") from error
 
 
-def refuse_damaged(tell: Callable[[RunReading], T]) -> Callable[[RunReading], T]:
+def refuse_damaged(read: Callable[[RunReading], T]) -> Callable[[RunReading], T]:
     """Have what tells of a run raise JournalError for records that are whole, and say nonsense."""
 
-    @wraps(tell)
+    @wraps(read)
     def checked(look: RunReading) -> T:
         with _whole(Path(f"{look.view.run}{SUFFIX}")):
-            return tell(look)
+            return read(look)
 
     return checked
 

@@ -207,7 +207,7 @@ class SignalMonitor:
         if run.measured is None and (found.ready or is_late):
             measured = BaselineMeasurement(found.before(), found.trouble)
         sides = found.sides(run, state, before, run.rate_control.rates)
-        return replace(observed, measured=measured, seen=sides)
+        return replace(observed, measured=measured, sides=sides)
 
     def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
         if self._signals is not None:

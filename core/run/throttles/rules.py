@@ -160,7 +160,7 @@ def change_rates(run: RunState, observed: Observation) -> steps.ChangeRates | No
     rate_control = replace(
         run.rate_control, rates=held, per_side_rates=_current_per_side_rates(run, observed)
     )
-    change = next_rates(rate_control, observed.seen, observed.now)
+    change = next_rates(rate_control, observed.sides, observed.now)
     if change is None:
         return None
     rates = tuple(

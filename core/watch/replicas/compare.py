@@ -40,14 +40,14 @@ class Difference:
     """Replicas that disagree about the batch of offsets `first` to `last`.
 
     `brokers` hold what is corrupt, or what most others do not; all of them when there is no
-    majority. `others` are those that agree with each other.
+    majority. `intact` are those that agree with each other.
     """
 
     what: DifferenceKind
     first: int
     last: int
     brokers: tuple[int, ...]
-    others: tuple[int, ...]
+    intact: tuple[int, ...]
     offset: int | None = None
     """The first record that is another one; None when the records cannot be read."""
 

@@ -83,7 +83,7 @@ class _RecheckError(Exception):
 
 def _still_differs(client: ClusterClient, work: Comparison, suspect: Difference) -> bool:
     """Return whether it is still so; raises _RecheckError when not all of its brokers tell."""
-    brokers = sorted({*suspect.brokers, *suspect.others})
+    brokers = sorted({*suspect.brokers, *suspect.intact})
     answers = client.fetch_records({b: {work.tp: suspect.first} for b in brokers}, _PIECE_BYTES)
     faults = {b: answer for (_, b), answer in answers.items() if isinstance(answer, Fault)}
     if any(fault.name == CORRUPT for fault in faults.values()):

@@ -105,7 +105,7 @@ class Story:
     root: Path
     parts: list[list[Row]]
     points: list[str]
-    done_again: list[bool]
+    redone: list[bool]
     """Whether what was killed is done before the next part comes."""
 
     @classmethod
@@ -148,7 +148,7 @@ def several(spark: Any, seeds: Sequence[int], *, on_workers: bool) -> dict[str, 
             points = {story.root: story.points[number] for story in stories.values()}
             killed_after(points, *((workers.master, workers.one()) if workers else ()))
             for story in stories.values():
-                if story.done_again[number]:
+                if story.redone[number]:
                     _process(spark, story.root)
         for story in stories.values():
             feed(story.root, "last", story.parts[-1])
@@ -156,7 +156,7 @@ def several(spark: Any, seeds: Sequence[int], *, on_workers: bool) -> dict[str, 
         return {
             seed: {
                 "killed_after": story.points,
-                "done_again": story.done_again,
+                "done_again": story.redone,
                 "wrong": wrong(story.root, [row for part in story.parts for row in part]),
             }
             for seed, story in stories.items()

@@ -80,7 +80,7 @@ def measure_size(size: Size, polls: int) -> dict[str, Any]:
     seen = threading.Event()
     ended = threading.Event()
 
-    def told(batch: list[Published]) -> None:
+    def on_batch(batch: list[Published]) -> None:
         if any(published.counts.read for published in batch):
             seen.set()
 
@@ -92,7 +92,7 @@ def measure_size(size: Size, polls: int) -> dict[str, Any]:
         # As if polls came each ten seconds, whenever they do.
         start = clock.now() - timedelta(seconds=POLL_SECONDS * (WARM_UP + polls))
         work_behind(root, start)
-        job = Job(session.spark, root, CLUSTER, clock, told)
+        job = Job(session.spark, root, CLUSTER, clock, on_batch)
         running = threading.Thread(
             target=job.run,
             args=(TRIGGER_SECONDS, lambda: not ended.is_set()),

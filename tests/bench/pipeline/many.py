@@ -236,7 +236,7 @@ def measure(most: int = CLUSTERS, partitions: int = PARTITIONS) -> dict[str, Any
 # -- P14 -------------------------------------------------------------------------------------------
 
 
-def measure_beside_trouble(
+def measure_isolation(
     clusters: int = CLUSTERS, partitions: int = PARTITIONS, turns: int = TURNS
 ) -> dict[str, Any]:
     """Return how long the other clusters wait for their manifests with two that misbehave."""

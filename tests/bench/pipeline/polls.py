@@ -69,7 +69,7 @@ class Polls:
         def each(value: float, kind: Any) -> Any:
             return columns.number_array(np.full(count, value), kind)
 
-        def led(values: Any, kind: Any) -> Any:
+        def leader_values(values: Any, kind: Any) -> Any:
             return columns.number_array(values[of], kind, leads)
 
         zero = np.zeros(self.total)
@@ -87,14 +87,14 @@ class Polls:
             "is_leader": columns.boolean_array(leads),
             "leader_epoch": each(1, pa.int32()),
             "ts": each(round(at.timestamp() * 1e6), pa.timestamp("us", "UTC")),
-            "dt_ms": led(zero + POLL_SECONDS * 1000, pa.int32()),
-            "end_offset": led(self._size // 100, whole),
-            "start_offset": led(zero, whole),
-            "offset_delta": led(amount // 100, whole),
-            "size_delta": led(amount, whole),
+            "dt_ms": leader_values(zero + POLL_SECONDS * 1000, pa.int32()),
+            "end_offset": leader_values(self._size // 100, whole),
+            "start_offset": leader_values(zero, whole),
+            "offset_delta": leader_values(amount // 100, whole),
+            "size_delta": leader_values(amount, whole),
             "size_bytes": columns.number_array(size, whole),
-            "in_bytes": led(amount, real),
-            "out_bytes": led(amount * 2, real),
+            "in_bytes": leader_values(amount, real),
+            "out_bytes": leader_values(amount * 2, real),
             "in_method": each(2, pa.int8()),
             "out_method": each(3, pa.int8()),
             "replica_lag": each(0, whole),

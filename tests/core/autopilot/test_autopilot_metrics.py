@@ -89,7 +89,7 @@ class At(Clock):
         return self.seconds
 
 
-def test_throttles_of_others_are_asked_for_as_often_as_configs() -> None:
+def test_external_throttles_are_asked_for_as_often_as_configs() -> None:
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(2), LEADER_RATE, str(3 * MB))
     clock = At()

@@ -53,7 +53,9 @@ def bent(**changes: object) -> Callable[[Observation], Observation]:
     return lambda observed: replace(observed, **changes)  # type: ignore[arg-type]
 
 
-def seen(held: dict[str, list[int]], **more: object) -> Callable[[Observation], Observation]:
+def with_assignment(
+    held: dict[str, list[int]], **more: object
+) -> Callable[[Observation], Observation]:
     state = steady(cluster(held, size_bytes=MB, **more))  # type: ignore[arg-type]
     return lambda observed: replace(observed, state=state)
 
@@ -67,11 +69,15 @@ def seen(held: dict[str, list[int]], **more: object) -> Callable[[Observation], 
             bent(config_error="It is not TOML."),
             "config.toml can be read: It is not TOML.",
         ),
-        ("broker-down", seen({"t-0": [2]}, brokers=(1, 2, 3), dead=(3,)), "is down: 3"),
-        ("broker-down", seen({"t-0": [2, 7]}, brokers=(1, 2)), "is down: 7"),
+        ("broker-down", with_assignment({"t-0": [2]}, brokers=(1, 2, 3), dead=(3,)), "is down: 3"),
+        ("broker-down", with_assignment({"t-0": [2, 7]}, brokers=(1, 2)), "is down: 7"),
         ("no-controller", bent(state=replace(hot(), controller=None)), "has no controller"),
-        ("no-leader", seen({"t-0": [2]}, leaders={"t-0": -1}), "have no leader: 1"),
-        ("out-of-sync", seen({"t-0": [2, 1]}, isr={"t-0": [2]}), "out of sync: 1 partition."),
+        ("no-leader", with_assignment({"t-0": [2]}, leaders={"t-0": -1}), "have no leader: 1"),
+        (
+            "out-of-sync",
+            with_assignment({"t-0": [2, 1]}, isr={"t-0": [2]}),
+            "out of sync: 1 partition.",
+        ),
         ("run", bent(running=("1122-081500",)), "Run 1122-081500 is in progress"),
         ("dead-run", bent(died=("1122-081500",)), "trimtab runs attach 1122-081500"),
         ("journal", bent(unreadable=("x.run is damaged.",)), "cannot be read: x.run is damaged."),
@@ -82,12 +88,12 @@ def seen(held: dict[str, list[int]], **more: object) -> Callable[[Observation], 
         ),
         (
             "foreign-move",
-            seen({"t-0": [2, 1]}, adding={"t-0": [1]}, isr={"t-0": [2]}),
+            with_assignment({"t-0": [2, 1]}, adding={"t-0": [1]}, isr={"t-0": [2]}),
             "while somebody else moves t-0",
         ),
         (
             "cruise-control",
-            seen({"t-0": [2]}, topics=[Topic("__CruiseControlMetrics")]),
+            with_assignment({"t-0": [2]}, topics=[Topic("__CruiseControlMetrics")]),
             "two that balance",
         ),
         ("no-load", bent(load_view=None, imbalance=None), "No load is known yet"),
@@ -127,10 +133,10 @@ def test_a_controller_that_has_just_changed_is_given_a_minute(first: int | None,
     assert isinstance(found, Act)
 
 
-@pytest.mark.parametrize(("looks", "rule"), [(1, "few-looks"), (2, "few-looks"), (3, "act")])
-def test_three_of_the_collectors_intervals_are_enough(looks: int, rule: str) -> None:
+@pytest.mark.parametrize(("poll_count", "rule"), [(1, "few-looks"), (2, "few-looks"), (3, "act")])
+def test_three_of_the_collectors_intervals_are_enough(poll_count: int, rule: str) -> None:
     state = hot()
-    observed = look(state, load=loaded(state, source=Source.LIVE), looks=looks)
+    observed = look(state, load=loaded(state, source=Source.LIVE), poll_count=poll_count)
     found = decided(observed)
     assert ids(found) == [rule]
     if rule == "act":

@@ -31,7 +31,7 @@ BACK = tuple(f"t-{n}" for n in range(0, 12, 3))
 """The partitions that prefer broker 1."""
 
 
-def returned(away: Sequence[str] = BACK, *, late: Sequence[str] = ()) -> ClusterState:
+def after_restart(away: Sequence[str] = BACK, *, late: Sequence[str] = ()) -> ClusterState:
     """Return an even cluster of which 1 leads nothing of what it should: it was down."""
     order = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
     held = {f"t-{n}": order[n % 3] for n in range(12)}
@@ -46,7 +46,7 @@ def returned(away: Sequence[str] = BACK, *, late: Sequence[str] = ()) -> Cluster
 
 
 def test_leaders_that_are_away_are_elected_and_nothing_is_moved() -> None:
-    found = decided(look(returned()))
+    found = decided(look(after_restart()))
     assert isinstance(found, Elect)
     assert [str(election.tp) for election in found.elections] == sorted(BACK)
     assert {(election.leader, election.to) for election in found.elections} == {(2, 1)}
@@ -58,7 +58,7 @@ def test_leaders_that_are_away_are_elected_and_nothing_is_moved() -> None:
 
 
 def test_suggest_says_what_act_would_do() -> None:
-    observed = look(returned())
+    observed = look(after_restart())
     assert decided(observed, replace(EAGER, mode=Mode.SUGGEST)) == decided(observed)
 
 
@@ -66,7 +66,7 @@ def test_that_leaders_are_away_has_to_last() -> None:
     """A broker that has just come back is given the time that any imbalance is given."""
     history = DecisionHistory()
     for seconds, rule in ((0, "not-lasting"), (20, "not-lasting"), (40, "elect")):
-        observed = look(returned(), now=NOON + timedelta(seconds=seconds))
+        observed = look(after_restart(), now=NOON + timedelta(seconds=seconds))
         history = history.seeing(EAGER, observed)
         assert ids(decide(EAGER, history, observed)) == [rule]
 
@@ -96,9 +96,9 @@ def test_a_few_that_are_away_are_no_reason() -> None:
 
 
 def test_only_those_whose_preferred_replica_is_in_sync() -> None:
-    state = returned(late=BACK[:1])
+    state = after_restart(late=BACK[:1])
     assert ids(decided(look(state)))[0] == "out-of-sync"
-    everybody = returned(late=BACK)
+    everybody = after_restart(late=BACK)
     assert look(everybody).leader_imbalance is None
 
 
@@ -113,7 +113,7 @@ def test_only_those_whose_preferred_replica_is_in_sync() -> None:
 )
 def test_elections_within_the_limits(limits: dict[str, object], elected: int | None) -> None:
     settings = replace(EAGER, **limits)  # type: ignore[arg-type]
-    found = decided(look(returned(), settings), settings)
+    found = decided(look(after_restart(), settings), settings)
     if elected is None:
         assert ids(found) == ["nothing-helps"]
     else:
@@ -122,7 +122,7 @@ def test_elections_within_the_limits(limits: dict[str, object], elected: int | N
 
 
 def test_what_helps_most_is_given_back_first() -> None:
-    state = returned()
+    state = after_restart()
     rates = {f"t-{n}": MB * (20.0 if f"t-{n}" == "t-9" else 1.0) for n in range(12)}
     few = replace(EAGER, max_moves_per_hour=1)
     found = decided(look(state, few, load=loaded(state, rates)), few)
@@ -145,7 +145,7 @@ def test_what_helps_most_is_given_back_first() -> None:
 def test_the_rules_of_runs_hold_for_elections(
     settings: AutopilotSettings, history: DecisionHistory, rule: str
 ) -> None:
-    assert ids(decided(look(returned(), settings), settings, history)) == [rule]
+    assert ids(decided(look(after_restart(), settings), settings, history)) == [rule]
 
 
 def test_an_election_that_makes_it_no_better_is_not_made() -> None:
@@ -160,7 +160,7 @@ def test_an_election_that_makes_it_no_better_is_not_made() -> None:
 
 
 def test_brokers_that_do_it_themselves_are_waited_for() -> None:
-    found = decided(look(returned(), returns_every_seconds=300.0))
+    found = decided(look(after_restart(), returns_every_seconds=300.0))
     assert isinstance(found, Wait)
     assert ids(found) == ["leaders-return"]
     assert found.reasons[0].text == (
@@ -173,7 +173,7 @@ def test_brokers_that_do_it_themselves_are_waited_for() -> None:
 @pytest.mark.parametrize(("seconds", "rule"), [(499, "leaders-return"), (501, "elect")])
 def test_brokers_that_only_say_so_are_waited_for_twice(seconds: float, rule: str) -> None:
     """Controllers that are apart may have it off, and nobody can ask them."""
-    observed = look(returned(), returns_every_seconds=250.0)
+    observed = look(after_restart(), returns_every_seconds=250.0)
     found = decide(EAGER, lasted(EAGER, observed, seconds=seconds), observed)
     assert ids(found) == [rule]
     if rule == "elect":
@@ -191,11 +191,11 @@ LAYOUT = {"t": [TURNS[n % 3] for n in range(12)]}
 def came_back() -> SimulatedCluster:
     """Return a cluster whose broker 1 was down and is back, with all it should lead led by 2."""
     client = simulated(LAYOUT, brokers=(1, 2, 3), leaders={tp(name): 2 for name in BACK})
-    assert _led_by_1(client) == 0
+    assert _leader_count_of_1(client) == 0
     return client
 
 
-def _led_by_1(client: SimulatedCluster) -> int:
+def _leader_count_of_1(client: SimulatedCluster) -> int:
     return int((client.describe_cluster().leader == 1).sum())
 
 
@@ -241,11 +241,11 @@ def test_it_elects_some_at_a_time_audited_until_it_is_off(monkeypatch: pytest.Mo
     answers = iter([False])
     said = elect_leaders(client, client.clock, cluster_id, wanted, lambda: next(answers))
     assert said == "3 partitions of 4 given back. It was turned off then."
-    assert _led_by_1(client) == 3
+    assert _leader_count_of_1(client) == 3
     assert client.clock.monotonic() - began >= BETWEEN_ELECTIONS_SECONDS
     said = elect_leaders(client, client.clock, cluster_id, wanted, lambda: True)
     assert said == "4 partitions given back."
-    assert _led_by_1(client) == 4
+    assert _leader_count_of_1(client) == 4
     written = [line.entry["what"] for line in audit.read() if line.entry is not None]
     assert written.count("elect") == 3
 
@@ -273,7 +273,7 @@ def test_those_that_were_not_elected_are_told() -> None:
 ACT = Entry(
     NOON,
     EntryKind.ACT,
-    decided(look(returned())).reasons,
+    decided(look(after_restart())).reasons,
     elected=((tp("t-0"), 2, 1), (tp("t-3"), 2, 1)),
 )
 

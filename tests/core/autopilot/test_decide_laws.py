@@ -42,7 +42,7 @@ class Weather:
     away: list[str]
     """Partitions that their second replica leads."""
     outside: frozenset[BrokerMeasure] = frozenset()
-    led_outside: frozenset[BrokerMeasure] = frozenset()
+    leaders_outside: frozenset[BrokerMeasure] = frozenset()
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Life:
             running=weather.theirs,
         )
         weather.outside = observed.imbalance.outside
-        weather.led_outside = (
+        weather.leaders_outside = (
             observed.leader_imbalance.outside if observed.leader_imbalance else frozenset()
         )
         return observed
@@ -133,17 +133,17 @@ class Life:
                 self.now - end < timedelta(seconds=self.settings.cool_down_seconds) for end in ends
             ),
             "it is a busy hour": busy,
-            "it has not lasted": not (self.lasted() or self.lasted(led=True)),
+            "it has not lasted": not (self.lasted() or self.lasted(of_leaders=True)),
         }
         return [rule for rule, holds in rules.items() if holds]
 
-    def lasted(self, *, led: bool = False) -> bool:
+    def lasted(self, *, of_leaders: bool = False) -> bool:
         """Return whether one and the same was outside in every look for long enough."""
         at, now = self.weather[-1]
         latest = at - timedelta(seconds=now.age_seconds)
-        common = now.led_outside if led else now.outside
+        common = now.leaders_outside if of_leaders else now.outside
         for before, weather in reversed(self.weather[:-1]):
-            common &= weather.led_outside if led else weather.outside
+            common &= weather.leaders_outside if of_leaders else weather.outside
             as_of = before - timedelta(seconds=weather.age_seconds)
             if common and (latest - as_of).total_seconds() >= self.settings.min_imbalance_seconds:
                 return True
@@ -160,7 +160,7 @@ class Life:
             self.begin(found.plan, found.bytes)
         if isinstance(found, Elect):
             assert self.against() == []
-            assert self.lasted(led=True)
+            assert self.lasted(of_leaders=True)
             self.elect([str(election.tp) for election in found.elections])
         self.end_runs()
         self.now += self.step_by

@@ -68,7 +68,7 @@ class Play:
         load = loaded(state, rates, as_of=self.now, source=Source.LIVE)
         nothing = np.zeros(state.partition_count)
         load = replace(load, out_bytes_per_s=nothing, in_error_bytes_per_s=error)
-        observed = look(state, HASTY, now=self.now, load=load, looks=3)
+        observed = look(state, HASTY, now=self.now, load=load, poll_count=3)
         self.history = self.history.seeing(HASTY, observed)
         return decide(HASTY, self.history, observed)
 
@@ -88,7 +88,7 @@ class Play:
                 )
                 self.held |= {str(move.tp): list(move.after) for move in found.plan}
 
-    def led(self) -> list[int]:
+    def leader_counts(self) -> list[int]:
         """Return how many of the busy partitions each broker leads, fewest first."""
         count = Counter(held[0] for name, held in self.held.items() if name.startswith("t-"))
         return sorted(count[broker] for broker in self.brokers)
@@ -113,7 +113,7 @@ def test_eight_equal_partitions_end_as_four_and_four(seed: int) -> None:
     """Empty partitions of an internal topic beside them are left alone."""
     play = on_one(seed)
     play.rest()
-    assert play.led() == [4, 4]
+    assert play.leader_counts() == [4, 4]
     (act,) = play.acts
     assert {move.tp.topic for move in act.plan} == {"t"}
     assert len(act.plan) == 4
@@ -125,7 +125,7 @@ def test_equal_partitions_that_take_turns_end_as_four_and_four(seed: int) -> Non
     play = on_one(seed)
     play.takes_turns = True
     play.rest()
-    assert play.led() == [4, 4]
+    assert play.leader_counts() == [4, 4]
     assert {move.tp.topic for act in play.acts for move in act.plan} == {"t"}
 
 
@@ -136,8 +136,8 @@ def test_any_number_of_equal_partitions_ends_even(many: int, among: int, seed: i
     """As long as one of them weighs more than the band, no broker has two more than another."""
     play = on_one(seed, partitions=many, brokers=range(1, among + 1), internal=False)
     play.rest()
-    fewest, *_, most = play.led()
-    assert most - fewest <= 1, play.led()
+    fewest, *_, most = play.leader_counts()
+    assert most - fewest <= 1, play.leader_counts()
 
 
 # -- what counts as equal --------------------------------------------------------------------------

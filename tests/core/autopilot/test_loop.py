@@ -51,8 +51,8 @@ class Loop:
     ends: dict[str, Entry] = field(default_factory=dict)
     suggested: list[Plan] = field(default_factory=list)
     suggestion: Plan | None = None
-    told: list[Entry] = field(default_factory=list)
-    seen: Observation | None = None
+    entries: list[Entry] = field(default_factory=list)
+    observation: Observation | None = None
     acted_on: Observation | None = None
 
     def __post_init__(self) -> None:
@@ -68,17 +68,17 @@ class Loop:
             start=self.start,
             elect=self.elect,
             suggest=self.suggest,
-            report=self.told.append,
+            report=self.entries.append,
             patient=patient,
         )
 
-    def run(self, *, looks: int = 1, every: float = 15) -> list[str]:
+    def run(self, *, poll_count: int = 1, every: float = 15) -> list[str]:
         """Look so often; return what was told of it."""
-        before = len(self.told)
-        for _ in range(looks):
+        before = len(self.entries)
+        for _ in range(poll_count):
             self.autopilot.look()
             self.time += timedelta(seconds=every)
-        return [entry.what.value for entry in self.told[before:]]
+        return [entry.what.value for entry in self.entries[before:]]
 
     # -- what an autopilot is given --------------------------------------------------------------
 
@@ -94,7 +94,9 @@ class Loop:
     def look(self, settings: AutopilotSettings) -> Observation:
         if self.unreachable:
             raise UnreachableError("No broker answers at 127.0.0.1:1.")
-        return look(hot(), settings, now=self.time) if self.seen is None else self.seen
+        return (
+            look(hot(), settings, now=self.time) if self.observation is None else self.observation
+        )
 
     def ended(self, run: str) -> Entry | None:
         return self.ends.get(run)
@@ -104,13 +106,13 @@ class Loop:
         if plan is not None:
             self.suggested.append(plan)
 
-    def elect(self, wanted: Sequence[TopicPartition], goes_on: Callable[[], bool]) -> str:
+    def elect(self, partitions: Sequence[TopicPartition], goes_on: Callable[[], bool]) -> str:
         assert [entry.what for entry in self.log.entries()][-1] is EntryKind.ACT
         if self.refused is not None:
             raise self.refused
         assert goes_on()
-        self.elected += wanted
-        return f"{len(wanted)} partitions given back."
+        self.elected += partitions
+        return f"{len(partitions)} partitions given back."
 
     def start(self, switch: Switch, situation: Situation, plan: Plan) -> str:
         assert [entry.what for entry in self.log.entries()][-1] is EntryKind.ACT
@@ -128,24 +130,24 @@ def loop() -> Loop:
 
 
 def test_what_lasts_is_acted_on_and_written_down_first(loop: Loop) -> None:
-    assert loop.run(looks=3) == ["wait", "act", "started"]
+    assert loop.run(poll_count=3) == ["wait", "act", "started"]
     assert len(loop.runs["run-1"]) == 4
     assert [entry.text for entry in loop.log.entries()][-1] == "Run run-1 carries it out."
     # Its end is waited for, and what lasts is looked for anew after it.
-    assert loop.run(looks=5) == ["wait"]
-    assert loop.told[-1].reasons[0].id == "run"
+    assert loop.run(poll_count=5) == ["wait"]
+    assert loop.entries[-1].reasons[0].id == "run"
     ended = Reason("ended", "Run run-1 has ended.")
     loop.ends["run-1"] = Entry(loop.time, EntryKind.ENDED, (ended,), "run-1", ended_at=loop.time)
     assert loop.run() == ["ended", "wait"]
-    assert [r.id for r in loop.told[-1].reasons] == ["not-lasting", "cool-down"]
+    assert [r.id for r in loop.entries[-1].reasons] == ["not-lasting", "cool-down"]
 
 
 def test_suggest_writes_what_act_would_do(loop: Loop) -> None:
     loop.switch = replace(SWITCH, settings=replace(EAGER, mode=Mode.SUGGEST))
-    assert loop.run(looks=3) == ["wait", "suggest"]
+    assert loop.run(poll_count=3) == ["wait", "suggest"]
     assert not loop.runs
     assert [len(plan) for plan in loop.suggested] == [4]
-    assert {moved for moved, _, _ in loop.told[-1].moved} == {tp(f"t-{n}") for n in range(4)}
+    assert {moved for moved, _, _ in loop.entries[-1].moved} == {tp(f"t-{n}") for n in range(4)}
 
 
 def suggesting(loop: Loop, **limits: object) -> None:
@@ -156,33 +158,33 @@ def suggesting(loop: Loop, **limits: object) -> None:
 
 def test_a_suggestion_follows_the_limits_at_the_next_look(loop: Loop) -> None:
     suggesting(loop)
-    assert loop.run(looks=3) == ["wait", "suggest"]
+    assert loop.run(poll_count=3) == ["wait", "suggest"]
     suggesting(loop, max_moves_per_hour=2)
     assert loop.run() == ["suggest"]
-    assert (len(loop.told[-1].moved), [len(plan) for plan in loop.suggested]) == (2, [4, 2])
+    assert (len(loop.entries[-1].moved), [len(plan) for plan in loop.suggested]) == (2, [4, 2])
 
 
 def test_a_suggestion_is_offered_at_once_and_logged_seldom(loop: Loop) -> None:
     suggesting(loop)
-    loop.run(looks=3)
+    loop.run(poll_count=3)
     busier = cluster({f"t-{n}": [1 + (n > 1)] for n in range(8)}, size_bytes=MB)
-    loop.seen = look(steady(busier), now=loop.time)
+    loop.observation = look(steady(busier), now=loop.time)
     assert loop.run() == []
     assert [len(plan) for plan in loop.suggested] == [4, 2]
     loop.time += REPEAT_PLAN_AFTER
-    assert loop.run(looks=3) == ["suggest"]
+    assert loop.run(poll_count=3) == ["suggest"]
     assert [len(plan) for plan in loop.suggested] == [4, 2]
 
 
 @pytest.mark.parametrize("change", ["broker-down", "unreachable", "act"])
 def test_a_suggestion_that_holds_no_more_is_removed(loop: Loop, change: str) -> None:
     suggesting(loop)
-    loop.run(looks=3)
+    loop.run(poll_count=3)
     assert loop.suggestion is not None
     match change:
         case "broker-down":
             down = cluster({f"t-{n}": [2] for n in range(8)}, dead=(1,))
-            loop.seen = look(steady(down), now=loop.time)
+            loop.observation = look(steady(down), now=loop.time)
         case "unreachable":
             loop.unreachable = True
         case _:
@@ -202,24 +204,24 @@ def test_what_is_suggested_is_a_file_for_as_long_as_it_holds(tmp_path: Path) -> 
 
 
 def test_a_reason_that_stays_is_written_once_an_hour(loop: Loop) -> None:
-    loop.seen = replace(look(hot()), load_view=None, imbalance=None)
-    loop.run(looks=10)
-    assert len(loop.told) == 1
+    loop.observation = replace(look(hot()), load_view=None, imbalance=None)
+    loop.run(poll_count=10)
+    assert len(loop.entries) == 1
     loop.time += REPEAT_AFTER
-    loop.run(looks=10)
-    assert [entry.reasons[0].id for entry in loop.told] == ["no-load", "no-load"]
+    loop.run(poll_count=10)
+    assert [entry.reasons[0].id for entry in loop.entries] == ["no-load", "no-load"]
 
 
 def test_another_reason_is_written_at_once_though_of_the_same_load(loop: Loop) -> None:
     """Else the log would say for an hour that another look is waited for."""
     state = hot()
-    live = look(state, load=loaded(state, source=Source.LIVE), looks=2)
+    live = look(state, load=loaded(state, source=Source.LIVE), poll_count=2)
     assert live.load_view is not None
-    loop.seen = live
+    loop.observation = live
     loop.run()
-    loop.seen = replace(live, load_view=replace(live.load_view, intervals=3, good=0.5))
+    loop.observation = replace(live, load_view=replace(live.load_view, intervals=3, good=0.5))
     loop.run()
-    assert [entry.reasons[0].id for entry in loop.told] == ["few-looks", "poor-load"]
+    assert [entry.reasons[0].id for entry in loop.entries] == ["few-looks", "poor-load"]
 
 
 @pytest.mark.parametrize("switch", [SWITCH.turned(Mode.OFF, at=NOON, who="ada"), None])
@@ -227,11 +229,11 @@ def test_off_or_no_switch_ends_it(loop: Loop, switch: Switch | None) -> None:
     loop.switch = switch
     loop.unreachable = True
     assert loop.autopilot.look() is False
-    assert not loop.told
+    assert not loop.entries
 
 
 def test_off_while_it_was_deciding_is_obeyed(loop: Loop) -> None:
-    loop.run(looks=2)
+    loop.run(poll_count=2)
     looks = iter([SWITCH, SWITCH.turned(Mode.OFF, at=NOON, who="ada")])
     loop.autopilot._switch = lambda: next(looks)
     assert loop.autopilot.look() is False
@@ -242,16 +244,16 @@ def test_off_as_it_is_logged_is_obeyed(loop: Loop, monkeypatch: pytest.MonkeyPat
     """Who turns it off and finds nothing in the log relies on that nothing follows."""
 
     def report(entry: Entry) -> None:
-        loop.told.append(entry)
+        loop.entries.append(entry)
         if entry.what is EntryKind.ACT:
             loop.switch = SWITCH.turned(Mode.OFF, at=NOON, who="ada")
 
-    loop.run(looks=2)
+    loop.run(poll_count=2)
     monkeypatch.setattr(loop.autopilot, "_report", report)
     assert loop.autopilot.look() is False
     assert not loop.runs
-    assert [entry.what for entry in loop.told[-2:]] == [EntryKind.ACT, EntryKind.FAILED]
-    assert loop.told[-1].reasons[0].id == "off"
+    assert [entry.what for entry in loop.entries[-2:]] == [EntryKind.ACT, EntryKind.FAILED]
+    assert loop.entries[-1].reasons[0].id == "off"
 
 
 @pytest.mark.parametrize(
@@ -271,7 +273,7 @@ def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
     meanwhile: Mapping[str, object] | None,
     reason: str,
 ) -> None:
-    loop.run(looks=2)
+    loop.run(poll_count=2)
     seen = [loop.look(EAGER)]
 
     def look(settings: AutopilotSettings) -> Observation:
@@ -285,12 +287,12 @@ def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
     monkeypatch.setattr(loop, "look", look)
     assert loop.autopilot.look() is True
     assert not loop.runs
-    assert (loop.told[-1].what, loop.told[-1].reasons[0].id) == (EntryKind.WAIT, reason)
+    assert (loop.entries[-1].what, loop.entries[-1].reasons[0].id) == (EntryKind.WAIT, reason)
     assert EntryKind.ACT not in {entry.what for entry in loop.log.entries()}
 
 
 def test_a_run_is_checked_by_the_last_look(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop.run(looks=2)
+    loop.run(poll_count=2)
     first, last = loop.look(EAGER), loop.look(EAGER)
     seen = iter([first, last])
     monkeypatch.setattr(loop, "look", lambda settings: next(seen))
@@ -313,8 +315,8 @@ def test_off_ends_the_wait_between_two_looks(loop: Loop) -> None:
 
 def test_an_unreachable_cluster_is_waited_for_and_no_simulator(loop: Loop) -> None:
     loop.unreachable = True
-    assert loop.run(looks=3) == ["wait"]
-    assert loop.told[-1].text == "No broker answers at 127.0.0.1:1."
+    assert loop.run(poll_count=3) == ["wait"]
+    assert loop.entries[-1].text == "No broker answers at 127.0.0.1:1."
     assert loop.another(patient=False).look() is False
 
 
@@ -334,16 +336,16 @@ def test_an_unreachable_cluster_is_waited_for_and_no_simulator(loop: Loop) -> No
 )
 def test_a_run_that_cannot_be_started(loop: Loop, refused: Exception, says: str) -> None:
     loop.refused = refused
-    assert loop.run(looks=3) == ["wait", "act", "failed"]
-    assert loop.told[-1].text == f"The run could not be started: {says}"
+    assert loop.run(poll_count=3) == ["wait", "act", "failed"]
+    assert loop.entries[-1].text == f"The run could not be started: {says}"
     loop.refused = None
-    assert loop.run(looks=3) == ["wait", "wait"]
-    assert "cool-down" in {reason.id for reason in loop.told[-1].reasons}
-    assert loop.run(looks=3) == ["act", "started", "wait"]
+    assert loop.run(poll_count=3) == ["wait", "wait"]
+    assert "cool-down" in {reason.id for reason in loop.entries[-1].reasons}
+    assert loop.run(poll_count=3) == ["act", "started", "wait"]
 
 
 def test_what_cannot_be_logged_is_not_done(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop.run(looks=2)
+    loop.run(poll_count=2)
 
     def full(entry: Entry) -> None:
         raise TrimtabError("The decision log cannot be written.")
@@ -355,7 +357,7 @@ def test_what_cannot_be_logged_is_not_done(loop: Loop, monkeypatch: pytest.Monke
 
 
 def test_another_process_remembers_what_the_one_before_did(loop: Loop) -> None:
-    loop.run(looks=3)
+    loop.run(poll_count=3)
     ended = Reason("ended", "Run run-1 has ended.")
     at = loop.time
     loop.ends["run-1"] = Entry(at, EntryKind.ENDED, (ended,), "run-1", 9e6, ended_at=at)
@@ -367,7 +369,7 @@ def test_another_process_remembers_what_the_one_before_did(loop: Loop) -> None:
 
 
 def test_a_decision_counts_though_its_process_died(loop: Loop) -> None:
-    loop.run(looks=3)
+    loop.run(poll_count=3)
     entries = list(loop.log.entries())
     known = build_history(entry for entry in entries if entry.what is not EntryKind.STARTED)
     assert known.backing_off(loop.time) == {tp(f"t-{n}") for n in range(4)}
@@ -377,56 +379,56 @@ def test_a_decision_counts_though_its_process_died(loop: Loop) -> None:
 # -- leaders given back ----------------------------------------------------------------------------
 
 
-def led_elsewhere(loop: Loop) -> None:
+def leaders_elsewhere(loop: Loop) -> None:
     """Let broker 2 lead all that 1 should, at whatever time is looked."""
     held = {f"t-{n}": [1 + n % 2, 2 - n % 2] for n in range(8)}
     state = steady(cluster(held, leaders=dict.fromkeys(held, 2), size_bytes=MB))
 
-    def seen(settings: AutopilotSettings) -> Observation:
+    def observation(settings: AutopilotSettings) -> Observation:
         if loop.unreachable:
             raise UnreachableError("No broker answers at 127.0.0.1:1.")
         return look(state, settings, now=loop.time)
 
-    loop.look = seen  # type: ignore[method-assign]
+    loop.look = observation  # type: ignore[method-assign]
 
 
 def test_leaders_are_given_back_written_down_first_and_cooled_down_after(loop: Loop) -> None:
-    led_elsewhere(loop)
-    assert loop.run(looks=3) == ["wait", "act", "elected"]
+    leaders_elsewhere(loop)
+    assert loop.run(poll_count=3) == ["wait", "act", "elected"]
     assert loop.elected == [tp(f"t-{n}") for n in (0, 2, 4, 6)]
     assert not loop.runs
-    meant, done = loop.told[-2:]
+    meant, done = loop.entries[-2:]
     assert meant.elected == tuple((tp(f"t-{n}"), 2, 1) for n in (0, 2, 4, 6))
     assert done.text == "4 partitions given back."
     known = loop.another().history
     assert known.acts == loop.autopilot.history.acts
     assert known.spent(loop.time) == (0.0, 4)
     # They are away still: that lasts anew, and is cooled down before.
-    assert loop.run(looks=3) == ["wait", "wait"]
-    assert {reason.id for reason in loop.told[-1].reasons} == {"cool-down"}
-    assert loop.run(looks=3) == ["act", "elected", "wait"]
+    assert loop.run(poll_count=3) == ["wait", "wait"]
+    assert {reason.id for reason in loop.entries[-1].reasons} == {"cool-down"}
+    assert loop.run(poll_count=3) == ["act", "elected", "wait"]
 
 
 def test_suggested_elections_are_written_down_and_no_plan_is_offered(loop: Loop) -> None:
     suggesting(loop)
-    assert loop.run(looks=3) == ["wait", "suggest"]
+    assert loop.run(poll_count=3) == ["wait", "suggest"]
     assert loop.suggestion is not None
-    led_elsewhere(loop)
+    leaders_elsewhere(loop)
     loop.autopilot = loop.another()
-    assert loop.run(looks=3) == ["wait", "suggest"]
-    assert len(loop.told[-1].elected) == 4
+    assert loop.run(poll_count=3) == ["wait", "suggest"]
+    assert len(loop.entries[-1].elected) == 4
     assert loop.suggestion is None, "an election is no plan to apply"
     assert not loop.elected
 
 
 def test_an_election_that_failed_is_told_and_cooled_down_after(loop: Loop) -> None:
-    led_elsewhere(loop)
+    leaders_elsewhere(loop)
     loop.refused = UnreachableError("No broker answers at 127.0.0.1:1.")
-    assert loop.run(looks=3) == ["wait", "act", "failed"]
-    assert loop.told[-1].text == "No leader was elected: No broker answers at 127.0.0.1:1."
+    assert loop.run(poll_count=3) == ["wait", "act", "failed"]
+    assert loop.entries[-1].text == "No leader was elected: No broker answers at 127.0.0.1:1."
     loop.refused = None
-    loop.run(looks=2)
-    assert "cool-down" in {reason.id for reason in loop.told[-1].reasons}
+    loop.run(poll_count=2)
+    assert "cool-down" in {reason.id for reason in loop.entries[-1].reasons}
     assert not loop.elected
     assert loop.another().history.spent(loop.time) == (0.0, 0)
 
@@ -443,8 +445,8 @@ def test_on_the_timeline_an_election_is_told_of_the_brokers_that_it_is_about() -
 def test_other_capacities_are_said_once_and_hold(loop: Loop) -> None:
     told = Capacity(125e6)
     loop.run()
-    loop.seen = replace(look(hot()), capacity=told)
-    assert loop.run(looks=3)[:1] == ["capacity"]
+    loop.observation = replace(look(hot()), capacity=told)
+    assert loop.run(poll_count=3)[:1] == ["capacity"]
     (said,) = [entry for entry in loop.log.entries() if entry.what is EntryKind.CAPACITY]
     assert said.text == (
         "Brokers can carry in 125 MB/s, out unknown by config.toml; before it was in unknown, "
@@ -454,4 +456,4 @@ def test_other_capacities_are_said_once_and_hold(loop: Loop) -> None:
     # The switch was set with what holds: there is nothing to say.
     loop.switch = replace(SWITCH, address=Address("127.0.0.1:1", capacity=told))
     loop.autopilot = loop.another()
-    assert "capacity" not in loop.run(looks=2)
+    assert "capacity" not in loop.run(poll_count=2)

@@ -27,7 +27,7 @@ from core.run.steps import Submit
 SETTINGS = AutopilotSettings()
 
 
-def said(observer: ClusterObserver) -> set[str]:
+def reason_ids(observer: ClusterObserver) -> set[str]:
     observed = observer.look(SETTINGS)
     history = DecisionHistory().seeing(SETTINGS, observed)
     return {reason.id for reason in check_safety(Situation(SETTINGS, history, observed))}
@@ -47,21 +47,21 @@ def observer(client: SimulatedCluster, tmp_path: Path) -> ClusterObserver:
 def test_a_quiet_cluster_lacks_nothing_but_its_load(
     observer: ClusterObserver, client: SimulatedCluster, tmp_path: Path
 ) -> None:
-    assert said(observer) == {"no-load"}
+    assert reason_ids(observer) == {"no-load"}
     publish(tmp_path / "load", client)
-    assert said(observer) == set()
+    assert reason_ids(observer) == set()
     observed = observer.look(SETTINGS)
     assert observed.imbalance.outside
     client.clock.sleep(301)
-    assert said(observer) == {"stale-load"}
+    assert reason_ids(observer) == {"stale-load"}
 
 
 def test_moves_and_failures_are_seen(observer: ClusterObserver, client: SimulatedCluster) -> None:
     client.alter_reassignments({TopicPartition("t", 0): (4, 2)})
-    assert "foreign-move" in said(observer)
+    assert "foreign-move" in reason_ids(observer)
     client.stop_broker(2)
     client.clock.sleep(60)
-    assert {"broker-down", "out-of-sync"} <= said(observer)
+    assert {"broker-down", "out-of-sync"} <= reason_ids(observer)
 
 
 def test_runs_are_seen_and_their_ends(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_runs_are_seen_and_their_ends(start: Start, monkeypatch: pytest.MonkeyPa
     name = run.view().run
     observed = observer.look(SETTINGS)
     assert (observed.running, observed.died, observed.run_ended_at) == ((name,), (), None)
-    assert said(observer) == {"run", "no-load"}
+    assert reason_ids(observer) == {"run", "no-load"}
     assert observer.ended(name) is None
     run.to_the_end()
     observed = observer.look(SETTINGS)
@@ -107,7 +107,7 @@ def test_a_dead_run_that_changed_nothing_is_over(start: Start, changed: bool) ->
     assert (observed.running, observed.died) == ((), (name,) if changed else ())
     if changed:
         assert observed.run_ended_at is None
-        assert "dead-run" in said(observer)
+        assert "dead-run" in reason_ids(observer)
         assert ended is None
     else:
         assert (ended.bytes, ended.ended_at) == (0.0, client.clock.now())
@@ -118,7 +118,7 @@ def test_an_unreadable_journal_is_seen(observer: ClusterObserver, client: Simula
     path = journal_path(client.describe_cluster().cluster_id, "0101-120000")
     path.parent.mkdir(parents=True)
     path.write_text("not a journal at all")
-    assert "journal" in said(observer)
+    assert "journal" in reason_ids(observer)
 
 
 def test_whether_it_is_read_only_is_read_again_with_each_look(

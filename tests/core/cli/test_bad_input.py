@@ -81,7 +81,7 @@ def target(topic: object, partition: object, replicas: object) -> dict[str, obje
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         pytest.param(None, "cannot be read", id="missing"),
         pytest.param(b"\xff\x00\xfe", "is not text", id="binary"),
@@ -98,12 +98,12 @@ def test_a_bad_plan_file(
     refused: Callable[..., str],
     words: tuple[str, ...],
     content: str | bytes | None,
-    said: str,
+    message: str,
 ) -> None:
     if content is not None:
         Path("p.json").write_bytes(content.encode() if isinstance(content, str) else content)
     err = refused(ExitCode.USAGE, "--from", "cluster.json", *words, "p.json")
-    assert said in err
+    assert message in err
     assert "\x1b" not in err
 
 
@@ -147,7 +147,7 @@ def partition(**changed: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (json.dumps(cluster())[:150], "is not JSON"),
         (json.dumps(cluster() | {"format": "trimtab.cluster/2"}), "trimtab.cluster/2"),
@@ -157,13 +157,13 @@ def partition(**changed: object) -> str:
         (partition(in_bytes_per_s=1e300), "out of range"),
     ],
 )
-def test_a_bad_cluster_document(refused: Callable[..., str], content: str, said: str) -> None:
+def test_a_bad_cluster_document(refused: Callable[..., str], content: str, message: str) -> None:
     Path("bad.json").write_text(content)
-    assert said in refused(ExitCode.USAGE, "--from", "bad.json", "show")
+    assert message in refused(ExitCode.USAGE, "--from", "bad.json", "show")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["estimate", "good.json", "--throttle", "50"], "50,000,000 bytes a second"),
         (["estimate", "good.json", "--throttle", "50MB"], "Not a rate"),
@@ -182,12 +182,12 @@ def test_a_bad_cluster_document(refused: Callable[..., str], content: str, said:
         (["runs", "cancel", "", "--yes"], "No run is given."),
     ],
 )
-def test_bad_words(refused: Callable[..., str], words: list[str], said: str) -> None:
-    assert said in refused(ExitCode.USAGE, "--from", "cluster.json", *words)
+def test_bad_words(refused: Callable[..., str], words: list[str], message: str) -> None:
+    assert message in refused(ExitCode.USAGE, "--from", "cluster.json", *words)
 
 
 @pytest.mark.parametrize(
-    ("bootstrap", "code", "said"),
+    ("bootstrap", "code", "message"),
     [
         ("localhost", ExitCode.USAGE, "Not an address"),
         ("localhost:99999", ExitCode.USAGE, "Not an address"),
@@ -196,9 +196,9 @@ def test_bad_words(refused: Callable[..., str], words: list[str], said: str) -> 
     ],
 )
 def test_a_bad_address(
-    refused: Callable[..., str], bootstrap: str, code: ExitCode, said: str
+    refused: Callable[..., str], bootstrap: str, code: ExitCode, message: str
 ) -> None:
-    assert said in refused(code, "-b", bootstrap, "show")
+    assert message in refused(code, "-b", bootstrap, "show")
 
 
 def test_nothing_half_written_when_a_file_cannot_be(
@@ -233,7 +233,7 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "said"),
+    ("command", "code", "message"),
     [
         pytest.param("show --json > /dev/full", 1, "No space left", id="stdout is full"),
         pytest.param("show >&-", 0, "", id="no stdout"),
@@ -242,10 +242,10 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
         pytest.param("plan check zzz 2> /dev/full", 2, "", id="stderr is full"),
     ],
 )
-def test_streams_that_are_closed_or_full(command: str, code: int, said: str) -> None:
+def test_streams_that_are_closed_or_full(command: str, code: int, message: str) -> None:
     done = shell(f"TRIMTAB --from cluster.json {command}")
     assert (done.returncode, done.stdout) == (code, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert "bug" not in done.stderr
 
@@ -299,13 +299,13 @@ STDIN = [
 ]
 
 
-@pytest.mark.parametrize(("words", "stdin", "code", "said"), STDIN)
+@pytest.mark.parametrize(("words", "stdin", "code", "message"), STDIN)
 def test_a_dash_is_stdin(
     trimtab: Trimtab,
     words: str,
     stdin: str | None,
     code: int,
-    said: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Path("binary").write_bytes(b"\xff\x00\xfe")
@@ -313,7 +313,7 @@ def test_a_dash_is_stdin(
     given = None if stdin is None else io.TextIOWrapper(io.BytesIO(Path(stdin).read_bytes()))
     monkeypatch.setattr("sys.stdin", given)
     answer, _, err = trimtab("--from", *words.split())
-    assert (answer, said in err, "bug" in err) == (code, True, False), err
+    assert (answer, message in err, "bug" in err) == (code, True, False), err
 
 
 def test_the_dashboard_on_a_document_from_stdin_needs_a_terminal() -> None:

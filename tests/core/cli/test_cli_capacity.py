@@ -179,11 +179,11 @@ def test_an_autopilot_flies_with_it(address: str, monkeypatch: pytest.MonkeyPatc
     switches.write(Switch(cluster_id, "prod", chosen, settings, NOON, "ada"))
     flown: list[ClusterState] = []
 
-    def fly(connection: Connection, switch: Switch, **_: object) -> None:
+    def run_autopilot(connection: Connection, switch: Switch, **_: object) -> None:
         assert switch.address == replace(chosen, name=None), "it is held to the cluster's id"
         flown.append(connection.client.describe_cluster())
 
-    monkeypatch.setattr(service, "run_autopilot", fly)
+    monkeypatch.setattr(service, "run_autopilot", run_autopilot)
     given = Namespace(cluster_id=cluster_id, bootstrap=address, command_config=None, timeout=None)
     root = Path(address.removeprefix("sim:")).parent
     service._run(Service(given, Event(), Readers(root, cluster_id)))

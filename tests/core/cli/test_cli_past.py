@@ -54,23 +54,23 @@ def test_the_map_is_shown_as_of_a_time(hand: Hand, living: SimulatedCluster) -> 
 
 
 @pytest.mark.parametrize(
-    ("recorded_until", "said"),
+    ("recorded_until", "message"),
     [
         (timedelta(0), "replicas of then."),
         (timedelta(hours=4), "replicas as recorded last at "),
     ],
 )
 def test_the_replicas_are_those_that_were_recorded(
-    recorded_until: timedelta, said: str, hand: Hand, living: SimulatedCluster
+    recorded_until: timedelta, message: str, hand: Hand, living: SimulatedCluster
 ) -> None:
     publish(living, paths.load_root(), 3)
     record(living, living.now - timedelta(hours=5), living.now - recorded_until)
     _, _, err = hand.on(living)("show", "--at", "2h50m")
-    assert said in err
+    assert message in err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--at", "90m"), "No load is kept of "),
         (("--at", "9999-01-01"), "is still to come."),
@@ -78,12 +78,12 @@ def test_the_replicas_are_those_that_were_recorded(
     ],
 )
 def test_a_time_that_nothing_is_known_of_is_refused(
-    words: tuple[str, ...], said: str, hand: Hand, living: SimulatedCluster
+    words: tuple[str, ...], message: str, hand: Hand, living: SimulatedCluster
 ) -> None:
     publish(living, paths.load_root(), 5, 3)
     code, out, err = hand.on(living)("show", *words)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
 
 
 def test_a_file_has_no_past(trimtab: Trimtab, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["doctor", "-b", "b:9092"], "-b belongs before the command: trimtab -b … doctor"),
         (
@@ -144,10 +144,10 @@ def test_help_imports_nothing_heavy() -> None:
     ],
 )
 def test_an_option_of_all_commands_has_its_place(
-    trimtab: Trimtab, words: list[str], said: str
+    trimtab: Trimtab, words: list[str], message: str
 ) -> None:
     code, _, err = trimtab(*words)
-    assert (code, said in err) == (ExitCode.USAGE, True), err
+    assert (code, message in err) == (ExitCode.USAGE, True), err
 
 
 def fails_with(error: OSError) -> int:
@@ -215,14 +215,14 @@ def test_what_no_user_did_is_a_bug(
 
 
 @pytest.mark.parametrize(
-    ("typed", "near"),
+    ("command", "near"),
     [("topic", " Did you mean topics"), ("verfy", " Did you mean verify?"), ("xyz", "")],
 )
 def test_a_command_that_there_is_none_of_names_a_near_one(
-    trimtab: Trimtab, typed: str, near: str
+    trimtab: Trimtab, command: str, near: str
 ) -> None:
-    code, _, err = trimtab(typed)
-    assert (code, f"No such command '{typed}'.{near}" in err) == (ExitCode.USAGE, True)
+    code, _, err = trimtab(command)
+    assert (code, f"No such command '{command}'.{near}" in err) == (ExitCode.USAGE, True)
 
 
 INTERRUPT = """

@@ -115,7 +115,7 @@ def test_without_java_it_names_the_remedy(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--brokers", "1,1"], "different ids"),
         (["--brokers", "1,100"], "controllers have those from 100"),
@@ -124,9 +124,11 @@ def test_without_java_it_names_the_remedy(
         (["--kafka", "latest"], "Not a Kafka version"),
     ],
 )
-def test_impossible_sandboxes_are_refused(trimtab: Trimtab, options: list[str], said: str) -> None:
+def test_impossible_sandboxes_are_refused(
+    trimtab: Trimtab, options: list[str], message: str
+) -> None:
     code, _, err = trimtab("sandbox", "up", *options)
-    assert (code, said in err) == (ExitCode.USAGE, True), err
+    assert (code, message in err) == (ExitCode.USAGE, True), err
 
 
 def alive_below(home: Path) -> list[str]:

@@ -138,8 +138,8 @@ def test_of_a_plan(saved: Here, words: tuple[str, ...]) -> None:
 class PublishedBefore:
     """A job that has nothing to do but to tell of a batch."""
 
-    def __init__(self, batch: Published, tell: Any) -> None:
-        self._batch, self._tell = batch, tell
+    def __init__(self, batch: Published, publish: Any) -> None:
+        self._batch, self._tell = batch, publish
 
     def once(self) -> None:
         self._tell([self._batch])
@@ -171,9 +171,9 @@ def test_of_load(
 
     @contextmanager
     def job(
-        root: Path, cluster_id: str, tell: Any, choice: Any, *, quick: bool = False
+        root: Path, cluster_id: str, publish: Any, choice: Any, *, quick: bool = False
     ) -> Iterator[Any]:
-        yield PublishedBefore(batch, tell)
+        yield PublishedBefore(batch, publish)
 
     @contextmanager
     def session(*, quick: bool) -> Iterator[Any]:
@@ -248,8 +248,8 @@ def living(hand: Hand) -> Hand:
 class StopsAfter:
     """A signal that comes once it was looked for so often."""
 
-    def __init__(self, looks: int) -> None:
-        self._left = looks
+    def __init__(self, poll_count: int) -> None:
+        self._left = poll_count
 
     def is_set(self) -> bool:
         self._left -= 1

@@ -174,7 +174,7 @@ def test_align_shifts_by_what_is_sure(tmp_path: Path, merge: Trimtab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["nowhere"], "There is no nowhere."),
         (["."], "There is no state-change.log in ."),
@@ -189,7 +189,7 @@ def test_align_shifts_by_what_is_sure(tmp_path: Path, merge: Trimtab) -> None:
 )
 def test_bad_input(
     words: list[str],
-    said: str,
+    message: str,
     logs: Path,
     merge: Trimtab,
     tmp_path: Path,
@@ -202,7 +202,7 @@ def test_bad_input(
         (empty / "logs").symlink_to(logs)
     code, out, err = merge(*words)
     assert (code, out) == (ExitCode.USAGE, "")
-    assert said in err
+    assert message in err
     assert 2 <= len(err.splitlines()) <= 3
 
 

@@ -122,7 +122,7 @@ def test_a_summary_as_json(timeline: Trimtab) -> None:
 
 
 @pytest.fixture
-def an_hour_unseen(timeline: Trimtab) -> Any:
+def with_a_gap(timeline: Trimtab) -> Any:
     """Ask for the night's timeline; at 04:02 somebody looked again after an hour."""
     opened = Timeline.write(paths.timeline_file(RECORDED))
     before = opened.state_at(at(120))
@@ -137,7 +137,7 @@ GAP = "nobody looked for 1 h 00 m: only what lasted is known"
 
 
 @pytest.mark.parametrize(
-    ("words", "shown", "said"),
+    ("words", "shown", "message"),
     [
         (("--since", "03:20Z", "--until", "03:40Z"), "No events.", UNSEEN),
         (("--until", "02:00Z"), "No events.", "Nothing was recorded before"),
@@ -152,14 +152,14 @@ GAP = "nobody looked for 1 h 00 m: only what lasted is known"
     ],
 )
 def test_what_nobody_looked_at_is_not_told_as_quiet(
-    an_hour_unseen: Any, words: tuple[str, ...], shown: str, said: str
+    with_a_gap: Any, words: tuple[str, ...], shown: str, message: str
 ) -> None:
     dated = [f"2026-03-01T{word}" if word.endswith("Z") else word for word in words]
-    code, out, err = an_hour_unseen(*dated)
+    code, out, err = with_a_gap(*dated)
     assert (code, shown in out) == (0, True), out
     about = [line for line in err.splitlines() if "--until" in words or "Recorded" not in line]
-    if said:
-        assert said in err
+    if message:
+        assert message in err
     else:
         assert about == []
 
@@ -189,7 +189,7 @@ def test_the_cluster_as_it_was_can_be_worked_on_offline(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--since", "soon"), "Not a time: 'soon'."),
         (("--since", "25:10"), "Not a time: '25:10'."),
@@ -203,11 +203,11 @@ def test_the_cluster_as_it_was_can_be_worked_on_offline(
     ],
 )
 def test_what_cannot_be_meant_is_said_in_a_sentence(
-    timeline: Trimtab, words: Any, said: str
+    timeline: Trimtab, words: Any, message: str
 ) -> None:
     code, out, err = timeline(*words)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
 
 
 def test_a_damaged_timeline_is_said_in_a_sentence(timeline: Trimtab) -> None:
@@ -289,7 +289,7 @@ def test_logs_are_filtered_like_the_rest(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--statelog", "{log}", "--summary"), "--summary takes no --statelog."),
         (("--statelog", "{log}", "--at", "03:10"), "--at takes no --statelog."),
@@ -303,8 +303,8 @@ def test_logs_are_filtered_like_the_rest(
     ],
 )
 def test_what_does_not_go_together_is_refused(
-    timeline: Trimtab, log: Path, words: tuple[str, ...], said: str
+    timeline: Trimtab, log: Path, words: tuple[str, ...], message: str
 ) -> None:
     code, _, err = timeline(*(word.format(log=log) for word in words))
     assert code == 2
-    assert said in err
+    assert message in err

@@ -84,8 +84,8 @@ def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
     assert found["configs_unknown"] == "NOT_KNOWN: The cluster says no"
     assert found["partitions"][0]["under_min_isr"] is None
     refused = Fault("TOPIC_AUTHORIZATION_FAILED")
-    through.replaced["describe_configs"] = lambda real, asked, *_: (
-        real(asked) | {Resource.topic("orders"): refused}
+    through.replaced["describe_configs"] = lambda real, resources, *_: (
+        real(resources) | {Resource.topic("orders"): refused}
     )
     code, out, _ = hand("topics", "describe")
     assert code == 0
@@ -93,7 +93,7 @@ def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("ls", "("), "is not a regular expression"),
         (("describe", "ordes"), "Did you mean orders?"),
@@ -113,10 +113,10 @@ def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
         (("create", "new", "--partitions", "3", "--in", "unlimited"), "is not a rate here"),
     ],
 )
-def test_bad_words(hand: Hand, words: tuple[str, ...], said: str) -> None:
+def test_bad_words(hand: Hand, words: tuple[str, ...], message: str) -> None:
     more = () if words[0] in ("ls", "describe") else ("--yes",)
     code, _, err = hand("topics", *words, *more)
-    assert (code, said in err) == (2, True), err
+    assert (code, message in err) == (2, True), err
     assert audited() == []
 
 
@@ -148,7 +148,7 @@ def test_replicas_can_be_given(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize(
-    "beside",
+    "more_options",
     [
         ("--partitions", "1"),
         ("--rf", "3"),
@@ -158,12 +158,12 @@ def test_replicas_can_be_given(hand: Hand) -> None:
     ],
 )
 def test_what_would_place_replicas_that_are_given_is_refused(
-    hand: Hand, beside: tuple[str, str]
+    hand: Hand, more_options: tuple[str, str]
 ) -> None:
-    words = ("topics", "create", "new", "--replicas", "1:2", *beside, "--yes")
+    words = ("topics", "create", "new", "--replicas", "1:2", *more_options, "--yes")
     code, _, err = hand(*words)
     assert (code, audited()) == (2, [])
-    assert f"--replicas and {beside[0]} exclude each other." in err
+    assert f"--replicas and {more_options[0]} exclude each other." in err
 
 
 def test_what_the_cluster_refuses_is_told(hand: Hand) -> None:
@@ -259,7 +259,7 @@ def test_with_yes_what_is_deleted_is_said_and_not_asked_for(hand: Hand) -> None:
 def test_where_configs_may_not_be_read_a_retention_may_be_shorter(hand: Hand) -> None:
     through = Faulty(hand.cluster)
     refused = {Resource.topic("orders"): Fault("TOPIC_AUTHORIZATION_FAILED")}
-    through.replaced["describe_configs"] = lambda real, *asked: real(*asked) | refused
+    through.replaced["describe_configs"] = lambda real, *resources: real(*resources) | refused
     words = ("topics", "alter", "orders", "--set", "retention.ms=3600000")
     code, _, err = hand.on(hand.cluster, through)(*words)
     assert (code, "whether orders is kept in remote storage" in err.lower()) == (3, True)
@@ -303,14 +303,14 @@ def test_more_in_sync_than_there_are_replicas_is_refused(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize(
-    ("brokers", "said"), [("1", ("--config", "min.insync.replicas=2")), ("2", ())]
+    ("brokers", "message"), [("1", ("--config", "min.insync.replicas=2")), ("2", ())]
 )
 def test_a_new_topic_that_nobody_could_write_to_is_refused(
-    hand: Hand, brokers: str, said: tuple[str, ...]
+    hand: Hand, brokers: str, message: tuple[str, ...]
 ) -> None:
     every = Resource(ResourceKind.BROKER, "")
     hand.cluster.alter_configs([ConfigChange(every, "min.insync.replicas", ConfigOp.SET, brokers)])
-    words = ("topics", "create", "new", "--partitions", "1", "--rf", "1", *said, "--yes")
+    words = ("topics", "create", "new", "--partitions", "1", "--rf", "1", *message, "--yes")
     for more in ((), ("--dry-run",)):
         code, out, err = hand(*words, *more)
         assert (code, out, audited()) == (3, "", [])

@@ -84,11 +84,11 @@ def test_no_quota_allows_everything_and_still_counts() -> None:
 
 @given(st.lists(st.tuples(st.floats(0.01, 3.0), st.floats(0, 20 * MB)), min_size=1, max_size=80))
 def test_what_passes_in_the_long_run_never_exceeds_the_rate_by_more_than_a_window(
-    wanted: list[tuple[float, float]],
+    transfers: list[tuple[float, float]],
 ) -> None:
     rate = 5 * MB
     quota, now, passed = Quota(rate), 0.0, 0.0
-    for wait, size in wanted:
+    for wait, size in transfers:
         now += wait
         if quota.allows(now):
             quota.record(now, size)

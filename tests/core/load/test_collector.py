@@ -134,8 +134,8 @@ def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
 ) -> None:
     offsets, groups = cluster.fetch_offsets, cluster.describe_groups
 
-    def in_vain(asked: Sequence[TopicPartition], at: OffsetAt) -> dict[TopicPartition, int]:
-        found = offsets(asked, at)
+    def in_vain(partitions: Sequence[TopicPartition], at: OffsetAt) -> dict[TopicPartition, int]:
+        found = offsets(partitions, at)
         cluster.advance(10)
         return {tp: offset for tp, offset in found.items() if tp.topic != "quiet"}
 

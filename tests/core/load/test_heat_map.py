@@ -359,20 +359,20 @@ def test_a_broker_with_the_highest_id_takes_no_more_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("used", "said"),
+    ("used", "sentences"),
     [
         (0.5, {"b2 log dir failed"}),
         (0.97, {"b2 log dir failed", "b1 disk 97%"}),
     ],
 )
-def test_a_log_dir_that_failed_is_no_disk_that_is_fine(used: float, said: set[str]) -> None:
+def test_a_log_dir_that_failed_is_no_disk_that_is_fine(used: float, sentences: set[str]) -> None:
     """Its sizes are unknown, so that by the others alone all disks would seem to be."""
     state = cluster({"t-0": [1, 2]}, size_bytes=1)
     full = LogDir("/a", 1_000, round(1_000 * (1 - used)))
     failed = LogDir("/b", error="KAFKA_STORAGE_ERROR")
     state = state.with_brokers([Broker(1, log_dirs=(full,)), Broker(2, log_dirs=(failed,))])
     found = [one for one in verdicts(state, load_of(state)) if one.id == "disks"]
-    assert {one.sentence for one in found} == said
+    assert {one.sentence for one in found} == sentences
     assert {one.weight for one in found} == {Weight.ACT}
 
 

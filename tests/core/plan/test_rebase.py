@@ -179,14 +179,16 @@ def _after(state: ClusterState, plan: Plan) -> ClusterState:
 
 
 @given(_planned())
-def test_onto_an_unchanged_cluster_it_is_the_plan_itself(made: tuple[ClusterState, Plan]) -> None:
-    state, plan = made
+def test_onto_an_unchanged_cluster_it_is_the_plan_itself(
+    planned: tuple[ClusterState, Plan],
+) -> None:
+    state, plan = planned
     assert rebase(state, plan) == RebasedPlan(plan)
 
 
 @given(_planned())
-def test_once_the_plan_is_done_nothing_is_left_of_it(made: tuple[ClusterState, Plan]) -> None:
-    state, plan = made
+def test_once_the_plan_is_done_nothing_is_left_of_it(planned: tuple[ClusterState, Plan]) -> None:
+    state, plan = planned
     found = rebase(_after(state, plan), plan)
     assert not found.plan.moves
     assert found.done == tuple(move.tp for move in plan)
@@ -195,9 +197,9 @@ def test_once_the_plan_is_done_nothing_is_left_of_it(made: tuple[ClusterState, P
 
 @given(_planned(), st.data())
 def test_every_move_is_kept_done_or_lost_and_what_is_kept_begins_at_the_cluster(
-    made: tuple[ClusterState, Plan], data: st.DataObject
+    planned: tuple[ClusterState, Plan], data: st.DataObject
 ) -> None:
-    state, plan = made
+    state, plan = planned
     others = Plan()
     for _ in range(data.draw(st.integers(0, 6))):
         partition = state.tp(data.draw(st.integers(0, state.partition_count - 1)))

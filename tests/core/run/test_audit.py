@@ -195,12 +195,12 @@ def test_a_change_is_in_the_audit_before_it_is_made_and_its_answer_after() -> No
     through = Faulty(cluster({"t": [(1, 2)]}))
     seen: list[str] = []
 
-    def asked(real: Any, *args: Any, **more: Any) -> Any:
+    def record_call(real: Any, *args: Any, **more: Any) -> Any:
         seen.append(entries()[-1]["what"])
         return real(*args, **more)
 
     for call in ("alter_reassignments", "cancel_reassignments", "alter_configs", "elect_leaders"):
-        through.replaced[call] = asked
+        through.replaced[call] = record_call
     client: Any = through
     client = audited(client, "c", "0101-120000")
     tp = TopicPartition("t", 0)
@@ -242,17 +242,17 @@ def test_a_change_that_cannot_be_written_down_is_not_made(
     assert "cancel_reassignments" not in through.calls
 
 
-@pytest.mark.parametrize("again", range(1, 6))
+@pytest.mark.parametrize("retries", range(1, 6))
 @pytest.mark.parametrize("trouble", ["no folder", "full disk"])
 def test_nor_is_one_that_was_refused_before(
-    monkeypatch: pytest.MonkeyPatch, home: Path, again: int, trouble: str
+    monkeypatch: pytest.MonkeyPatch, home: Path, retries: int, trouble: str
 ) -> None:
     """A try that is not written, as the one before it tells enough, needs room for its answer."""
     through = Faulty(cluster({"t": [(1, 2)]}))
     through.replaced["cancel_reassignments"] = answering("NOT_CONTROLLER")
     client: Any = through
     client = audited(client, "c", None)
-    for _ in range(again):
+    for _ in range(retries):
         client.cancel_reassignments([TopicPartition("t", 0)])
     if trouble == "no folder":
         (home / "file").write_text("")
@@ -263,7 +263,7 @@ def test_nor_is_one_that_was_refused_before(
         monkeypatch.setattr(os, "write", _no_space)
     with pytest.raises(AuditError):
         client.cancel_reassignments([TopicPartition("t", 0)])
-    assert through.calls.count("cancel_reassignments") == again
+    assert through.calls.count("cancel_reassignments") == retries
 
 
 def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
@@ -305,18 +305,20 @@ def test_the_same_config_set_again_is_written_ever_more_seldom(
     assert tries() == [*written, *at_the_end]
 
 
-@pytest.mark.parametrize(("again", "told"), [(0, [None]), (3, [None, 1, 2, 3])])
+@pytest.mark.parametrize(("retries", "expected_tries"), [(0, [None]), (3, [None, 1, 2, 3])])
 def test_how_often_a_call_was_tried_is_written_as_its_client_is_closed(
-    again: int, told: list[int | None]
+    retries: int, expected_tries: list[int | None]
 ) -> None:
     through = Faulty(cluster({"t": [(1, 2)]}))
     through.replaced["cancel_reassignments"] = answering("NOT_CONTROLLER")
     client: Any = through
     client = audited(client, "c", None)
-    for _ in range(1 + again):
+    for _ in range(1 + retries):
         client.cancel_reassignments([TopicPartition("t", 0)])
     client.close()
-    assert [entry.get("tries") for entry in entries() if entry["what"] == "cancel"] == told
+    assert [
+        entry.get("tries") for entry in entries() if entry["what"] == "cancel"
+    ] == expected_tries
 
 
 def _no_space(handle: int, text: bytes) -> int:

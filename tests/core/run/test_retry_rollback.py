@@ -65,7 +65,7 @@ def now(**replicas: tuple[int, ...]) -> ClusterState:
     return cluster(found, brokers=range(1, 7))
 
 
-def again(
+def followup(
     journal: Journal, way: FollowUp, state: ClusterState | None = None, only: tuple[str, ...] = ()
 ) -> FollowUpPlan:
     history = fold(journal.records())
@@ -77,55 +77,55 @@ def changes(found: FollowUpPlan) -> dict[str, tuple[tuple[int, ...], tuple[int, 
 
 
 def test_what_failed_was_cancelled_skipped_or_never_begun_is_tried_again(journal: Journal) -> None:
-    found = again(journal, FollowUp.RETRY)
+    found = followup(journal, FollowUp.RETRY)
     assert changes(found) == {f"t-{n}": ((1, 2), (3, 2)) for n in range(1, 5)}
     assert found.left == ()
 
 
 def test_only_what_was_really_done_is_rolled_back(journal: Journal) -> None:
-    assert changes(again(journal, FollowUp.ROLLBACK)) == {"t-0": ((3, 2), (1, 2))}
+    assert changes(followup(journal, FollowUp.ROLLBACK)) == {"t-0": ((3, 2), (1, 2))}
 
 
 def test_a_retargeted_partition_goes_back_from_where_it_went(journal: Journal) -> None:
     added(journal, 2, (4, 2), "retarget")
     ended(journal, "done", first=5)
-    found = again(journal, FollowUp.ROLLBACK, now(t_2=(4, 2)))
+    found = followup(journal, FollowUp.ROLLBACK, now(t_2=(4, 2)))
     assert changes(found) == {"t-0": ((3, 2), (1, 2)), "t-2": ((4, 2), (1, 2))}
-    assert "t-2" not in changes(again(journal, FollowUp.RETRY, now(t_2=(4, 2))))
+    assert "t-2" not in changes(followup(journal, FollowUp.RETRY, now(t_2=(4, 2))))
 
 
 def test_what_was_rolled_back_is_not_rolled_back_again(journal: Journal) -> None:
     added(journal, 0, (1, 2), "rollback")
     ended(journal, "done", first=5)
     with pytest.raises(UsageError, match="rolled back already"):
-        again(journal, FollowUp.ROLLBACK, now(t_0=(1, 2)))
-    assert "t-0" not in changes(again(journal, FollowUp.RETRY, now(t_0=(1, 2))))
+        followup(journal, FollowUp.ROLLBACK, now(t_0=(1, 2)))
+    assert "t-0" not in changes(followup(journal, FollowUp.RETRY, now(t_0=(1, 2))))
 
 
 def test_a_way_back_that_failed_is_tried_again_and_nothing_else(journal: Journal) -> None:
     added(journal, 0, (1, 2), "rollback")
     ended(journal, "failed", first=5)
-    assert changes(again(journal, FollowUp.RETRY)) == {"t-0": ((3, 2), (1, 2))}
+    assert changes(followup(journal, FollowUp.RETRY)) == {"t-0": ((3, 2), (1, 2))}
 
 
 def test_a_run_that_did_all_left_nothing_undone(journal: Journal) -> None:
     ended(journal, "done", "done", "done", "done", "done")
     with pytest.raises(UsageError, match="left nothing undone"):
-        again(journal, FollowUp.RETRY)
+        followup(journal, FollowUp.RETRY)
 
 
 def test_only_the_partitions_that_are_named(journal: Journal) -> None:
-    assert list(changes(again(journal, FollowUp.RETRY, only=("t-2", "t-4")))) == ["t-2", "t-4"]
+    assert list(changes(followup(journal, FollowUp.RETRY, only=("t-2", "t-4")))) == ["t-2", "t-4"]
     with pytest.raises(UsageError, match="t-0 has neither failed nor been left out"):
-        again(journal, FollowUp.RETRY, only=("t-2", "t-0"))
+        followup(journal, FollowUp.RETRY, only=("t-2", "t-0"))
     with pytest.raises(UsageError, match="t-1 was not moved by run"):
-        again(journal, FollowUp.ROLLBACK, only=("t-1",))
+        followup(journal, FollowUp.ROLLBACK, only=("t-1",))
 
 
 def test_another_order_is_gone_on_from(journal: Journal) -> None:
-    found = again(journal, FollowUp.RETRY, now(t_1=(2, 1)), only=("t-1",))
+    found = followup(journal, FollowUp.RETRY, now(t_1=(2, 1)), only=("t-1",))
     assert changes(found) == {"t-1": ((2, 1), (3, 2))}
-    found = again(journal, FollowUp.ROLLBACK, now(t_0=(2, 3)))
+    found = followup(journal, FollowUp.ROLLBACK, now(t_0=(2, 3)))
     assert changes(found) == {"t-0": ((2, 3), (1, 2))}
 
 
@@ -147,7 +147,7 @@ def test_another_order_is_gone_on_from(journal: Journal) -> None:
 def test_what_does_not_hold_any_more_is_left_and_said(
     journal: Journal, state: ClusterState, why: str
 ) -> None:
-    found = again(journal, FollowUp.RETRY, state, only=("t-1",))
+    found = followup(journal, FollowUp.RETRY, state, only=("t-1",))
     assert not found.plan.moves
     (left,) = found.left
     assert str(left).startswith("t-1 ")
@@ -168,7 +168,7 @@ def test_what_would_go_into_a_log_dir_that_is_gone_is_left(path: str, why: str) 
     dirs = (LogDir("/a", 10**12, 10**12), LogDir("/b", error="offline"))
     state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
     with new_journal(plan) as journal:
-        found = again(journal, FollowUp.RETRY, state)
+        found = followup(journal, FollowUp.RETRY, state)
     assert [str(left) for left in found.left] == [f"t-0 {why}"]
     assert list(changes(found)) == [f"t-{n}" for n in range(1, 5)]
 
@@ -177,5 +177,5 @@ def test_a_topic_that_was_made_anew_is_another_one() -> None:
     state = cluster({"t-0": (1, 2)}, brokers=(1, 2, 3), topics=(Topic("t", "new"),))
     plan = Plan("test-cluster", (replace(MOVES[0], topic_id="old"),))
     with new_journal(plan) as journal:
-        found = again(journal, FollowUp.RETRY, state)
+        found = followup(journal, FollowUp.RETRY, state)
     assert "another topic's by now" in str(found.left[0])

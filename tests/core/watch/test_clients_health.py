@@ -20,7 +20,7 @@ from core.watch.client_health.latency import Latency, LatencyWindow, SlowDetecto
 
 
 @pytest.mark.parametrize(
-    ("waits", "p50", "p99"),
+    ("delays", "p50", "p99"),
     [
         ([5.0], 5.0, 5.0),
         ([1.0, 9.0], 1.0, 9.0),
@@ -30,11 +30,11 @@ from core.watch.client_health.latency import Latency, LatencyWindow, SlowDetecto
         ([1.0] * 98 + [700.0] * 2, 1.0, 700.0),
     ],
 )
-def test_quantiles_are_of_the_nearest_rank(waits: list[float], p50: float, p99: float) -> None:
+def test_quantiles_are_of_the_nearest_rank(delays: list[float], p50: float, p99: float) -> None:
     window = LatencyWindow(30)
-    for waited in waits:
+    for waited in delays:
         window.add(100.0, waited)
-    assert window.wait(101.0) == Latency(len(waits), p50, p99)
+    assert window.wait(101.0) == Latency(len(delays), p50, p99)
 
 
 def test_a_window_holds_exactly_its_last_seconds() -> None:
@@ -102,7 +102,7 @@ def test_what_is_usual_is_of_the_last_ten_minutes_without_what_was_slow() -> Non
 PRODUCE, FETCH = ClientSide.PRODUCE, ClientSide.FETCH
 
 
-class Played:
+class Probed:
     """A detector for brokers 1 and 2 that hears of four messages a second by a clock of its own."""
 
     def __init__(self, brokers: tuple[int, ...] = (1, 2)) -> None:
@@ -144,9 +144,9 @@ class Played:
 
 
 @pytest.fixture
-def played() -> Played:
+def probed() -> Probed:
     """What has been well for ten seconds."""
-    found = Played()
+    found = Probed()
     found.fine(10)
     assert found.told == []
     return found
@@ -185,135 +185,135 @@ def test_librdkafka_has_these_errors() -> None:
     assert named - ours - known <= newer
 
 
-def test_an_error_is_told_once_and_so_is_its_end(played: Played) -> None:
-    played.fails(2, "_TRANSPORT")
-    played.fails(2, "_TRANSPORT", FETCH)
-    played.fine(4.1, without=2)
-    played.fails(2, "_TRANSPORT")
-    assert played.health(2) is Health.FAILING
-    played.fine(10)
-    assert played.told == [
+def test_an_error_is_told_once_and_so_is_its_end(probed: Probed) -> None:
+    probed.fails(2, "_TRANSPORT")
+    probed.fails(2, "_TRANSPORT", FETCH)
+    probed.fine(4.1, without=2)
+    probed.fails(2, "_TRANSPORT")
+    assert probed.health(2) is Health.FAILING
+    probed.fine(10)
+    assert probed.told == [
         (10.0, "broker 2: transport failure"),
         (14.5, "broker 2: answers again after 4.5 s"),
     ]
-    assert played.health(1) is played.health(2) is Health.FINE
+    assert probed.health(1) is probed.health(2) is Health.FINE
 
 
-def test_each_kind_of_error_is_told(played: Played) -> None:
+def test_each_kind_of_error_is_told(probed: Probed) -> None:
     errors = ("NOT_LEADER_FOR_PARTITION", "_TRANSPORT", "_MSG_TIMED_OUT", "_MSG_TIMED_OUT")
     for error in errors:
-        played.fails(2, error)
-        played.fine(2, without=2)
-    assert played.texts == [
+        probed.fails(2, error)
+        probed.fine(2, without=2)
+    assert probed.texts == [
         "broker 2: not leader or follower",
         "broker 2: transport failure",
         "broker 2: timed out",
     ]
 
 
-def test_a_broker_that_answers_and_fails_again_has_not_recovered(played: Played) -> None:
+def test_a_broker_that_answers_and_fails_again_has_not_recovered(probed: Probed) -> None:
     for _ in range(5):
-        played.fails(2, "NOT_LEADER_FOR_PARTITION")
-        played.fine(0.75)
-    assert played.told == [(10.0, "broker 2: not leader or follower")]
-    played.fine(2)
-    assert played.told[1:] == [(13.25, "broker 2: answers again after 3.2 s")]
+        probed.fails(2, "NOT_LEADER_FOR_PARTITION")
+        probed.fine(0.75)
+    assert probed.told == [(10.0, "broker 2: not leader or follower")]
+    probed.fine(2)
+    assert probed.told[1:] == [(13.25, "broker 2: answers again after 3.2 s")]
 
 
-def test_a_side_that_failed_has_to_answer_too(played: Played) -> None:
-    played.fails(2, "_TRANSPORT", FETCH)
+def test_a_side_that_failed_has_to_answer_too(probed: Probed) -> None:
+    probed.fails(2, "_TRANSPORT", FETCH)
     for _ in range(20):
-        played.now += 0.25
-        played.number += 1
-        played.answers(2, PRODUCE)
-    played.look()
-    assert played.health(2) is Health.FAILING
-    played.fine(3)
-    assert played.told[-1] == (15.25, "broker 2: answers again after 5.2 s")
+        probed.now += 0.25
+        probed.number += 1
+        probed.answers(2, PRODUCE)
+    probed.look()
+    assert probed.health(2) is Health.FAILING
+    probed.fine(3)
+    assert probed.told[-1] == (15.25, "broker 2: answers again after 5.2 s")
 
 
-def test_what_nobody_can_read_is_a_fetch_that_timed_out(played: Played) -> None:
+def test_what_nobody_can_read_is_a_fetch_that_timed_out(probed: Probed) -> None:
     for _ in range(24):
-        played.fine(0.25, without=2)
-        played.number += 1
-        played.answers(2, PRODUCE)
-        played.look()
-    assert played.texts == ["broker 2: fetch timed out"]
-    played.fine(2)
-    assert played.texts[-1].startswith("broker 2: answers again")
+        probed.fine(0.25, without=2)
+        probed.number += 1
+        probed.answers(2, PRODUCE)
+        probed.look()
+    assert probed.texts == ["broker 2: fetch timed out"]
+    probed.fine(2)
+    assert probed.texts[-1].startswith("broker 2: answers again")
 
 
-def test_what_is_read_before_its_acks_are_heard_of_is_read(played: Played) -> None:
-    played.number = 1000
-    played.answers(1, FETCH)
-    played.answers(1, PRODUCE)
-    played.now = 60.0
-    played.look()
-    assert played.told == []
+def test_what_is_read_before_its_acks_are_heard_of_is_read(probed: Probed) -> None:
+    probed.number = 1000
+    probed.answers(1, FETCH)
+    probed.answers(1, PRODUCE)
+    probed.now = 60.0
+    probed.look()
+    assert probed.told == []
 
 
-def test_all_brokers_down_is_told_when_they_are(played: Played) -> None:
-    played.fails(None, "_ALL_BROKERS_DOWN")
-    played.fails(2, "_TRANSPORT")
-    played.fine(2, without=2)
-    assert played.texts == ["broker 2: transport failure"]
-    played.fails(1, "_TRANSPORT")
-    played.look()
-    assert played.texts[1:] == ["all brokers down", "broker 1: transport failure"]
-    played.fine(3)
-    assert "brokers answer again after 4.0 s" in played.texts
+def test_all_brokers_down_is_told_when_they_are(probed: Probed) -> None:
+    probed.fails(None, "_ALL_BROKERS_DOWN")
+    probed.fails(2, "_TRANSPORT")
+    probed.fine(2, without=2)
+    assert probed.texts == ["broker 2: transport failure"]
+    probed.fails(1, "_TRANSPORT")
+    probed.look()
+    assert probed.texts[1:] == ["all brokers down", "broker 1: transport failure"]
+    probed.fine(3)
+    assert "brokers answer again after 4.0 s" in probed.texts
 
 
-def test_all_brokers_down_is_not_told_while_one_answers(played: Played) -> None:
-    played.fails(None, "_ALL_BROKERS_DOWN")
-    played.fine(20)
-    played.fails(1, "_TRANSPORT")
-    played.fails(2, "_TRANSPORT")
-    played.look()
-    assert "all brokers down" not in played.texts
+def test_all_brokers_down_is_not_told_while_one_answers(probed: Probed) -> None:
+    probed.fails(None, "_ALL_BROKERS_DOWN")
+    probed.fine(20)
+    probed.fails(1, "_TRANSPORT")
+    probed.fails(2, "_TRANSPORT")
+    probed.look()
+    assert "all brokers down" not in probed.texts
 
 
-def test_a_slow_broker_is_told_once_and_so_is_its_end(played: Played) -> None:
-    played.fine(50)
-    played.brokers = (2,)
-    played.fine(20, ms=250.0)
-    assert played.texts == [
+def test_a_slow_broker_is_told_once_and_so_is_its_end(probed: Probed) -> None:
+    probed.fine(50)
+    probed.brokers = (2,)
+    probed.fine(20, ms=250.0)
+    assert probed.texts == [
         "broker 2: slow, produce p99 250 ms (usually 2.0 ms), fetch p99 251 ms (usually 3.0 ms)"
     ]
-    assert played.health(2) is Health.SLOW
-    played.fine(60)
-    assert played.told[1:] == [(110.0, "broker 2: as fast as usual after 49 s")]
+    assert probed.health(2) is Health.SLOW
+    probed.fine(60)
+    assert probed.told[1:] == [(110.0, "broker 2: as fast as usual after 49 s")]
 
 
-def test_what_waited_for_a_dead_broker_is_not_told_as_slow(played: Played) -> None:
-    played.fine(50)
-    played.fails(2, "_TRANSPORT")
-    played.fine(4, without=2)
+def test_what_waited_for_a_dead_broker_is_not_told_as_slow(probed: Probed) -> None:
+    probed.fine(50)
+    probed.fails(2, "_TRANSPORT")
+    probed.fine(4, without=2)
     for _ in range(30):  # what was queued meanwhile comes through at once
-        played.number += 1
-        played.answers(2, PRODUCE, 3900.0)
-        played.answers(2, FETCH, 3900.0)
-    played.fine(60)
-    assert played.texts == ["broker 2: transport failure", "broker 2: answers again after 4.0 s"]
+        probed.number += 1
+        probed.answers(2, PRODUCE, 3900.0)
+        probed.answers(2, FETCH, 3900.0)
+    probed.fine(60)
+    assert probed.texts == ["broker 2: transport failure", "broker 2: answers again after 4.0 s"]
 
 
-def test_brokers_come_and_go(played: Played) -> None:
-    played.detector.follow((1, 2, 3), (1, 3))
-    assert played.health(3) is Health.WAITING
-    played.fails(2, "_TRANSPORT")
-    assert played.health(2) is Health.DOWN
-    played.detector.follow((1, 3), (1, 3))
-    assert [one.broker for one in played.detector.health()] == [1, 3]
-    played.fails(2, "_TRANSPORT")
-    played.look()
-    assert played.texts == ["broker 2: transport failure"]
+def test_brokers_come_and_go(probed: Probed) -> None:
+    probed.detector.follow((1, 2, 3), (1, 3))
+    assert probed.health(3) is Health.WAITING
+    probed.fails(2, "_TRANSPORT")
+    assert probed.health(2) is Health.DOWN
+    probed.detector.follow((1, 3), (1, 3))
+    assert [one.broker for one in probed.detector.health()] == [1, 3]
+    probed.fails(2, "_TRANSPORT")
+    probed.look()
+    assert probed.texts == ["broker 2: transport failure"]
 
 
-def test_a_right_that_is_missing_is_no_broker_s_trouble(played: Played) -> None:
-    played.fails(1, "TOPIC_AUTHORIZATION_FAILED")
-    played.look()
-    assert played.detector.denied == "produce"
-    assert played.told == []
+def test_a_right_that_is_missing_is_no_broker_s_trouble(probed: Probed) -> None:
+    probed.fails(1, "TOPIC_AUTHORIZATION_FAILED")
+    probed.look()
+    assert probed.detector.denied == "produce"
+    assert probed.told == []
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_which_partition_is_whose(
     assert missing_partitions(brokers, partitions) == lacking
 
 
-def returned(living: SimulatedCluster) -> int:
+def restart_broker(living: SimulatedCluster) -> int:
     """Make the topic while a broker is down, have it come back, and return which."""
     last = alive(living)[-1]
     living.stop_broker(last)
@@ -202,15 +202,15 @@ class Refusing:
 
     def __init__(self, living: SimulatedCluster, answer: Fault | TrimtabError | None) -> None:
         self.living, self.answer = living, answer
-        self.asked: list[int] = []
-        self.said: list[str] = []
+        self.requests: list[int] = []
+        self.messages: list[str] = []
         self.looks = 0
         cluster = Faulty(living)
         cluster.replaced["add_partitions"] = self.add_partitions
-        self.extender = PartitionAdder(cluster, self.said.append)
+        self.extender = PartitionAdder(cluster, self.messages.append)
 
     def add_partitions(self, real: Any, additions: Any) -> Any:
-        self.asked.append(self.looks)
+        self.requests.append(self.looks)
         if isinstance(self.answer, TrimtabError):
             raise self.answer
         return real(additions) if self.answer is None else {TOPIC: self.answer}
@@ -225,7 +225,7 @@ class Refusing:
 
 
 def test_a_new_broker_gets_a_partition(living: SimulatedCluster) -> None:
-    returned(living)
+    restart_broker(living)
     taking = Refusing(living, None)
     assert taking.lacking() == 1
     taking.look(4)
@@ -233,7 +233,7 @@ def test_a_new_broker_gets_a_partition(living: SimulatedCluster) -> None:
     assert sorted(state.replicas(row) for row in state.partitions_of(TOPIC)) == [
         (broker,) for broker in alive(living)
     ]
-    assert (taking.asked, taking.said) == ([0], [])
+    assert (taking.requests, taking.messages) == ([0], [])
 
 
 EVER_MORE_SELDOM = [0, 2, 6, 14, 30, 60, 90, 120]
@@ -241,7 +241,7 @@ YET = "No partition for new brokers yet:"
 
 
 @pytest.mark.parametrize(
-    ("answer", "asked", "said"),
+    ("answer", "requests", "messages"),
     [
         (Fault("TOPIC_AUTHORIZATION_FAILED"), [0], "New brokers are not probed: {}."),
         (Fault("POLICY_VIOLATION"), [0], "New brokers are not probed: {}."),
@@ -252,29 +252,32 @@ YET = "No partition for new brokers yet:"
     ],
 )
 def test_what_is_in_a_new_brokers_way_is_said_once_and_tried_again_unless_it_is_for_good(
-    living: SimulatedCluster, answer: Fault | TrimtabError, asked: list[int], said: str | None
+    living: SimulatedCluster,
+    answer: Fault | TrimtabError,
+    requests: list[int],
+    messages: str | None,
 ) -> None:
-    returned(living)
+    restart_broker(living)
     refusing = Refusing(living, answer)
     refusing.look(121)
-    assert refusing.asked == asked
-    assert refusing.said == ([] if said is None else [said.format(answer)])
-    if len(asked) > 1:
+    assert refusing.requests == requests
+    assert refusing.messages == ([] if messages is None else [messages.format(answer)])
+    if len(requests) > 1:
         refusing.answer = None
         refusing.look(MAX_RETRY_POLLS)
         assert refusing.lacking() == 0
 
 
 def test_what_is_in_the_way_of_another_time_is_said_again(living: SimulatedCluster) -> None:
-    last = returned(living)
+    last = restart_broker(living)
     refusing = Refusing(living, Fault("REQUEST_TIMED_OUT"))
     refusing.look(9)
     living.stop_broker(last)
     refusing.look(1)
     living.start_broker(last)
     refusing.look(1)
-    assert refusing.asked == [0, 2, 6, 10]
-    assert refusing.said == ["No partition for new brokers yet: REQUEST_TIMED_OUT."] * 2
+    assert refusing.requests == [0, 2, 6, 10]
+    assert refusing.messages == ["No partition for new brokers yet: REQUEST_TIMED_OUT."] * 2
 
 
 def report_at(now: datetime) -> ProbeReport:

@@ -175,9 +175,9 @@ def committed(at: float, offset: int | None) -> GroupSample:
     return GroupSample(at, groups, {tp("t-0"): 1000 + int(at * 10)})
 
 
-def followed(*looks: GroupSample) -> GroupSamples:
-    found = GroupSamples(looks[0])
-    for look in looks[1:]:
+def followed(*polls: GroupSample) -> GroupSamples:
+    found = GroupSamples(polls[0])
+    for look in polls[1:]:
         found = found.then(look)
     return found
 

@@ -30,10 +30,10 @@ def group(id: str = "g", state: str = "stable", **members: Sequence[str]) -> Gro
     )
 
 
-def told(*looks: Sequence[Group] | None) -> list[str]:
+def events_of(*polls: Sequence[Group] | None) -> list[str]:
     """Return what is told of these looks; None is one that was not complete, and saw nothing."""
-    watched, found = start_watching(looks[0] or ()), []
-    for look in looks[1:]:
+    watched, found = start_watching(polls[0] or ()), []
+    for look in polls[1:]:
         watched, happened = watched.then(AT, look or (), complete=look is not None)
         found += [f"{one.group} {one.text}" for one in happened]
     return found
@@ -107,9 +107,9 @@ TOLD: dict[str, tuple[list[Sequence[Group] | None], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("looks", "expected"), TOLD.values(), ids=list(TOLD))
-def test_what_is_told_of_groups(looks: list[Sequence[Group] | None], expected: list[str]) -> None:
-    assert told(*looks) == expected
+@pytest.mark.parametrize(("polls", "expected"), TOLD.values(), ids=list(TOLD))
+def test_what_is_told_of_groups(polls: list[Sequence[Group] | None], expected: list[str]) -> None:
+    assert events_of(*polls) == expected
 
 
 def test_a_group_that_is_seen_empty_has_lost_its_members_whatever_else_is_not_seen() -> None:

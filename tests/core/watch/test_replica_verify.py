@@ -279,12 +279,12 @@ def test_replicas_that_cannot_be_read_from_the_same_offset_on_are_named_together
     )
 
 
-@pytest.mark.parametrize(("corrupt", "others"), [((2,), (1, 3)), ((2, 3), (1,))])
-def test_brokers_with_corrupt_records(corrupt: tuple[int, ...], others: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("corrupt", "intact"), [((2,), (1, 3)), ((2, 3), (1,))])
+def test_brokers_with_corrupt_records(corrupt: tuple[int, ...], intact: tuple[int, ...]) -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
     replicas.faults |= dict.fromkeys(corrupt, Fault("CORRUPT_MESSAGE"))
     assert verdict(replicas).differences == (
-        Difference(DifferenceKind.UNREADABLE, 0, 0, corrupt, others, 0),
+        Difference(DifferenceKind.UNREADABLE, 0, 0, corrupt, intact, 0),
     )
 
 
@@ -309,8 +309,8 @@ def test_messages_older_than_batches_are_not_compared() -> None:
     old = (bytes(builder.build()),)
     replicas = Replicas.of({1: (), 2: ()})
     replicas.ends = {1: 1, 2: 1}
-    replicas.replaced["fetch_records"] = lambda real, asked, room: {
-        (TP, broker): ReplicaRecords(1, old[0]) for broker in asked
+    replicas.replaced["fetch_records"] = lambda real, partitions, room: {
+        (TP, broker): ReplicaRecords(1, old[0]) for broker in partitions
     }
     found = verdict(replicas)
     assert dict(found.left_out) == {None: "its messages are older than Kafka 0.11"}

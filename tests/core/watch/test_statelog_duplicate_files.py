@@ -37,7 +37,7 @@ def write(path: Path, moments: Sequence[datetime], broker: int = 1, zone: str = 
     return path
 
 
-def told(*named: Path, zone: str = BERLIN) -> list[datetime]:
+def event_times(*named: Path, zone: str = BERLIN) -> list[datetime]:
     merge = Merge(find_log_files(named, parse_zones((zone,))).sources, EventFilter(unknown=True))
     return [event.at for event in merge]
 
@@ -92,18 +92,20 @@ def test_rotated_files_are_told_in_order_wherever_they_begin(
     for n, (begin, end) in enumerate(zip([BEGIN, *ends], ends, strict=False)):
         number = len(ends) - n if newest_first else n
         write(tmp_path / f"state-change.log.{number}", [at for at in moments if begin <= at < end])
-    assert told(tmp_path) == moments
+    assert event_times(tmp_path) == moments
 
 
 def test_a_log_beside_another_brokers_begins_the_first_time(tmp_path: Path) -> None:
     write(tmp_path / "1" / "state-change.log", minutely(BEGIN, utc("04:00")))
     late = minutely(utc("00:10"), utc("03:00"))
     write(tmp_path / "2" / "state-change.log", late, broker=2)
-    assert told(tmp_path / "2", tmp_path / "1") == sorted([*late, *minutely(BEGIN, utc("04:00"))])
+    assert event_times(tmp_path / "2", tmp_path / "1") == sorted(
+        [*late, *minutely(BEGIN, utc("04:00"))]
+    )
 
 
 def test_threads_out_of_order_where_a_file_ends_set_no_clock_back(tmp_path: Path) -> None:
     older, newer = minutely(BEGIN, utc("00:32")), minutely(utc("00:30"), utc("03:00"))
     write(tmp_path / "state-change.log.1", older)
     write(tmp_path / "state-change.log", newer)
-    assert sorted(told(tmp_path)) == sorted([*older, *newer])
+    assert sorted(event_times(tmp_path)) == sorted([*older, *newer])

@@ -65,10 +65,10 @@ def write(path: Path, *lines: str) -> Path:
 
 
 def merged(
-    *named: Path, wanted: EventFilter | None = None, zones: Sequence[str] = ()
+    *named: Path, event_filter: EventFilter | None = None, zones: Sequence[str] = ()
 ) -> tuple[list[LogEvent], MergeTally, LogFiles]:
     found = find_log_files(named, parse_zones(zones))
-    merge = Merge(found.sources, wanted or EventFilter(unknown=True))
+    merge = Merge(found.sources, event_filter or EventFilter(unknown=True))
     events = list(merge)
     return events, merge.tally, found
 
@@ -325,8 +325,8 @@ def test_filters(tmp_path: Path) -> None:
     )
     origin = round(START.timestamp() * 1000)
 
-    def kept(**asked: object) -> list[int]:
-        return [at(event) for event in merged(log, wanted=EventFilter(**asked))[0]]  # type: ignore[arg-type]
+    def kept(**brokers: object) -> list[int]:
+        return [at(event) for event in merged(log, event_filter=EventFilter(**brokers))[0]]  # type: ignore[arg-type]
 
     assert kept() == [0, 1, 2, 3, 4]
     assert kept(unknown=True) == [0, 1, 2, 3, 4, 5]
@@ -334,7 +334,7 @@ def test_filters(tmp_path: Path) -> None:
     assert kept(topic=re.compile("t+"), partitions=frozenset({0})) == [0, 2]
     assert kept(partitions=frozenset({1})) == [1, 4]
     assert kept(from_ms=origin + 1, to_ms=origin + 3) == [1, 2]
-    assert merged(log, wanted=EventFilter())[1].unknown == 1
+    assert merged(log, event_filter=EventFilter())[1].unknown == 1
 
 
 # -- what may be wrong with files ------------------------------------------------------------------
@@ -575,17 +575,17 @@ def test_several_processes_tell_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     with (tmp_path / "broker-3" / "state-change.log").open("a") as file:
         file.write("\tat a last line without its end")
 
-    def told(processes: int) -> tuple[list[str], list[str]]:
+    def merged_lines(processes: int) -> tuple[list[str], list[str]]:
         found, tally = find_log_files([tmp_path], UTC_ONLY), MergeTally()
         lines = side_by_side.merge_lines(
             found.sources, EventFilter(), {1: 70}, tally, as_json=False, processes=processes
         )
         return list(lines), list(summary_lines(tally, found, UTC_ONLY, {}, False))
 
-    alone = told(1)
+    alone = merged_lines(1)
     assert len(alone[0]) == 3 * 150 * 5
     assert any("its last line is cut short" in line for line in alone[1])
-    assert told(2) == alone
+    assert merged_lines(2) == alone
 
 
 def test_a_broken_off_merge_ends_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -609,7 +609,7 @@ def test_a_damaged_year_is_no_time(tmp_path: Path, zone: str, hour: str) -> None
     whole = line(0, 1, follower(0, 1))
     damaged = whole.replace("2026-01-31 02", hour)
     log = write(tmp_path / "a.log", damaged, whole, damaged, line(9, 1, follower(0, 2)))
-    events, tally, _ = merged(log, wanted=EventFilter(), zones=[zone])
+    events, tally, _ = merged(log, event_filter=EventFilter(), zones=[zone])
     assert [event.change.leader_epoch for event in events] == [1, 2]
     assert tally.unknown == 1  # the first; the second goes with the record before it
 

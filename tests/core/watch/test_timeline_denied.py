@@ -15,17 +15,17 @@ from core.watch.timeline.events import Kind
 from core.watch.timeline.text import format_event
 
 
-def seen(*min_insync: int | None) -> ClusterState:
+def with_min_insync(*min_insync: int | None) -> ClusterState:
     topics = [Topic(f"t{n}", f"id-{n}", least) for n, least in enumerate(min_insync)]
     return cluster({f"t{n}-0": [1, 2] for n in range(len(min_insync))}, topics=topics)
 
 
-def looked_at(*looks: ClusterState, pause: float = 1.0) -> list[list[str]]:
+def looked_at(*polls: ClusterState, pause: float = 1.0) -> list[list[str]]:
     """Return what is told at each of these looks, so many seconds apart."""
     time = simulated(TWO)
     source = ConfigAccess(time.clock)
     told = []
-    for state in looks:
+    for state in polls:
         time.advance(pause)
         found = source.news(replace(state, fetched_at=NOON))
         assert {event.kind for event in found} <= {Kind.CONFIG}
@@ -39,13 +39,18 @@ AGAIN = "recorder: could read configs of topics again"
 
 
 def test_configs_of_no_topic_are_told_at_once_and_that_they_can_be_read() -> None:
-    none, both = seen(None, None), seen(1, 2)
+    none, both = with_min_insync(None, None), with_min_insync(1, 2)
     assert looked_at(none, none, both, both) == [[f"{NOT} 2 topics of 2 {WHY}"], [], [AGAIN], []]
 
 
 def test_configs_of_some_topics_may_be_late_and_are_told_when_they_do_not_come() -> None:
-    late = seen(1, 1, None)
-    assert looked_at(seen(1, None), seen(1, 1), late, late) == [[], [], [], []]
+    late = with_min_insync(1, 1, None)
+    assert looked_at(with_min_insync(1, None), with_min_insync(1, 1), late, late) == [
+        [],
+        [],
+        [],
+        [],
+    ]
     assert looked_at(late, late, pause=SETTLE_SECONDS) == [[], [f"{NOT} 1 topic of 3 {WHY}"]]
 
 

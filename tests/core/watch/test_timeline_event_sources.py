@@ -158,11 +158,11 @@ def test_what_could_not_be_kept_is_kept_once_there_is_room(tmp_path: Path) -> No
 class Loads:
     """Four partitions, each led by a broker of its own; how much broker 1's takes is set."""
 
-    def __init__(self, told: tuple[Event, ...] = ()) -> None:
+    def __init__(self, reported: tuple[Event, ...] = ()) -> None:
         self.state = a_cluster([row("t", p, (p + 1,)) for p in range(4)])
         self.seconds, self.first = 0.0, 10.0 * MB
         self.client = cluster({"t": [(1,)]})
-        self.news = LoadEvents(self.snapshot, self.client.clock, told)
+        self.news = LoadEvents(self.snapshot, self.client.clock, reported)
 
     def snapshot(self) -> LoadSnapshot:
         values = np.array([self.first, 10.0 * MB, 10.0 * MB, 10.0 * MB])

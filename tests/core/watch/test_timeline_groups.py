@@ -46,7 +46,7 @@ class Time:
         self.at += seconds
 
 
-class Asked:
+class ScriptedGroups:
     """A cluster that answers one look after another, each after so many seconds."""
 
     def __init__(self, clock: Time, answers: Iterator[ActiveGroups | TrimtabError]) -> None:
@@ -73,7 +73,7 @@ def group(*members: str, id: str = "g") -> Group:
     )
 
 
-def seen(*groups: Group, **more: Any) -> ActiveGroups:
+def groups_of(*groups: Group, **more: Any) -> ActiveGroups:
     return ActiveGroups(groups, **more)
 
 
@@ -82,10 +82,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "of.timeline"
 
 
-def told(path: Path, answers: Sequence[ActiveGroups | TrimtabError], seconds: float = 0.0) -> Asked:
+def watch(
+    path: Path, answers: Sequence[ActiveGroups | TrimtabError], seconds: float = 0.0
+) -> ScriptedGroups:
     """Watch until there is no answer left."""
     clock = Time()
-    asked = Asked(clock, iter(answers))
+    asked = ScriptedGroups(clock, iter(answers))
     asked.seconds = seconds
     with Publisher("of", path) as publisher:
         watch = GroupEvents(cast(ClusterClient, asked), clock, publisher)
@@ -103,7 +105,16 @@ def events(path: Path) -> list[str]:
 
 
 def test_rebalances_are_told(path: Path) -> None:
-    told(path, [seen(), seen(group("a")), seen(group("a", "b")), seen(group("a", "b")), seen()])
+    watch(
+        path,
+        [
+            groups_of(),
+            groups_of(group("a")),
+            groups_of(group("a", "b")),
+            groups_of(group("a", "b")),
+            groups_of(),
+        ],
+    )
     assert events(path) == [
         "group g: was assigned: 1 member, 1 partition",
         "group g: rebalanced: 2 members, 1+1 partitions; b joined",
@@ -114,7 +125,7 @@ def test_rebalances_are_told(path: Path) -> None:
 def test_a_watch_that_fails_ends_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the reader of what `tell` prints has gone."""
     monkeypatch.setattr(group_watch, "POLL_SECONDS", 0.01)
-    asked = Asked(Time(), iter([seen(), seen(group("a"))]))
+    asked = ScriptedGroups(Time(), iter([groups_of(), groups_of(group("a"))]))
 
     def report(_: object) -> None:
         raise BrokenPipeError
@@ -131,7 +142,7 @@ def test_a_watch_that_fails_ends_its_owner(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_event_names_its_topic_and_when_it_was_seen(path: Path) -> None:
-    told(path, [seen(), seen(group("a"))])
+    watch(path, [groups_of(), groups_of(group("a"))])
     timeline = Timeline.read(path)
     (event,) = timeline.notes()
     timeline.close()
@@ -141,25 +152,27 @@ def test_an_event_names_its_topic_and_when_it_was_seen(path: Path) -> None:
 def test_groups_that_are_not_told_of_are_not_gone(path: Path) -> None:
     one, other = group("a"), group("b", id="h")
     answers = [
-        seen(one, other),
-        seen(one, is_complete=False),
-        seen(one, omitted_count=1),
-        seen(one, other),
+        groups_of(one, other),
+        groups_of(one, is_complete=False),
+        groups_of(one, omitted_count=1),
+        groups_of(one, other),
     ]
-    told(path, answers)
+    watch(path, answers)
     assert events(path) == ["recorder: left out 1 of 2 groups with members"]
 
 
 def test_of_more_groups_than_are_watched_one_that_goes_is_told_and_let_go(path: Path) -> None:
-    many = seen(group("a", id="f"), group("b", id="h"), omitted_count=3)
+    many = groups_of(group("a", id="f"), group("b", id="h"), omitted_count=3)
     answers = [
         many,
-        seen(group("b", id="h"), group("c", id="i"), omitted_count=2),  # f goes, i is looked at now
+        groups_of(
+            group("b", id="h"), group("c", id="i"), omitted_count=2
+        ),  # f goes, i is looked at now
         many,  # f comes back, and i is left out again
-        seen(group("a", id="f"), group("b", id="h"), group("d", id="i")),
-        seen(group("a", id="f"), group("b", id="h"), group("d", "e", id="i")),
+        groups_of(group("a", id="f"), group("b", id="h"), group("d", id="i")),
+        groups_of(group("a", id="f"), group("b", id="h"), group("d", "e", id="i")),
     ]
-    told(path, answers)
+    watch(path, answers)
     assert events(path) == [
         "recorder: left out 3 of 5 groups with members",
         "group f: lost its last member",
@@ -169,15 +182,15 @@ def test_of_more_groups_than_are_watched_one_that_goes_is_told_and_let_go(path: 
 
 
 def test_a_look_that_takes_long_is_seldom(path: Path) -> None:
-    none = [seen()] * 3
-    assert told(path, none, seconds=0.05).at == pytest.approx([0, 1, 2])
-    assert told(path, none, seconds=0.5).at == pytest.approx([0, 5.5, 11])
+    none = [groups_of()] * 3
+    assert watch(path, none, seconds=0.05).at == pytest.approx([0, 1, 2])
+    assert watch(path, none, seconds=0.5).at == pytest.approx([0, 5.5, 11])
 
 
 def test_what_fails_is_tried_again_and_nothing_is_lost(path: Path) -> None:
     lost, denied = UnreachableError("nobody"), AccessDeniedError("no")
-    answers = [seen(group("a")), lost, denied, seen(replace(group("a", "b")))]
-    assert told(path, answers).at == [0, 1, 1 + RETRY_SECONDS, 1 + RETRY_SECONDS + DENIED_SECONDS]
+    answers = [groups_of(group("a")), lost, denied, groups_of(replace(group("a", "b")))]
+    assert watch(path, answers).at == [0, 1, 1 + RETRY_SECONDS, 1 + RETRY_SECONDS + DENIED_SECONDS]
     assert events(path) == [
         "recorder: could not read consumer groups: no",
         "recorder: could read consumer groups again",
@@ -186,7 +199,7 @@ def test_what_fails_is_tried_again_and_nothing_is_lost(path: Path) -> None:
 
 
 def test_that_groups_may_not_be_read_is_told_once(path: Path) -> None:
-    told(path, [AccessDeniedError("no"), UnreachableError("nobody"), AccessDeniedError("no")])
+    watch(path, [AccessDeniedError("no"), UnreachableError("nobody"), AccessDeniedError("no")])
     assert events(path) == ["recorder: could not read consumer groups: no"]
 
 
@@ -200,7 +213,7 @@ def test_groups_of_which_nobody_tells_what_they_read_are_told_as_they_come_and_g
         publish_all=lambda events: told.extend(e.after.text for e in events)
     )
     watch = GroupEvents(
-        cast(ClusterClient, Asked(clock, answers)), clock, cast(Publisher, publisher)
+        cast(ClusterClient, ScriptedGroups(clock, answers)), clock, cast(Publisher, publisher)
     )
     for _ in looks:
         watch.look()

@@ -210,7 +210,7 @@ class Ground:
         pass
 
 
-def told_of(cluster_id: str) -> list[Event]:
+def events_of(cluster_id: str) -> list[Event]:
     path = paths.timeline_file(cluster_id)
     if not path.exists():
         return []
@@ -224,7 +224,7 @@ def told_of(cluster_id: str) -> list[Event]:
 def test_a_fault_is_told_by_the_sandbox_with_its_broker() -> None:
     ground = Ground("c")
     assert run_drill(ground, broker_drill(DrillKind.KILL, 2)) == "killed broker 2"
-    (event,) = told_of("c")
+    (event,) = events_of("c")
     assert (event.kind, event.brokers) == (Kind.FAULT, {2})
     assert format_event(event) == "sandbox: killed broker 2"
     assert ground.begun_at is not None
@@ -234,7 +234,7 @@ def test_a_fault_is_told_by_the_sandbox_with_its_broker() -> None:
 @pytest.mark.parametrize("ground", [Ground("c", False), Ground(None)])
 def test_what_was_not_done_or_has_no_timeline_is_not_told(ground: Ground) -> None:
     run_drill(ground, broker_drill(DrillKind.START, 2))
-    assert told_of("c") == []
+    assert events_of("c") == []
 
 
 def test_what_failed_is_raised_and_not_told() -> None:
@@ -242,4 +242,4 @@ def test_what_failed_is_raised_and_not_told() -> None:
         run_drill(
             Ground("c", TrimtabError("It did not come up.")), broker_drill(DrillKind.START, 2)
         )
-    assert told_of("c") == []
+    assert events_of("c") == []

@@ -22,7 +22,7 @@ def timeline(tmp_path: Path) -> Iterator[Timeline]:
     timeline.close()
 
 
-def said(seconds: int, text: str = "said") -> Event:
+def note(seconds: int, text: str = "said") -> Event:
     return Event(at(seconds), Kind.CLIENT, None, Note("probe", text))
 
 
@@ -62,7 +62,7 @@ def test_notes_and_changes_lose_the_oldest(
     pictures = restless(200)
     recorded(timeline, pictures)
     seen_alone = timeline.bytes
-    timeline.report([said(n, "x" * 100) for n in range(20_000)])  # ten times as long as it was seen
+    timeline.report([note(n, "x" * 100) for n in range(20_000)])  # ten times as long as it was seen
     timeline.forget(at(-1), max_bytes=2 * seen_alone)
     assert timeline.bytes <= 2 * seen_alone
     assert timeline.note_span[1] == at(19_999)
@@ -76,21 +76,21 @@ def test_notes_and_changes_lose_the_oldest(
 def test_notes_go_with_their_changes(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(200))
-    timeline.report([said(n // 10, "x" * 100) for n in range(19_900)])
+    timeline.report([note(n // 10, "x" * 100) for n in range(19_900)])
     timeline.forget(at(-1), max_bytes=timeline.bytes // 2)
     assert at(500) < timeline.span[0] < at(1_500)
     assert abs((timeline.span[0] - timeline.note_span[0]).total_seconds()) < 200
     assert (timeline.span[1], timeline.note_span[1]) == (at(1_990), at(1_989))
 
 
-@pytest.mark.parametrize("told_alone", [False, True])
+@pytest.mark.parametrize("notes_alone", [False, True])
 def test_the_room_of_what_was_let_go_is_given_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told_alone: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes_alone: bool
 ) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     timeline = Timeline.write(tmp_path / "a.timeline")
-    if told_alone:
-        timeline.report([said(n, "x" * 100) for n in range(2_000)])
+    if notes_alone:
+        timeline.report([note(n, "x" * 100) for n in range(2_000)])
         timeline.forget(at(1_990))
     else:
         recorded(timeline, restless(100))

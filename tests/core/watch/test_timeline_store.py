@@ -33,12 +33,12 @@ def timeline(tmp_path: Path) -> Iterator[Timeline]:
     timeline.close()
 
 
-def restless(looks: int, seed: int = 1) -> list[ClusterState]:
+def restless(polls: int, seed: int = 1) -> list[ClusterState]:
     """Return pictures, 10 s apart, of a cluster whose leaders, ISRs and topics come and go."""
     rng = Random(seed)
     layout = {("t", p): (1 + p % 4, 1 + (p + 1) % 4) for p in range(12)}
     found = []
-    for look in range(looks):
+    for look in range(polls):
         if rng.random() < 0.2:
             layout[f"t{rng.randrange(3)}", 0] = (1, 2)
         if rng.random() < 0.1:

@@ -26,7 +26,7 @@ from pictures import (
     in_sight,
     picture,
     pressed,
-    told,
+    publish_events_later,
 )
 from textual.pilot import Pilot
 from textual.widgets import Button, Label, Static
@@ -53,15 +53,15 @@ def table(pilot: Pilot[int]) -> str:
     return str(pilot.app.screen.query_one("#table", Static).render())
 
 
-async def told_read_only(pilot: Pilot[int], session: Session) -> None:
+async def mark_read_only(pilot: Pilot[int], session: Session) -> None:
     """Let the cluster be marked read-only for a while, under an open dialog."""
     assert session.state is not None
     session.writable = False
-    await told(pilot, picture(session.state))
+    await publish_events_later(pilot, picture(session.state))
     assert button(pilot, "yes").disabled
     assert "Read-only" in table(pilot)
     session.writable = True
-    await told(pilot, picture(session.state))
+    await publish_events_later(pilot, picture(session.state))
     assert not button(pilot, "yes").disabled
     assert "Read-only" not in table(pilot)
 
@@ -98,21 +98,21 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
         chosen, shown = dialog.chosen, table(pilot)
         assert chosen is not None
         assert chosen != 50 * MB
-        await told(pilot, picture(grown(4)))
+        await publish_events_later(pilot, picture(grown(4)))
         assert dialog.chosen == chosen
         assert table(pilot) != shown
-        await told(pilot, RunChanged(replace(run, state=RunStatus.DIED)))
+        await publish_events_later(pilot, RunChanged(replace(run, state=RunStatus.DIED)))
         assert dialog.chosen == chosen, "it takes that up when it is back"
         with monkeypatch.context() as broken:
             broken.setattr(rate_module, "assess_plan", fail)
-            await told(pilot, picture(grown(6)))
+            await publish_events_later(pilot, picture(grown(6)))
         assert "No rate can be reckoned." in table(pilot)
         assert button(pilot, "yes").disabled
-        await told(pilot, picture(grown(8)))
+        await publish_events_later(pilot, picture(grown(8)))
         assert dialog.chosen == chosen
-        await told_read_only(pilot, session)
+        await mark_read_only(pilot, session)
         assert dialog.chosen == chosen
-        await told(pilot, RunChanged(a_run(RunStatus.DONE, ended_at=at(3, 0))))
+        await publish_events_later(pilot, RunChanged(a_run(RunStatus.DONE, ended_at=at(3, 0))))
         assert dialog.chosen is None
         assert button(pilot, "yes").disabled
         assert "has ended" in table(pilot)
@@ -132,19 +132,19 @@ async def test_a_destination_that_may_not_be_any_more_is_not_taken(
         await rested(pilot)
         (first, second) = [c.broker for c in targets.choices if not c.refused][:2]
         assert not button(pilot, "yes").disabled
-        await told(pilot, picture(down([first])))
+        await publish_events_later(pilot, picture(down([first])))
         assert f"Broker {first} may not take it any more: is down." in " ".join(
             table(pilot).split()
         )
         assert button(pilot, "yes").disabled
         with monkeypatch.context() as broken:
             broken.setattr(retarget_module, "targets_of", fail)
-            await told(pilot, picture(down([first], grown(4))))
+            await publish_events_later(pilot, picture(down([first], grown(4))))
         await pressed(pilot, "up")
         assert button(pilot, "yes").disabled, "nothing is known of this picture"
-        await told(pilot, picture(down([first], grown(8))))
+        await publish_events_later(pilot, picture(down([first], grown(8))))
         assert not button(pilot, "yes").disabled
-        await told(pilot, RunChanged(replace(run, state=RunStatus.DIED)))
+        await publish_events_later(pilot, RunChanged(replace(run, state=RunStatus.DIED)))
         assert not button(pilot, "yes").disabled, "it takes that up when it is back"
         button(pilot, "yes").focus()
         await pressed(pilot, "enter")
@@ -166,17 +166,17 @@ async def test_marked_moves_that_are_done_meanwhile_end_nothing_for_the_others()
         dialog = RetargetDialog(run.run, targets_of(state, LOAD, both), (state, LOAD))
         pilot.app.push_screen(dialog)
         await rested(pilot)
-        await told_read_only(pilot, session)
+        await mark_read_only(pilot, session)
         title = dialog.query_one(".title", Label)
         assert "2 moves, instead of b4, b6" in str(title.render())
         few = [choice.broker for choice in dialog.targets.choices if not choice.refused]
-        await told(pilot, RunChanged(replace(run, moves=(done, run.moves[1]))))
+        await publish_events_later(pilot, RunChanged(replace(run, moves=(done, run.moves[1]))))
         assert list(dialog.targets.moves) == [1]
         assert "orders-2, instead of b6" in str(title.render())
         more = [choice.broker for choice in dialog.targets.choices if not choice.refused]
         assert set(more) > set(few), "it was assessed for the rest"
         assert not button(pilot, "yes").disabled
-        await told(pilot, RunChanged(replace(run, run="0101-031101")))
+        await publish_events_later(pilot, RunChanged(replace(run, run="0101-031101")))
         assert "Run 0101-031101 has begun meanwhile" in table(pilot)
         assert button(pilot, "yes").disabled
 
@@ -192,7 +192,7 @@ async def test_a_destination_that_is_not_there_any_more_is_not_taken() -> None:
         legal = [choice.broker for choice in targets.choices if not choice.refused]
         await pressed(pilot, *["down"] * legal.index(7))
         assert not button(pilot, "yes").disabled
-        await told(pilot, picture(STATE))
+        await publish_events_later(pilot, picture(STATE))
         assert pilot.app.screen is dialog
         assert "Broker 7 is not there any more." in table(pilot)
         assert button(pilot, "yes").disabled
@@ -227,21 +227,21 @@ async def test_a_question_about_a_run_goes_with_it() -> None:
             ("B", "", "0 were in flight", "0 were in flight", RunStatus.RECOVERING, "there again"),
         ):
             state = RunStatus.DIED if key == "B" else RunStatus.RUNNING
-            await told(pilot, RunChanged(a_run(state)))
+            await publish_events_later(pilot, RunChanged(a_run(state)))
             await pressed(pilot, key, *typed)
             assert words in question(pilot)[0]
             assert "yes" in question(pilot)[2]
-            await told(pilot, RunChanged(later(state)))
+            await publish_events_later(pilot, RunChanged(later(state)))
             assert now in question(pilot)[0]
-            await told(pilot, RunChanged(later(over)))
+            await publish_events_later(pilot, RunChanged(later(over)))
             assert why in question(pilot)[1]
             assert question(pilot)[2] == {"no"}
             assert in_sight(pilot, pilot.app.screen.query_one(".refused"))
-            await told(pilot, RunChanged(later(state)))
+            await publish_events_later(pilot, RunChanged(later(state)))
             assert question(pilot)[1] == ""
             assert "yes" in question(pilot)[2]
             session.writable = False
-            await told(pilot, picture(STATE))
+            await publish_events_later(pilot, picture(STATE))
             assert "Read-only" in question(pilot)[1]
             assert question(pilot)[2] == {"no"}
             session.writable = True
@@ -260,19 +260,19 @@ async def test_moves_that_end_while_it_is_asked_are_not_cancelled(
     monkeypatch.setattr(requests_module, "request", ask)
     session = a_session(Plan())
     async with dashboard(session, "moves", monotonic=Clock()) as pilot:
-        await told(pilot, RunChanged(a_run()))
+        await publish_events_later(pilot, RunChanged(a_run()))
         await pressed(pilot, "space", "space", "space", "c")
         assert "2 in flight" in question(pilot)[0]
-        await told(pilot, RunChanged(later()))
+        await publish_events_later(pilot, RunChanged(later()))
         assert "2 of them ended meanwhile" in question(pilot)[0]
         await pressed(pilot, "right", "enter")
         assert asked == [("cancel", {"moves": [3]})]
-        await told(pilot, RunChanged(a_run()))
+        await publish_events_later(pilot, RunChanged(a_run()))
         await pressed(pilot, "g", "c")
         assert "yes" in question(pilot)[2]
-        await told(pilot, RunChanged(later()))
+        await publish_events_later(pilot, RunChanged(later()))
         assert question(pilot)[1:] == ("It has ended meanwhile.", {"no"})
-        await told(pilot, RunChanged(a_run()))
+        await publish_events_later(pilot, RunChanged(a_run()))
         session.writable = False  # seen, and not yet drawn
         await pressed(pilot, "right", "enter")
         assert len(asked) == 1
@@ -286,7 +286,7 @@ async def test_the_question_about_leaving_goes_with_the_plan() -> None:
         await pressed(pilot, "q")
         assert "3 moves" in question(pilot)[0]
         session.pending_run = PendingRun("0101-021101", session.plan)
-        await told(pilot, RunChanged(a_run()))
+        await publish_events_later(pilot, RunChanged(a_run()))
         assert "nothing would be lost" in question(pilot)[0]
 
 
@@ -303,7 +303,7 @@ async def test_what_is_wrong_with_a_wish_goes_with_the_cluster() -> None:
         meaning = screen.query_one("#meaning", Label)
         assert "15 replicas do not fit" in f"{wrong.render()} {meaning.render()}"
         assert make.disabled
-        await told(pilot, PictureChanged(fewer, load_of(fewer), None, None, None))
+        await publish_events_later(pilot, PictureChanged(fewer, load_of(fewer), None, None, None))
         assert "do not fit" not in f"{wrong.render()} {meaning.render()}"
         assert not make.disabled
 
@@ -315,9 +315,11 @@ async def test_the_question_about_a_probe_goes_with_the_cluster(size: tuple[int,
     async with dashboard(session, "map", size, monotonic=Clock()) as pilot:
         await pressed(pilot, "W")
         assert "to each of 6 brokers" in question(pilot)[0]
-        await told(pilot, picture(down([4])))
+        await publish_events_later(pilot, picture(down([4])))
         assert "to each of 5 brokers" in question(pilot)[0]
         assert question(pilot)[2] == {"no", "yes"}
-        await told(pilot, ClientsChanged(ProbeReport(at(2, 0), STATE.cluster_id, ())))
+        await publish_events_later(
+            pilot, ClientsChanged(ProbeReport(at(2, 0), STATE.cluster_id, ()))
+        )
         assert "at work by now" in question(pilot)[1]
         assert question(pilot)[2] == {"no"}

@@ -61,7 +61,7 @@ def test_what_is_painted_does_nothing_else_to_the_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "said"),
+    ("name", "width", "expected"),
     [
         ("orders", 11, "orders"),
         ("topic-000412", 11, "topic-0…412"),
@@ -72,6 +72,6 @@ def test_what_is_painted_does_nothing_else_to_the_terminal() -> None:
         ("orders", 0, ""),
     ],
 )
-def test_a_name_that_is_too_long_keeps_its_ends(name: str, width: int, said: str) -> None:
-    assert shorten(name, width) == said
-    assert len(said) <= width
+def test_a_name_that_is_too_long_keeps_its_ends(name: str, width: int, expected: str) -> None:
+    assert shorten(name, width) == expected
+    assert len(expected) <= width

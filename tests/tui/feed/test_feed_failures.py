@@ -52,7 +52,7 @@ STATE = cluster({"t-0": [1, 2], "t-1": [2, 1]})
 FULL = JournalError("The journal cannot be read.", next="Free space on that disk.")
 
 
-def told(events: list[Event]) -> list[str]:
+def titles(events: list[Event]) -> list[str]:
     return [e.error.title if isinstance(e, Trouble) else type(e).__name__ for e in events]
 
 
@@ -82,7 +82,7 @@ class Slow:
     def describe_log_dirs(self, brokers: Iterable[int]) -> tuple[BrokerLogs, ...]:
         return tuple(map(BrokerLogs, brokers))
 
-    def describe_configs(self, *asked: object) -> dict[Any, Any]:
+    def describe_configs(self, *partitions: object) -> dict[Any, Any]:
         return {}
 
     def close(self) -> None: ...
@@ -180,7 +180,7 @@ def test_what_is_in_flight_is_told_to_be_hidden_once_for_as_long_as_it_is() -> N
     for state in (hidden, hidden, STATE, hidden):
         feed._take(state, Freshness(0.0, 1.0))
     trouble = "What is in flight is not shown: This user may not list them."
-    assert told(seen) == ["PictureChanged", trouble, *["PictureChanged"] * 3, trouble]
+    assert titles(seen) == ["PictureChanged", trouble, *["PictureChanged"] * 3, trouble]
 
 
 def test_what_is_hidden_is_told_once_and_when_it_is_another_number() -> None:
@@ -257,7 +257,7 @@ def test_load_is_shown_again_once_a_damaged_snapshot_is_whole(tmp_path: Path) ->
     current.parent.mkdir(parents=True)
     current.write_text("{")
     seen = load_followed(tmp_path, nothing, lambda: (current.unlink(), publish(tmp_path)), nothing)
-    assert told(seen) == ["CURRENT.json is not JSON.", "PictureChanged"]
+    assert titles(seen) == ["CURRENT.json is not JSON.", "PictureChanged"]
     assert isinstance(seen[0], Trouble)
     assert seen[0].error.next == layout.REPAIR
 
@@ -274,7 +274,7 @@ def test_load_in_a_store_is_followed_and_each_trouble_is_told_once(s3: ObjectSto
             lambda: (refusing.close(), publish(root, 2, NOON + timedelta(minutes=1))),
             nothing,
         )
-    assert told(seen) == [
+    assert titles(seen) == [
         f"There is no snapshot of cluster {STATE.cluster_id} in {root}.",
         "PictureChanged",
         f"The object store refuses access to {layout.current(root, STATE.cluster_id)}.",
@@ -285,7 +285,7 @@ def test_load_in_a_store_is_followed_and_each_trouble_is_told_once(s3: ObjectSto
 def test_a_first_snapshot_that_knows_sizes_only_is_no_load_to_show(tmp_path: Path) -> None:
     publish(tmp_path, rate=np.nan)
     seen = load_followed(tmp_path, nothing, lambda: publish(tmp_path, 2), nothing)
-    assert told(seen) == ["PictureChanged"]
+    assert titles(seen) == ["PictureChanged"]
     assert isinstance(seen[0], PictureChanged)
     assert seen[0].load.in_bytes_per_s.tolist() == [1e6, 1e6]
 
@@ -296,14 +296,14 @@ def test_load_whose_files_cannot_be_read_for_a_while_is_shown_when_they_can(
     publish(tmp_path)
     real, lost = locate.newest_snapshot, [True]
 
-    def newest(*asked: Any) -> LoadSnapshot | None:
+    def newest(*partitions: Any) -> LoadSnapshot | None:
         if lost[0]:
             raise OSError(5, "Input/output error", "/mnt/load/partitions.arrow")
-        return real(*asked)
+        return real(*partitions)
 
     monkeypatch.setattr(locate, "newest_snapshot", newest)
     seen = load_followed(tmp_path, nothing, lambda: lost.__setitem__(0, False), nothing)
-    assert told(seen) == [
+    assert titles(seen) == [
         "Load cannot be read: /mnt/load/partitions.arrow: Input/output error.",
         "PictureChanged",
     ]
@@ -336,7 +336,7 @@ def test_a_run_is_followed_to_its_end_though_its_journal_could_not_be_read_for_a
     monkeypatch.setattr(runs, "read_run", read_run)
     seen: list[Event] = []
     watch_runs(lambda: STATE, seen.append, Script(fill(True), nothing, ends, fill(True), nothing))
-    assert told(seen) == ["RunChanged", FULL.title, "RunChanged", FULL.title]
+    assert titles(seen) == ["RunChanged", FULL.title, "RunChanged", FULL.title]
     assert isinstance(seen[2], RunChanged)
     assert seen[2].run is not None
     assert seen[2].run.state.value == "done"
@@ -382,7 +382,7 @@ def test_groups_are_followed_on_after_an_answer_that_was_none(
     connection = Connection(there, there, Address("sim:none"))
     seen: list[Event] = []
     watch_groups(lambda: connection, seen.append, running, Script(nothing, nothing, nothing))
-    assert told(seen) == [odd.title, GroupsChanged.__name__, odd.title]
+    assert titles(seen) == [odd.title, GroupsChanged.__name__, odd.title]
 
 
 def test_the_autopilot_is_followed_on_though_its_file_went_while_it_was_looked_at(
@@ -394,13 +394,13 @@ def test_the_autopilot_is_followed_on_though_its_file_went_while_it_was_looked_a
     path.write_text("{")
     answers = [OSError(5, "Input/output error", "switch.json")]
 
-    def is_flying(cluster_id: str) -> bool:
+    def is_running(cluster_id: str) -> bool:
         if answers:
             raise answers.pop()
         return False
 
-    monkeypatch.setattr(background, "is_running", is_flying)
+    monkeypatch.setattr(background, "is_running", is_running)
     seen: list[Event] = []
     watch_autopilot(lambda: STATE, seen.append, Script(nothing))
     assert len(seen) == 2
-    assert told(seen)[0].startswith("The autopilot cannot be read: switch.json: Input/output")
+    assert titles(seen)[0].startswith("The autopilot cannot be read: switch.json: Input/output")

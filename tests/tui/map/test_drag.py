@@ -17,11 +17,11 @@ from maps import (
     map_of,
     mouse_down,
     mouse_over,
+    picture_changed,
     press,
+    publish_events,
     row_of,
-    seen,
     session,
-    tell,
     text,
     the_map,
 )
@@ -242,7 +242,7 @@ async def test_prefer_leader_moves_no_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broker", "keys", "said", "replicas"),
+    ("broker", "keys", "message", "replicas"),
     [
         (2, ("5", "L"), "to lead there", (5, 1, 3)),
         (2, ("L",), "to lead there", (2, 1, 3)),
@@ -251,12 +251,12 @@ async def test_prefer_leader_moves_no_data() -> None:
     ids=["a follower", "where it was", "the leader"],
 )
 async def test_what_is_carried_can_be_made_leader_where_it_is_dropped(
-    broker: int, keys: tuple[str, ...], said: str, replicas: tuple[int, ...]
+    broker: int, keys: tuple[str, ...], message: str, replicas: tuple[int, ...]
 ) -> None:
     async with map_of(picture=picture()) as pilot:
         await grab(pilot, broker)
         await press(pilot, *keys)
-        assert said in text(pilot)
+        assert message in text(pilot)
         await press(pilot, "enter")
         assert plan(pilot) == {"t-0": ((1, 2, 3), replicas)}
 
@@ -267,7 +267,7 @@ async def test_what_is_carried_is_called_leader_only_while_it_leads() -> None:
         await grab(pilot)
         assert "carrying leader of p0" in text(pilot)
         other = replace(state, leader=np.full_like(state.leader, 2))
-        await tell(pilot, seen(other, load))
+        await publish_events(pilot, picture_changed(other, load))
         assert "carrying first replica of p0" in text(pilot)
         await press(pilot, "escape")
         look(pilot, broker=2, cursor_partition=0)
@@ -308,7 +308,7 @@ async def test_a_suggestion_goes_with_the_cluster_that_it_was_made_for(changed: 
             leader = state.leader.copy()
             leader[state.find(found.tp)] = found.destination
             state = replace(state, leader=leader)
-        await tell(pilot, seen(state, load))
+        await publish_events(pilot, picture_changed(state, load))
         again = screen.estimates.suggestion
         assert again is not found
         if changed == "its target died":
@@ -323,7 +323,7 @@ async def test_a_broker_of_a_read_only_cluster_takes_writing_away() -> None:
         assert begun.writable
         assert now.writable
         now.read_only_servers = begun.read_only_servers
-        await tell(pilot, seen(*demo_picture()))
+        await publish_events(pilot, picture_changed(*demo_picture()))
         assert " READ " in lines(pilot)[0]
         assert (now.writable, now.read_only_reason) == (False, "config.toml says read_only")
 
@@ -345,7 +345,7 @@ async def test_who_reads_what_is_carried_stands_beside_it(size: tuple[int, int])
     }
     groups = tuple(DocumentGroup(id, "Stable", (), lag) for id, lag in reads.items())
     async with map_of(size, picture=picture()) as pilot:
-        await tell(pilot, GroupsChanged(groups))
+        await publish_events(pilot, GroupsChanged(groups))
         assert "group billing" not in text(pilot)
         await grab(pilot)
         shown = " ".join(text(pilot).split())
@@ -356,7 +356,7 @@ async def test_who_reads_what_is_carried_stands_beside_it(size: tuple[int, int])
 
 async def test_a_wide_map_shows_plan_and_run_beside_it() -> None:
     async with map_of((200, 60), picture=picture()) as pilot:
-        await tell(pilot, RunChanged(a_run(RunStatus.DONE)))
+        await publish_events(pilot, RunChanged(a_run(RunStatus.DONE)))
         shown = text(pilot)
         assert "plan" in shown
         assert "nothing planned" in shown
@@ -415,7 +415,7 @@ async def test_of_a_long_log_dir_the_end_is_shown() -> None:
 async def test_what_does_not_fit_beside_the_map_is_cut_with_a_mark() -> None:
     events = (RunEvent(at(2, 31), "moved", "orders-1 done: " + "very " * 40),)
     async with map_of((200, 60), picture=picture()) as pilot:
-        await tell(pilot, RunChanged(a_run(RunStatus.RUNNING, events=events)))
+        await publish_events(pilot, RunChanged(a_run(RunStatus.RUNNING, events=events)))
         await press(pilot, "1")
         assert any("very" in line and line.endswith("…") for line in lines(pilot))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from clusters import cluster, load_of, tp
 from hands import rested
-from maps import lines, look, map_of, press, seen, session, tell, the_map
+from maps import lines, look, map_of, picture_changed, press, publish_events, session, the_map
 from textual.pilot import Pilot
 
 from core.cluster.state import ClusterState
@@ -49,7 +49,7 @@ async def test_what_can_be_carried_no_longer_is_let_go_and_said(
 ) -> None:
     async with map_of(picture=picture()) as pilot:
         await drag(pilot, "4")
-        await tell(pilot, seen(*changed))
+        await publish_events(pilot, picture_changed(*changed))
         assert the_map(pilot).drag is None
         assert f"{why} any more: nothing was changed." in lines(pilot)[-1]
         assert session(pilot).plan.moves == ()
@@ -81,7 +81,9 @@ async def test_what_speaks_against_a_drop_is_found_anew(by: str) -> None:
             pilot.app.draw()  # type: ignore[attr-defined]
             await rested(pilot)
         else:
-            await tell(pilot, seen(*picture({"t-0": [1, 4, 3], "t-1": [1, 2, 3]})))
+            await publish_events(
+                pilot, picture_changed(*picture({"t-0": [1, 4, 3], "t-1": [1, 2, 3]}))
+            )
         assert not the_map(pilot).drag.can_drop
         await press(pilot, "enter")
         assert "Not here: Broker 4 already holds t-0." in lines(pilot)[-1]
@@ -92,7 +94,7 @@ async def test_a_newer_picture_of_the_same_changes_nothing_of_what_is_carried() 
     async with map_of(picture=picture()) as pilot:
         await drag(pilot, "4")
         carried = the_map(pilot).drag
-        await tell(pilot, seen(*picture()))
+        await publish_events(pilot, picture_changed(*picture()))
         assert the_map(pilot).drag is carried
 
 
@@ -115,10 +117,10 @@ async def test_times_are_worked_out_anew_for_a_cluster_that_has_changed(
         ahead = the_map(pilot).estimates
         before = ahead.preview.rates
         assert before
-        await tell(pilot, seen(*picture(size_bytes=10**9)))
+        await publish_events(pilot, picture_changed(*picture(size_bytes=10**9)))
         assert ahead.preview.rates is before
         state, load = picture(**changed)
-        await tell(pilot, seen(state, load))
+        await publish_events(pilot, picture_changed(state, load))
         assert ahead.preview.rates is not before
         assert ahead.preview.rates == rate_table(state, load, ahead.plan)
 

@@ -18,11 +18,11 @@ from maps import (
     lines,
     look,
     map_of,
+    picture_changed,
     press,
+    publish_events,
     row_of,
-    seen,
     session,
-    tell,
     text,
     the_map,
 )
@@ -109,9 +109,9 @@ async def test_before_load_is_known_the_map_shows_leaders() -> None:
         assert "metric: leaders" in lines(pilot)[-1]
         assert "load waiting" in lines(pilot)[0]
         session(pilot).load_enabled = False
-        await tell(pilot, seen(state, Load.unknown(state)))
+        await publish_events(pilot, picture_changed(state, Load.unknown(state)))
         assert "no load" in lines(pilot)[0], "none is collected"
-        await tell(pilot, seen(state, load))
+        await publish_events(pilot, picture_changed(state, load))
         assert "metric: in" in lines(pilot)[-1]
 
 
@@ -145,7 +145,7 @@ async def test_the_cursor_stays_on_its_topic_when_rows_change_places() -> None:
         topic = the_map(pilot).model.topic
         rates = load.in_bytes_per_s.copy()
         rates[state.partitions_of(topic).start : state.partitions_of(topic).stop] = 0.0
-        await tell(pilot, seen(state, replace(load, in_bytes_per_s=rates)))
+        await publish_events(pilot, picture_changed(state, replace(load, in_bytes_per_s=rates)))
         assert the_map(pilot).model.topic == topic
         assert the_map(pilot).model.cursor > 2
 
@@ -312,11 +312,11 @@ async def test_a_healthy_cluster_says_so() -> None:
         assert "Nothing is wrong here." in lines(pilot)[-1]
         assert "√ racks" in lines(pilot)[1]
         unsized = replace(state, size_bytes=np.full_like(state.size_bytes, -1))
-        await tell(pilot, seen(unsized, load))
+        await publish_events(pilot, picture_changed(unsized, load))
         await press(pilot, "n")
         assert "Nothing is wrong as far as is known." in lines(pilot)[-1]
         hidden = HiddenTopics(1, (HiddenLogDir(1, "/d", 1, 1, 1),))
-        await tell(pilot, seen(replace(state, hidden=hidden), load))
+        await publish_events(pilot, picture_changed(replace(state, hidden=hidden), load))
         assert "▲ 1 topic hidden" in lines(pilot)[1]
         await press(pilot, "n")
         assert "Allow DESCRIBE on these topics." in text(pilot)
@@ -351,19 +351,21 @@ async def test_a_cluster_without_topics_does_not_blame_the_filter() -> None:
 
 async def test_a_lost_cluster_leaves_the_map_grey_and_says_why() -> None:
     async with map_of() as pilot:
-        await tell(pilot, ClusterLost(UnreachableError("No broker answers.", next="Wait.")))
+        await publish_events(
+            pilot, ClusterLost(UnreachableError("No broker answers.", next="Wait."))
+        )
         assert "No broker answers." in lines(pilot)[1]
         assert "payments.v2" in text(pilot)
         assert the_map(pilot).scene.stale
-        await tell(pilot, seen(*demo_picture()))
+        await publish_events(pilot, picture_changed(*demo_picture()))
         assert "No broker answers." not in text(pilot)
 
 
 async def test_ages_turn_amber_when_older_than_twice_their_interval() -> None:
     state, load = demo_picture()
     async with map_of() as pilot:
-        picture = replace(seen(state, load), load_age=Freshness(NOW - 121, 60.0))
-        await tell(pilot, picture)
+        picture = replace(picture_changed(state, load), load_age=Freshness(NOW - 121, 60.0))
+        await publish_events(pilot, picture)
         assert "load 2 min" in lines(pilot)[0]
         row = pilot.app.screen._compositor.render_strips()[0]
         words = [s for s in row if "load" in s.text]
@@ -391,7 +393,7 @@ async def test_a_run_that_does_not_go_on_is_told_of(run_state: RunStatus, words:
         the_map(pilot).show(session(pilot))
         assert f" {words} " in lines(pilot)[1]
         left = cluster({"t-0": [1, 2, 3], "t-1": [1, 2, 3]})
-        await tell(pilot, seen(left, Load.unknown(left)))
+        await publish_events(pilot, picture_changed(left, Load.unknown(left)))
         halted, _, count = words.partition(", ")
         assert (halted in lines(pilot)[1]) == ("in flight" in count)
 
@@ -493,7 +495,7 @@ async def test_one_unit_holds_for_cells_and_row_totals_and_stands_in_the_head() 
 
 
 @pytest.mark.parametrize(
-    ("key", "character", "typed"),
+    ("key", "character", "expected"),
     [
         ("x", "x", ("clix", True)),
         ("backspace", None, ("cl", True)),
@@ -505,9 +507,9 @@ async def test_one_unit_holds_for_cells_and_row_totals_and_stands_in_the_head() 
     ],
 )
 def test_what_a_key_does_to_the_filter(
-    key: str, character: str | None, typed: tuple[str, bool] | None
+    key: str, character: str | None, expected: tuple[str, bool] | None
 ) -> None:
-    assert type_filter("cli", key, character) == typed
+    assert type_filter("cli", key, character) == expected
 
 
 async def test_an_answer_that_comes_as_the_dashboard_closes_is_not_drawn(
@@ -532,7 +534,7 @@ def two_topics(*names: str) -> tuple[ClusterState, Load]:
 async def test_when_the_open_topic_is_deleted_all_topics_are_shown_and_keys_work() -> None:
     async with map_of(picture=two_topics("a", "b")) as pilot:
         look(pilot, topic="a", filter="p1", detail=True, marked=frozenset({tp("a-1")}))
-        await tell(pilot, seen(*two_topics("b", "c")))
+        await publish_events(pilot, picture_changed(*two_topics("b", "c")))
         screen = the_map(pilot)
         assert topics(pilot) == ["b", "c"]
         assert screen.view.zoom is Zoom.TOPICS
@@ -548,7 +550,7 @@ async def test_a_filter_that_is_being_typed_goes_with_the_topic_that_is_deleted(
     async with map_of(picture=two_topics("a", "b")) as pilot:
         look(pilot, topic="a")
         await press(pilot, "slash", "p", "1")
-        await tell(pilot, seen(*two_topics("b", "c")))
+        await publish_events(pilot, picture_changed(*two_topics("b", "c")))
         assert "no topic matches" not in text(pilot)
         await press(pilot, "j", "enter")
         assert the_map(pilot).model.partitions.topic == "c"

@@ -57,7 +57,7 @@ def only(*moves: MoveProgress, state: RunStatus = RunStatus.RUNNING) -> RunView:
 
 
 @pytest.mark.parametrize(
-    ("key", "request_", "said"),
+    ("key", "request_", "message"),
     [
         ("C", ("cancel", {"moves": None}), "Asked to cancel"),
         ("R", ("rollback", {}), "Asked to roll back"),
@@ -66,7 +66,7 @@ def only(*moves: MoveProgress, state: RunStatus = RunStatus.RUNNING) -> RunView:
 async def test_what_changes_much_takes_the_clusters_name(
     key: str,
     request_: tuple[str, Any],
-    said: str,
+    message: str,
     requested: list[tuple[str, Any]],
 ) -> None:
     async with dashboard(showing(), "moves") as pilot:
@@ -79,7 +79,7 @@ async def test_what_changes_much_takes_the_clusters_name(
         assert requested == []
         await pressed(pilot, "enter", "enter")
         assert requested == [request_]
-        assert said in footer(pilot)
+        assert message in footer(pilot)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ async def test_one_move_is_cancelled_after_asking(
 
 
 @pytest.mark.parametrize(
-    ("key", "state", "said"),
+    ("key", "state", "message"),
     [
         ("c", MoveStatus.DONE, "cannot be cancelled"),
         ("s", MoveStatus.MOVING, "cannot be skipped"),
@@ -153,11 +153,11 @@ async def test_one_move_is_cancelled_after_asking(
     ],
 )
 async def test_what_makes_no_sense_is_said(
-    key: str, state: MoveStatus, said: str, requested: list[tuple[str, Any]]
+    key: str, state: MoveStatus, message: str, requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(only(on_state(state))), "moves") as pilot:
         await pressed(pilot, key)
-        assert said in footer(pilot)
+        assert message in footer(pilot)
         assert requested == []
 
 

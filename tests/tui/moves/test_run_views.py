@@ -23,7 +23,7 @@ from pictures import (
     drawn,
     footer,
     pressed,
-    tell,
+    publish_events,
 )
 
 from core.cluster.metadata import FutureReplica
@@ -64,12 +64,12 @@ REPORT = """# Run 0101-021101 on prod-eu: done
 """
 
 
-def asked(what: str, **other: Any) -> RunRequest:
+def run_request(what: str, **other: Any) -> RunRequest:
     return replace(RunRequest(at(2, 20), "cancel", what, "ann on here", taken=True), **other)
 
 
 def test_a_run_that_is_rolled_back_is_paused_no_longer() -> None:
-    pause, back = asked("pause", kind="pause"), asked("roll back", kind="rollback")
+    pause, back = run_request("pause", kind="pause"), run_request("roll back", kind="rollback")
     run = a_run(RunStatus.ROLLING_BACK, requests=(pause, back))
     assert not is_paused(run)
     assert is_paused(replace(run, requests=(pause, replace(back, refused="nothing has moved"))))
@@ -118,9 +118,9 @@ def test_a_run_that_simply_runs_needs_no_sentence() -> None:
 
 
 def test_a_request_that_was_refused_is_said_until_the_next() -> None:
-    refused = asked("sing", refused="this trimtab does not know what it is to sing")
+    refused = run_request("sing", refused="this trimtab does not know what it is to sing")
     assert "✗ sing: this trimtab" in drawn(notice_lines(a_run(requests=(refused,)), 120))
-    assert notice_lines(a_run(requests=(refused, asked("pause"))), 120) == ()
+    assert notice_lines(a_run(requests=(refused, run_request("pause"))), 120) == ()
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -222,9 +222,9 @@ def test_the_log_is_filtered_by_words(words: str, found: int) -> None:
 
 def test_requests_say_whether_they_were_taken() -> None:
     requests = (
-        asked("pause"),
-        asked("cancel orders-3", taken=False),
-        asked("sing", refused="nobody can"),
+        run_request("pause"),
+        run_request("cancel orders-3", taken=False),
+        run_request("sing", refused="nobody can"),
     )
     text = drawn(request_lines(requests, 5))
     assert "√ taken    pause" in text
@@ -237,7 +237,7 @@ def test_requests_say_whether_they_were_taken() -> None:
 async def test_the_log_is_a_page_of_its_own_with_a_filter(size: tuple[int, int]) -> None:
     session = a_session()
     events = tuple(RunEvent(at(2, n), "moved", f"orders-{n} done " + "x" * 150) for n in range(59))
-    session.run = a_run(events=events, requests=(asked("pause"),))
+    session.run = a_run(events=events, requests=(run_request("pause"),))
     async with dashboard(session, "moves", size) as pilot:
         await pressed(pilot, "l")
         assert "asked for" in body(pilot)
@@ -299,7 +299,7 @@ async def test_a_mark_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_log_page_never_exceeds_its_room() -> None:
-    run = a_run(events=a_run().events * 90, requests=(asked("pause"),) * 40)
+    run = a_run(events=a_run().events * 90, requests=(run_request("pause"),) * 40)
     for width, height in SIZES:
         lines = log_lines(run, "", 3, width, height, typing=True)
         assert len(lines) == height
@@ -374,7 +374,7 @@ async def test_a_run_of_the_past_opens_as_its_report(
 
 async def test_what_is_moving_is_shown_from_the_map_whatever_was_open_before() -> None:
     session = a_session()
-    session.state, session.run = others(GB // 4), a_run()
+    session.state, session.run = other_moves(GB // 4), a_run()
     session.load = load_of(session.state, 1e6)
     older = a_run(RunStatus.DONE, run="0101-010000", ended_at=at(2, 0))
     async with dashboard(session, "moves") as pilot:
@@ -406,7 +406,7 @@ def test_the_history_says_how_long_it_took_and_was_estimated(size: tuple[int, in
 # -- somebody else's -----------------------------------------------------------------------------
 
 
-def others(arrived: int, seconds: float = 0.0) -> Any:
+def other_moves(arrived: int, seconds: float = 0.0) -> Any:
     state = cluster(
         {"a-0": [1, 2, 3], "b-0": [1, 2, 3]},
         adding={"a-0": [3], "b-0": [3]},
@@ -421,7 +421,7 @@ def others(arrived: int, seconds: float = 0.0) -> Any:
 
 
 def test_moves_that_nobody_here_started_are_told_apart() -> None:
-    found = foreign_moves(others(GB), {tp("a-0")})
+    found = foreign_moves(other_moves(GB), {tp("a-0")})
     assert [(str(move.tp), move.before, move.after) for move in found] == [("b-0", (1, 2), (2, 3))]
     assert "1→3" in drawn(foreign_lines(found, 100, 5))
     lines = foreign_lines(found * 9, 100, 4)
@@ -432,8 +432,8 @@ def test_moves_that_nobody_here_started_are_told_apart() -> None:
 def test_others_moves_say_when_no_byte_has_come_for_long() -> None:
     watch = ForeignWatch()
     for second, arrived in ((0, 0), (20, 200 * MB), (100, 200 * MB)):
-        watch.look(others(arrived, second), {tp("a-0")})
-    moves = watch.look(others(200 * MB, 100), {tp("a-0")})
+        watch.look(other_moves(arrived, second), {tp("a-0")})
+    moves = watch.look(other_moves(200 * MB, 100), {tp("a-0")})
     assert "no byte for 80 s" in drawn(foreign_lines(moves, 120, 3))
 
 
@@ -442,7 +442,7 @@ async def test_others_moves_are_adopted_for_the_eye_and_cannot_be_changed(
     size: tuple[int, int],
 ) -> None:
     session = a_session()
-    session.external_moves = foreign_moves(others(GB // 4), ())
+    session.external_moves = foreign_moves(other_moves(GB // 4), ())
     async with dashboard(session, "moves", size) as pilot:
         assert "◆ NOT OURS" in body(pilot)
         assert "never changed" in body(pilot)
@@ -457,18 +457,20 @@ async def test_others_moves_are_adopted_for_the_eye_and_cannot_be_changed(
     assert len(lines) == size[1] - 2
 
 
-@pytest.mark.parametrize(("width", "said"), [(80, "b2 dir"), (120, "to /d2"), (160, "to /d2")])
-def test_a_copy_between_the_log_dirs_of_a_broker_says_where_it_goes(width: int, said: str) -> None:
+@pytest.mark.parametrize(("width", "message"), [(80, "b2 dir"), (120, "to /d2"), (160, "to /d2")])
+def test_a_copy_between_the_log_dirs_of_a_broker_says_where_it_goes(
+    width: int, message: str
+) -> None:
     copy = FutureReplica(tp("c-0"), 2, "/d2", GB // 4)
     state = replace(cluster({"c-0": [1, 2]}, size_bytes=GB), future_replicas=(copy,))
     text = drawn(foreign_lines(foreign_moves(state, ()), width, 3))
-    assert said in text
+    assert message in text
     assert "0.2 / 1.0 GB" in text
 
 
 async def test_a_run_in_progress_comes_before_others_moves() -> None:
     session = a_session()
-    session.external_moves = foreign_moves(others(GB // 4), ())
+    session.external_moves = foreign_moves(other_moves(GB // 4), ())
     session.run = a_run()
     async with dashboard(session, "moves") as pilot:
         assert "● run 02:11Z" in body(pilot)
@@ -478,9 +480,9 @@ async def test_a_run_in_progress_comes_before_others_moves() -> None:
 async def test_moves_are_ours_as_soon_as_the_run_is_seen() -> None:
     """A picture of the cluster may come before the run's journal was read."""
     async with dashboard(a_session(), "moves") as pilot:
-        state = others(GB // 4)
-        await tell(pilot, PictureChanged(state, load_of(state, 1e6), None, None, None))
+        state = other_moves(GB // 4)
+        await publish_events(pilot, PictureChanged(state, load_of(state, 1e6), None, None, None))
         assert "2 in flight" in body(pilot)
         moves = (a_move("a-0", MoveStatus.MOVING, 1), a_move("b-0", MoveStatus.MOVING, 1))
-        await tell(pilot, RunChanged(a_run(moves=moves)))
+        await publish_events(pilot, RunChanged(a_run(moves=moves)))
         assert "f others" not in footer(pilot)

@@ -27,7 +27,7 @@ from pictures import (
     in_sight,
     label,
     pressed,
-    tell,
+    publish_events,
 )
 from textual import events
 from textual.widgets import Input, Label
@@ -81,7 +81,7 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
         await pressed(pilot, "enter", "enter")
         assert type(pilot.app.screen).__name__ == "MovesScreen"
         assert len(session.plan) == 3, "until the run has passed its own checks"
-        await tell(pilot, RunChanged(a_run()))
+        await publish_events(pilot, RunChanged(a_run()))
         assert len(session.plan) == 0
     [(address, cluster_id, plan, options, estimate)] = started
     assert (str(address.bootstrap), cluster_id) == ("sim:/nowhere", "test-cluster")
@@ -98,13 +98,13 @@ async def test_a_plan_stays_until_its_run_has_passed_preflight(
     plan = session.plan
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "A", *"prod-eu", "enter", "enter")
-        await tell(pilot, RunChanged(a_run(RunStatus.STARTING, passed_preflight=False)))
+        await publish_events(pilot, RunChanged(a_run(RunStatus.STARTING, passed_preflight=False)))
         assert session.plan.moves == plan.moves
         await pressed(pilot, "2", "A")
         assert "0101-021101 is" in footer(pilot)
         why = "Refused by a check: dead-broker. Broker 4 is down."
         refused = a_run(RunStatus.FAILED, passed_preflight=False, why=why, ended_at=at(2, 12))
-        await tell(pilot, RunChanged(refused))
+        await publish_events(pilot, RunChanged(refused))
         assert session.plan.moves == plan.moves
         assert why in footer(pilot)
         await pressed(pilot, "A")
@@ -119,7 +119,7 @@ async def test_what_was_planned_since_stays_when_the_run_begins(
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "A", *"prod-eu", "enter", "enter")
         session.edit(session.plan.with_move(STATE, tp("orders-2"), 4, 1))
-        await tell(pilot, RunChanged(a_run()))
+        await publish_events(pilot, RunChanged(a_run()))
         assert [str(move.tp) for move in session.plan] == ["orders-2"]
 
 
@@ -135,7 +135,7 @@ async def test_the_run_that_was_started_is_shown_whatever_was_open_before(
         assert "Yesterday" in body(pilot)
         await pressed(pilot, "2", "A", *"prod-eu", "enter", "enter")
         assert "Run 0101-021101 has been started." in footer(pilot)
-        await tell(pilot, RunChanged(a_run()))
+        await publish_events(pilot, RunChanged(a_run()))
         assert "● run 02:11Z" in body(pilot)
         await pressed(pilot, "P")
         assert "Pause run 0101-021101?" in str(pilot.app.screen.query_one(".title", Label).render())
@@ -150,7 +150,7 @@ async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_agai
         await pressed(pilot, "A")
         pilot.app.screen.query_one(PauseIfRemoved).focus()
         await pressed(pilot, "space", "tab", *"prod-eu", "enter", "enter")
-        await tell(pilot, RunChanged(a_run()))
+        await publish_events(pilot, RunChanged(a_run()))
     [(_, _, _, options, estimate)] = started
     assert options.pause_if_removed
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 50 * MB

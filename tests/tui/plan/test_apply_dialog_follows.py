@@ -26,7 +26,7 @@ from pictures import (
     label,
     picture,
     pressed,
-    told,
+    publish_events_later,
 )
 from textual.pilot import Pilot
 from textual.widgets import Input, Label
@@ -69,7 +69,7 @@ async def test_what_has_grown_is_said_and_applied(
     async with opened(size) as pilot:
         assert "since" not in label(pilot, "summary")
         await pressed(pilot, *"prod-e")
-        await told(pilot, picture(grown(4)))
+        await publish_events_later(pilot, picture(grown(4)))
         field = pilot.app.screen.query_one("#name", Input)
         assert (field.value, pilot.app.focused) == ("prod-e", field), "nothing typed is lost"
         assert "30 GB → 120 GB" in label(pilot, "summary")
@@ -82,7 +82,7 @@ async def test_what_has_grown_is_said_and_applied(
 
 async def test_what_hardly_differs_is_not_said() -> None:
     async with opened() as pilot:
-        await told(pilot, picture(grown(1.001)))
+        await publish_events_later(pilot, picture(grown(1.001)))
         assert "since" not in label(pilot, "summary")
 
 
@@ -93,15 +93,15 @@ async def test_a_broker_that_dies_is_said_and_has_to_be_allowed(
     async with opened(size) as pilot:
         await pressed(pilot, *"prod-eu")
         assert not button(pilot, "apply").disabled
-        await told(pilot, picture(down([4])))
+        await publish_events_later(pilot, picture(down([4])))
         assert "broker 4 went down" in label(pilot, "summary")
         assert button(pilot, "apply").disabled
         allow = await allowed(pilot)
         assert allow.finding.about[:2] == ("dead-broker", 4)
         assert not button(pilot, "apply").disabled
-        await told(pilot, picture(grown(1.2, down([4]))))
+        await publish_events_later(pilot, picture(grown(1.2, down([4]))))
         assert (allow.ticked, pilot.app.focused) == (True, allow), "only numbers have changed"
-        await told(pilot, picture(STATE))
+        await publish_events_later(pilot, picture(STATE))
         assert not pilot.app.screen.query(AllowCheck)
         assert "went down" not in label(pilot, "summary")
         assert not button(pilot, "apply").disabled
@@ -116,7 +116,7 @@ async def test_what_was_ticked_is_not_ticked_for_something_else() -> None:
         allow = await allowed(pilot)
         await pressed(pilot, *"prod-eu")
         assert not button(pilot, "apply").disabled
-        await told(pilot, picture(down([3, 4])))
+        await publish_events_later(pilot, picture(down([3, 4])))
         assert not allow.ticked
         assert "Broker 3" in allow.sentence
         assert "Broker 4" in allow.sentence
@@ -138,7 +138,7 @@ async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
         assert "dead-broker" in problem
         assert button(pilot, "apply").disabled
         session.state = grown(1.01)
-        await told(pilot, picture(session.state))
+        await publish_events_later(pilot, picture(session.state))
         await pressed(pilot, "enter")
         session.state = grown(1.02)
         await pressed(pilot, "enter")
@@ -211,12 +211,12 @@ async def test_what_could_not_be_assessed_is_not_applied_until_it_could(
         await pressed(pilot, "enter")
         assert "No rate can be reckoned." in label(pilot, "problem")
         assert button(pilot, "apply").disabled
-        await told(pilot, picture(session.state), picture(grown(1.201)))
+        await publish_events_later(pilot, picture(session.state), picture(grown(1.201)))
         assert failed == 1, "it would come to the same"
-        await told(pilot, picture(grown(1.25)))
+        await publish_events_later(pilot, picture(grown(1.25)))
         assert (failed, len(session.troubles)) == (2, 1)
         failing = False
-        await told(pilot, picture(grown(1.3)))
+        await publish_events_later(pilot, picture(grown(1.3)))
         assert label(pilot, "problem") == ""
         assert not button(pilot, "apply").disabled
     assert started == []
@@ -235,12 +235,12 @@ async def test_what_forbids_every_run_is_said_until_it_is_over(
 ) -> None:
     async with opened() as pilot:
         await pressed(pilot, *"prod-eu", "enter")
-        await told(pilot, event)
+        await publish_events_later(pilot, event)
         assert words in label(pilot, "problem")
         assert button(pilot, "apply").disabled
         await pressed(pilot, "enter")
         assert started == []
-        await told(pilot, over)
+        await publish_events_later(pilot, over)
         assert label(pilot, "problem") == ""
         assert not button(pilot, "apply").disabled
 
@@ -258,5 +258,5 @@ async def test_an_open_dialog_is_drawn_anew_only_where_something_is_otherwise() 
 
         screen.put = counted  # type: ignore[method-assign]
         for times in (1.0001, 1.0002, 1.0003):
-            await told(pilot, picture(grown(times)))
+            await publish_events_later(pilot, picture(grown(times)))
         assert drawn == []

@@ -32,12 +32,12 @@ class Slow:
     def __init__(self, real: Callable[..., Any]) -> None:
         self._real = real
         self.may_end = threading.Event()
-        self.asked: list[int] = []
+        self.assessed: list[int] = []
         """How many moves each plan had."""
         self.given_up: list[int] = []
 
     def __call__(self, state: Any, load: Any, plan: Plan, *rest: Any, **more: Any) -> Any:
-        self.asked.append(len(plan))
+        self.assessed.append(len(plan))
         go_on: Callable[[], None] = more["go_on"]
         deadline = time.monotonic() + 60
         try:
@@ -49,11 +49,11 @@ class Slow:
             raise
         return self._real(state, load, plan, *rest, **more)
 
-    async def until(self, pilot: Pilot[int], asked: list[int], given_up: list[int]) -> None:
+    async def until(self, pilot: Pilot[int], assessed: list[int], given_up: list[int]) -> None:
         """Wait until it was asked for plans of so many moves, and gave those up."""
         deadline = time.monotonic() + 60
-        while (self.asked, self.given_up) != (asked, given_up):
-            assert time.monotonic() < deadline, (self.asked, self.given_up)
+        while (self.assessed, self.given_up) != (assessed, given_up):
+            assert time.monotonic() < deadline, (self.assessed, self.given_up)
             await pilot.pause(0.005)
 
 
@@ -84,7 +84,7 @@ async def test_a_plan_that_is_being_assessed_is_not_assessed_beside_that(slow: S
                 seconds[0] += 6.0
                 app.draw()
                 await pilot.pause()
-            assert slow.asked == [3]
+            assert slow.assessed == [3]
         finally:
             slow.may_end.set()
         await rested(pilot)
@@ -95,7 +95,7 @@ async def test_a_plan_that_is_being_assessed_is_not_assessed_beside_that(slow: S
             app.session.state = replace(STATE, leader=STATE.leader[::-1].copy())
             app.draw()
             await rested(pilot)
-            assert len(slow.asked) == asked, later
+            assert len(slow.assessed) == asked, later
 
 
 async def test_a_failing_assessment_is_told_once_and_made_again_only_for_another_picture(
@@ -156,7 +156,7 @@ async def test_a_plan_is_not_assessed_again_before_something_has_changed(slow: S
                 setattr(session, name, value)
             app.draw()
             await rested(pilot)
-            assert len(slow.asked) == asked, change
+            assert len(slow.assessed) == asked, change
             said = "read by 1 group" in body(pilot)
             assert said is bool(session.groups), "impact on who reads is newer than the rest"
 
@@ -186,7 +186,7 @@ async def test_the_map_has_one_table_made_while_the_load_goes_on(slow_table: Slo
                 app.draw()
                 the_map(pilot).estimates.compute()
                 await pilot.pause()
-            assert slow_table.asked == [3]
+            assert slow_table.assessed == [3]
         finally:
             slow_table.may_end.set()
         await rested(pilot)

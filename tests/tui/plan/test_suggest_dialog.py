@@ -441,12 +441,12 @@ async def test_a_move_has_its_reason_and_dropping_it_changes_the_effect(key: str
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"),
+    ("keys", "words"),
     [((*"7",), "why   leaves b7"), ((*["down"] * 3, *"2"), "why   from 3 to 2 replicas")],
 )
-async def test_a_move_that_was_asked_for_says_so(typed: tuple[str, ...], words: str) -> None:
+async def test_a_move_that_was_asked_for_says_so(keys: tuple[str, ...], words: str) -> None:
     async with dashboard(demo_session(), "plan") as pilot:
-        await pressed(pilot, "a", *typed, "enter")
+        await pressed(pilot, "a", *keys, "enter")
         assert words in body(pilot)
         assert "of its fair share" not in body(pilot)
 

@@ -269,9 +269,9 @@ class Placement:
         return found
 
 
-def not_in(at: Int32, others: Int32) -> Bool:
-    """Return which replicas of partitions `at` [P, W] are on none of the brokers of `others`."""
-    return np.asarray((at != NOBODY) & ~(at[:, :, None] == others[:, None, :]).any(axis=2))
+def not_in(at: Int32, excluded: Int32) -> Bool:
+    """Return which replicas of partitions `at` [P, W] are on none of the brokers of `excluded`."""
+    return np.asarray((at != NOBODY) & ~(at[:, :, None] == excluded[:, None, :]).any(axis=2))
 
 
 def _bound(ceilings: Float64) -> tuple[Measure, ...]:

@@ -149,10 +149,10 @@ def test_a_certificate_that_ends_soon_is_named(
 
 
 @pytest.mark.parametrize(
-    ("run", "living", "said"), [("r1", True, False), ("r1", False, True), ("r2", True, True)]
+    ("run", "living", "is_reported"), [("r1", True, False), ("r1", False, True), ("r2", True, True)]
 )
 def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
-    run: str, living: bool, said: bool
+    run: str, living: bool, is_reported: bool
 ) -> None:
     state = SimulatedCluster(
         small_spec({"__trimtab_probe-r1": [(1,)], "t": [(1,)]})
@@ -162,7 +162,7 @@ def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
     assert (
         told
         == ("topic __trimtab_probe-r1 is of the probe of run r1, which is not in progress here",)
-        * said
+        * is_reported
     )
 
 

@@ -123,7 +123,7 @@ def test_an_unclean_election_names_its_partitions(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--topics", "("), "is not a regular expression"),
         (("--topics", "ordes"), "Did you mean orders?"),
@@ -133,10 +133,10 @@ def test_an_unclean_election_names_its_partitions(hand: Hand) -> None:
         (("--partitions", "orders-0", "--topics", "x"), "exclude each other"),
     ],
 )
-def test_bad_words(hand: Hand, words: tuple[str, ...], said: str) -> None:
+def test_bad_words(hand: Hand, words: tuple[str, ...], message: str) -> None:
     code, _, err = hand.on(away())("elect", *words, "--yes")
     assert code == 2
-    assert said in err
+    assert message in err
 
 
 def test_settings_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:

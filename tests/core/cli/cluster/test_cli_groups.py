@@ -96,7 +96,7 @@ def test_members_that_share_a_clients_id_are_told_apart(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("(",), "is not a regular expression"),
         (("reader",), "No group matches reader.\nDid you mean readers?"),
@@ -104,9 +104,9 @@ def test_members_that_share_a_clients_id_are_told_apart(hand: Hand) -> None:
         (("--over", "0s"), "--over 0s cannot show a rate.\nGive a longer time, like --over 10s."),
     ],
 )
-def test_bad_words(hand: Hand, words: tuple[str, ...], said: str) -> None:
+def test_bad_words(hand: Hand, words: tuple[str, ...], message: str) -> None:
     code, _, err = hand("groups", *words)
-    assert (code, said in err) == (2, True), err
+    assert (code, message in err) == (2, True), err
 
 
 def test_a_group_that_vanishes_while_it_is_shown_is_said(hand: Hand) -> None:

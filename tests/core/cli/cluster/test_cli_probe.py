@@ -55,14 +55,14 @@ def living() -> SimulatedCluster:
 
 
 @pytest.fixture
-def typed(hand: Hand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> Hand:
+def trimtab(hand: Hand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> Hand:
     monkeypatch.setattr("core.cli.cluster.probe.start_recording", lambda *words: None)
     return hand.on(living)
 
 
 @pytest.fixture
-def stand(typed: Hand, monkeypatch: pytest.MonkeyPatch) -> Stand:
-    return Stand(typed, monkeypatch)
+def stand(trimtab: Hand, monkeypatch: pytest.MonkeyPatch) -> Stand:
+    return Stand(trimtab, monkeypatch)
 
 
 def topics(living: SimulatedCluster) -> set[str]:
@@ -70,9 +70,9 @@ def topics(living: SimulatedCluster) -> set[str]:
 
 
 def test_it_reports_once_a_second_and_leaves_no_report(
-    typed: Hand, stand: Stand, living: SimulatedCluster
+    trimtab: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:
-    code, out, err = typed("probe", "--for", "20s", "--yes", "--json")
+    code, out, err = trimtab("probe", "--for", "20s", "--yes", "--json")
     assert code == 0, err
     lines = out.splitlines()
     assert len(lines) == pytest.approx(20, abs=1)
@@ -85,14 +85,14 @@ def test_it_reports_once_a_second_and_leaves_no_report(
 
 
 def test_what_clients_feel_is_on_the_timeline_and_above_the_table(
-    typed: Hand, stand: Stand, living: SimulatedCluster
+    trimtab: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:
     began = living.clock.monotonic()
     stand.then = [
         (began + 10, lambda: living.stop_broker(2)),
         (began + 16, lambda: living.start_broker(2)),
     ]
-    code, out, _ = typed("probe", "--for", "30s", "--yes")
+    code, out, _ = trimtab("probe", "--for", "30s", "--yes")
     assert code == 0
     assert "broker 2: transport failure" in out
     assert "produce p50" in out
@@ -106,9 +106,9 @@ def test_what_clients_feel_is_on_the_timeline_and_above_the_table(
 
 
 def test_a_short_probe_without_a_terminal_ends_with_what_it_found(
-    typed: Hand, stand: Stand
+    trimtab: Hand, stand: Stand
 ) -> None:
-    code, out, _ = typed("probe", "--for", "10s", "--yes")
+    code, out, _ = trimtab("probe", "--for", "10s", "--yes")
     assert code == 0
     *_, table = out.split("broker ")
     header, *rows = table.splitlines()
@@ -132,13 +132,13 @@ def test_a_report_without_brokers_is_not_the_one_that_is_printed(
 
 
 def test_on_a_terminal_the_table_is_drawn_over_itself(
-    typed: Hand, stand: Stand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+    trimtab: Hand, stand: Stand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.cluster.probe._on_terminal", lambda: True)
     monkeypatch.setattr("shutil.get_terminal_size", lambda: (60, 6))
     began = living.clock.monotonic()
     stand.then = [(began + 3, lambda: living.stop_broker(1))]
-    code, out, _ = typed("probe", "--for", "12s", "--yes")
+    code, out, _ = trimtab("probe", "--for", "12s", "--yes")
     assert code == 0
     assert "\x1b[4F\x1b[J" in out, "four lines: a head, two brokers, and how many more"
     assert "… and 4 more brokers" in out
@@ -148,51 +148,51 @@ def test_on_a_terminal_the_table_is_drawn_over_itself(
 
 
 def test_it_makes_its_topic_only_after_being_asked(
-    typed: Hand, stand: Stand, living: SimulatedCluster
+    trimtab: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:
-    typed.types("no")
-    code, _, err = typed("probe", "--for", "5s")
+    trimtab.types("no")
+    code, _, err = trimtab("probe", "--for", "5s")
     assert code == 2
     assert "nothing was made" in err
     assert "one on each broker" in err
     assert topics(living) == {"orders"}
-    typed.types(living.describe_cluster().cluster_id[:8])
-    assert typed("probe", "--for", "5s")[0] == 0
+    trimtab.types(living.describe_cluster().cluster_id[:8])
+    assert trimtab("probe", "--for", "5s")[0] == 0
     assert TOPIC in topics(living)
-    typed.types("no")
-    assert typed("probe", "--for", "5s")[0] == 0, "it is there: nothing is made, nothing asked"
+    trimtab.types("no")
+    assert trimtab("probe", "--for", "5s")[0] == 0, "it is there: nothing is made, nothing asked"
 
 
 def test_its_topic_is_deleted_after_being_asked(
-    typed: Hand, stand: Stand, living: SimulatedCluster
+    trimtab: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:
-    typed("probe", "--for", "2s", "--yes")
-    typed.types("no")
-    assert typed("probe", "--remove")[0] == 2
+    trimtab("probe", "--for", "2s", "--yes")
+    trimtab.types("no")
+    assert trimtab("probe", "--remove")[0] == 2
     assert TOPIC in topics(living)
-    found = typed.json("probe", "--remove", "--yes")
+    found = trimtab.json("probe", "--remove", "--yes")
     assert found == {"topic": TOPIC, "deleted": True}
     assert topics(living) == {"orders"}
-    code, _, err = typed("probe", "--remove")
+    code, _, err = trimtab("probe", "--remove")
     assert code == 0
     assert "nothing to delete" in err
 
 
-def test_one_probe_at_a_time(typed: Hand, stand: Stand, living: SimulatedCluster) -> None:
-    typed("probe", "--for", "2s", "--yes")
+def test_one_probe_at_a_time(trimtab: Hand, stand: Stand, living: SimulatedCluster) -> None:
+    trimtab("probe", "--for", "2s", "--yes")
     path = lease_file(paths.load_root(), living.describe_cluster().cluster_id, "probe")
     with hold_lease(path):
         for words in (("probe",), ("probe", "--remove", "--yes")):
-            code, _, err = typed(*words)
+            code, _, err = trimtab(*words)
             assert code == 3, err
     assert TOPIC in topics(living)
 
 
 def test_a_topic_that_is_deleted_under_it_is_said(
-    typed: Hand, stand: Stand, living: SimulatedCluster
+    trimtab: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:
     stand.then = [(living.clock.monotonic() + 5, lambda: living.delete_topics([TOPIC]))]
-    code, _, err = typed("probe", "--yes")
+    code, _, err = trimtab("probe", "--yes")
     assert code == 5
     assert "somebody has deleted it" in err
 
@@ -206,9 +206,9 @@ def test_a_topic_that_is_deleted_under_it_is_said(
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    typed: Hand, stand: Stand, words: tuple[str, ...], expected: str
+    trimtab: Hand, stand: Stand, words: tuple[str, ...], expected: str
 ) -> None:
-    code, _, err = typed(*words)
+    code, _, err = trimtab(*words)
     assert code == 2
     assert expected in err
 

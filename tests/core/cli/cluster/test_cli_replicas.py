@@ -74,7 +74,7 @@ def test_json(hand: Hand, logs: dict[int, tuple[bytes, ...]], code: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--topics", "ord("), "is not a regular expression"),
         (("--topics", "order"), "Did you mean orders?"),
@@ -84,7 +84,7 @@ def test_json(hand: Hand, logs: dict[int, tuple[bytes, ...]], code: int) -> None
         ((), "--topics"),
     ],
 )
-def test_bad_words_are_exit_2(hand: Hand, words: tuple[str, ...], said: str) -> None:
+def test_bad_words_are_exit_2(hand: Hand, words: tuple[str, ...], message: str) -> None:
     code, _, err = verify(hand, Replicas.of({1: WHOLE, 2: WHOLE}), *words)
     assert code == 2
-    assert said in err
+    assert message in err

@@ -85,7 +85,7 @@ def test_nothing_is_advised_while_it_is_not_known_what_a_group_reads(saved: Here
 
 
 @pytest.mark.parametrize(
-    ("unread", "said"),
+    ("denied_groups", "message"),
     [
         (["etl"], "What consumer group etl reads is not known."),
         (["a", "b"], "What consumer groups a and b read is not known."),
@@ -93,11 +93,11 @@ def test_nothing_is_advised_while_it_is_not_known_what_a_group_reads(saved: Here
     ],
 )
 def test_groups_that_cannot_be_read_are_named_and_nobody_is_not_said(
-    saved: Here, unread: list[str], said: str
+    saved: Here, denied_groups: list[str], message: str
 ) -> None:
-    change(saved, groups=[{"id": id, "state": "unknown", "lag": None} for id in unread])
+    change(saved, groups=[{"id": id, "state": "unknown", "lag": None} for id in denied_groups])
     _, out, _ = saved.run("plan", "impact", saved.plan(t0=[3, 1]))
-    assert said in " ".join(out.split())
+    assert message in " ".join(out.split())
     assert "No consumer group" not in out
 
 

@@ -120,7 +120,7 @@ def test_show_as_csv_for_a_spreadsheet(saved):
 
 
 @pytest.mark.parametrize(
-    ("because", "shown"),
+    ("reason", "shown"),
     [
         ('=HYPERLINK("http://x")', """'=HYPERLINK("http://x")"""),
         ("\t=1+1", "' =1+1"),
@@ -128,10 +128,10 @@ def test_show_as_csv_for_a_spreadsheet(saved):
         ("disk full", "disk full"),
     ],
 )
-def test_no_text_of_a_plan_file_is_a_formula_of_a_spreadsheet(saved, tmp_path, because, shown):
+def test_no_text_of_a_plan_file_is_a_formula_of_a_spreadsheet(saved, tmp_path, reason, shown):
     plan = json.loads(Path(saved.plan(t1=[1, 3])).read_text())
-    because = {"because": because}
-    base = [one | {"replicas": [1, 2]} | because for one in plan["partitions"]]
+    reason = {"because": reason}
+    base = [one | {"replicas": [1, 2]} | reason for one in plan["partitions"]]
     plan["trimtab"] = {"format": "trimtab.plan/1", "base": base}
     (tmp_path / "because.json").write_text(json.dumps(plan))
     code, out, _ = saved.run("plan", "show", str(tmp_path / "because.json"), "--format", "csv")

@@ -435,14 +435,14 @@ def test_a_plan_that_no_rate_ends_says_so(saved: Here) -> None:
 EVEN = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in range(10)}
 
 
-@pytest.mark.parametrize("asked", [(), ("--disks",)])
+@pytest.mark.parametrize("options", [(), ("--disks",)])
 def test_where_there_is_nothing_to_do_no_older_plan_is_left_to_be_applied(
-    saved: Here, asked: tuple[str, ...]
+    saved: Here, options: tuple[str, ...]
 ) -> None:
     saved.save_cluster(EVEN)
     file = saved.folder / "plan.json"
     file.write_text("an older plan")
-    _, _, err = saved.run("plan", "suggest", *asked, "-o", str(file))
+    _, _, err = saved.run("plan", "suggest", *options, "-o", str(file))
     assert err == f"Written to {file}: an empty plan; there is nothing to apply.\n"
     assert json.loads(file.read_text())["partitions"] == []
     code, _, err = saved.run("estimate", str(file))

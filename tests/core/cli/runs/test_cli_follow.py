@@ -227,7 +227,7 @@ def test_the_end_of_a_run_that_is_followed_is_called_out(
 
 
 @pytest.mark.parametrize(
-    ("followed", "read", "left", "waits"),
+    ("followed", "read", "left", "expected_pause"),
     [
         (0.0, 0.002, 60.0, 0.2),  # a short run is followed closely
         (25.0, 0.005, 60.0, 0.5),
@@ -240,6 +240,6 @@ def test_the_end_of_a_run_that_is_followed_is_called_out(
     ],
 )
 def test_a_journal_is_read_no_oftener_than_it_grows_and_costs(
-    followed: float, read: float, left: float | None, waits: float
+    followed: float, read: float, left: float | None, expected_pause: float
 ) -> None:
-    assert events.pause(followed, read, left) == pytest.approx(waits)
+    assert events.pause(followed, read, left) == pytest.approx(expected_pause)

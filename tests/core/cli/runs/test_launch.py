@@ -43,14 +43,14 @@ def test_empty_partitions_need_no_throttle_and_none_is_said(
 
 
 def carried_out(
-    client: SimulatedCluster, *allow: str, sizes: bool = True, **wishes: Any
+    client: SimulatedCluster, *allow: str, sizes: bool = True, **options: Any
 ) -> NoReturn:
     """Have a plan carried out that cannot be; raises why."""
     plan = plan_of(client, {("t", 0): (1, 3)})
     state = fetch_cluster_state(client) if sizes else client.describe_cluster()
     picture = LiveCluster(Address("sim:none"), state, {}, client.now)
     context = Context(Target(), True, True, None, False, False, lambda context: None)
-    launch(context, picture, plan, LaunchOptions(allow=frozenset(allow), **wishes), name="c")
+    launch(context, picture, plan, LaunchOptions(allow=frozenset(allow), **options), name="c")
     raise AssertionError("it was carried out")
 
 

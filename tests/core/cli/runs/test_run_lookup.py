@@ -40,7 +40,7 @@ class Runs:
     def show(self, run: str, *cluster: str) -> tuple[int, str]:
         return self(*cluster, "runs", "show", run)
 
-    def asked(self, cluster_id: str, run: str) -> list[str]:
+    def request_kinds(self, cluster_id: str, run: str) -> list[str]:
         """Return what was asked of a run, and waits in its journal."""
         with Journal.open(journal_path(cluster_id, run)) as journal:
             return [request.kind for request in journal.requests(0)]
@@ -134,7 +134,7 @@ def test_what_is_asked_without_a_name_is_asked_of_the_run_in_progress(
     runs.add("two", "sim:two", ended=True, later=2)
     code, said = runs("runs", *words)
     assert (code, RUN in said) == (ExitCode.DONE, True), said
-    assert (runs.asked("one", RUN), runs.asked("one", LATER)) == ([kind], [])
+    assert (runs.request_kinds("one", RUN), runs.request_kinds("one", LATER)) == ([kind], [])
 
 
 @pytest.mark.parametrize("command", ["pause", "resume", "cancel", "rollback", "attach"])
@@ -158,7 +158,7 @@ def test_of_several_runs_in_progress_none_is_chosen_unless_a_cluster_is_named(ru
         f"2 runs are in progress: {RUN} on sim:one, {LATER} on sim:two.\nGive the ID of one" in said
     )
     code, said = runs("-b", "sim:two", "runs", "pause")  # it is down: its address is known
-    assert (code, runs.asked("one", RUN), runs.asked("two", LATER)) == (
+    assert (code, runs.request_kinds("one", RUN), runs.request_kinds("two", LATER)) == (
         ExitCode.DONE,
         [],
         ["pause"],
@@ -211,7 +211,7 @@ def test_what_makes_no_sense_is_one_sentence(runs: Runs, words: tuple[str, ...],
     code, said = runs("runs", *words)
     assert code in (ExitCode.USAGE, ExitCode.REFUSED)
     assert says in said
-    assert runs.asked("one", RUN) == []
+    assert runs.request_kinds("one", RUN) == []
 
 
 @pytest.mark.parametrize(
@@ -237,4 +237,4 @@ def test_nothing_is_asked_of_a_run_on_a_cluster_that_is_read_only(
     paths.config_file().write_text('[clusters.prod]\nbootstrap = "sim:one"\nread_only = true\n')
     code, said = runs("runs", *words)
     assert (code, "prod is marked read_only." in said) == (ExitCode.REFUSED, True), said
-    assert runs.asked("one", RUN) == []
+    assert runs.request_kinds("one", RUN) == []

@@ -154,9 +154,9 @@ class Listing:
         return self._groups
 
     def fetch_offsets(
-        self, asked: Collection[TopicPartition], _: OffsetAt
+        self, partitions: Collection[TopicPartition], _: OffsetAt
     ) -> dict[TopicPartition, int]:
-        return dict.fromkeys(asked, 9)
+        return dict.fromkeys(partitions, 9)
 
 
 def listed(
@@ -229,7 +229,7 @@ def changed(**partition: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "message"),
     [
         ("{", "is not JSON"),
         ([], "the document is not an object"),
@@ -269,9 +269,9 @@ def changed(**partition: object) -> dict[str, Any]:
     ],
 )
 def test_bad_documents_are_told_in_one_sentence(
-    tmp_path: Path, document: object, said: str
+    tmp_path: Path, document: object, message: str
 ) -> None:
-    with pytest.raises(DocumentError, match=said) as caught:
+    with pytest.raises(DocumentError, match=message) as caught:
         read_document(write(tmp_path, document))
     assert "\n" not in caught.value.title
 

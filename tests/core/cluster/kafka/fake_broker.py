@@ -151,10 +151,10 @@ class FakeBroker:
             ],
         )
 
-    def _elected(self, asked: Any, response: Any) -> Any:
+    def _elected(self, request: Any, response: Any) -> Any:
         """Answer an election; a second one finds that the controller is gone."""
         result = response.ReplicaElectionResult
-        self.elections.append(sum(len(topic.partitions) for topic in asked.topic_partitions))
+        self.elections.append(sum(len(topic.partitions) for topic in request.topic_partitions))
         return response(
             throttle_time_ms=0,
             error_code=0 if len(self.elections) == 1 else -1,
@@ -168,7 +168,7 @@ class FakeBroker:
                         for p in topic.partitions
                     ],
                 )
-                for topic in asked.topic_partitions
+                for topic in request.topic_partitions
             ],
         )
 

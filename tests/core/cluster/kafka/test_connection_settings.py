@@ -116,7 +116,7 @@ def test_no_password_is_in_the_repr(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("security.protocol=TLS\n", "security.protocol is TLS"),
         ("security.protocol=SASL_SSL\nsasl.mechanism=DIGEST\n", "DIGEST is not supported"),
@@ -148,8 +148,8 @@ def test_no_password_is_in_the_repr(tmp_path: Path) -> None:
         ("security.protocol=SSL\nssl.truststore.location=new.jks\n", "new.jks is damaged"),
     ],
 )
-def test_what_cannot_be_is_one_clear_message(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(DocumentError, match=said) as caught:
+def test_what_cannot_be_is_one_clear_message(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DocumentError, match=message) as caught:
         load(tmp_path, text)
     assert caught.value.next
 

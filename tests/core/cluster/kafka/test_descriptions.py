@@ -24,7 +24,9 @@ from core.errors import UnreachableError
 
 
 @contextmanager
-def asked(versions: Mapping[int, int], slow_seconds: float = 0.0) -> Iterator[KafkaClient]:
+def client_of_versions(
+    versions: Mapping[int, int], slow_seconds: float = 0.0
+) -> Iterator[KafkaClient]:
     """A client of a broker that knows these requests."""
     with (
         fake_broker(versions, slow_seconds) as broker,
@@ -38,12 +40,15 @@ def test_the_controller_is_who_leads_the_quorum_or_whom_brokers_with_zookeeper_n
     versions: Mapping[int, int], controller: int | None
 ) -> None:
     """The quorum of this KRaft has no leader."""
-    with asked(versions) as client:
+    with client_of_versions(versions) as client:
         assert client.describe_cluster().controller == controller
 
 
 def test_a_broker_that_is_too_old_is_told_by_what_is_needed() -> None:
-    with asked(ANCIENT) as client, pytest.raises(UnreachableError, match="do not know") as refused:
+    with (
+        client_of_versions(ANCIENT) as client,
+        pytest.raises(UnreachableError, match="do not know") as refused,
+    ):
         client.describe_cluster()
     assert refused.value.next == "trimtab needs Kafka 2.8 or newer."
 
@@ -55,7 +60,7 @@ def test_metadata_that_comes_slowly_is_waited_for(
     """It outlasts what the controller is given, and in the second case its own first patience."""
     monkeypatch.setattr(description, "_CONTROLLER_SECONDS", 0.1)
     monkeypatch.setattr(wire, "_ANSWER_SECONDS", patience)
-    with asked(KRAFT, slow_seconds=0.3) as client:
+    with client_of_versions(KRAFT, slow_seconds=0.3) as client:
         assert [topic.name for topic in client.describe_cluster().topics] == ["t"]
 
 

@@ -66,7 +66,7 @@ def web_server() -> Iterator[str]:
         running.shutdown()
 
 
-def told(bootstrap: str, protocol: str = "PLAINTEXT", mechanism: str | None = None) -> str:
+def diagnose(bootstrap: str, protocol: str = "PLAINTEXT", mechanism: str | None = None) -> str:
     login = PasswordLogin(mechanism, "ann", "right") if mechanism else None
     settings = ConnectionSettings(bootstrap, protocol, login, timeout_seconds=20)
     error = unreachable(settings, "")
@@ -77,31 +77,31 @@ def told(bootstrap: str, protocol: str = "PLAINTEXT", mechanism: str | None = No
 
 def test_where_nobody_is_there_it_says_so_and_of_several_what_is_there_is_told_of() -> None:
     one = nobody()
-    assert told(one) == f"Nothing listens on {one}."
-    said = told(f"{one},no-such-host.invalid:9092")
+    assert diagnose(one) == f"Nothing listens on {one}."
+    said = diagnose(f"{one},no-such-host.invalid:9092")
     assert said == f"Nothing listens on {one}, nor does any other server named answer."
     with web_server() as address:
-        said = told(f"{one},{address}")
+        said = diagnose(f"{one},{address}")
     assert said == f"{address} is an HTTP server, not a Kafka broker."
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "kafka..prod", ".kafka", "k" * 300])
 def test_what_is_no_name_of_a_host(host: str) -> None:
-    assert f"There is no host named {host}" in told(f"{host}:9092")
+    assert f"There is no host named {host}" in diagnose(f"{host}:9092")
 
 
 @pytest.mark.parametrize(
-    ("protocol", "said"),
+    ("protocol", "message"),
     [("PLAINTEXT", "is a TLS listener, and this connection is plain text"), ("SSL", "speaks TLS")],
 )
-def test_a_tls_listener(protocol: str, said: str) -> None:
+def test_a_tls_listener(protocol: str, message: str) -> None:
     with server(says(TLS_ALERT)) as address:
-        assert said in told(address, protocol)
+        assert message in diagnose(address, protocol)
 
 
 def test_something_else() -> None:
     with server(says(b"220 mail ready\r\n")) as address:
-        assert "does not answer as a Kafka broker" in told(address)
+        assert "does not answer as a Kafka broker" in diagnose(address)
         error = unreachable(ConnectionSettings(address, "SASL_SSL"), "")
         assert "TLS" in error.title
         assert "PLAINTEXT" not in str(error)
@@ -129,7 +129,7 @@ def test_of_what_is_silent_nothing_is_known(protocol: str) -> None:
 
 def test_of_several_servers_the_one_that_tells_most_is_told_of() -> None:
     with server(silent) as hung, server(kafka("PLAIN")) as address:
-        assert told(f"{hung},{address}").startswith(address)
+        assert diagnose(f"{hung},{address}").startswith(address)
 
 
 def test_brokers_that_the_cluster_names_are_told_of_by_their_numbers() -> None:

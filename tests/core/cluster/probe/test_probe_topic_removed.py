@@ -74,7 +74,7 @@ def closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> ProduceProbe:
 
 
 @pytest.mark.parametrize(
-    ("answers", "creates", "asked"),
+    ("answers", "creates", "call_count"),
     [
         ([LOST, LATE, None], LOST, 3),
         ([LATE, GONE], LATE, 2),
@@ -83,11 +83,11 @@ def closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> ProduceProbe:
     ids=["a dying broker did not do it", "gone by then", "never made"],
 )
 def test_a_topic_is_deleted_until_it_is_gone(
-    monkeypatch: pytest.MonkeyPatch, answers: list[str | None], creates: str, asked: int
+    monkeypatch: pytest.MonkeyPatch, answers: list[str | None], creates: str, call_count: int
 ) -> None:
     cluster = Cluster(*answers, creates=creates)
     assert closed(cluster, monkeypatch).leftover == ""
-    assert cluster.asked == asked
+    assert cluster.asked == call_count
     assert cluster.made[0].replicas == ((1, 2), (2, 1))
 
 

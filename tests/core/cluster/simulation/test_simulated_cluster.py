@@ -75,7 +75,7 @@ def test_sleeping_on_its_clock_lets_the_cluster_live_on() -> None:
 
 
 def test_the_same_seed_gives_the_same_cluster_and_another_another() -> None:
-    def told(seed: int) -> tuple[list[int], list[int], str]:
+    def outcome(seed: int) -> tuple[list[int], list[int], str]:
         cluster = SimulatedCluster(demo_spec(seed, 6, 200), seed)
         cluster.advance(30)
         state = look(cluster)
@@ -85,8 +85,8 @@ def test_the_same_seed_gives_the_same_cluster_and_another_another() -> None:
             str(cluster.describe_groups()),
         )
 
-    assert told(1) == told(1)
-    assert told(1)[0] != told(2)[0]
+    assert outcome(1) == outcome(1)
+    assert outcome(1)[0] != outcome(2)[0]
 
 
 @pytest.mark.parametrize(

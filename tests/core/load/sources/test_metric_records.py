@@ -28,7 +28,7 @@ def test_the_layout_is_that_of_cruise_controls_source() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "expected"),
     [
         (cruise_control_record(2, AT, 1, 5.0, "t"), (Kind.TOPIC_IN, 1, AT, "t", -1, 5.0)),
         (cruise_control_record(3, AT, 1, 6.0, "é"), (Kind.TOPIC_OUT, 1, AT, "é", -1, 6.0)),
@@ -40,9 +40,11 @@ def test_the_layout_is_that_of_cruise_controls_source() -> None:
     ],
 )
 def test_what_cruise_control_reports(
-    record: bytes, said: tuple[Kind, int, int, str, int, float] | None
+    record: bytes, expected: tuple[Kind, int, int, str, int, float] | None
 ) -> None:
-    assert list(cruise_control.decode(record)) == ([] if said is None else [ReportedValue(*said)])
+    assert list(cruise_control.decode(record)) == (
+        [] if expected is None else [ReportedValue(*expected)]
+    )
 
 
 _WHOLE = cruise_control_record(4, AT, 1, 9.0, "topic", 3)

@@ -124,16 +124,16 @@ def test_what_brokers_count(prometheus: FakePrometheus) -> None:
 def test_what_it_is_asked(prometheus: FakePrometheus) -> None:
     prometheus.add(BYTES_IN, {"broker": "1", "topic": "t"}, counted(0, 1.0))
     fetch(prometheus, state_of("h"), Query(match='cluster="prod"'))
-    assert [words["query"] for words in prometheus.asked] == [
+    assert [words["query"] for words in prometheus.queries] == [
         f'{BYTES_IN}{{topic!="",cluster="prod"}}',
         f'{BYTES_OUT}{{topic!="",cluster="prod"}}',
         f'{SIZE}{{cluster="prod"}}',
         f'timestamp({BYTES_IN}{{topic="",cluster="prod"}})',
     ]
-    assert [(words["start"], words["end"]) for words in prometheus.asked] == [
+    assert [(words["start"], words["end"]) for words in prometheus.queries] == [
         (f"{NOW - 60:.3f}", f"{NOW:.3f}")
     ] * 4
-    assert [words["step"] for words in prometheus.asked] == ["15", "15", "60", "60"]
+    assert [words["step"] for words in prometheus.queries] == ["15", "15", "60", "60"]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_it_must_have_something(prometheus: FakePrometheus) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "error", "said"),
+    ("status", "body", "error", "message"),
     [
         (200, b"<html>hello</html>", UnreachableError, "does not answer as a Prometheus"),
         (200, b"[]", UnreachableError, "does not answer as a Prometheus"),
@@ -202,12 +202,12 @@ def test_it_must_have_something(prometheus: FakePrometheus) -> None:
     ],
 )
 def test_its_errors_are_told_in_a_sentence(
-    prometheus: FakePrometheus, status: int, body: bytes, error: type[TrimtabError], said: str
+    prometheus: FakePrometheus, status: int, body: bytes, error: type[TrimtabError], message: str
 ) -> None:
     prometheus.answer = (status, body)
     with pytest.raises(error) as told:
         fetch(prometheus, state_of("h"))
-    assert said in str(told.value)
+    assert message in str(told.value)
     assert told.value.next
 
 

@@ -195,8 +195,8 @@ def test_a_range_at_a_risk_gets_no_narrower(risk: bool, most: float) -> None:
     st.floats(0.0, 0.5),
 )
 def test_the_time_is_within_its_range_whatever_was_seen(
-    ratios: list[float], seen: float, seconds: float, wide: float
+    ratios: list[float], known_reach: float, seconds: float, wide: float
 ) -> None:
     least, most = seconds * (1 - wide) - 1.3, seconds * (1 + wide) + 1.3
-    found = learned(*ratios, reach=seen).on(TimeRange(seconds, max(least, 1.3), most))
+    found = learned(*ratios, reach=known_reach).on(TimeRange(seconds, max(least, 1.3), most))
     assert 0 < found.min_seconds <= found.seconds <= found.max_seconds

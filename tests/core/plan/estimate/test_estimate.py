@@ -332,7 +332,7 @@ def test_the_document_has_the_documented_keys():
 
 
 @pytest.mark.parametrize(
-    ("others", "produced", "seconds"),
+    ("other_topics", "produced", "seconds"),
     [
         ({}, {}, 1.0),
         ({"u-0": [2, 1]}, {}, 1.0),
@@ -341,8 +341,10 @@ def test_the_document_has_the_documented_keys():
         ({"u-0": [0, 1], "u-1": [0, 1]}, {"u-0": 100_000.0, "u-1": 50_000.0}, 0.1),
     ],
 )
-def test_a_fetcher_is_away_for_as_long_as_it_has_nothing_else_to_follow(others, produced, seconds):
-    state = cluster({"t-0": [0, 2]} | others, brokers=range(3), size_bytes=MB)
+def test_a_fetcher_is_away_for_as_long_as_it_has_nothing_else_to_follow(
+    other_topics, produced, seconds
+):
+    state = cluster({"t-0": [0, 2]} | other_topics, brokers=range(3), size_bytes=MB)
     what = build_copies(state, load_of(state, produced), plan_of(state, {"t-0": [0, 1]}))
     assert what.idle_seconds == {Flow(0, 1): pytest.approx(seconds)}
 
@@ -352,7 +354,7 @@ SLOWER = "at 20 MB/s broker 3 comes to 85% of what it can send"
 
 
 @pytest.mark.parametrize(
-    ("seconds_at", "near", "chosen", "because"),
+    ("seconds_at", "near", "chosen", "reason"),
     [
         ({1: 300.0, 5: 55.0, 10: 30.0}, {}, 5, ""),  # gentle, and done at once
         ({10: 3000.0, 20: 590.0, 100: 50.0}, {}, 20, ""),  # not gentle: take its time
@@ -366,7 +368,7 @@ SLOWER = "at 20 MB/s broker 3 comes to 85% of what it can send"
     ],
 )
 def test_the_rate_to_begin_with_hurts_nobody_leaves_brokers_room_and_ends_soon(
-    seconds_at, near, chosen, because
+    seconds_at, near, chosen, reason
 ):
     """Rates in MB/s."""
     nothing = Estimate(0, None, None, None, None, (), 0)
@@ -380,7 +382,7 @@ def test_the_rate_to_begin_with_hurts_nobody_leaves_brokers_room_and_ends_soon(
         for rate, seconds in seconds_at.items()
     ]
     assert default_rate(table) == (chosen and chosen * MB)
-    assert slower_reason(table) == because
+    assert slower_reason(table) == reason
 
 
 def test_where_capacities_are_known_the_rate_to_begin_with_leaves_room():
@@ -436,17 +438,17 @@ def test_a_partition_that_outgrows_its_rate_alone_never_ends_in_batches_either()
     assert "never catches up" in estimate.never
 
 
-@pytest.mark.parametrize("beside", [{}, {"t-1": [3, 2]}])
-def test_a_replica_that_somebody_else_removes_is_copied_again(beside):
+@pytest.mark.parametrize("also_removed", [{}, {"t-1": [3, 2]}])
+def test_a_replica_that_somebody_else_removes_is_copied_again(also_removed):
     state = cluster(
-        {"t-0": [3, 1, 2]} | beside,
+        {"t-0": [3, 1, 2]} | also_removed,
         brokers=[1, 2, 3],
         isr={"t-0": [3, 2]},
         adding={"t-0": [1]},
         removing={"t-0": [2]},
         size_bytes=30 * MB,
     )
-    moves = {"t-0": [1, 2]} | {name: [3, 1] for name in beside}
+    moves = {"t-0": [1, 2]} | {name: [3, 1] for name in also_removed}
     plan = plan_of(state, moves)
     what = build_copies(state, load_of(state), plan)
     assert [(copy.destination, copy.size_bytes) for copy in what.copies] == [

@@ -340,7 +340,7 @@ SAVES = RetentionSavings(HOUR, (TopicSavings("t", 86_400_000, 0, 20 * MB),))
 
 
 @pytest.mark.parametrize(
-    ("shrinking", "total_bytes", "asked", "said"),
+    ("shrinking", "total_bytes", "is_requested", "expected"),
     [
         (SAVES, 40 * MB, False, "With a retention of 1h, up to 20 MB of 40 MB would not have"),
         (SAVES, 40 * MB, True, "With that, up to 20 MB of 40 MB do not have to be copied."),
@@ -352,11 +352,11 @@ SAVES = RetentionSavings(HOUR, (TopicSavings("t", 86_400_000, 0, 20 * MB),))
     ],
 )
 def test_what_a_shorter_retention_saves_is_said_before_a_run_where_it_is_worth_it(
-    shrinking: RetentionSavings | None, total_bytes: int, asked: bool, said: str
+    shrinking: RetentionSavings | None, total_bytes: int, is_requested: bool, expected: str
 ) -> None:
-    hint = retention_hint(shrinking, total_bytes, is_requested=asked)
-    assert hint.startswith(said)
-    assert bool(hint) is bool(said)
+    hint = retention_hint(shrinking, total_bytes, is_requested=is_requested)
+    assert hint.startswith(expected)
+    assert bool(hint) is bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,7 @@ TWO = "Producers that do not retry may fail as 2 leaders change."
 
 
 @pytest.mark.parametrize(
-    ("targets", "elects", "said"),
+    ("targets", "elects", "expected"),
     [
         ({"t-0": (0, 2)}, False, [LEAVE]),
         ({"t-0": (2, 1)}, False, [LEAVE, ONE]),
@@ -429,8 +429,10 @@ TWO = "Producers that do not retry may fail as 2 leaders change."
         "both by an election",
     ],
 )
-def test_what_is_said(targets: dict[str, tuple[int, ...]], elects: bool, said: list[str]) -> None:
-    assert list(find_precautions(STATE, plan_of(STATE, targets), elects=elects)) == said
+def test_what_is_said(
+    targets: dict[str, tuple[int, ...]], elects: bool, expected: list[str]
+) -> None:
+    assert list(find_precautions(STATE, plan_of(STATE, targets), elects=elects)) == expected
 
 
 def test_partitions_that_are_gone_change_no_leader() -> None:

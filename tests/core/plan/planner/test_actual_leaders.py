@@ -17,23 +17,23 @@ GB = 1000 * MB
 IN_TURNS = {f"t-{n}": [1 + (n + k) % 3 for k in range(3)] for n in range(18)}
 
 
-def all_led_by(broker: int, **more: Any) -> ClusterState:
+def one_leads_all(broker: int, **more: Any) -> ClusterState:
     """Return brokers 1 to 3 that hold all there is and are preferred alike, and one leads all."""
     return cluster(IN_TURNS, leaders=dict.fromkeys(IN_TURNS, broker), size_bytes=GB, **more)
 
 
-@pytest.mark.parametrize("wanted", [PlanRequest(), PlanRequest(leaders_only=True)])
+@pytest.mark.parametrize("plan_request", [PlanRequest(), PlanRequest(leaders_only=True)])
 def test_a_broker_that_leads_what_prefers_others_is_named_with_what_to_do(
-    wanted: PlanRequest,
+    plan_request: PlanRequest,
 ) -> None:
-    state = all_led_by(1)
-    found = suggest_plan(state, load_of(state, MB), wanted)
+    state = one_leads_all(1)
+    found = suggest_plan(state, load_of(state, MB), plan_request)
     assert not found.plan.moves, "an election does it, and no plan"
     assert found.notes[0] == (
         "12 partitions are led by others than their preferred replicas, so that broker 1 has 300% "
         "of its share of leaders: trimtab elect gives them back."
     )
-    assert not is_reached(found, wanted)
+    assert not is_reached(found, plan_request)
 
 
 def test_leaders_that_are_not_preferred_and_put_nobody_off_are_not_told_of() -> None:
@@ -45,7 +45,7 @@ def test_leaders_that_are_not_preferred_and_put_nobody_off_are_not_told_of() -> 
 
 
 def test_what_ends_above_what_it_can_send_until_leaders_are_elected_is_named() -> None:
-    state = all_led_by(1, can_send=50 * MB)
+    state = one_leads_all(1, can_send=50 * MB)
     found = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert (
         "Broker 1 ends at 54 MB/s out; it can send 50 MB/s: trimtab elect gives leaders back first."

@@ -94,13 +94,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("wanted", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("plan_request", CASES.values(), ids=CASES)
 def test_brokers_are_done_first_and_log_dirs_for_what_lands_and_what_stays(
-    wanted: PlanRequest,
+    plan_request: PlanRequest,
 ) -> None:
     state = all_on_the_first()
-    without = suggest_plan(state, load(state), replace(wanted, disks=False, balance=False))
-    found = suggest_plan(state, load(state), wanted)
+    without = suggest_plan(state, load(state), replace(plan_request, disks=False, balance=False))
+    found = suggest_plan(state, load(state), plan_request)
     assert {m.tp: m.after for m in without.plan} == {
         m.tp: m.after for m in found.plan if m.after != m.before
     }, "who holds what is planned as without log dirs"
@@ -150,13 +150,13 @@ def test_limits_hold_for_all_of_it_together(most: int) -> None:
         assert any("log dirs" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("wanted", CASES.values(), ids=CASES)
-def test_what_is_planned_already_counts_where_it_is_said_to_lie(wanted: PlanRequest) -> None:
+@pytest.mark.parametrize("plan_request", CASES.values(), ids=CASES)
+def test_what_is_planned_already_counts_where_it_is_said_to_lie(plan_request: PlanRequest) -> None:
     state = all_on_the_first()
-    first = suggest_plan(state, load(state), wanted).plan
+    first = suggest_plan(state, load(state), plan_request).plan
     assert any(move.target_log_dirs for move in first)
     again = suggest_plan(
-        state, load(state), PlanRequest(disks=True, brokers=wanted.brokers, kept=first)
+        state, load(state), PlanRequest(disks=True, brokers=plan_request.brokers, kept=first)
     )
     assert not again.plan.moves
     assert again.dirs is not None
@@ -188,7 +188,7 @@ def test_a_broker_with_one_log_dir_gets_none_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "plan_request",
     [
         PlanRequest(drain=(1,)),
         PlanRequest(replace=((1, 2),)),
@@ -196,19 +196,21 @@ def test_a_broker_with_one_log_dir_gets_none_named() -> None:
         PlanRequest(fill=(2,)),
     ],
 )
-def test_a_replica_goes_to_no_broker_of_which_no_log_dir_takes_it(wanted: PlanRequest) -> None:
+def test_a_replica_goes_to_no_broker_of_which_no_log_dir_takes_it(
+    plan_request: PlanRequest,
+) -> None:
     held = {"t-0": [(1, "/d1")]}
     beside, whole = (
         cluster(held, brokers=2, size=80 * MB, rooms={2: room})
         for room in ((60 * MB, 59 * MB), (90 * MB, 0))
     )
-    found = suggest_plan(beside, load(beside), wanted)
+    found = suggest_plan(beside, load(beside), plan_request)
     assert not found.plan.moves
-    assert not is_reached(found, wanted)
-    if wanted.forces:
+    assert not is_reached(found, plan_request)
+    if plan_request.forces:
         room = "no broker that could take them has that much disk to fill (60 MB at most"
         assert room in found.notes[0]
-    assert wanted.fill or suggest_plan(whole, load(whole), wanted).plan.moves
+    assert plan_request.fill or suggest_plan(whole, load(whole), plan_request).plan.moves
 
 
 def test_what_fits_together_but_in_no_log_dir_is_said() -> None:

@@ -72,15 +72,15 @@ def test_what_has_to_move_stays_where_nobody_can_take_it_in() -> None:
     ) in found.notes
 
 
-@pytest.mark.parametrize("wanted", [PlanRequest(drain=(1,)), PlanRequest(replace=((1, 4),))])
-def test_what_leaves_a_broker_fills_none_above_its_capacity(wanted: PlanRequest) -> None:
+@pytest.mark.parametrize("plan_request", [PlanRequest(drain=(1,)), PlanRequest(replace=((1, 4),))])
+def test_what_leaves_a_broker_fills_none_above_its_capacity(plan_request: PlanRequest) -> None:
     held = {f"t-{n}": [1 + n % 3] for n in range(12)}
     can = dict.fromkeys((1, 2, 3), 8 * MB) | {4: 2.5 * MB}
     state = cluster(held, brokers=range(1, 5), size_bytes=GB, can_take_in=can)
-    found = suggest_plan(state, load_of(state, MB), wanted)
+    found = suggest_plan(state, load_of(state, MB), plan_request)
     carried = taken_in(found, state)
     assert carried[4] == 2 * MB
-    assert carried[1] == (0 if wanted.drain else 2 * MB)
+    assert carried[1] == (0 if plan_request.drain else 2 * MB)
 
 
 def test_a_broker_above_its_capacity_does_not_hinder_the_drain_of_another() -> None:
@@ -121,12 +121,12 @@ def test_of_what_is_drained_another_replica_leads_where_nobody_new_can_send_as_m
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "plan_request",
     [PlanRequest(), PlanRequest(drain=(1,)), PlanRequest(replicas=2), PlanRequest(fill=(4,))],
 )
-def test_no_broker_takes_more_replicas_than_it_may_have(wanted: PlanRequest) -> None:
+def test_no_broker_takes_more_replicas_than_it_may_have(plan_request: PlanRequest) -> None:
     state = cluster({f"t-{n}": [1 + n % 3] for n in range(12)}, brokers=range(1, 5), size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), replace(wanted, max_replicas=3))
+    found = suggest_plan(state, load_of(state, MB), replace(plan_request, max_replicas=3))
     held = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
     came = {b for move in found.plan for b in move.adding}
     assert came

@@ -16,13 +16,13 @@ from core.plan.planner.planner import suggest_plan
 
 
 @pytest.mark.parametrize(
-    "wanted", [PlanRequest(), PlanRequest(leaders_only=True), PlanRequest(drain=(3,))]
+    "plan_request", [PlanRequest(), PlanRequest(leaders_only=True), PlanRequest(drain=(3,))]
 )
-def test_a_suggested_plan_is_told_as_the_planner_tells_it(wanted: PlanRequest) -> None:
+def test_a_suggested_plan_is_told_as_the_planner_tells_it(plan_request: PlanRequest) -> None:
     state, load = skewed(Shape(12, 500, "skew", seed=2))
-    found = suggest_plan(state, load, wanted)
+    found = suggest_plan(state, load, plan_request)
 
-    even = evenness(state, load, found.plan, leaving=wanted.drain)
+    even = evenness(state, load, found.plan, leaving=plan_request.drain)
 
     columns = list(SHOWN)
     assert even.brokers == found.brokers

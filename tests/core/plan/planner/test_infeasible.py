@@ -43,7 +43,7 @@ SPREAD = {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]}
 
 
 @pytest.mark.parametrize(
-    ("state", "wanted", "words"),
+    ("state", "plan_request", "words"),
     [
         (
             held(1, 2, 3, racks={1: "a", 2: "b", 3: "b"}),
@@ -228,11 +228,11 @@ SPREAD = {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]}
     ],
 )
 def test_what_cannot_be_is_said_with_what_to_do(
-    state: ClusterState, wanted: PlanRequest, words: str
+    state: ClusterState, plan_request: PlanRequest, words: str
 ) -> None:
-    found = suggest_plan(state, load_of(state, MB), wanted)
+    found = suggest_plan(state, load_of(state, MB), plan_request)
     assert words in found.notes
-    assert not is_reached(found, wanted)
+    assert not is_reached(found, plan_request)
 
 
 def test_no_broker_gives_and_takes_more_replicas_than_allowed() -> None:
@@ -346,17 +346,19 @@ def test_partitions_that_nobody_asks_about_are_not_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted", [PlanRequest(replicas=2), PlanRequest(racks_only=True)], ids=["replicas", "racks"]
+    "plan_request",
+    [PlanRequest(replicas=2), PlanRequest(racks_only=True)],
+    ids=["replicas", "racks"],
 )
-def test_what_is_on_its_way_to_what_is_wanted_is_not_told_of(wanted: PlanRequest) -> None:
+def test_what_is_on_its_way_to_what_is_wanted_is_not_told_of(plan_request: PlanRequest) -> None:
     state = cluster(
         {"t-0": [1, 2, 3], "u-0": [1, 3]},
         racks={1: "a", 2: "a", 3: "b"},
         adding={"t-0": [3]},
         removing={"t-0": [2]},
     )
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    assert is_reached(found, wanted)
+    found = suggest_plan(state, load_of(state, MB), plan_request)
+    assert is_reached(found, plan_request)
     assert not found.plan.moves
 
 
@@ -397,13 +399,15 @@ def test_what_has_no_known_size_is_held_against_no_limit_of_bytes_and_no_disk(
 
 
 @pytest.mark.parametrize("limits", [Limits(max_bytes=MB), Limits()])
-@pytest.mark.parametrize("wanted", [PlanRequest(drain=(2,)), PlanRequest(replicas=3)])
-def test_what_has_to_move_and_has_no_known_size_stays(wanted: PlanRequest, limits: Limits) -> None:
+@pytest.mark.parametrize("plan_request", [PlanRequest(drain=(2,)), PlanRequest(replicas=3)])
+def test_what_has_to_move_and_has_no_known_size_stays(
+    plan_request: PlanRequest, limits: Limits
+) -> None:
     state = cluster(UNSIZED, brokers=[1, 2, 3], disk_bytes=(GB, GB))
-    wanted = replace(wanted, limits=limits)
-    found = suggest_plan(state, load_of(state, MB), wanted)
+    plan_request = replace(plan_request, limits=limits)
+    found = suggest_plan(state, load_of(state, MB), plan_request)
     assert not found.plan.moves
-    assert not is_reached(found, wanted)
+    assert not is_reached(found, plan_request)
     assert found.notes[0].startswith("6 replicas (of unknown size)")
     assert "no limit of bytes and no free disk can be held against it" in found.notes[0]
 
@@ -461,7 +465,7 @@ def test_a_rack_of_few_brokers_is_told_of_where_it_matters() -> None:
 REFUSED = HiddenTopics(unknown_brokers=(1, 2), why_unknown="this user may not describe log dirs")
 
 
-def partly_seen(hidden: HiddenTopics | None) -> ClusterState:
+def with_hidden_topics(hidden: HiddenTopics | None) -> ClusterState:
     """Return three brokers that hold 8 GB each of what may be seen."""
     held = {f"t-{n}": [1 + n % 3, 1 + (n + 1) % 3] for n in range(12)}
     return replace(cluster(held, size_bytes=GB), hidden=hidden)
@@ -484,7 +488,7 @@ def hides(broker: int, replicas: int, size_bytes: int) -> HiddenTopics:
 def test_what_is_hidden_is_taken_and_stays(
     hidden: HiddenTopics | None, moves: int, reached: bool, words: str
 ) -> None:
-    state = partly_seen(hidden)
+    state = with_hidden_topics(hidden)
     wanted = PlanRequest()
     found = suggest_plan(state, Load.unknown(state), wanted)
     assert (found.moves, is_reached(found, wanted)) == (moves, reached)
@@ -499,7 +503,7 @@ DOWN = "Broker 1 is down: whether it holds replicas of topics that are hidden is
 
 
 @pytest.mark.parametrize(
-    ("hidden", "alive", "wanted", "reached", "words"),
+    ("hidden", "alive", "plan_request", "reached", "words"),
     [
         (hides(1, 2, GB), True, PlanRequest(drain=(1,)), False, "Broker 1 keeps 2 replicas"),
         (hides(2, 2, GB), True, PlanRequest(drain=(1,)), True, ""),
@@ -519,13 +523,13 @@ DOWN = "Broker 1 is down: whether it holds replicas of topics that are hidden is
     ],
 )
 def test_a_broker_that_holds_what_is_hidden_does_not_get_empty(
-    hidden: HiddenTopics, alive: bool, wanted: PlanRequest, reached: bool, words: str
+    hidden: HiddenTopics, alive: bool, plan_request: PlanRequest, reached: bool, words: str
 ) -> None:
     brokers = [Broker(id, alive=alive or id != 1) for id in (1, 2, 3, 4)]
-    state = partly_seen(hidden).with_brokers(brokers)
-    found = suggest_plan(state, Load.unknown(state), wanted)
+    state = with_hidden_topics(hidden).with_brokers(brokers)
+    found = suggest_plan(state, Load.unknown(state), plan_request)
     told = [n for n in found.notes if n.startswith(("Broker 1 keeps", "Broker 1 is", "Whether b"))]
     assert words is not DOWN or sum("hidden" in note for note in found.notes) == 1
     assert [n for n in told if n.startswith(words)] if words else not told, found.notes
     assert len(told) == bool(words)
-    assert is_reached(found, wanted) is reached
+    assert is_reached(found, plan_request) is reached

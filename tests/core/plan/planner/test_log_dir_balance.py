@@ -154,14 +154,14 @@ def test_limits_hold() -> None:
     assert "limit" in stopped.notes[-1]
 
 
-@pytest.mark.parametrize(("max_bytes", "said"), [(9e14, False), (39 * MB, True)])
+@pytest.mark.parametrize(("max_bytes", "is_blamed"), [(9e14, False), (39 * MB, True)])
 def test_a_limit_of_bytes_is_blamed_only_where_more_of_it_would_help(
-    max_bytes: float, said: bool
+    max_bytes: float, is_blamed: bool
 ) -> None:
     state = jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u"))
     found = balance_log_dirs(state, PlanRequest(limits=Limits(max_bytes=max_bytes)))
     assert not found.reached
-    assert any("A limit (bytes" in note for note in found.notes) is said
+    assert any("A limit (bytes" in note for note in found.notes) is is_blamed
 
 
 def test_replicas_of_a_partition_that_is_out_of_sync_stay_where_they_are() -> None:

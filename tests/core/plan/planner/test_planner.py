@@ -143,7 +143,7 @@ def test_what_is_drained_says_so_and_no_share_that_the_broker_does_not_have() ->
 
 
 @pytest.mark.parametrize(
-    ("held", "wanted", "words"),
+    ("held", "plan_request", "words"),
     [
         ([1], PlanRequest(replicas=2), "from 1 to 2 replicas"),
         ([1, 2, 3], PlanRequest(replicas=2), "from 3 to 2 replicas"),
@@ -153,12 +153,12 @@ def test_what_is_drained_says_so_and_no_share_that_the_broker_does_not_have() ->
     ],
 )
 def test_what_has_to_move_says_what_it_was_asked_for(
-    held: list[int], wanted: PlanRequest, words: str
+    held: list[int], plan_request: PlanRequest, words: str
 ) -> None:
     """Not what it does for evenness besides, which may be little, or the contrary."""
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     state = cluster({"t-0": held}, brokers=range(1, 5), racks=racks, size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), wanted)
+    found = suggest_plan(state, load_of(state, MB), plan_request)
     assert [why.words for why in found.reasons.values()] == [words]
     assert [move.reason for move in found.plan] == [words]
 
@@ -261,11 +261,14 @@ def test_a_second_replica_does_not_join_the_first_ones_rack() -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted", [PlanRequest(drain=(1,)), PlanRequest(replace=((1, 4),)), PlanRequest(replicas=2)]
+    "plan_request",
+    [PlanRequest(drain=(1,)), PlanRequest(replace=((1, 4),)), PlanRequest(replicas=2)],
 )
-def test_what_has_to_move_keeps_to_a_limit_of_moves(wanted: PlanRequest) -> None:
+def test_what_has_to_move_keeps_to_a_limit_of_moves(plan_request: PlanRequest) -> None:
     state = cluster({f"t-{n}": [1] for n in range(9)}, brokers=[1, 2, 3, 4], size_bytes=MB)
-    found = suggest_plan(state, load_of(state, MB), replace(wanted, limits=Limits(max_moves=4)))
+    found = suggest_plan(
+        state, load_of(state, MB), replace(plan_request, limits=Limits(max_moves=4))
+    )
     assert found.moves == 4
     assert found.incomplete
 

@@ -35,7 +35,7 @@ INTENTS = ("drain", "add", "replace", "racks", "rf", "brokers")
 class Case:
     state: ClusterState
     load: Load
-    wanted: PlanRequest
+    request: PlanRequest
 
 
 @st.composite
@@ -184,7 +184,7 @@ def _four_changes_a_broker() -> Case:
 @example(_rackless())
 @example(_four_changes_a_broker())
 def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> None:
-    state, load, wanted = case.state, case.load, case.wanted
+    state, load, wanted = case.state, case.load, case.request
     if refused := list(find_conflicts(state, wanted)):
         assert [r.fields for r in refused] == [(Field.MAX_REPLICAS,)]
         able = {broker.id for broker in state.brokers if broker.alive} - set(wanted.exclude)
@@ -240,37 +240,37 @@ def _over(sentence: str) -> frozenset[tuple[int, str]]:
     return frozenset((int(id), side) for id in (one, *re.findall(r"\d+", others or "")))
 
 
-def _may_be(state: ClusterState, wanted: PlanRequest, move: Move) -> None:
+def _may_be(state: ClusterState, request: PlanRequest, move: Move) -> None:
     """A partition that may be touched, and on brokers that may have it, each once."""
     row = state.find(move.tp)
     assert row is not None
     assert state.replicas(row) == move.before
     assert len(set(move.after)) == len(move.after)
-    towards = sorted((len(move.before), wanted.replicas or len(move.before)))
+    towards = sorted((len(move.before), request.replicas or len(move.before)))
     assert towards[0] <= len(move.after) <= towards[1]
-    assert wanted.keep is None or move.tp.topic != wanted.keep
+    assert request.keep is None or move.tp.topic != request.keep
     at = state.replica_slice(row)
     assert state.leader[row] >= 0
     assert not (state.adding[at] | state.removing[at]).any()
     late = set(state.replica_broker[at][~state.in_sync[at]].tolist())
-    inside = {*(wanted.brokers or state.broker_ids.tolist()), *wanted.exclude}
-    assert not late & (inside - set(wanted.leaving))
+    inside = {*(request.brokers or state.broker_ids.tolist()), *request.exclude}
+    assert not late & (inside - set(request.leaving))
     changed = {*move.adding, *move.removing}
     assert changed or move.before[0] != move.after[0], "followers in another order serve nobody"
-    assert not changed & set(wanted.exclude)
+    assert not changed & set(request.exclude)
     assert all(state.broker_by_id[broker].alive for broker in move.adding)
-    if wanted.leaders_only:
+    if request.leaders_only:
         assert not changed
-    assert not set(move.adding) & set(wanted.leaving)
-    if wanted.fill and not wanted.forces:
-        assert set(move.adding) <= set(wanted.fill)
-    elif wanted.brokers:
-        assert set(move.adding) <= set(wanted.brokers)
-    elif wanted.leaving and not (wanted.racks_only or wanted.replicas or wanted.fill):
-        assert set(move.removing) <= set(wanted.leaving)
+    assert not set(move.adding) & set(request.leaving)
+    if request.fill and not request.forces:
+        assert set(move.adding) <= set(request.fill)
+    elif request.brokers:
+        assert set(move.adding) <= set(request.brokers)
+    elif request.leaving and not (request.racks_only or request.replicas or request.fill):
+        assert set(move.removing) <= set(request.leaving)
 
 
-def _as_spread(state: ClusterState, wanted: PlanRequest, move: Move) -> None:
+def _as_spread(state: ClusterState, request: PlanRequest, move: Move) -> None:
     """No fewer racks than before and none fuller, for as many replicas as there are.
 
     What leaves a broker without a rack may fill racks as far as so many replicas have to.
@@ -282,7 +282,7 @@ def _as_spread(state: ClusterState, wanted: PlanRequest, move: Move) -> None:
         [state.broker_by_id[broker].rack for broker in held] for held in (move.before, move.after)
     ]
     before, after = (Counter(rack for rack in held if rack is not None) for held in racks)
-    if wanted.replicas is None:
+    if request.replicas is None:
         bare = None in racks[0]
         assert bare or None not in racks[1]
         assert len(after) >= len(before)
@@ -308,7 +308,7 @@ def _fits_disks(state: ClusterState, found: PlanResult) -> None:
             assert arriving[broker.id] <= max(room, 0) + 1
 
 
-def _has_not_too_many(state: ClusterState, wanted: PlanRequest, found: PlanResult) -> None:
+def _has_not_too_many(state: ClusterState, request: PlanRequest, found: PlanResult) -> None:
     """Nobody who takes a replica ends with more than a broker may have, unless it had as many."""
     before = Counter(state.replica_broker.tolist())
     after = before.copy()
@@ -316,7 +316,7 @@ def _has_not_too_many(state: ClusterState, wanted: PlanRequest, found: PlanResul
         after.subtract(move.removing)
         after.update(move.adding)
     for broker, count in after.items():
-        assert count <= max(wanted.max_replicas, before[broker])
+        assert count <= max(request.max_replicas, before[broker])
 
 
 def _no_further_off(found: PlanResult, band: float) -> None:

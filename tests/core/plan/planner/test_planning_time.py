@@ -34,7 +34,7 @@ def uneven() -> tuple[ClusterState, Load]:
 
 
 @pytest.fixture(scope="module")
-def looks(uneven: tuple[ClusterState, Load]) -> int:
+def clock_reads(uneven: tuple[ClusterState, Load]) -> int:
     """How often the clock is looked at when there is time for everything."""
     glass = Hourglass(1 << 40)
     suggest_plan(*uneven, PlanRequest(limits=Limits(seconds_left=glass)))
@@ -48,19 +48,19 @@ def off(found: PlanResult, loads: np.ndarray) -> float:
 
 @pytest.mark.parametrize("part", [0.1, 0.3])
 def test_the_best_plan_so_far_is_there_in_time(
-    uneven: tuple[ClusterState, Load], looks: int, part: float
+    uneven: tuple[ClusterState, Load], clock_reads: int, part: float
 ) -> None:
-    glass = Hourglass(round(part * looks))
+    glass = Hourglass(round(part * clock_reads))
     found = suggest_plan(*uneven, PlanRequest(limits=Limits(seconds_left=glass)))
-    assert glass.left > -0.1 * part * looks
+    assert glass.left > -0.1 * part * clock_reads
     assert 0 < off(found, found.after) < 0.5 * off(found, found.before)
     assert any("--time-budget allows no more" in note for note in found.notes)
 
 
-def test_more_time_makes_a_better_plan(uneven: tuple[ClusterState, Load], looks: int) -> None:
+def test_more_time_makes_a_better_plan(uneven: tuple[ClusterState, Load], clock_reads: int) -> None:
     found = [
         suggest_plan(
-            *uneven, PlanRequest(limits=Limits(seconds_left=Hourglass(round(part * looks))))
+            *uneven, PlanRequest(limits=Limits(seconds_left=Hourglass(round(part * clock_reads))))
         )
         for part in (0.0, 0.2, 0.5, 1.1)
     ]
@@ -71,9 +71,9 @@ def test_more_time_makes_a_better_plan(uneven: tuple[ClusterState, Load], looks:
 
 
 def test_copies_leave_time_for_choosing_leaders(
-    uneven: tuple[ClusterState, Load], looks: int
+    uneven: tuple[ClusterState, Load], clock_reads: int
 ) -> None:
-    given = PlanRequest(limits=Limits(seconds_left=Hourglass(round(0.5 * looks))))
+    given = PlanRequest(limits=Limits(seconds_left=Hourglass(round(0.5 * clock_reads))))
     found = suggest_plan(*uneven, given)
     led = list(LEADER_MEASURES)
     before, after = (np.abs(loads[:, led] - 1).max() for loads in (found.before, found.after))

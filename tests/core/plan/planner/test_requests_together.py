@@ -141,7 +141,7 @@ def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("fields", "words"),
     [
         ({"leaders_only": True, "drain": (1,)}, "--leaders copies nothing, and --drain has to"),
         ({"leaders_only": True, "fill": (1,)}, "--leaders copies nothing, and --add has to copy."),
@@ -207,11 +207,11 @@ def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
     ],
 )
 def test_wants_that_contradict_are_one_sentence_that_names_them(
-    wanted: dict[str, object], words: str
+    fields: dict[str, object], words: str
 ) -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3, 4], dead=[3])
     with pytest.raises(UsageError, match=re.escape(words)) as told:
-        suggest_plan(state, Load.unknown(state), PlanRequest(**wanted))  # type: ignore[arg-type]
+        suggest_plan(state, Load.unknown(state), PlanRequest(**fields))  # type: ignore[arg-type]
     assert told.value.next
 
 

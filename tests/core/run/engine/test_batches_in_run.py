@@ -41,7 +41,7 @@ SIZES = {0: 400, 1: 20, 2: 20}
 """In MB; the first takes minutes, the others seconds."""
 
 
-def begun_apart(start: Start, sizes: dict[int, int] = SIZES, **options: Any) -> Run:
+def start_in_batches(start: Start, sizes: dict[int, int] = SIZES, **options: Any) -> Run:
     """Each partition is a batch, to a broker of its own."""
     client = cluster(
         {"t": [(1, 2), (2, 1), (1, 2)]},
@@ -68,7 +68,7 @@ def beginnings(run: Run) -> dict[int, tuple[float, frozenset[int]]]:
 
 
 def test_one_batch_may_fly_beside_another_once_that_has_flown_for_a_window(start: Start) -> None:
-    run = begun_apart(start)
+    run = start_in_batches(start)
     began = beginnings(run)
     assert run.state.ended is Outcome.DONE
     assert {index: flying for index, (_, flying) in began.items()} == {0: set(), 1: {0}, 2: {0}}
@@ -76,18 +76,18 @@ def test_one_batch_may_fly_beside_another_once_that_has_flown_for_a_window(start
     assert began[2][0] - began[1][0] >= WINDOW_SECONDS
 
 
-@pytest.mark.parametrize(("long", "beside"), [(set(), {1}), ({0}, {0, 1})])
+@pytest.mark.parametrize(("long", "in_flight_with"), [(set(), {1}), ({0}, {0, 1})])
 def test_a_third_batch_flies_only_beside_what_is_long(
-    start: Start, long: set[int], beside: set[int]
+    start: Start, long: set[int], in_flight_with: set[int]
 ) -> None:
-    run = begun_apart(start, {0: 60, 1: 300, 2: 20}, long=frozenset(long))
-    assert beginnings(run)[2][1] == beside
+    run = start_in_batches(start, {0: 60, 1: 300, 2: 20}, long=frozenset(long))
+    assert beginnings(run)[2][1] == in_flight_with
     assert run.state.ended is Outcome.DONE
 
 
 @pytest.mark.parametrize("paused", [True, False])
 def test_a_pause_lets_no_further_batch_begin(start: Start, paused: bool) -> None:
-    run = begun_apart(start)
+    run = start_in_batches(start)
     run.until(lambda step: isinstance(step, Submit))
     if paused:
         run.journal.ask(run.client.now, "pause", {"who": "ann", "host": "here"})
@@ -111,13 +111,13 @@ def submissions(run: Run) -> list[set[int]]:
     """Carry the run on to its end; return which partitions are submitted together."""
     found: list[set[int]] = []
 
-    def seen(step: Step) -> bool:
+    def record_submission(step: Step) -> bool:
         if isinstance(step, Submit):
             moves = run.state.moves
             found.append({moves[index].move.tp.partition for index in step.moves})
         return run.state.ended is not None
 
-    run.until(seen)
+    run.until(record_submission)
     return found
 
 
@@ -263,7 +263,7 @@ def test_only_what_is_submitted_is_listed(start: Start) -> None:
             assert flying == listed(run) != set()
         assert flying <= listed(run)
         assert len(listed(run)) <= 4, "those that end, and those that are about to begin"
-        run.again()
+        run.restart_process()
     run.restores(Outcome.DONE)
 
 

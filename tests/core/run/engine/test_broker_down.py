@@ -100,7 +100,7 @@ def test_a_rate_for_a_broker_that_returned_is_set_by_the_next_process_too(start:
     client.start_broker(2)
     run.until(lambda step: isinstance(step, IntendRates))
     assert LEADER_RATE not in throttles(client)[Resource.broker(2)]
-    run.again()
+    run.restart_process()
     run.until(lambda step: isinstance(step, Poll))
     assert throttles(client)[Resource.broker(2)][LEADER_RATE].value == "5000000"
     run.cancel()
@@ -122,7 +122,7 @@ def test_a_broker_that_never_returns_does_not_hold_the_run_for_ever(start: Start
     assert left is not None
     (rate,) = left.rates
     assert (rate.broker, rate.side, rate.rate_bytes_per_s) == (2, Side.LEADER, 5 * MB)
-    run.again()
+    run.restart_process()
     assert run.state.ended is Outcome.INCOMPLETE
 
 

@@ -156,7 +156,7 @@ def test_the_replicas_of_before_are_put_back_whatever_becomes_of_the_cancel(
         with pytest.raises(KeyboardInterrupt):
             run.to_the_end(600)
         run.faulty.replaced = {}
-        run.again()
+        run.restart_process()
         assert Kind.CANCEL_SENT not in run.kinds
     assert run.to_the_end(600) is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (1, 2)}
@@ -204,15 +204,17 @@ def of_three_moves(start: Start, client: SimulatedCluster) -> Run:
     return run
 
 
-def not_taken(real: Any, wanted: Any, fault: str) -> Any:
-    rest = {tp: target for tp, target in wanted.items() if target is not None and tp != T}
-    return (real(rest) if rest else {}) | {tp: Fault(fault) for tp in wanted if tp == T}
+def not_taken(real: Any, targets: Any, fault: str) -> Any:
+    rest = {tp: target for tp, target in targets.items() if target is not None and tp != T}
+    return (real(rest) if rest else {}) | {tp: Fault(fault) for tp in targets if tp == T}
 
 
 def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> None:
     run = of_three_moves(start, three())
     name = "INVALID_REPLICA_ASSIGNMENT"
-    run.faulty.replaced["alter_reassignments"] = lambda real, wanted: not_taken(real, wanted, name)
+    run.faulty.replaced["alter_reassignments"] = lambda real, targets: not_taken(
+        real, targets, name
+    )
     ask(run, "cancel", moves=[0])
     run.restores(Outcome.INCOMPLETE, 600)
     assert run.phases == [Phase.FAILED, Phase.DONE, Phase.DONE]
@@ -224,10 +226,10 @@ def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> 
 def test_what_is_not_taken_back_yet_holds_no_other_throttle(start: Start, call: str) -> None:
     run = of_three_moves(start, three())
 
-    def busy(real: Any, wanted: Any) -> Any:
+    def busy(real: Any, targets: Any) -> Any:
         if call == "alter_reassignments":
-            return not_taken(real, wanted, "REQUEST_TIMED_OUT")
-        return {tp: Fault("REQUEST_TIMED_OUT") for tp in wanted}
+            return not_taken(real, targets, "REQUEST_TIMED_OUT")
+        return {tp: Fault("REQUEST_TIMED_OUT") for tp in targets}
 
     run.faulty.replaced[call] = busy
     ask(run, "cancel", moves=[0])

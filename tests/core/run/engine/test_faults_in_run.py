@@ -312,22 +312,22 @@ def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
 def _denying(topic: Resource) -> Callable[..., Any]:
     """Answer as KafkaClient does: a fault for what is denied, an error where that is all."""
 
-    def deny(real: Callable[..., Any], asked: list[Any], *names: Any) -> Any:
+    def deny(real: Callable[..., Any], arguments: list[Any], *names: Any) -> Any:
         fault = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
-        refused = [one for one in asked if _touched(one) == topic]
-        if refused and len(refused) == len(asked):
+        refused = [one for one in arguments if _touched(one) == topic]
+        if refused and len(refused) == len(arguments):
             raise AllDeniedError(fault, "ALTER_CONFIGS")
-        answers = real([one for one in asked if one not in refused], *names)
+        answers = real([one for one in arguments if one not in refused], *names)
         keys = (topic if isinstance(one, ConfigChange) else one for one in refused)
         return answers | dict.fromkeys(keys, fault)
 
     return deny
 
 
-def _touched(asked: Any) -> Resource:
-    if isinstance(asked, ConfigChange):
-        return asked.resource
-    return asked if isinstance(asked, Resource) else asked[0]
+def _touched(arguments: Any) -> Resource:
+    if isinstance(arguments, ConfigChange):
+        return arguments.resource
+    return arguments if isinstance(arguments, Resource) else arguments[0]
 
 
 def test_a_re_order_needs_no_right_to_read_configs(start: Start) -> None:

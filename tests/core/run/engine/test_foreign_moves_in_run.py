@@ -152,7 +152,7 @@ def test_a_topic_that_gets_more_partitions_is_moved_as_planned(
     new = [PartitionRow("t", p, 1, (1, 2), (1, 2)) for p in (2, 3)]
     run.faulty.replaced["describe_cluster"] = with_more(*new)
     if dies:
-        run.again()
+        run.restart_process()
     run.restores(Outcome.DONE)
     assert run.replicas() == {f"{t}-{p}": after for (t, p), after in OTHER_TARGETS.items()}
 

@@ -64,7 +64,7 @@ def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
     run.until(lambda step: isinstance(step, SuspendPairs))
     assert entries(own(run.client, T, LEADER_LIST)) == {"0:2", "0:3"}
     if dies:
-        run.again()
+        run.restart_process()
     assert set(run.state.throttles.away.values()) == {PairState.TAKEN}
     run.until(lambda step: isinstance(step, ReinstatePairs))
     assert entries(own(run.client, T, LEADER_LIST)) == {"0:1", "0:2", "0:3"}

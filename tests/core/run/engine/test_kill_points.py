@@ -10,10 +10,10 @@ from chaos.kill_points import (
     AuditVerdict,
     Case,
     cancelled_and_killed,
-    deaths_again,
     every_cancel,
     every_death,
     judged,
+    repeated_deaths,
 )
 from chaos.storm import Storm
 
@@ -62,7 +62,7 @@ def test_a_call_that_timed_out_and_acts_late_leaves_nothing(quiet: AuditVerdict,
 
 
 def test_a_run_that_dies_while_it_recovers_ends_as_planned(quiet: AuditVerdict) -> None:
-    play(list(deaths_again(quiet, seed=1, count=3)))
+    play(list(repeated_deaths(quiet, seed=1, count=3)))
 
 
 def test_a_run_whose_every_life_writes_an_intent_and_its_end_only_ends_as_planned(

@@ -74,9 +74,9 @@ def test_a_new_replica_that_was_made_elsewhere_is_copied_once_it_is_in_step(star
         faulty = Faulty(client)
         asked: list[Any] = []
 
-        def forgetful(real: Any, moves: Any, asked: list[Any] = asked) -> Any:
-            asked.append(dict(moves))
-            return dict.fromkeys(moves, Fault(NOT_YET)) if len(asked) == 1 else real(moves)
+        def forgetful(real: Any, moves: Any, calls: list[Any] = asked) -> Any:
+            calls.append(dict(moves))
+            return dict.fromkeys(moves, Fault(NOT_YET)) if len(calls) == 1 else real(moves)
 
         faulty.replaced["alter_log_dirs"] = forgetful
         named = Move(T0, (1, 2), (1, 3), None, (ANY, path), (ANY, ANY))
@@ -459,7 +459,7 @@ def test_a_journal_that_has_looped_is_ended_by_a_process_of_now(
         run.journal.write(now, Kind.DIRS_MOVING, {"replicas": [[0, 1, path]]})
         why = "refused: its replica on broker 1 is not moved (LOG_DIR_NOT_FOUND)"
         run.journal.write(now, Kind.DIRS_MOVED, {"replicas": [], "refused": [[0, 1, why]]})
-    run.again()
+    run.restart_process()
     assert run.to_the_end(SECONDS) in (Outcome.CANCELLED, Outcome.DONE)
 
 

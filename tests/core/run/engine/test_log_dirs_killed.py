@@ -44,7 +44,7 @@ def unlimited(client: SimulatedCluster) -> Iterator[str]:
                 yield f"{tp} is copied on broker {broker} without a limit"
 
 
-class Played:
+class LogDirRun:
     """One run: two replicas across, one that goes elsewhere, and one that does both."""
 
     def __init__(self, doom: Doom | None = None, ask: Ask | None = None) -> None:
@@ -91,34 +91,36 @@ class Played:
 
 
 @pytest.fixture(scope="module")
-def quiet(tmp_path_factory: pytest.TempPathFactory) -> Played:
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> LogDirRun:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRIMTAB_HOME", str(tmp_path_factory.mktemp("quiet")))
-        return Played()
+        return LogDirRun()
 
 
-def test_it_ends_as_planned_and_as_found(quiet: Played) -> None:
+def test_it_ends_as_planned_and_as_found(quiet: LogDirRun) -> None:
     assert (quiet.state.ended, quiet.wrong) == (Outcome.DONE, [])
 
 
 @pytest.mark.parametrize("where", [w for w in Where if w is not Where.LATE])
 def test_a_death_or_a_lost_answer_anywhere_costs_time_and_nothing_else(
-    quiet: Played, where: Where
+    quiet: LogDirRun, where: Where
 ) -> None:
     first = quiet.lives.fates[0]
     count = first.records if where.counts_records else first.calls
     wrong = {}
     for at in range(2, count + 1, max(1, count // POINTS)):
-        played = Played(Doom(where, at))
+        played = LogDirRun(Doom(where, at))
         if played.wrong or played.state.ended is not Outcome.DONE:
             wrong[at] = (played.state.ended, played.wrong[:2])
     assert not wrong
 
 
-def test_a_cancel_at_any_look_leaves_every_replica_where_it_was_or_is_to_be(quiet: Played) -> None:
+def test_a_cancel_at_any_look_leaves_every_replica_where_it_was_or_is_to_be(
+    quiet: LogDirRun,
+) -> None:
     wrong = {}
-    for look in range(2, quiet.lives.looks + 1, quiet.lives.looks // (2 * POINTS)):
-        played = Played(ask=Ask(look, "cancel"))
+    for look in range(2, quiet.lives.poll_count + 1, quiet.lives.poll_count // (2 * POINTS)):
+        played = LogDirRun(ask=Ask(look, "cancel"))
         if played.wrong or played.state.ended not in (Outcome.CANCELLED, Outcome.DONE):
             wrong[look] = (played.state.ended, played.wrong[:2])
     assert not wrong

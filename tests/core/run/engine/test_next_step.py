@@ -85,7 +85,7 @@ def test_the_order_up_to_the_submission(past: dict[str, Any], expected: Step) ->
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected"),
+    ("observation", "expected"),
     [
         pytest.param(IN_FLIGHT, Poll(), id="in flight"),
         pytest.param(
@@ -144,12 +144,12 @@ def test_the_order_up_to_the_submission(past: dict[str, Any], expected: Step) ->
         ),
     ],
 )
-def test_what_becomes_of_a_submitted_move(seen: Observation, expected: Step) -> None:
-    assert next_step(history(MOVE, phase=Phase.SUBMITTED), seen) == expected
+def test_what_becomes_of_a_submitted_move(observation: Observation, expected: Step) -> None:
+    assert next_step(history(MOVE, phase=Phase.SUBMITTED), observation) == expected
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected"),
+    ("observation", "expected"),
     [
         pytest.param(IN_FLIGHT, Poll(), id="it arrived"),
         pytest.param(
@@ -159,12 +159,12 @@ def test_what_becomes_of_a_submitted_move(seen: Observation, expected: Step) -> 
         pytest.param(observed((3, 2, 1), steady=5), Submit((0,)), id="it was lost"),
     ],
 )
-def test_a_submission_without_an_answer(seen: Observation, expected: Step) -> None:
-    assert next_step(history(MOVE, phase=Phase.SUBMITTING), seen) == expected
+def test_a_submission_without_an_answer(observation: Observation, expected: Step) -> None:
+    assert next_step(history(MOVE, phase=Phase.SUBMITTING), observation) == expected
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected"),
+    ("observation", "expected"),
     [
         pytest.param(
             observed(None, steady=5),
@@ -191,8 +191,10 @@ def test_a_submission_without_an_answer(seen: Observation, expected: Step) -> No
         ),
     ],
 )
-def test_what_becomes_of_a_queued_move_that_looks_wrong(seen: Observation, expected: Step) -> None:
-    assert next_step(history(MOVE), seen) == expected
+def test_what_becomes_of_a_queued_move_that_looks_wrong(
+    observation: Observation, expected: Step
+) -> None:
+    assert next_step(history(MOVE), observation) == expected
 
 
 THEIRS = Reassignment((5, 2, 1, 3), (5,), (3,))
@@ -301,10 +303,12 @@ def test_no_more_leaders_change_at_a_time_than_is_allowed(monkeypatch: pytest.Mo
 # -- cancelling, Kafka's cases --------------------------------------------------------------------
 
 
-def cancelled(m: Move, seen: Observation, *, sent: bool = False, min_insync: int = 1) -> Step:
+def cancelled(
+    m: Move, observation: Observation, *, sent: bool = False, min_insync: int = 1
+) -> Step:
     past = history(m, phase=Phase.SUBMITTED, cancel_requested=True, min_insync={"foo": min_insync})
     past.moves[0].cancel_intended = past.moves[0].cancel_sent = sent
-    return next_step(past, seen)
+    return next_step(past, observation)
 
 
 def test_a_cancel_where_min_insync_is_not_known_keeps_all_but_one_in_sync() -> None:
@@ -443,7 +447,7 @@ def test_a_foreign_move_that_began_meanwhile_keeps_the_rate_it_runs_under() -> N
     past = history(MOVE, phase=Phase.DONE)
     past.throttles.rates = {(5, Side.FOLLOWER): rate(5, Side.FOLLOWER)}
     foreign = {TopicPartition("bar", 0): Reassignment((1, 5), (5,), ())}
-    seen = observed((0, 2, 1), others=foreign)
+    seen = observed((0, 2, 1), external_moves=foreign)
     assert next_step(past, seen) == Poll(
         "bar-0, not ours, still uses the throttle of broker 5 (a cancel leaves it)"
     )

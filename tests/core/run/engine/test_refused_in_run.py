@@ -41,7 +41,7 @@ T, U = Resource.topic("t"), Resource.topic("u")
 TWO_TOPICS = {("t", 0): (1, 2, 3), ("u", 0): (4, 6)}
 
 
-def begun_apart(start: Start, client: SimulatedCluster) -> Run:
+def start_submitted(start: Start, client: SimulatedCluster) -> Run:
     run = start(client, TWO_TOPICS, rate=8 * MB, allow={"rf-change"})
     run.until(submitted)
     return run
@@ -57,7 +57,7 @@ def other_move_is_given_back(run: Run) -> None:
 
 
 def test_pairs_that_cannot_be_put_back_hold_nothing_else_up(start: Start) -> None:
-    run = begun_apart(start, cluster({"t": [(1, 2)], "u": [(4, 5)]}, size_bytes=3000 * MB))
+    run = start_submitted(start, cluster({"t": [(1, 2)], "u": [(4, 5)]}, size_bytes=3000 * MB))
     spend(run, 4)
     delete(run.client, T, LEADER_LIST)
     run.faulty.replaced["alter_configs"] = refusing(T)
@@ -74,7 +74,7 @@ def test_pairs_that_cannot_be_put_back_hold_nothing_else_up(start: Start) -> Non
 def test_a_pair_that_cannot_be_taken_out_holds_nothing_else_up(start: Start) -> None:
     written = {TopicPartition("t", 0): 2.0 * MB}
     layout = {"t": [(1, 2)], "u": [(4, 5)]}
-    run = begun_apart(start, cluster(layout, size_bytes=3000 * MB, in_bytes_per_s=written))
+    run = start_submitted(start, cluster(layout, size_bytes=3000 * MB, in_bytes_per_s=written))
     run.client.stop_broker(2)
     spend(run, 60)
     run.faulty.replaced["alter_configs"] = refusing(T)
@@ -120,11 +120,11 @@ def test_a_run_that_may_not_see_whether_topics_are_throttled_moves_nothing(
     client = cluster(TWO)
     before, faulty, hidden = throttles(client), Faulty(client), Resource.topic("t")
 
-    def deny(real: Callable[..., Any], asked: Collection[Resource], *names: Any) -> Any:
-        if all_topics and hidden in asked:
+    def deny(real: Callable[..., Any], resources: Collection[Resource], *names: Any) -> Any:
+        if all_topics and hidden in resources:
             raise AccessDeniedError("The cluster says no: TOPIC_AUTHORIZATION_FAILED.")
         fault = Fault("TOPIC_AUTHORIZATION_FAILED")
-        return {r: fault if r == hidden else a for r, a in real(asked, *names).items()}
+        return {r: fault if r == hidden else a for r, a in real(resources, *names).items()}
 
     faulty.replaced["describe_configs"] = deny
     run = start(client, TARGETS, through=faulty)
@@ -176,12 +176,12 @@ def test_a_run_whose_rights_went_for_good_ends_when_it_is_cancelled(start: Start
     run.until(lambda step: isinstance(step, Poll))
     denied = denying_until(run.client, 10**9)
 
-    def asked(real: Callable[..., Any], *args: Any) -> Any:
+    def denied_and_cancelled(real: Callable[..., Any], *args: Any) -> Any:
         if run.client.elapsed_seconds > 600 and not run.journal.requests():
             run.cancel()
         return denied(real, *args)
 
-    run.faulty.replaced["fetch_reassignments"] = asked
+    run.faulty.replaced["fetch_reassignments"] = denied_and_cancelled
     assert run.runner.run() is Outcome.INCOMPLETE
     assert run.client.elapsed_seconds > 600
     assert "may be left" in run.view().why

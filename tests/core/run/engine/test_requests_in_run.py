@@ -49,7 +49,7 @@ def test_a_pause_ends_what_is_in_flight_and_begins_nothing(start: Start) -> None
     spend(run, 120)
     assert run.phases == [Phase.DONE, *[Phase.QUEUED] * 3]
     assert run.state.waiting == "paused, as asked"
-    run.again()
+    run.restart_process()
     spend(run, 30)
     assert run.phases.count(Phase.QUEUED) == 3
     ask(run, "resume")
@@ -99,7 +99,7 @@ def test_a_lower_rate_holds_at_once_and_a_higher_one_little_by_little(
     ask(run, "throttle", rate_bytes_per_s=rate)
     run.until(lambda step: isinstance(step, ChangeRates))
     if dies:
-        run.again()
+        run.restart_process()
     run.until(
         lambda step: value(run.client, 1, LEADER_RATE) == value(run.client, *DEST) == str(rate)
     )
@@ -244,20 +244,20 @@ def test_a_retargeting_that_cannot_be_checked_is_refused_and_a_cancel_behind_it_
     assert run.to_the_end() is Outcome.CANCELLED
 
 
-@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("other_moves", [0, 1])
 def test_a_destination_that_dies_as_a_move_is_taken_back_is_said_in_the_end(
-    start: Start, others: int
+    start: Start, other_moves: int
 ) -> None:
     run = start(
-        cluster({"t": [(1, 2)] * (1 + others)}, size_bytes=100 * MB),
-        {("t", p): (3, 2) for p in range(1 + others)},
+        cluster({"t": [(1, 2)] * (1 + other_moves)}, size_bytes=100 * MB),
+        {("t", p): (3, 2) for p in range(1 + other_moves)},
     )
     run.until(submitted)
     ask(run, "retarget", move=0, after=[6, 2])
     run.until(lambda step: isinstance(step, Cancel))
     run.client.stop_broker(6)
     run.client.advance(10)
-    assert run.to_the_end() is (Outcome.INCOMPLETE if others else Outcome.CANCELLED)
+    assert run.to_the_end() is (Outcome.INCOMPLETE if other_moves else Outcome.CANCELLED)
     assert "t-0: Refused by a check: dead-broker" in run.state.ended_why
 
 
@@ -287,7 +287,7 @@ def test_a_roll_back_leaves_all_as_it_was(start: Start, after_moves: int) -> Non
         run.until(lambda step: Phase.QUEUED not in run.phases and not run.state.in_flight)
     ask(run, "rollback")
     run.runner.advance()
-    run.again()
+    run.restart_process()
     run.restores(Outcome.CANCELLED)
     assert run.state.ended_why == "rolled back"
     assert run.replicas() == original
@@ -318,7 +318,7 @@ def test_a_roll_back_can_be_cancelled(start: Start) -> None:
 def test_requests_wait_for_the_process(start: Start) -> None:
     run = start(count=4, batch_size=1)
     run.until(submitted)
-    run.again()
+    run.restart_process()
     ask(run, "skip", moves=[3])
     ask(run, "pause", floor=False)
     ask(run, "resume")
@@ -360,7 +360,7 @@ def test_a_move_that_was_to_go_elsewhere_does_not_when_it_is_taken_out(
     for _ in range(between):
         run.runner.advance()
     ask(run, kind, moves=[index])
-    run.again()
+    run.restart_process()
     run.to_the_end()
     moves = run.state.moves
     assert [m.phase for m in moves] == [phase if i == index else Phase.DONE for i in (0, 1)]
@@ -397,7 +397,7 @@ def test_what_would_undo_a_cancel_or_a_rollback_is_refused(
     spend(run, 2)
     ask(run, taken_back_by)
     ask(run, kind, **payload)
-    run.again()
+    run.restart_process()
     assert run.to_the_end() is Outcome.CANCELLED
     assert run.replicas() == {"t-0": (1, 2), "t-1": (1, 2)}
     assert refusals(run) == [why]

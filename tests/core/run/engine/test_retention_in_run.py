@@ -79,7 +79,7 @@ def test_retention_is_lowered_before_and_put_back_exactly(
             if cancelled:
                 run.cancel()
         if dies and not isinstance(step, Poll):
-            run.again()
+            run.restart_process()
     assert run.state.ended is (Outcome.CANCELLED if cancelled else Outcome.DONE)
     assert client.describe_configs([T]) == before
     assert client.fetch_offsets([TP], OffsetAt.EARLIEST)
@@ -343,7 +343,7 @@ def test_what_a_group_has_not_read_as_a_later_start_comes_is_not_deleted(
 # -- what cannot be read ---------------------------------------------------------------------------
 
 
-def unread(fault: str, times: int) -> Any:
+def failing_reads(fault: str, times: int) -> Any:
     """Answer so often with a fault when a topic's retention is asked for before it is lowered."""
     left = [times]
 
@@ -358,7 +358,7 @@ def unread(fault: str, times: int) -> Any:
 
 def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) -> None:
     run = a_run(start, WEEK_MS)
-    run.faulty.replaced["describe_configs"] = unread("REQUEST_TIMED_OUT", 2)
+    run.faulty.replaced["describe_configs"] = failing_reads("REQUEST_TIMED_OUT", 2)
     run.until(lambda step: isinstance(step, LowerRetention))
     assert "the retention of t is not known yet (REQUEST_TIMED_OUT" in run.state.waiting
     assert run.to_the_end() is Outcome.DONE
@@ -368,7 +368,7 @@ def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) 
 
 def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start: Start) -> None:
     run = lowering(start, "t", "u")
-    run.faulty.replaced["describe_configs"] = unread("TOPIC_AUTHORIZATION_FAILED", 1000)
+    run.faulty.replaced["describe_configs"] = failing_reads("TOPIC_AUTHORIZATION_FAILED", 1000)
     assert run.to_the_end() is Outcome.DONE
     told = [event.text for event in run.view().events]
     assert "retention of t stays as it is: TOPIC_AUTHORIZATION_FAILED: no" in told
@@ -394,7 +394,7 @@ def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_c
     with pytest.raises(KeyboardInterrupt):
         run.to_the_end()
     set_config(run.client, T, "retention.ms", "600000")
-    run.again()
+    run.restart_process()
     assert run.to_the_end() is Outcome.DONE
     found = changes(run.journal.records(), run.state)
     assert [c.name for c in found if c.config == "retention.ms"] == ["u"]

@@ -98,7 +98,7 @@ def play(run: Run, story: list[tuple[int, tuple[str, dict[str, Any]]]]) -> None:
             if run.state.ended is None:
                 run.runner.advance()
         if kind == "die":
-            run.again()
+            run.restart_process()
         else:
             run.journal.ask(run.client.now, kind, {**payload, "who": "ann", "host": "here"})
     run.journal.ask(run.client.now, "resume", {"who": "ann", "host": "here"})

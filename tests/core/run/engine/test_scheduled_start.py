@@ -135,13 +135,13 @@ def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
 
     notifier = Telling(NotifyBy(command=("true",)))
 
-    def looks(recorder: Any) -> None:
+    def poll_and_note(recorder: Any) -> None:
         notifier.look(recorder)
         seen.append((run.view().state, run.view().why))
         if len(told) == 1:
             run.faulty.replaced.clear()
 
-    run.runner._on_look = looks
+    run.runner._on_look = poll_and_note
     assert run.runner.run() is Outcome.DONE
     assert seen[0][0] is RunStatus.SCHEDULED
     assert (RunStatus.WAITING, "The cluster does not answer") in seen

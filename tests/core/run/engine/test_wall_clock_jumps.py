@@ -81,7 +81,7 @@ def test_a_process_that_comes_after_the_clock_was_set_goes_on_after_the_last(
     spend(run, 20)
     before = run.view().elapsed_seconds
     clock.off = jump
-    run.again()
+    run.restart_process()
     run.runner = Executor(run.journal, run.client, clock)
     spend(run, 20)
     times = [r.at for r in run.journal.records()], [s.at for s in run.journal.samples()]

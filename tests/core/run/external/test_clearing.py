@@ -161,7 +161,7 @@ def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it
     set_config(client, Resource.broker(4), FOLLOWER_RATE, "900000000")
     run.until(lambda step: isinstance(step, Poll))
 
-    def killed(real: Any, asked: Any) -> Any:
+    def killed(real: Any, changes: Any) -> Any:
         raise _Killed
 
     through.replaced["alter_configs"] = killed
@@ -214,7 +214,7 @@ def test_a_list_is_unset_though_a_broker_that_lags_shows_it_yet(client: Simulate
     set_config(client, U, LEADER_LIST, "0:1,0:2")
     through: Any = Faulty(client)
     listed, late = look(client), client.describe_configs([U])
-    through.replaced["describe_configs"] = lambda real, *asked: late
+    through.replaced["describe_configs"] = lambda real, *changes: late
     assert clear(through, client.clock, listed) == {U: "it is set still"}
     assert own_list(throttles(client)[U], Side.LEADER) is None
 
@@ -251,18 +251,18 @@ def test_clear_lists_asks_and_says_what_was_done(here: Here) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("topic:tt", "There is no topic tt."),
         ("broker:99", "There is no broker 99.\nThe brokers are 1, 2, 3, 4, 5, 6."),
     ],
 )
 def test_a_name_that_there_is_none_of_is_refused(
-    hand: Hand, client: SimulatedCluster, name: str, said: str
+    hand: Hand, client: SimulatedCluster, name: str, message: str
 ) -> None:
     code, _, err = hand.on(client)("throttles", "clear", name, "--yes")
     assert code == ExitCode.USAGE
-    assert said in err
+    assert message in err
 
 
 def test_what_a_killed_run_left_is_kept_while_its_moves_are_in_flight(here: Here) -> None:

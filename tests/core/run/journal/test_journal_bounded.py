@@ -25,7 +25,7 @@ Answers = Callable[[Any], Any]
 
 
 def each(fault: str) -> Answers:
-    return lambda asked: dict.fromkeys(asked, Fault(fault))
+    return lambda keys: dict.fromkeys(keys, Fault(fault))
 
 
 def each_resource(fault: str) -> Answers:
@@ -58,7 +58,7 @@ ERRORS: list[tuple[str, str, Answers]] = [
     ("alter_log_dirs", "not yet", each("REPLICA_NOT_AVAILABLE")),
     ("alter_log_dirs", "not there", each("LOG_DIR_NOT_FOUND")),
     ("alter_log_dirs", "offline", each("KAFKA_STORAGE_ERROR")),
-    ("alter_log_dirs", "taken, and nothing comes of it", lambda asked: dict.fromkeys(asked)),
+    ("alter_log_dirs", "taken, and nothing comes of it", lambda keys: dict.fromkeys(keys)),
     ("alter_configs", "no answer", each_resource("REQUEST_TIMED_OUT")),
     ("alter_configs", "refused", each_resource("POLICY_VIOLATION")),
     ("alter_configs", "invalid", each_resource("INVALID_CONFIG")),
@@ -107,7 +107,7 @@ def test_an_hour_of_one_error_writes_little(start: Start, call: str, answers: An
         for _ in range(10):
             advance(run)
     records, lines = len(run.journal.records()), audit_lines()
-    faulty.replaced[call] = lambda real, asked=(), *more, **named: answers(asked)
+    faulty.replaced[call] = lambda real, keys=(), *more, **named: answers(keys)
     if call in OF_A_CANCEL:
         ask(run, "cancel")
     ends = client.elapsed_seconds + HOUR
@@ -126,7 +126,7 @@ def test_what_is_refused_over_and_over_is_audited_ever_more_seldom() -> None:
     faulty.replaced["cancel_reassignments"] = answering("NOT_CONTROLLER")
     for _ in range(5):
         through.cancel_reassignments([T0])
-    faulty.replaced["cancel_reassignments"] = lambda real, asked: LOST(asked)
+    faulty.replaced["cancel_reassignments"] = lambda real, keys: LOST(keys)
     for _ in range(5):
         with pytest.raises(UnreachableError):
             through.cancel_reassignments([T0])
@@ -141,19 +141,19 @@ def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -
     run = start()
     recorder = run.runner._recorder
 
-    def waits() -> int:
+    def waiting_records() -> int:
         return run.kinds.count(Kind.WAITING)
 
     for _ in range(1800):
         for why in ("one", "another"):
             recorder.note_waiting(why)
             run.client.advance(1)
-    assert waits() < 30
-    before = waits()
+    assert waiting_records() < 30
+    before = waiting_records()
     run.client.advance(HOUR)
     recorder.note_waiting("a third")
     recorder.note_waiting("one")
-    assert waits() == before + 2
+    assert waiting_records() == before + 2
     assert run.state.waiting == "one"
 
 

@@ -30,7 +30,7 @@ def a_run() -> RunState:
 
 
 @pytest.mark.parametrize(
-    ("kind", "payload", "asked"),
+    ("kind", "payload", "expected"),
     [
         ("cancel", {}, {1: MoveRequest.CANCEL, 2: MoveRequest.CANCEL}),
         ("cancel", {"moves": [0, 1]}, {1: MoveRequest.CANCEL}),
@@ -40,12 +40,12 @@ def a_run() -> RunState:
     ids=["all that has not ended", "one move", "only queued ones", "what goes on"],
 )
 def test_a_request_is_of_the_moves_that_can_still_follow_it(
-    kind: str, payload: dict[str, Any], asked: dict[int, MoveRequest]
+    kind: str, payload: dict[str, Any], expected: dict[int, MoveRequest]
 ) -> None:
     past = a_run()
     take(past, kind, payload)
     requests = {index: m.request for index, m in enumerate(past.moves)}
-    assert requests == dict.fromkeys(range(4), MoveRequest.CONTINUE) | asked
+    assert requests == dict.fromkeys(range(4), MoveRequest.CONTINUE) | expected
     all_of_it = kind == "cancel" and not payload
     assert (past.cancel_requested, past.rollback_requested) == (all_of_it, kind == "rollback")
 
@@ -191,5 +191,5 @@ def test_a_journal_into_which_such_a_request_was_taken_can_still_be_read(start: 
     run = start()
     taken = {"kind": "skip", "seq": 1, "who": "ann", "host": "here"}
     run.journal.write(run.client.now, Kind.REQUEST, taken)
-    run.again()
+    run.restart_process()
     assert run.to_the_end() is Outcome.DONE

@@ -15,8 +15,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from journal_records import LIMIT, records, samples
 from run_help import MB, Faulty, Run, Start, answering, cluster, submitted
-from told_help import LIMIT, records, samples
 from waiting import eventually
 
 from core.clock import Clock
@@ -169,7 +169,7 @@ def client() -> SimulatedCluster:
     return cluster({"t": [(1, 2)]})
 
 
-def told(run: Run) -> list[tuple[str, str, str]]:
+def notifications(run: Run) -> list[tuple[str, str, str]]:
     return [
         (record.payload["event"], record.payload["by"], record.payload["why"])
         for record in run.journal.records()
@@ -205,7 +205,7 @@ def test_the_end_of_a_run_is_told_by_its_own_process(
     assert json.loads((tmp_path / "told").read_text()) == document
     assert (document["event"], document["outcome"], document["done"]) == ("ended", "done", 1)
     assert document["text"].startswith(f"trimtab: run {run.path.stem} on prod-eu: done (1 of 1")
-    assert told(run) == [("ended", "command", ""), ("ended", "webhook", "")]
+    assert notifications(run) == [("ended", "command", ""), ("ended", "webhook", "")]
     assert "told by webhook (ended)" in [event.text for event in run.view().events]
 
 
@@ -214,7 +214,7 @@ def test_what_goes_wrong_with_it_is_one_line_in_the_journal(
 ) -> None:
     run = start(client, {("t", 0): (1, 3)})
     serve(run, monkeypatch, probed(command=("no-such-command",)))
-    ((event, by, why),) = told(run)
+    ((event, by, why),) = notifications(run)
     assert (event, by) == ("ended", "command")
     assert "No such file" in why
     assert run.view().state.value == "done"
@@ -254,12 +254,12 @@ def test_a_run_that_waits_for_a_broker_is_told_of_once(
     watched.advance(50)
     assert not hook.posted
     watched.advance(120)
-    eventually(lambda: watched.notifier.look(watched.recorder) or bool(told(run)))
+    eventually(lambda: watched.notifier.look(watched.recorder) or bool(notifications(run)))
     client.start_broker(3)
     watched.advance(5)
     assert [(p["event"], p["outcome"]) for p in hook.posted] == [("stalled", None)]
     assert "broker 3 is down" in hook.posted[0]["why"]
-    assert told(run) == [("stalled", "webhook", "")]
+    assert notifications(run) == [("stalled", "webhook", "")]
 
 
 def test_a_run_whose_topics_cannot_be_shortened_is_told_of(
@@ -284,11 +284,11 @@ def test_a_run_that_is_paused_or_waits_for_its_time_has_not_stalled(
     run.journal.ask(client.now, "pause", {"floor": True, "who": "ann", "host": "here"})
     watched.advance(200)
     assert not hook.posted
-    assert not told(run)
+    assert not notifications(run)
 
 
-@pytest.mark.parametrize(("others", "stalls"), [(LIMIT, False), (LIMIT // 10, True)])
-def test_who_waits_its_turn_has_not_stalled(tmp_path: Path, others: int, stalls: bool) -> None:
+@pytest.mark.parametrize(("other_share", "stalls"), [(LIMIT, False), (LIMIT // 10, True)])
+def test_who_waits_its_turn_has_not_stalled(tmp_path: Path, other_share: int, stalls: bool) -> None:
     """The second move gets nothing for 70 seconds; the first has their limit, or a tenth of it."""
     clock = SimpleNamespace(now=lambda: sample.at)
     with Journal.create(tmp_path / "a.run") as journal:
@@ -298,7 +298,7 @@ def test_who_waits_its_turn_has_not_stalled(tmp_path: Path, others: int, stalls:
         notifier = Notifier(NotifyBy(webhook="http://h/x"))
         sent: list[Mapping[str, Any]] = []
         notifier.send = sent.append  # type: ignore[method-assign]
-        for sample in samples((1, 2), lambda s: s * others, lambda s: 0, seconds=70):
+        for sample in samples((1, 2), lambda s: s * other_share, lambda s: 0, seconds=70):
             recorder.sample(dict(sample.payload))
             notifier.look(recorder)
     assert [document["event"] for document in sent] == (["stalled"] if stalls else [])
@@ -334,10 +334,10 @@ def test_a_slow_webhook_does_not_hold_the_run_up(
     for _ in range(3):
         notifier.look(recorder)
         client.clock.sleep(STALLED_SECONDS)
-    assert not told(run), "it goes on, and nothing is known yet"
+    assert not notifications(run), "it goes on, and nothing is known yet"
     hook.hang.set()
     eventually(lambda: bool(hook.posted))
-    eventually(lambda: notifier.look(recorder) or bool(told(run)))
+    eventually(lambda: notifier.look(recorder) or bool(notifications(run)))
     assert len(hook.posted) == 1
 
 
@@ -376,4 +376,4 @@ def test_a_config_that_cannot_be_read_holds_no_run_up(
         raise UsageError("config.toml is not TOML.")
 
     serve(run, monkeypatch, broken)
-    assert told(run) == [("start", "config.toml", "config.toml is not TOML.")]
+    assert notifications(run) == [("start", "config.toml", "config.toml is not TOML.")]

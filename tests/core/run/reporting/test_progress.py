@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from journal_records import NOON
+from journal_records import records as journal_records
 from run_help import MB, Start, ask, cluster, spend, submitted
-from told_help import NOON
-from told_help import records as told_records
 
 from core.cluster.metadata import TopicPartition
 from core.daemons.process import Process
@@ -50,7 +50,7 @@ def test_the_time_left_as_strimzi_counts_it(
 
 def records(*later: tuple[Kind, dict[str, Any]], moves: int = 2) -> list[Record]:
     """Return a run in flight from broker 7 to 12, at 50 MB/s, and these records after it began."""
-    begun = told_records((7,) * moves, (12,) * moves, limit=None, rate=50 * MB, seconds=60.0)
+    begun = journal_records((7,) * moves, (12,) * moves, limit=None, rate=50 * MB, seconds=60.0)
     return [*begun, *(Record(5 + i, NOON, *of) for i, of in enumerate(later))]
 
 
@@ -122,19 +122,21 @@ def test_the_time_left_is_told_from_the_pace_while_the_run_was_at_work() -> None
 
 
 def test_a_pause_is_no_part_of_the_pace() -> None:
-    def asked(second: int, kind: str) -> Record:
+    def request(second: int, kind: str) -> Record:
         at = NOON + timedelta(seconds=second)
         who = {"seq": 1, "kind": kind, "who": "ann", "host": "here"}
         return Record(5, at, Kind.REQUEST, who)
 
     begun = [sample(s, 10 * s * MB, 10 * s * MB) for s in range(1, 11)]
     held = [sample(s, 100 * MB, 100 * MB) for s in range(11, 100)]
-    seen = run_view([*records(), asked(10, "pause")], [*begun, *held], living=True)
+    seen = run_view([*records(), request(10, "pause")], [*begun, *held], living=True)
     assert seen.left_seconds == pytest.approx((2000 - 200) / 20)
     slow = [sample(s, (100 + 5 * (s - 100)) * MB, 100 * MB) for s in range(100, 120)]
     left = {
         end: run_view(
-            [*records(), asked(10, "pause"), asked(100, end)], [*begun, *held, *slow], living=True
+            [*records(), request(10, "pause"), request(100, end)],
+            [*begun, *held, *slow],
+            living=True,
         ).left_seconds
         for end in ("resume", "rollback", "cancel", "skip")
     }
@@ -165,7 +167,7 @@ def test_a_rate_that_rises_after_a_resume_is_not_judged_as_it_is(start: Start) -
 )
 def test_what_a_pause_has_held_is_judged_from_its_resume_on(second: int, state: MoveStatus) -> None:
     """No byte has come since second 5; a pause on the floor ends at 60, unless nobody asked yet."""
-    kinds = ((10, asked("pause", floor=True)), (60, asked("resume")))
+    kinds = ((10, request("pause", floor=True)), (60, request("resume")))
     asks = [Record(5, NOON + timedelta(seconds=at), *of) for at, of in kinds if second >= 60]
     seen = run_view([*records(), *asks], [sample(second, 10 * MB, 10 * MB, since=5)], living=True)
     assert seen.moves[0].state is state
@@ -185,7 +187,7 @@ def test_what_a_pause_holds_is_not_stuck(start: Start) -> None:
     assert run.view().moves[0].why == "b3 is down"
 
 
-def asked(kind: str, **payload: Any) -> tuple[Kind, dict[str, Any]]:
+def request(kind: str, **payload: Any) -> tuple[Kind, dict[str, Any]]:
     return Kind.REQUEST, {"seq": 1, "kind": kind, "who": "ann", "host": "here", **payload}
 
 
@@ -194,11 +196,11 @@ def asked(kind: str, **payload: Any) -> tuple[Kind, dict[str, Any]]:
     [
         ((), True, RunStatus.RUNNING),
         ((), False, RunStatus.DIED),
-        ((asked("pause"),), True, RunStatus.PAUSED),
-        ((asked("pause"),), False, RunStatus.DIED),
-        ((asked("pause"), asked("resume")), True, RunStatus.RUNNING),
-        ((asked("cancel", moves=None),), True, RunStatus.CANCELLING),
-        ((asked("rollback"),), True, RunStatus.ROLLING_BACK),
+        ((request("pause"),), True, RunStatus.PAUSED),
+        ((request("pause"),), False, RunStatus.DIED),
+        ((request("pause"), request("resume")), True, RunStatus.RUNNING),
+        ((request("cancel", moves=None),), True, RunStatus.CANCELLING),
+        ((request("rollback"),), True, RunStatus.ROLLING_BACK),
         (((Kind.WAITING, {"why": "b9 is down"}),), True, RunStatus.WAITING),
         (((Kind.STARTED, {"pid": 1, "pid_started": 1.0}),), True, RunStatus.RECOVERING),
     ],
@@ -249,7 +251,7 @@ def test_what_was_taken_out_is_no_part_of_the_whole(phase: str) -> None:
 
 def test_a_run_that_is_cancelled_is_told_of_the_whole_that_it_was_to_copy() -> None:
     back = {"moves": [{"index": 1, "phase": "cancelled", "why": "", "leader": 7}], "stop": ""}
-    seen = view(sample(9, MB, MB), later=(asked("cancel", moves=None), (Kind.MOVED, back)))
+    seen = view(sample(9, MB, MB), later=(request("cancel", moves=None), (Kind.MOVED, back)))
     assert seen.total_bytes == 2000 * MB
 
 
@@ -268,7 +270,7 @@ def test_until_a_fair_share_has_come_no_less_time_is_left_than_was_estimated() -
     assert early.left_range is not None
     assert early.left_range[0] < 185 < early.left_seconds < early.left_range[1]
     assert run_view(begun, quick, living=True).left_seconds == pytest.approx(170)
-    _, other = asked("throttle", rate_bytes_per_s=40 * MB)
+    _, other = request("throttle", rate_bytes_per_s=40 * MB)
     slower = Record(9, NOON + timedelta(seconds=1), Kind.REQUEST, other)
     left = run_view([*begun, slower], quick[:15], living=True).left_seconds
     assert left == pytest.approx(185), "the estimate was for another rate"
@@ -284,7 +286,7 @@ def test_an_estimate_is_shown_beside_what_it_was_made_for(
     estimate = {"seconds": 600.0, "rate_bytes_per_s": 50 * MB}
     begun = [Record(1, NOON, Kind.CREATED, {**first.payload, "estimate": estimate}), *rest]
     if rate is not None:
-        begun.append(Record(9, NOON, *asked("throttle", rate_bytes_per_s=rate)))
+        begun.append(Record(9, NOON, *request("throttle", rate_bytes_per_s=rate)))
     assert run_view(begun, [sample(10, MB, MB)], living=True).estimated_seconds == shown
 
 
@@ -471,7 +473,7 @@ def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
     run = start(cluster({"t": [(1,)]}, size_bytes=60 * MB), {("t", 0): (3,)}, rate=5 * MB)
     ours = Process.this()
     run.journal.write(run.client.now, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
-    run.again()
+    run.restart_process()
     monkeypatch.setattr(events.time, "sleep", lambda _: spend(run, 1))
     cluster_id = run.client.describe_cluster().cluster_id
     told = [event for _, more in events.follow(cluster_id, run.path.stem) for event in more]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from journal_records import LIMIT, Course, records, samples
 from run_help import MB, Start, cluster, spend, submitted
-from told_help import LIMIT, Course, records, samples
 
 from core.run.journal.replay import fold
 from core.run.reporting.alerts import NoticeTracker

@@ -64,7 +64,7 @@ def run(client: SimulatedCluster, start: Start) -> Run:
     return start(client, {("t", 0): (1, 3)})
 
 
-def told(run: Run) -> dict[tuple[str, str], tuple[str, str, str]]:
+def changes_by_config(run: Run) -> dict[tuple[str, str], tuple[str, str, str]]:
     found = changes(run.journal.records(), run.state)
     return {
         (f"{c.resource} {c.name}", c.config): (c.before_words, c.during_words, c.after_words)
@@ -74,9 +74,13 @@ def told(run: Run) -> dict[tuple[str, str], tuple[str, str, str]]:
 
 def test_each_config_is_told_before_during_and_after(run: Run) -> None:
     run.until(lambda step: isinstance(step, Poll))
-    assert told(run)["broker 3", FOLLOWER_RATE] == ("900 MB/s", "5.0 MB/s", "still set")
+    assert changes_by_config(run)["broker 3", FOLLOWER_RATE] == (
+        "900 MB/s",
+        "5.0 MB/s",
+        "still set",
+    )
     run.to_the_end()
-    assert told(run) == {
+    assert changes_by_config(run) == {
         ("broker 1", LEADER_RATE): ("unset", "5.0 MB/s", "unset again"),
         ("broker 2", LEADER_RATE): ("1.0 MB/s", "kept", "was kept"),
         ("broker 3", FOLLOWER_RATE): ("900 MB/s", "5.0 MB/s", "set as before"),
@@ -92,7 +96,7 @@ def test_a_rate_that_somebody_changed_is_told_to_be_theirs(
     run.until(lambda step: isinstance(step, Poll))
     set_config(client, Resource.broker(3), FOLLOWER_RATE, "7000000")
     run.to_the_end()
-    assert "changed by somebody else" in told(run)["broker 3", FOLLOWER_RATE][2]
+    assert "changed by somebody else" in changes_by_config(run)["broker 3", FOLLOWER_RATE][2]
 
 
 def test_many_rates_are_counted() -> None:
@@ -306,23 +310,25 @@ def story_of(own_journal: Journal) -> list[str]:
     return [event.text for event in story(records, fold(records), 0)][1:]
 
 
-def waits(own_journal: Journal, *reasons: str) -> None:
+def write_waiting(own_journal: Journal, *reasons: str) -> None:
     for why in reasons:
         own_journal.write(NOON, Kind.WAITING, {"why": why})
 
 
-def asked(own_journal: Journal, kind: str) -> None:
+def write_request(own_journal: Journal, kind: str) -> None:
     own_journal.write(NOON, Kind.REQUEST, {"seq": 1, "kind": kind, "who": "ann", "host": "here"})
 
 
 def test_a_pause_is_told_once_whatever_is_in_flight_by_then(own_journal: Journal) -> None:
-    asked(own_journal, "pause")
-    waits(own_journal, "paused, as asked: what is in flight goes on", "paused, as asked", "")
-    waits(own_journal, "paused, as asked", "broker 3 is down", "paused, as asked")
-    asked(own_journal, "resume")
-    waits(own_journal, "")
-    asked(own_journal, "pause")
-    waits(own_journal, "paused, as asked")
+    write_request(own_journal, "pause")
+    write_waiting(
+        own_journal, "paused, as asked: what is in flight goes on", "paused, as asked", ""
+    )
+    write_waiting(own_journal, "paused, as asked", "broker 3 is down", "paused, as asked")
+    write_request(own_journal, "resume")
+    write_waiting(own_journal, "")
+    write_request(own_journal, "pause")
+    write_waiting(own_journal, "paused, as asked")
     assert story_of(own_journal) == [
         "pause asked for by ann on here",
         "paused, as asked: what is in flight goes on",

@@ -59,7 +59,7 @@ def carried_out(client: SimulatedCluster, rate: int = RATE, **more: Any) -> Run:
 
 
 def lesson(run: Run) -> Lesson | None:
-    run.again()
+    run.restart_process()
     found = lesson_of(run.journal.records(), run.state)
     run.journal.close()
     return found
@@ -80,8 +80,8 @@ def test_several_runs_put_right_what_is_estimated_of_the_next(
 ) -> None:
     """Here each was estimated 1.2 times too short."""
 
-    def too_short(*asked: Any) -> Any:
-        found = estimate_of_start(*asked)
+    def too_short(*keys: Any) -> Any:
+        found = estimate_of_start(*keys)
         assert found is not None
         least, most = (end / 1.2 for end in found["range_seconds"])
         return found | {"seconds": found["seconds"] / 1.2, "range_seconds": [least, most]}

@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from courses import Said, longer_than_the_whole, scored, tenths
+from courses import Prediction, longer_than_the_whole, scored, tenths
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from journal_records import FOLLOWER, LIMIT, NOON, SIZE, records, samples
 from run_help import MB, Run, Start, ask, cluster, own, plan_of, set_config, spend, submitted
 from simulated import small_spec
-from told_help import FOLLOWER, LIMIT, NOON, SIZE, records, samples
 
 from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, Resource
 from core.cluster.metadata import TopicPartition
@@ -78,7 +78,7 @@ def suggested(start: Start, seed: int) -> tuple[Run, float]:
     return run, estimate.seconds
 
 
-def course_of(run: Run) -> tuple[list[Said], float]:
+def course_of(run: Run) -> tuple[list[Prediction], float]:
     """Carry a run to its end; return what it said on its way, and how long it took."""
     began, course = run.client.elapsed_seconds, []
     while run.state.ended is None:
@@ -87,7 +87,7 @@ def course_of(run: Run) -> tuple[list[Said], float]:
             view = run.view()
             singles = [m.left_seconds for m in view.moves if m.left_seconds is not None]
             at = run.client.elapsed_seconds - began
-            course.append(Said(at, view.left_seconds, max(singles, default=None)))
+            course.append(Prediction(at, view.left_seconds, max(singles, default=None)))
     assert run.state.ended is Outcome.DONE
     return course, run.client.elapsed_seconds - began
 
@@ -276,7 +276,7 @@ def a_run(start: Start, rate: int = 5 * MB, megabytes: int = 800) -> Run:
     return run
 
 
-def told(run: Run) -> dict[tuple[int, str], BrokerProgress]:
+def progress_by_side(run: Run) -> dict[tuple[int, str], BrokerProgress]:
     return {(b.broker, b.side): b for b in run.view().brokers}
 
 
@@ -295,7 +295,7 @@ def test_the_limits_told_are_those_in_force(start: Start, change: str, seconds: 
     run = a_run(start, megabytes=4000)
     CHANGES[change](run)
     spend(run, seconds + 5)
-    seen = told(run)
+    seen = progress_by_side(run)
     assert seen[3, "receives"].limit_bytes_per_s == int(own(run.client, B3, FOLLOWER_RATE) or 0)
     sent = own(run.client, Resource.broker(1), LEADER_RATE)
     assert seen[1, "sends"].limit_bytes_per_s == int(sent or 0)
@@ -305,7 +305,7 @@ def test_a_rate_that_somebody_sets_in_mid_run_is_named_as_theirs(start: Start) -
     run = a_run(start)
     set_config(run.client, B3, FOLLOWER_RATE, "1000")
     spend(run, 10)
-    assert told(run)[3, "receives"].why == "foreign quota 1.0 kB/s, kept"
+    assert progress_by_side(run)[3, "receives"].why == "foreign quota 1.0 kB/s, kept"
     (move,) = run.view().moves
     assert (move.state, move.why) == (MoveStatus.MOVING, "b3 quota 1.0 kB/s, not ours")
 

@@ -38,9 +38,9 @@ def after(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def running(rate: int = 20 * MB, **asked: object) -> RateControl:
+def running(rate: int = 20 * MB, **requests: object) -> RateControl:
     """Return a pace whose three sides have had this rate since noon."""
-    rate_control = RateControl(rate, **asked)  # type: ignore[arg-type]
+    rate_control = RateControl(rate, **requests)  # type: ignore[arg-type]
     return rate_control.changed([(key, rate) for key in (SENDS, ALSO_SENDS, RECEIVES)], NOON)
 
 
@@ -52,13 +52,13 @@ def rates(change: RateChange | None) -> dict[tuple[int, Side], float]:
 def to_the_end(
     rate_control: RateControl,
     seconds: float,
-    seen: Mapping[tuple[int, Side], SideObservation] | None = None,
+    observed: Mapping[tuple[int, Side], SideObservation] | None = None,
 ):
     """Carry changes out for so long, looking five times a second; return what was set when."""
     found: list[tuple[float, RateChange]] = []
     for tick in range(round(seconds * 5)):
         now = after(100 + tick / 5)
-        change = next_rates(rate_control, seen or {}, now)
+        change = next_rates(rate_control, observed or {}, now)
         if change is not None:
             rate_control = rate_control.changed(change.rates.items(), now)
             found.append((tick / 5, change))
@@ -146,7 +146,7 @@ def test_bounds_are_journalled_and_keep_what_is_to_spare():
 
 
 @given(
-    asked=st.lists(
+    requests=st.lists(
         st.sampled_from(
             [
                 ("throttle", {"rate_bytes_per_s": MB}),
@@ -161,10 +161,10 @@ def test_bounds_are_journalled_and_keep_what_is_to_spare():
     ),
     step=st.floats(0.1, 5),
 )
-def test_no_rate_ever_rises_faster_than_a_tenth_of_the_most_a_second(asked, step):
+def test_no_rate_ever_rises_faster_than_a_tenth_of_the_most_a_second(requests, step):
     rate_control, now = running(), NOON
     seen = {key: calm(now=0) for key in rate_control.rates}
-    for kind, payload in [*asked, ("cancel", {})]:
+    for kind, payload in [*requests, ("cancel", {})]:
         rate_control = rate_control.with_request(kind, payload)
         for _ in range(20):
             now += timedelta(seconds=step)
@@ -212,7 +212,7 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideObserva
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected", "spare"),
+    ("observed", "expected", "spare"),
     [
         (calm(), 22, None),
         (calm(flow=5 * MB), None, None),
@@ -264,14 +264,14 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideObserva
         "no probe: only half of what is to spare",
     ],
 )
-def test_an_adaptive_rate_follows_what_is_seen(seen, expected, spare):
+def test_an_adaptive_rate_follows_what_is_seen(observed, expected, spare):
     rate_control = adaptive()
     if spare is not None:
         rate_control = replace(
             rate_control, bounds=replace(BOUNDS, spare_bytes_per_s={SENDS: spare})
         )
 
-    change = next_rates(rate_control, {SENDS: seen}, after(60))
+    change = next_rates(rate_control, {SENDS: observed}, after(60))
 
     assert ((change.rates.get(SENDS, 20 * MB) / MB) if change else 20) == (expected or 20)
 

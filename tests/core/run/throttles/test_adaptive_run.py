@@ -61,11 +61,11 @@ def adaptive(
             setattr(probes[-1], name, value)
         return probes[-1]
 
-    def again() -> None:
+    def restart() -> None:
         run.runner = Executor(run.journal, run.through, client.clock, open_probe=open_probe)
 
-    run.new_process = again
-    again()
+    run.new_process = restart
+    restart()
     return run, probes
 
 

@@ -53,7 +53,7 @@ def test_they_get_less_and_all_is_as_found_at_the_end(start: Start) -> None:
 
 def test_another_process_goes_on_with_them(start: Start) -> None:
     run = a_run(start)
-    run.again()
+    run.restart_process()
     run.until(lambda _: True)
     assert rates(run)["4 receives"] == str(LESS)
     assert run.state.rate_control.per_side_rates == APART

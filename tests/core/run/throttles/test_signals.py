@@ -60,7 +60,7 @@ def sample(size: float, *arrived: float | None, leader: int = 1) -> dict[str, An
     return {"moves": [[0, round(size * MB), leader, came, 0.0]], "down": []}
 
 
-def seen(signals: Signals, **more: Any):
+def sides_of(signals: Signals, **more: Any):
     state = cluster({"t-0": [1, 2, 3]}, adding={"t-0": [3]}, isr={"t-0": [1, 2]}, **more)
     return signals.sides(history(NEW), state, {}, [SENDS, RECEIVES])
 
@@ -70,7 +70,7 @@ def test_what_copies_get_is_told_over_a_quota_window():
     for second in range(0, 40, 2):
         signals.take_sample(after(second), sample(900, None if second < 4 else second * 5.0))
 
-    found = seen(signals)
+    found = sides_of(signals)
 
     assert found[SENDS].flow_bytes_per_s == pytest.approx(5 * MB)
     assert found[RECEIVES].flow_bytes_per_s == pytest.approx(5 * MB)
@@ -78,11 +78,11 @@ def test_what_copies_get_is_told_over_a_quota_window():
 
 def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
     signals = Signals(None)
-    assert seen(signals)[SENDS].inflow_bytes_per_s == 0
+    assert sides_of(signals)[SENDS].inflow_bytes_per_s == 0
     for second, size in ((0, 100), (1, 100), (2.5, 105), (3, 105), (5, 110)):
         signals.take_sample(after(second), sample(size, 0.0))
 
-    found = seen(signals)
+    found = sides_of(signals)
 
     assert found[SENDS].inflow_bytes_per_s == pytest.approx(4 * MB)
     assert found[RECEIVES].inflow_bytes_per_s == pytest.approx(2 * MB)
@@ -91,20 +91,20 @@ def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
 def test_what_is_left_is_told_by_the_newest_sample():
     signals = Signals(None)
     signals.take_sample(after(0), sample(900, 100.0))
-    assert seen(signals)[SENDS].left_bytes == 800 * MB
+    assert sides_of(signals)[SENDS].left_bytes == 800 * MB
     signals.take_sample(after(2), sample(910, 150.0))
-    found = seen(signals)
+    found = sides_of(signals)
     assert found[SENDS].left_bytes == found[RECEIVES].left_bytes == 760 * MB
 
 
 def test_what_is_left_is_not_known_before_a_size_is():
-    assert seen(Signals(None))[RECEIVES].left_bytes is None
+    assert sides_of(Signals(None))[RECEIVES].left_bytes is None
 
 
 def test_one_sample_says_nothing_of_a_rate():
     signals = Signals(None)
     signals.take_sample(NOON, sample(100, 50.0))
-    assert seen(signals)[SENDS].flow_bytes_per_s == 0
+    assert sides_of(signals)[SENDS].flow_bytes_per_s == 0
 
 
 @pytest.mark.parametrize("seconds", [0, -60])
@@ -113,7 +113,7 @@ def test_no_flow_is_told_from_samples_without_time_between_them(seconds: int) ->
     signals = Signals(None)
     signals.take_sample(NOON, sample(20, 0.0))
     signals.take_sample(after(seconds), sample(20, 5.0))
-    assert {side.flow_bytes_per_s for side in seen(signals).values()} == {0.0}
+    assert {side.flow_bytes_per_s for side in sides_of(signals).values()} == {0.0}
 
 
 def test_who_has_left_an_isr_is_named_on_both_sides():
@@ -134,12 +134,12 @@ def test_a_follower_is_out_of_step_once_it_has_been_for_a_while():
     whole = cluster({"t-0": [1, 2]})
     out = cluster({"t-0": [1, 2]}, isr={"t-0": [1]})
 
-    def told(state: Any, seconds: float) -> str:
+    def out_of_step(state: Any, seconds: float) -> str:
         looked = replace(state, fetched_at=after(seconds))
         return signals.sides(history(), looked, {}, [SENDS])[SENDS].out_of_step
 
-    assert [told(out, 0), told(out, 2), told(whole, 2.5)] == ["", "", ""]
-    assert [told(out, 3), told(out, 5), told(out, 6)] == [
+    assert [out_of_step(out, 0), out_of_step(out, 2), out_of_step(whole, 2.5)] == ["", "", ""]
+    assert [out_of_step(out, 3), out_of_step(out, 5), out_of_step(out, 6)] == [
         *("", ""),
         "broker 2 has left the ISR of t-0",
     ]
@@ -188,4 +188,4 @@ def test_without_a_probe_nothing_is_known_of_producers_and_that_is_said():
     assert signals.ready
     assert signals.before() == {}
     assert "not measured" in signals.trouble
-    assert seen(signals)[SENDS].before is None
+    assert sides_of(signals)[SENDS].before is None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from chaos.clients import Remembering, Stale
 from chaos.dying import Doom, DoomedJournal, Lives, Watch, Where, begin
-from chaos.others import LISTS, RATES, Others, own_configs
+from chaos.external_changes import LISTS, RATES, ExternalChanges, own_configs
 from run_help import MB, Faulty, Run, Start, cluster, delete, plan_of, set_config, throttles
 
 from core.cluster.configs import LEADER_LIST, ConfigChange, ConfigOp, Resource, ResourceKind
@@ -48,7 +48,7 @@ class Editors:
     def __init__(self, client: SimulatedCluster, rng: Random, often: float) -> None:
         self._client, self._rng, self._often = client, rng, often
         self.cluster = Remembering(client)
-        self.others = Others(self.cluster)  # type: ignore[arg-type]
+        self.others = ExternalChanges(self.cluster)  # type: ignore[arg-type]
         self.seen_by: Stale | None = None
 
     def maybe(self) -> None:
@@ -77,9 +77,9 @@ class Editors:
         self.others.edited.add((resource, name))
 
 
-def strays(others: Others, hidden: set[tuple[Resource, str]]) -> list[str]:
+def strays(external: ExternalChanges, hidden: set[tuple[Resource, str]]) -> list[str]:
     unknowable = [f"{name} of {r.kind.value} {r.name!r} " for r, name in hidden]
-    return [s for s in others.strays() if not any(s.startswith(one) for one in unknowable)]
+    return [s for s in external.strays() if not any(s.startswith(one) for one in unknowable)]
 
 
 @pytest.mark.parametrize("stale_seconds", [0.0, 0.3, 4.0])
@@ -116,7 +116,7 @@ def test_an_entry_that_a_stale_read_does_not_show_is_not_deleted_with_ours() -> 
     """Killed before `pairs_removing`; the next process asks a broker that lags."""
     client = the_cluster()
     theirs = Remembering(client)
-    others = Others(theirs)  # type: ignore[arg-type]
+    others = ExternalChanges(theirs)  # type: ignore[arg-type]
     stale = Stale(theirs, Random(1), 0.0)
     path = begin(client, plan_of(client, {("t", 0): (4, 2)}), RunOptions(RATE))
     lives = Lives(path, stale, Watch(client, 600.0))  # type: ignore[arg-type]
@@ -249,8 +249,8 @@ def test_of_a_cluster_that_does_not_tell_two_looks_must_agree(settled: bool) -> 
     def untold(real: Any, lists: Any) -> Any:
         return dict.fromkeys(lists, Fault("UNSUPPORTED_VERSION"))
 
-    def another(real: Any, *asked: Any) -> Any:
-        answer = real(*asked)
+    def another(real: Any, *keys: Any) -> Any:
+        answer = real(*keys)
         if not settled:
             set_config(client, T, LEADER_LIST, "9:5,9:6")
         return answer

@@ -256,11 +256,11 @@ pairs = st.sets(st.sampled_from([f"{p}:{b}" for p in range(3) for b in range(4)]
 @settings(deadline=None)
 @given(
     before=st.one_of(st.none(), st.just("*"), pairs.map(lambda s: ",".join(sorted(s)))),
-    others=pairs,
+    external_pairs=pairs,
     order=st.permutations([0, 1]),
 )
 def test_whatever_was_there_and_came_meanwhile_is_there_afterwards(
-    before: str | None, others: set[str], order: list[int]
+    before: str | None, external_pairs: set[str], order: list[int]
 ) -> None:
     """Two moves are listed, somebody appends, the moves end in any order."""
     configs = SimulatedConfigs({T: {} if before is None else {LEADER_LIST: before}}, {})
@@ -271,7 +271,7 @@ def test_whatever_was_there_and_came_meanwhile_is_there_afterwards(
 
     intents = {i.side: i for i in intend_lists(moves, found(), {}, held(found()), {})}
     assert configs.apply(list_changes(intents.values())) is None
-    came = others - {pair for i in intents.values() for pair in i.pairs}
+    came = external_pairs - {pair for i in intents.values() for pair in i.pairs}
     if came and before != "*":
         added = ConfigChange(T, LEADER_LIST, ConfigOp.APPEND, ",".join(sorted(came)))
         assert configs.apply([added]) is None

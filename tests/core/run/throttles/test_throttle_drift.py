@@ -232,7 +232,7 @@ def test_a_broker_that_cannot_be_read_holds_no_other_rate_up(start: Start) -> No
 KEPT = [(1, LEADER_RATE), (2, LEADER_RATE), (3, LEADER_RATE), (3, FOLLOWER_RATE)]
 
 
-def a_run_under_others_limits(start: Start) -> Run:
+def start_under_external_limits(start: Start) -> Run:
     client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
     for broker, name in KEPT:
         set_config(client, Resource.broker(broker), name, "1000000")
@@ -246,7 +246,7 @@ def a_run_under_others_limits(start: Start) -> Run:
 def test_a_kept_rate_that_limits_no_longer_is_replaced_by_ours(
     start: Start, freed: str | None
 ) -> None:
-    run = a_run_under_others_limits(start)
+    run = start_under_external_limits(start)
     for broker, name in KEPT:
         if freed:
             set_config(run.client, Resource.broker(broker), name, freed)
@@ -267,7 +267,7 @@ def test_a_kept_rate_that_limits_no_longer_is_replaced_by_ours(
 
 
 def test_a_kept_rate_that_becomes_another_low_one_is_kept_still(start: Start) -> None:
-    run = a_run_under_others_limits(start)
+    run = start_under_external_limits(start)
     set_config(run.client, B3, FOLLOWER_RATE, "3000000")
     spend(run, 10)
     run.cancel()
@@ -310,7 +310,7 @@ def test_what_is_refused_over_and_over_is_journalled_once(
     assert run.kinds.count(Kind.PAIRS_REMOVING) == 1
     assert "POLICY_VIOLATION" in run.state.waiting
     if after_restart:
-        run.again()
+        run.restart_process()
     run.faulty.replaced.clear()
     before = dict.fromkeys((LEADER_LIST, FOLLOWER_LIST), "")
     assert run.to_the_end() is Outcome.CANCELLED
@@ -375,7 +375,7 @@ def test_a_rate_put_back_by_a_process_that_died_is_told_as_put_back(
     run.journal.write = dying  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         run.to_the_end()
-    run.again()
+    run.restart_process()
     assert run.to_the_end() is Outcome.DONE
     told = {
         (rate["broker"], rate["side"]): rate["how"]
@@ -401,23 +401,23 @@ def a_long_run(start: Start, megabytes: int = 200) -> Run:
 
 
 @pytest.mark.parametrize("theirs", ["3000000", "9000000"])
-@pytest.mark.parametrize("asked", ["", "throttle", "pause"])
+@pytest.mark.parametrize("command", ["", "throttle", "pause"])
 def test_a_rate_that_somebody_changes_in_mid_run_is_theirs_until_another_is_asked_for(
-    start: Start, asked: str, theirs: str
+    start: Start, command: str, theirs: str
 ) -> None:
     run = a_long_run(start)
     set_config(run.client, B3, FOLLOWER_RATE, theirs)
     run.until(disturbed)
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == theirs
-    if asked == "throttle":
+    if command == "throttle":
         ask(run, "throttle", rate_bytes_per_s=2 * MB)
-    elif asked:
+    elif command:
         ask(run, "pause", floor=True)
-    if asked:
+    if command:
         run.until(lambda step: isinstance(step, ChangeRates))
         spend(run, 5)
-        slow = {"throttle": "2000000", "pause": "1"}[asked]
+        slow = {"throttle": "2000000", "pause": "1"}[command]
         assert own(run.client, B3, FOLLOWER_RATE) == slow
         ask(run, "resume")
     assert run.to_the_end() is Outcome.DONE
@@ -443,18 +443,18 @@ def test_what_is_held_no_more_because_somebody_set_a_rate_is_said_until_asked_ag
     assert own(run.client, B3, FOLLOWER_RATE) == "1"
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["", "by another process"])
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "by another process"])
 @pytest.mark.parametrize("theirs", ["2000000", "9000000"])
 def test_a_rate_that_somebody_puts_back_is_ours_again(
-    start: Start, theirs: str, again: bool
+    start: Start, theirs: str, restarted: bool
 ) -> None:
     run = a_long_run(start)
     set_config(run.client, B3, FOLLOWER_RATE, theirs)
     run.until(disturbed)
     set_config(run.client, B3, FOLLOWER_RATE, "5000000")
     run.until(disturbed)
-    if again:
-        run.again()
+    if restarted:
+        run.restart_process()
     ask(run, "throttle", rate_bytes_per_s=4 * MB)
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == "4000000"
@@ -535,7 +535,7 @@ def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: 
     for name in (FOLLOWER_RATE, LEADER_RATE):
         for broker in (1, 2, 3):
             set_config(client, Resource.broker(broker), name, "80000000")
-    run.again()
+    run.restart_process()
     ask(run, "resume")
     began = client.elapsed_seconds
     run.restores(Outcome.DONE)
@@ -652,7 +652,7 @@ def test_what_was_deleted_is_put_back_by_the_next_process_too(start: Start, afte
     run.until(
         lambda step: run.journal.records()[-1].kind is after or isinstance(step, ReinstatePairs)
     )
-    run.again()
+    run.restart_process()
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == "5000000"
     assert own(run.client, T, FOLLOWER_LIST) == "0:3,1:3,2:3"

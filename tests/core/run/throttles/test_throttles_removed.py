@@ -121,7 +121,7 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
     run = start(size_bytes=500 * MB, rate=RATE)
     took = play(run, 20, removes, until=60)
     assert run.state.held_back
-    run.again()
+    run.restart_process()
     took += play(run, 20, removes, until=140)
     why = run.view().why
     assert why.startswith("somebody takes this run's throttles away")
@@ -281,15 +281,15 @@ def may_begin(history: RunState, at: float) -> tuple[int, ...]:
 
 @given(
     sizes=st.lists(st.integers(0, 60 * MB), min_size=1, max_size=20),
-    waits=st.lists(st.floats(0, 600), min_size=1, max_size=30),
+    pauses=st.lists(st.floats(0, 600), min_size=1, max_size=30),
 )
 def test_in_no_time_more_begins_than_a_rate_and_a_quota_window_bring(
-    sizes: list[int], waits: list[float]
+    sizes: list[int], pauses: list[float]
 ) -> None:
     """Whatever a run waits for: nothing is made up for what did not come meanwhile."""
     history, now = guarded(*sizes), 0.0
     begun: list[tuple[float, int]] = []
-    for wait in waits:
+    for wait in pauses:
         now += wait
         moves = may_begin(history, now)
         submit(history, now, *moves)
@@ -384,15 +384,15 @@ def test_a_rate_that_an_older_journal_gave_up_is_put_back(value: str | None, due
 
 
 @pytest.mark.parametrize(
-    ("flying", "long", "begins"),
+    ("in_flight", "long", "begins"),
     [((), (), True), ((0,), (), True), ((0, 1), (), False), ((0, 1), (0,), True)],
     ids=["none", "one", "two", "two, one of them long"],
 )
 def test_batches_that_were_asked_for_follow_one_another_under_guard_too(
-    flying: tuple[int, ...], long: tuple[int, ...], begins: bool
+    in_flight: tuple[int, ...], long: tuple[int, ...], begins: bool
 ) -> None:
     history = guarded(*[MB] * 4, explicit=True)
-    for index in flying:
+    for index in in_flight:
         history.moves[index].phase, history.moves[index].long = Phase.SUBMITTED, index in long
     history.moves[3].phase = Phase.DONE
     for m in history.moves:

@@ -1,7 +1,7 @@
 """Other people on the same cluster, and what they want to find there in the end.
 
-Every change of theirs goes through `Others`, which remembers what it left: a run may add to it
-and must take away again no more than it added.
+Every change of theirs goes through `ExternalChanges`, which remembers what it left: a run may add
+to it and must take away again no more than it added.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RATES = (LEADER_RATE, FOLLOWER_RATE)
 _OWN = (ConfigSource.TOPIC, ConfigSource.BROKER)
 
 
-class Others:
+class ExternalChanges:
     """What others have done to a cluster so far: `touched` partitions are theirs to explain."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -123,28 +123,30 @@ def own_configs(cluster: SimulatedCluster) -> dict[tuple[Resource, str], str | N
     return own | {(EVERY_BROKER, name): value.value for name, value in default.items()}
 
 
-def _same(wanted: str | None, is_: str | None) -> bool:
-    return _entries(wanted) == _entries(is_)
+def _same(expected: str | None, is_: str | None) -> bool:
+    return _entries(expected) == _entries(is_)
 
 
 def _entries(value: str | None) -> set[str]:
     return set((value or "").split(",")) - {""}
 
 
-def random_edit(others: Others, rng: Random, topics: list[str], brokers: list[int]) -> None:
+def random_edit(
+    external: ExternalChanges, rng: Random, topics: list[str], brokers: list[int]
+) -> None:
     """Do to some throttle what somebody with no thought of others does."""
     if rng.random() < 0.5:
         resource, name = Resource.broker(rng.choice(brokers)), rng.choice(RATES)
-        others.set(resource, name, rng.choice((None, "3333333", "44444444")))
+        external.set(resource, name, rng.choice((None, "3333333", "44444444")))
         return
     topic, name = rng.choice(topics), rng.choice(LISTS)
     match rng.randrange(4):
         case 0:
-            others.set(Resource.topic(topic), name, "*")
+            external.set(Resource.topic(topic), name, "*")
         case 1:
-            others.set(Resource.topic(topic), name, None)
+            external.set(Resource.topic(topic), name, None)
         case 2:
-            others.set(Resource.topic(topic), name, f"{rng.randrange(100)}:99")
+            external.set(Resource.topic(topic), name, f"{rng.randrange(100)}:99")
         case _:
-            if others.left.get((Resource.topic(topic), name)) != "*":
-                others.append(topic, name, f"{rng.randrange(100)}:98")
+            if external.left.get((Resource.topic(topic), name)) != "*":
+                external.append(topic, name, f"{rng.randrange(100)}:98")

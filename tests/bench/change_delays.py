@@ -53,17 +53,17 @@ class Change:
     kind: str
     make: Callable[[], object]
     is_drawn: Callable[[str], bool]
-    is_told: Callable[[Event], bool]
+    is_recorded: Callable[[Event], bool]
 
 
-def seen_after(sandbox: Sandbox, folder: Path) -> dict[str, Any]:
+def change_delays(sandbox: Sandbox, folder: Path) -> dict[str, Any]:
     """Return in seconds how soon changes are seen, in all and by kind."""
     settings = ConnectionSettings(sandbox.bootstrap)
     create_topics(settings, {WATCHED: [(1, 2)]})
     client = KafkaClient(settings)
     try:
         with recorded(settings, folder / "real.timeline") as timeline:
-            took = asyncio.run(_seen(sandbox, client, timeline))
+            took = asyncio.run(_measure_delays(sandbox, client, timeline))
     finally:
         client.close()
     return {
@@ -116,7 +116,7 @@ def _has_begun(path: Path) -> bool:
         timeline.close()
 
 
-async def _seen(
+async def _measure_delays(
     sandbox: Sandbox, client: KafkaClient, timeline: Timeline
 ) -> list[tuple[str, dict[str, float]]]:
     address = Address(sandbox.bootstrap)
@@ -143,14 +143,16 @@ async def _seen(
 
 
 def _topics(client: KafkaClient) -> Iterator[Change]:
-    def made(event: Event) -> bool:
+    def topic_created(event: Event) -> bool:
         return event.kind is Kind.TOPIC_CREATED and event.topic == MADE
 
     def gone(event: Event) -> bool:
         return event.kind is Kind.TOPIC_DELETED and event.topic == MADE
 
     new = NewTopic(MADE, ((3, 1),))
-    yield Change("topic made", lambda: client.create_topics([new]), lambda t: MADE in t, made)
+    yield Change(
+        "topic made", lambda: client.create_topics([new]), lambda t: MADE in t, topic_created
+    )
     yield Change(
         "topic deleted", lambda: client.delete_topics([MADE]), lambda t: MADE not in t, gone
     )
@@ -213,7 +215,7 @@ async def _timed(change: Change, drawn: Callable[[], str], timeline: Timeline) -
         assert passed < WAIT_SECONDS, f"{change.kind} is only on {[*seen]}\n{drawn()}"
         if "map" not in seen and change.is_drawn(drawn()):
             seen["map"] = passed
-        if "timeline" not in seen and any(map(change.is_told, timeline.events(since))):
+        if "timeline" not in seen and any(map(change.is_recorded, timeline.events(since))):
             seen["timeline"] = passed
         await asyncio.sleep(0.02)
     return seen

@@ -65,7 +65,7 @@ FOUND: dict[str, list[Callable[[SimulatedCluster], None]]] = {
 
 @pytest.mark.parametrize("found", FOUND)
 @pytest.mark.parametrize("cancelled", [False, True], ids=["done", "cancelled"])
-def test_throttles_of_others_end_as_they_were_found(
+def test_external_throttles_end_as_they_were_found(
     start: Start, found: str, cancelled: bool
 ) -> None:
     client = cluster(TWO, static_configs={2: {LEADER_RATE: "90000000"}})
@@ -154,14 +154,14 @@ def changes_rates(step: Step) -> bool:
 
 
 @pytest.mark.parametrize("on", [B3, EVERY_BROKER], ids=["of the broker", "of every broker"])
-@pytest.mark.parametrize("asked", ["slower", "held"])
+@pytest.mark.parametrize("command", ["slower", "held"])
 @pytest.mark.parametrize("then", ["faster", "cancelled"])
 def test_a_slower_rate_takes_the_place_of_a_kept_one_which_comes_back_exactly(
-    start: Start, on: Resource, asked: str, then: str
+    start: Start, on: Resource, command: str, then: str
 ) -> None:
     run = a_run(start, on)
-    slow = {"slower": 500_000, "held": 1}[asked]
-    if asked == "slower":
+    slow = {"slower": 500_000, "held": 1}[command]
+    if command == "slower":
         ask(run, "throttle", rate_bytes_per_s=slow)
     else:
         ask(run, "pause", floor=True)
@@ -176,7 +176,7 @@ def test_a_slower_rate_takes_the_place_of_a_kept_one_which_comes_back_exactly(
         assert run.to_the_end() is Outcome.CANCELLED
     else:
         ask(run, "throttle", rate_bytes_per_s=20 * MB)
-        ask(run, "resume") if asked == "held" else None
+        ask(run, "resume") if command == "held" else None
         spend(run, 40)
         assert own(run.client, B3, FOLLOWER_RATE) == str(THEIRS), "ours is never above theirs"
         seen = next(b for b in run.view().brokers if (b.broker, b.side) == (3, "receives"))
@@ -247,7 +247,7 @@ def test_a_process_that_dies_while_it_lowers_a_kept_rate_goes_on_and_puts_it_bac
         spend(run, 10)
     assert run.journal.records()[-1].kind is Kind.RATES_CHANGING
     run.faulty.replaced.clear()
-    run.again()
+    run.restart_process()
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == str(MB)
     run.cancel()

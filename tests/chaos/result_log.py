@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STOPPED = 130
 
 
-class Played:
+class ResultLog:
     """Results by group and name; those of other code than today's are not taken for today's."""
 
     def __init__(self, report: Path) -> None:

@@ -346,10 +346,10 @@ class Crashed(Form):
 
 
 class Restless(Form):
-    """A run that is paused and resumed at random, fifty times."""
+    """A run that is paused and resumed at random, fifty times, and only then fast enough to end."""
 
     brings = ()
-    rate = SLOW
+    rate = VERY_SLOW
     pauses = 50
 
     def script(self, run: str) -> Script:
@@ -363,10 +363,11 @@ class Restless(Form):
                 )
                 for _ in range(self.rng.randint(0, 2)):
                     yield
+        self.ask(run, "throttle", {"rate_bytes_per_s": RATE})
 
     def wrong(self, run: str) -> Iterator[str]:
         taken = self.brokers.kinds(run).count(Kind.REQUEST)
-        if taken < 2 * self.pauses:
+        if taken < 2 * self.pauses + 1:
             yield f"only {taken} requests were taken up"
 
 

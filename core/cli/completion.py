@@ -16,10 +16,10 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that completes trimtab's commands and options in a shell.
+    """Print the completion script for a shell.
 
-    In ~/.bashrc or ~/.zshrc: eval "$(trimtab completion bash)", or zsh. For fish: trimtab
-    completion fish > ~/.config/fish/completions/trimtab.fish.
+    Add eval "$(trimtab completion bash)" to ~/.bashrc, or eval "$(trimtab completion zsh)" to
+    ~/.zshrc. For fish: trimtab completion fish > ~/.config/fish/completions/trimtab.fish.
     """
     from click.shell_completion import get_completion_class
 

@@ -79,7 +79,7 @@ from core.settings import parse_metrics
     help='Hours in which no run starts, like "mon-fri 09:00-18:00", or none (default: none).',
 )
 @click.option(
-    "--only", metavar="HOURS", help="Hours outside of which no run starts, or none (default: none)."
+    "--only", metavar="HOURS", help="Only start runs in these hours, or none (default: any time)."
 )
 @click.option(
     "--topics", metavar="REGEX", help="Only move topics whose whole name matches (default: all)."

@@ -18,7 +18,7 @@ from core.text.tables import text_table
 
 @click.group(cls=Group)
 def clusters() -> None:
-    """List the clusters that have a name."""
+    """List named clusters, and forget which cluster a name was."""
 
 
 @clusters.command("ls")
@@ -26,7 +26,7 @@ def clusters() -> None:
 def ls(as_json: bool) -> None:
     """List the clusters of config.toml, each by the name that --cluster takes.
 
-    ID is that of the cluster that a name was when it was last used. No cluster is contacted.
+    ID is the ID of the cluster that answered to the name last. No cluster is contacted.
     """
     found = sorted(load_settings().clusters.items())
     ids = known_names()
@@ -39,9 +39,9 @@ def ls(as_json: bool) -> None:
 @clusters.command("forget")
 @click.argument("name", shell_complete=complete_known_name)
 def forget(name: str) -> None:
-    """Let NAME be another cluster than the one that it was when it was last used.
+    """Forget which cluster NAME was, so that another one may answer to it.
 
-    A name that --cluster takes is refused once another cluster answers at its addresses.
+    Until then --cluster NAME is refused when another cluster answers at its addresses.
     """
     if not forget_name(name):
         raise UsageError(

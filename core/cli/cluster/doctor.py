@@ -76,7 +76,7 @@ class Finding:
     "--acls",
     "use",
     type=click.Choice(tuple(USES)),
-    help="Show which rights that takes, which are there, and the kafka-acls commands for the rest.",
+    help="Show the rights for this use, which exist, and the kafka-acls commands for the others.",
 )
 @all_option
 @answer_options

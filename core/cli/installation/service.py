@@ -30,10 +30,9 @@ _VARIABLES = ("TRIMTAB_HOME", "JAVA_HOME", *paths.XDG[:-1])
 
 @click.group(cls=Group)
 def service() -> None:
-    """Keep the collector, the recorder or the autopilot running, over logouts and reboots.
+    """Run the collector, the recorder or the autopilot as systemd user services.
 
-    As services of systemd's manager of this user. They log to its journal: journalctl --user -u
-    'trimtab-*'.
+    They survive logouts and reboots, and log to the journal: journalctl --user -u 'trimtab-*'.
     """
 
 
@@ -46,9 +45,9 @@ def service() -> None:
 def install(context: Context, role: str, only_print: bool) -> None:
     """Install a service for the cluster, and start it.
 
-    Installing it again changes nothing, or brings it up to date. The autopilot does what it was
-    last set to do (`autopilot --mode`), and is off while that is off. Variables that the client
-    properties or an object store want go to service.env beside config.toml.
+    Installing it again brings it up to date. The autopilot runs in the mode that `autopilot
+    --mode` set last. Put variables that client properties or an object store need into
+    service.env beside config.toml.
     """
     unit = build_unit(context, role)
     if only_print:
@@ -69,7 +68,7 @@ def install(context: Context, role: str, only_print: bool) -> None:
 @service.command("ls")
 @json_option
 def ls(as_json: bool) -> None:
-    """List the services that are installed, and how systemd has them."""
+    """List the installed services and their state in systemd."""
     found = systemd.installed_units()
     if as_json:
         emit([_document(one) for one in found])

@@ -54,7 +54,7 @@ def pipeline() -> None:
     default="15s",
     metavar="TIME",
     show_default=True,
-    help="Time between two batches, at least; a fifth of the time at most goes to them.",
+    help="Minimum time between two batches; they take at most a fifth of the time.",
 )
 @job_options
 @root_option

@@ -38,7 +38,7 @@ def snapshot() -> None:
 @answer_options
 @click.pass_obj
 def ls(context: Context, hourly: bool, cluster_id: str | None, answer: Answer) -> None:
-    """List the snapshots with what brokers carried in all, newest first."""
+    """List the snapshots with the total load of the brokers, newest first."""
     kept = read_kept(*_place(context, cluster_id))
     for damaged in kept.left_out:
         say(damaged)

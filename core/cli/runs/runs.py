@@ -62,8 +62,8 @@ def runs() -> None:
 def ls(context: Context, every: bool, answer: Answer) -> int:
     """List runs, newest first; with -b or --cluster those of one cluster.
 
-    With --all those of the clusters of config.toml. Asked for as text, they tell of moves that
-    nobody here started.
+    With --all those of the clusters of config.toml. Without --json, also says whether moves are
+    in flight that no run of this machine started.
     """
     report = not answer.as_json
     if every:

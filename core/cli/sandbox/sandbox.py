@@ -64,7 +64,7 @@ for command in (sandbox_demo, *DRILLS):
 @click.option(
     "--secure",
     is_flag=True,
-    help="Have TLS, logins and ACLs, and write client properties for users of different rights.",
+    help="Set up TLS, logins and ACLs, and write client properties for users with different rights.",
 )
 @json_option
 def up(
@@ -114,7 +114,9 @@ def status(name: str, as_json: bool) -> None:
 @sandbox.command()
 @name_option
 def env(name: str) -> None:
-    """Print the shell commands with which all others mean this sandbox, a secured one's operator.
+    """Print shell commands that make every other command use this sandbox.
+
+    A secured one is used as its operator.
 
     \b
     eval "$(trimtab sandbox env)"

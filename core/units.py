@@ -46,11 +46,11 @@ def parse_rate(text: str) -> int:
         amount, unit = float(bits[1].replace("_", "")), f"{bits[2].capitalize()}B/s"
         raise UsageError(
             f"{text.strip()} may be bits or bytes.",
-            next=f"Say {amount:g}{unit} for bytes, or {amount / 8:g}{unit} if these are bits.",
+            next=f"Give {amount:g}{unit} for bytes, or {amount / 8:g}{unit} if these are bits.",
         )
     if rate is not None and rate >= NO_LIMIT:
         raise UsageError(
-            f"No broker takes a rate of {text.strip()}.", next="Say unlimited for no throttle."
+            f"No broker takes a rate of {text.strip()}.", next="Give unlimited for no throttle."
         )
     if rate is None:
         if not _BARE.fullmatch(text):
@@ -60,7 +60,7 @@ def parse_rate(text: str) -> int:
             raise _moves_nothing(number)
         raise UsageError(
             f"A rate needs a unit: {number}.",
-            next=f"Say {number}MB/s ({float(number) * 1e6:,.0f} bytes a second) "
+            next=f"Give {number}MB/s ({float(number) * 1e6:,.0f} bytes a second) "
             f"or {number}B/s; MiB/s is 1,048,576.",
         )
     if rate < 1:

@@ -263,7 +263,7 @@ def runs_in_progress(switch: Switch, clock: Clock) -> tuple[str, ...]:
     if history.is_starting_run and was_running:
         raise TrimtabError(
             f"The autopilot of {switch.name} is starting a run that is not known yet.",
-            next="Look: trimtab runs ls.",
+            next="See `trimtab runs ls`.",
         )
     open_ = (act.run for act in history.acts if act.ended_at is None)
     return tuple(run for run in open_ if _may_be_running(switch.cluster_id, run))

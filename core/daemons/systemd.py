@@ -172,7 +172,7 @@ def _systemctl(*words: str) -> None:
         why = done.stderr.strip() or f"it ended with {done.returncode}"
         raise TrimtabError(
             f"systemctl --user {' '.join(words)} failed: {why}",
-            next="Look: systemctl --user status 'trimtab-*'.",
+            next="See `systemctl --user status 'trimtab-*'`.",
         )
 
 
@@ -188,7 +188,7 @@ def _run(*words: str) -> subprocess.CompletedProcess[str]:
     except subprocess.TimeoutExpired as error:
         raise TrimtabError(
             f"systemctl has not answered for {_SYSTEMCTL_SECONDS:.0f} s.",
-            next="Look: systemctl --user status.",
+            next="See `systemctl --user status`.",
         ) from error
 
 

@@ -161,7 +161,7 @@ def _throttle(run: RunState, p: Payload, allow: Collection[str]) -> None:
     if rate == UNLIMITED:
         raise UsageError(
             "A run in progress keeps its throttles: -1 would set its moves free at wire speed.",
-            next="Say a rate, however high, like 10GB/s.",
+            next="Give a rate, however high, like 10GB/s.",
         )
     if rate < 1:
         raise UsageError(
@@ -175,7 +175,7 @@ def _throttle(run: RunState, p: Payload, allow: Collection[str]) -> None:
         raise RefusedError(
             f"At {format_rate(rate)} the run would never end: broker {broker} has to {does} "
             f"{format_rate(floor)} of what is produced meanwhile.",
-            next=f"Say a higher rate, or --allow {NEVER}.",
+            next=f"Give a higher rate, or --allow {NEVER}.",
             checks=(NEVER,),
         )
 

@@ -101,5 +101,5 @@ def _refuse_other(address: Address, run: RunState) -> None:
         raise RefusedError(
             f"{address.bootstrap} is cluster {name_and_id(found)}; run {run.run_id} works on "
             f"{name_and_id(run.cluster_id)}.",
-            next="Say -b HOST:PORT of that one; nothing was changed.",
+            next="Give -b HOST:PORT of that one; nothing was changed.",
         )

@@ -52,7 +52,7 @@ def test_rate_is_bytes_per_second(text: str, rate: int) -> None:
 def test_what_may_be_bits_is_refused_with_both_readings(text: str) -> None:
     with pytest.raises(UsageError, match="may be bits or bytes") as refused:
         parse_rate(text)
-    assert refused.value.next == "Say 100MB/s for bytes, or 12.5MB/s if these are bits."
+    assert refused.value.next == "Give 100MB/s for bytes, or 12.5MB/s if these are bits."
 
 
 def test_a_rate_that_no_broker_knows_is_refused() -> None:

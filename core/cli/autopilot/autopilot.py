@@ -179,7 +179,7 @@ def log(context: Context, last: int, as_json: bool) -> None:
     candidates = find_switches(context)
     if len(candidates) != 1:
         names = ", ".join(switch.name for switch in candidates) or "none"
-        raise UsageError("Which cluster's?", next=f"There are: {names}. Say -b or --cluster.")
+        raise UsageError("Which cluster's?", next=f"There are: {names}. Give -b or --cluster.")
     entries = list(DecisionLog(candidates[0].cluster_id).entries())[-last:]
     if as_json:
         emit([entry.to_json() for entry in entries])

@@ -52,7 +52,7 @@ def find_switches(context: Context) -> list[Switch]:
         raise UnreachableError(
             error.title,
             detail=f"No autopilot is known by that address. There are: {there}.",
-            next="Say -b with a broker of one of these. To stop all: trimtab autopilot --mode off.",
+            next="Give -b HOST:PORT of one of these. To stop all: trimtab autopilot --mode off.",
         ) from error
     return [one for one in known if one.cluster_id == cluster_id]
 

@@ -122,7 +122,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
         if act.plan_clearing(connection.client, *now, named).changes != found.changes:
             raise IncompleteError(
                 "The cluster's throttles have changed; nothing was cleared.",
-                next="Look again: `trimtab throttles ls`.",
+                next="See `trimtab throttles ls`, and try again.",
             )
         failed: dict[Resource, str] = {}
         if found.changes:

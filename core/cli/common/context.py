@@ -177,7 +177,7 @@ class Context:
         if self.target.address is None and self.target.from_file is None:
             raise UsageError(
                 "No cluster is given.",
-                next="Say -b HOST:PORT, --cluster NAME (config.toml) or --from FILE; "
+                next="Give -b HOST:PORT, --cluster NAME (config.toml) or --from FILE; "
                 "`trimtab demo` needs none.",
             )
 
@@ -185,7 +185,7 @@ class Context:
         """Return the live cluster's address, passwords asked for; raises UsageError without one."""
         if self.target.address is None:
             raise UsageError(
-                "This needs a live cluster.", next="Say -b HOST:PORT or --cluster NAME."
+                "This needs a live cluster.", next="Give -b HOST:PORT or --cluster NAME."
             )
         ask_passwords(self.target.address)
         return self.target.address
@@ -245,7 +245,7 @@ class Context:
             return ids[0]
         raise UsageError(
             f"Which cluster? {where} {len(ids) or 'none'}.",
-            next=f"Say --cluster-id {' or '.join(map(own_name, ids))}." if ids else otherwise,
+            next=f"Give --cluster-id {' or '.join(map(own_name, ids))}." if ids else otherwise,
         )
 
     def picture(self) -> tuple[ClusterState, Load]:

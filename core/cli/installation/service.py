@@ -95,7 +95,7 @@ def build_unit(context: Context, role: str) -> Unit:
     target, address = context.target, context.target.address
     if address is None:
         raise UsageError(
-            "Which cluster's?", next="Say --cluster NAME, of config.toml, or -b HOST:PORT."
+            "Which cluster's?", next="Give --cluster NAME, of config.toml, or -b HOST:PORT."
         )
     if address.is_simulated:
         raise UsageError("A simulated cluster ends with its demo.", next="Name real brokers.")

@@ -156,7 +156,7 @@ def _launch_followup(
         raise RefusedError(
             f"{address.bootstrap} is cluster {name_and_id(cluster.state.cluster_id)}; run "
             f"{ended.run_id} was on {name_and_id(ended.cluster_id)}.",
-            next="Say -b HOST:PORT of that one; nothing was changed.",
+            next="Give -b HOST:PORT of that one; nothing was changed.",
         )
     found = plan_followup(ended, FollowUp(kind), cluster.state, only)
     plan, left = found.plan, found.left

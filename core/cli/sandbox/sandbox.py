@@ -64,7 +64,7 @@ for command in (sandbox_demo, *DRILLS):
 @click.option(
     "--secure",
     is_flag=True,
-    help="Set up TLS, logins and ACLs, and write client properties for users with different rights.",
+    help="Set up TLS, logins and ACLs; write client properties for users with different rights.",
 )
 @json_option
 def up(
@@ -143,7 +143,7 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
     found = Sandbox.open(name)
     bytes_per_s = parse_rate(rate)
     if bytes_per_s < 0:
-        raise UsageError("A workload needs a rate.", next="Say --rate 2MB/s.")
+        raise UsageError("A workload needs a rate.", next="Give --rate 2MB/s.")
     process = found.start_workload(bytes_per_s) if detach else Process.this()
     if as_json:
         emit({"name": name, "pid": process.pid, "bytes_per_s": bytes_per_s})
@@ -169,7 +169,7 @@ def parse_brokers(text: str) -> tuple[int, ...]:
         ids = parse_ids(text.rstrip(", "))
     except UsageError as error:
         raise UsageError(
-            f"Not brokers: {text!r}.", next="Say a count (4) or ids (1,2,5)."
+            f"Not brokers: {text!r}.", next="Give a count (4) or ids (1,2,5)."
         ) from error
     if "," in text:
         return ids

@@ -202,7 +202,7 @@ def timeline(
         return ExitCode.DONE
     recorded_ids = (path.stem for path in paths.timeline_file("x").parent.glob("*.timeline"))
     cluster_id = context.resolve_cluster_id(
-        cluster_id, recorded_ids, "Timelines are kept of", "Say -b HOST:PORT."
+        cluster_id, recorded_ids, "Timelines are kept of", "Give -b HOST:PORT."
     )
     opened = Timeline.read(paths.timeline_file(cluster_id))
     try:

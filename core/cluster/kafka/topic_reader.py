@@ -122,7 +122,7 @@ class KafkaTopicReader:
                 self.close()
                 raise UnreachableError(
                     f"{self._topic} has records that no broker hands out.",
-                    next="Look whether its leaders are well.",
+                    next="Check that its leaders are healthy.",
                 )
             records = []
             for message in messages:

@@ -120,7 +120,7 @@ class Wire:
             return
         raise UnreachableError(
             f"{self._settings.bootstrap} is cluster {cluster_id} now, no longer {self.cluster_id}.",
-            next="Say -b HOST:PORT of the cluster that is meant.",
+            next="Give -b HOST:PORT of the cluster that is meant.",
         )
 
     def _record_answer(self) -> None:

@@ -38,9 +38,9 @@ def check_version(version: str) -> None:
     """Raise UsageError for a version that cannot be, or is from before the oldest supported."""
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
     if match is None:
-        raise UsageError(f"Not a Kafka version: {version!r}.", next=f"Say {KAFKA_VERSION}.")
+        raise UsageError(f"Not a Kafka version: {version!r}.", next=f"Give {KAFKA_VERSION}.")
     if (int(match[1]), int(match[2])) < OLDEST:
-        raise UsageError(f"Kafka {version} is too old for a sandbox.", next="Say 3.9.0 or later.")
+        raise UsageError(f"Kafka {version} is too old for a sandbox.", next="Give 3.9.0 or later.")
 
 
 def classpath(jars: Path) -> str:

@@ -77,7 +77,7 @@ class MetricsTopic:
         if not found:
             raise UnreachableError(
                 f"No broker has reported to {self._topic} for {LOOK_BACK.seconds // 60} minutes.",
-                next="Look whether the metrics reporter runs in the brokers, and their clocks.",
+                next="Check that the metrics reporter runs in the brokers, and their clocks.",
             )
         return found
 

@@ -64,7 +64,7 @@ class Prometheus:
         if not counted_in:
             raise TrimtabError(
                 f"Prometheus has no {BYTES_IN} by topic.",
-                next="Look at --match, and whether jmx_exporter's rules in the brokers give it.",
+                next="Check --match, and whether jmx_exporter's rules in the brokers export it.",
             )
         brokers = _Brokers(state, self._query.broker_label)
         topics = known_topics(state)

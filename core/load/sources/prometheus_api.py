@@ -103,7 +103,7 @@ class PrometheusApi:
             )
         if error.code in (400, 422):
             return TrimtabError(
-                "Prometheus refuses the query.", detail=detail, next="Look at --match."
+                "Prometheus refuses the query.", detail=detail, next="Check --match."
             )
         if error.code == 404:
             return self._unfit()

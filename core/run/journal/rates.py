@@ -36,7 +36,7 @@ class RateBounds:
             low, high = format_rate(min_bytes_per_s), format_rate(max_bytes_per_s)
             raise UsageError(
                 f"{low} to {high} are no bounds of a rate.",
-                next="Say the lower one first, like auto:5MB/s-50MB/s.",
+                next="Give the lower one first, like auto:5MB/s-50MB/s.",
             )
         return cls(min_bytes_per_s, max_bytes_per_s)
 

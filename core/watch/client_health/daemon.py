@@ -58,7 +58,7 @@ class Probe:
 
     def _fail(self, why: str) -> NoReturn:
         self.close()
-        raise TrimtabError(why, next="Look what it says in a terminal: trimtab probe.")
+        raise TrimtabError(why, next="Run it in a terminal: trimtab probe.")
 
     def close(self) -> None:
         """Count as a reader no more, and have what was started here end; it is not waited for."""

@@ -120,7 +120,7 @@ def _receive_lines(
         except EOFError as error:
             raise TrimtabError(
                 "A process that reads logs has died.",
-                next="Look whether memory ran out, and try again with fewer files at a time.",
+                next="Check whether memory ran out, and try again with fewer files at a time.",
             ) from error
         if isinstance(message, _WorkerResult):
             tally.join(message.tally)

@@ -221,7 +221,7 @@ def test_of_several_recorded_clusters_one_has_to_be_named(timeline: Trimtab) -> 
     record_night("other")
     code, _, err = timeline()
     assert code == 2
-    assert f"Say --cluster-id other or {RECORDED}." in err
+    assert f"Give --cluster-id other or {RECORDED}." in err
 
 
 LEADS = (

@@ -83,7 +83,7 @@ def _found_error(
     if worst.kind is _Kind.ANSWERS and detail:
         return UnreachableError(
             f"{subject} is there, but the cluster does not answer: {detail}.",
-            next="Look whether its brokers and controllers are all well.",
+            next="Check that its brokers and controllers are healthy.",
         )
     alone = len(found) == 1 or worst.kind not in (_Kind.REFUSES, _Kind.NO_HOST)
     others = "." if alone else ", nor does any other server named answer."

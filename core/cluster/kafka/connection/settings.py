@@ -122,7 +122,7 @@ def parse_bootstrap(bootstrap: str) -> str:
         if match is None or not 0 < int(match[2]) < 65536:
             raise UsageError(f"Not an address: {server!r}.", next="Write it like broker-1:9092.")
     if not servers:
-        raise UsageError("The address of the cluster is empty.", next="Say -b HOST:PORT.")
+        raise UsageError("The address of the cluster is empty.", next="Give -b HOST:PORT.")
     return ",".join(servers)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from contract import GROUP, GROUP_TOPIC, TOPICS
 from secured import SecuredBroker, secured_broker
 
+from core import paths
 from core.clock import SystemClock
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.kafka.connection.settings import ConnectionSettings
@@ -40,6 +42,15 @@ class RealCluster:
 
     def start_broker(self, broker: int) -> None:
         self._sandbox.start(broker)
+
+
+@pytest.fixture
+def empty_home(sandbox: Sandbox, tmp_path: Path) -> Path:
+    """A home in which nothing is kept yet, but for Kafka's jars, which the session has."""
+    made = tmp_path / "home"
+    (made / "cache").mkdir(parents=True)
+    (made / "cache" / "kafka").symlink_to(paths.jars_dir(sandbox.kafka).parent)
+    return made
 
 
 @pytest.fixture(scope="session")

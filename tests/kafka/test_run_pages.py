@@ -16,13 +16,15 @@ from doc_pages import command_lines
 from on_kafka import client_with, require_room
 from page_shell import DOCS, Shell, shell
 
+from core.cluster.configs import FOLLOWER_RATE, LEADER_RATE, ConfigChange, ConfigOp, Resource
 from core.cluster.kafka.client import KafkaClient
 from core.cluster.sandbox.sandbox import Sandbox
 from tests.waiting import eventually
 
 BEFORE, PLANNED = [1, 2, 3], [4, 2, 3]
-BYTES_EACH, RATE = 3_000_000, "100kB/s"
-"""More than a quota's window lets through at once."""
+BYTES_EACH, RATE = 8_000_000, "100kB/s"
+"""More than a quota's window lets through at once, and than a slow machine types commands for."""
+FAST = "20MB/s"
 TOPIC = "orders"
 """The pages' own, of which they name a partition."""
 
@@ -49,7 +51,7 @@ class Reader:
         plan = {"version": 1, "partitions": rows}
         (self._folder / "plan.json").write_text(json.dumps(plan))
         self._run(f"apply plan.json --throttle {rate} --yes --detach {' '.join(options)}")
-        eventually(lambda: "moving" in {move["state"] for move in self.show()["moves"]})
+        eventually(lambda: "moving" in {move["state"] for move in self.show()["moves"]}, every=0.2)
 
     @property
     def run(self) -> str:
@@ -72,6 +74,16 @@ class Reader:
 def layout(client: KafkaClient) -> Sequence[tuple[int, ...]]:
     state = client.describe_cluster()
     return [state.replicas(row) for row in state.partitions_of(TOPIC)]
+
+
+def speed_up(client: KafkaClient) -> None:
+    """Raise the throttles that a run has left, so that its moves end soon."""
+    rates = [
+        ConfigChange(Resource.broker(broker), name, ConfigOp.SET, "20000000")
+        for broker in (1, 2, 3, 4)
+        for name in (LEADER_RATE, FOLLOWER_RATE)
+    ]
+    assert not any(client.alter_configs(rates).values())
 
 
 @pytest.fixture
@@ -97,7 +109,7 @@ def test_a_run_is_steered(
         reader.type("runs retarget ID orders-0 4,2,1")
         eventually(lambda: (4, 2, 1) in map(tuple, _targets(reader)))
         reader.type("runs cancel ID --move orders-0")
-        reader.type("runs throttle 20MB/s")
+        reader.type(f"runs throttle {FAST}")
         reader.type("runs attach", 5)
         assert layout(orders) == [(1, 2, 3), (4, 2, 3), (4, 2, 3), (1, 2, 3)]
         reader.type("runs retry ID")
@@ -130,6 +142,7 @@ def test_a_run_is_recovered(
         reader.kill()
         assert "died" in reader.type("runs ls")
         reader.type("runs show", 5)
+        bash.run(f"trimtab runs throttle {FAST}")
         reader.type("runs attach --yes")
         assert layout(orders)[0] == tuple(PLANNED)
         reader.start(2, RATE)
@@ -142,6 +155,7 @@ def test_a_run_is_recovered(
         stranger = Reader(elsewhere, page, tmp_path)
         assert f"{TOPIC}-1" in stranger.type("runs show foreign")
         stranger.type("throttles ls")
+        speed_up(orders)
         stranger.type("runs attach --foreign")
         stranger.type("throttles clear --yes")
         assert elsewhere.run("trimtab throttles ls")[1] == "No throttle is set.\n"

@@ -56,7 +56,12 @@ class Hands(Pilot[int]):
             screen
             for screen in self.app.screen_stack[1:]
             if screen.is_current
-            and (screen._layout_required or screen._repaint_required or screen._dirty_widgets)
+            and (
+                screen._layout_required
+                or screen._repaint_required
+                or screen._dirty_widgets
+                or screen._callbacks  # of call_after_refresh, which may draw once more
+            )
         ]
 
     async def press(self, *keys: str) -> None:

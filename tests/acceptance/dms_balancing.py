@@ -18,7 +18,7 @@ def play(stage: Stage) -> Iterator[Step]:
         yield from throttles.estimated(stage)
     yield from automatic.balanced(stage)
     yield from by_hand.refused(stage)
-    yield from warned.warned(stage)
+    yield from warned.check_warnings(stage)
     yield from by_hand.added_and_removed(stage)
     yield from by_hand.cancelled(stage)
     if not stage.short:

@@ -51,7 +51,7 @@ def measure(
     if part in ("P12", "P14"):
         from tests.bench.pipeline import many
 
-        how = many.measure if part == "P12" else many.measure_beside_trouble
+        how = many.measure if part == "P12" else many.measure_isolation
         return {part: how(clusters)}
     if part == "P13":
         from tests.bench.pipeline import workers

@@ -8,7 +8,7 @@ from tests.acceptance import dms_automatic as automatic
 from tests.acceptance import dms_by_hand as by_hand
 from tests.acceptance import dms_throttle_estimates as throttles
 from tests.acceptance import dms_throttled_runs as throttled
-from tests.acceptance import dms_warnings as warned
+from tests.acceptance import dms_warnings
 from tests.acceptance.scenario import Scenario, Step
 from tests.acceptance.stage import Stage
 
@@ -18,11 +18,11 @@ def play(stage: Stage) -> Iterator[Step]:
         yield from throttles.estimated(stage)
     yield from automatic.balanced(stage)
     yield from by_hand.refused(stage)
-    yield from warned.check_warnings(stage)
+    yield from dms_warnings.check_warnings(stage)
     yield from by_hand.added_and_removed(stage)
     yield from by_hand.cancelled(stage)
     if not stage.short:
-        yield from warned.shortened(stage)
+        yield from dms_warnings.shortened(stage)
     yield from throttled.carried_out(stage)
 
 

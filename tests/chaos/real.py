@@ -82,19 +82,19 @@ def main() -> None:
     parser.add_argument("--who", nargs="+", choices=NODES, default=NODES, help="Nodes to kill.")
     arguments = parser.parse_args()
     stops_in_order()
-    played = ResultLog(arguments.output)
+    results = ResultLog(arguments.output)
     with tempfile.TemporaryDirectory(prefix="trimtab-chaos-") as home:
         sandbox = chaos_sandbox(arguments.output.stem)
         try:
             brokers = Brokers(sandbox, Path(home))
             try:
-                play(brokers, played, arguments)
+                play(brokers, results, arguments)
             finally:
                 brokers.end_processes()
                 brokers.client.close()
         finally:
             sandbox.down()
-    sys.exit(played.report())
+    sys.exit(results.report())
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def new_journal(plan: Plan, rate: int = 5 * MB, **options: Any) -> Journal:
 
 
 class Run:
-    """One run on a cluster, advanced by hand; its process dies with `restart_process`.
+    """One run on a cluster, advanced by hand; its process is replaced with `restart_process`.
 
     Without a cluster, and a plan, it moves `count` partitions of t from broker 1 to 3. It reaches
     the cluster through `faulty`, unless another way is given. `found` is every throttle as it was

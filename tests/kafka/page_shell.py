@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pexpect
 from doc_pages import ROOT, blocks
@@ -47,6 +49,11 @@ class Shell:
             self._bash.sendline(self._bash.match[1])
         return int(self._bash.match[1]), (printed + self._bash.before).replace("\r\n", "\n")
 
+    def newest_run(self) -> str:
+        """Return the ID of the run that was started last."""
+        runs: list[dict[str, Any]] = json.loads(self.run("trimtab runs ls --json")[1])
+        return str(runs[0]["run"])
+
     def close(self) -> None:
         self._bash.close(force=True)
 
@@ -78,9 +85,7 @@ def play(shell: Shell, page: str, topic: str | None = None) -> dict[str, str]:
         if topic is not None and "--topics" not in line:
             text = line.replace("plan suggest", f"plan suggest --topics {topic}")
         if re.search(r"\bID\b", line):
-            newest = re.search(r'"run": "([^"]+)"', shell.run("trimtab runs ls --json")[1])
-            assert newest, "no run"
-            text = re.sub(r"\bID\b", newest[1], line)
+            text = re.sub(r"\bID\b", shell.newest_run(), line)
         code, printed[line] = shell.run(text)
         assert code == 0 or (code == 6 and re.search("plan suggest|doctor", text)), (
             f"{text}\n{printed[line]}"

@@ -42,7 +42,7 @@ class Reader:
         assert command in self._page, f"the page does not name {command}"
         self.unread.discard(command)
         line = command.replace("HOST:PORT", "$TRIMTAB_BOOTSTRAP")
-        line = re.sub(r"\bID\b", lambda _: self.run, line)
+        line = re.sub(r"\bID\b", lambda _: self._bash.newest_run(), line)
         return self._run(line.replace("orders-0", partition), *exits)
 
     def start(self, partitions: int, rate: str, *options: str) -> None:
@@ -52,11 +52,6 @@ class Reader:
         (self._folder / "plan.json").write_text(json.dumps(plan))
         self._run(f"apply plan.json --throttle {rate} --yes --detach {' '.join(options)}")
         eventually(lambda: "moving" in {move["state"] for move in self.show()["moves"]}, every=0.2)
-
-    @property
-    def run(self) -> str:
-        runs: list[dict[str, Any]] = json.loads(self._run("runs ls --json"))
-        return str(runs[0]["run"])
 
     def show(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._bash.run("trimtab runs show --json")[1])
@@ -142,7 +137,7 @@ def test_a_run_is_recovered(
         reader.kill()
         assert "died" in reader.type("runs ls")
         reader.type("runs show", 5)
-        bash.run(f"trimtab runs throttle {FAST}")
+        assert bash.run(f"trimtab runs throttle {FAST}")[0] == 5  # it waits in the journal
         reader.type("runs attach --yes")
         assert layout(orders)[0] == tuple(PLANNED)
         reader.start(2, RATE)

@@ -56,9 +56,8 @@ async def test_escape_leaves_the_dialog_and_what_follows_goes_to_the_screen() ->
     async with dashboard(a_session(), "plan") as pilot:
         await type_at_once(pilot, "A", "x", "escape", "1")
         assert isinstance(pilot.app.screen, MapScreen)
-        await type_at_once(
-            pilot, "2", "A", "enter", "1", "2"
-        )  # enter takes Cancel, which is focused
+        # enter takes Cancel, which is focused
+        await type_at_once(pilot, "2", "A", "enter", "1", "2")
         assert isinstance(pilot.app.screen, PlanScreen)
 
 

@@ -79,7 +79,9 @@ from core.settings import parse_metrics
     help='Hours in which no run starts, like "mon-fri 09:00-18:00", or none (default: none).',
 )
 @click.option(
-    "--only", metavar="HOURS", help="Only start runs in these hours, or none (default: any time)."
+    "--only",
+    metavar="HOURS",
+    help="Only start runs in these hours; none: at any time (default: none).",
 )
 @click.option(
     "--topics", metavar="REGEX", help="Only move topics whose whole name matches (default: all)."

@@ -76,7 +76,8 @@ class Finding:
     "--acls",
     "use",
     type=click.Choice(tuple(USES)),
-    help="Show the rights for this use, which exist, and the kafka-acls commands for the others.",
+    help="Show the rights that this use takes, which of them exist, and the kafka-acls commands for"
+    " the others.",
 )
 @all_option
 @answer_options

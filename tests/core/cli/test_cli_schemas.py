@@ -139,14 +139,14 @@ class PublishedBefore:
     """A job that has nothing to do but to tell of a batch."""
 
     def __init__(self, batch: Published, publish: Any) -> None:
-        self._batch, self._tell = batch, publish
+        self._batch, self._publish = batch, publish
 
     def once(self) -> None:
-        self._tell([self._batch])
+        self._publish([self._batch])
 
     def run(self, seconds: float, keep_on: Any) -> None:
-        self._tell([replace(self._batch, snapshot=None)])
-        self._tell([self._batch])
+        self._publish([replace(self._batch, snapshot=None)])
+        self._publish([self._batch])
 
 
 LOAD = {

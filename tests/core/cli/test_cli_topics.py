@@ -303,14 +303,14 @@ def test_more_in_sync_than_there_are_replicas_is_refused(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize(
-    ("brokers", "message"), [("1", ("--config", "min.insync.replicas=2")), ("2", ())]
+    ("brokers", "options"), [("1", ("--config", "min.insync.replicas=2")), ("2", ())]
 )
 def test_a_new_topic_that_nobody_could_write_to_is_refused(
-    hand: Hand, brokers: str, message: tuple[str, ...]
+    hand: Hand, brokers: str, options: tuple[str, ...]
 ) -> None:
     every = Resource(ResourceKind.BROKER, "")
     hand.cluster.alter_configs([ConfigChange(every, "min.insync.replicas", ConfigOp.SET, brokers)])
-    words = ("topics", "create", "new", "--partitions", "1", "--rf", "1", *message, "--yes")
+    words = ("topics", "create", "new", "--partitions", "1", "--rf", "1", *options, "--yes")
     for more in ((), ("--dry-run",)):
         code, out, err = hand(*words, *more)
         assert (code, out, audited()) == (3, "", [])

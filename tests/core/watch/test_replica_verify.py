@@ -309,8 +309,8 @@ def test_messages_older_than_batches_are_not_compared() -> None:
     old = (bytes(builder.build()),)
     replicas = Replicas.of({1: (), 2: ()})
     replicas.ends = {1: 1, 2: 1}
-    replicas.replaced["fetch_records"] = lambda real, partitions, room: {
-        (TP, broker): ReplicaRecords(1, old[0]) for broker in partitions
+    replicas.replaced["fetch_records"] = lambda real, offsets_by_broker, room: {
+        (TP, broker): ReplicaRecords(1, old[0]) for broker in offsets_by_broker
     }
     found = verdict(replicas)
     assert dict(found.left_out) == {None: "its messages are older than Kafka 0.11"}

@@ -87,12 +87,12 @@ def watch(
 ) -> ScriptedGroups:
     """Watch until there is no answer left."""
     clock = Time()
-    asked = ScriptedGroups(clock, iter(answers))
-    asked.seconds = seconds
+    scripted = ScriptedGroups(clock, iter(answers))
+    scripted.seconds = seconds
     with Publisher("of", path) as publisher:
-        watch = GroupEvents(cast(ClusterClient, asked), clock, publisher)
-        watch_groups(watch, clock, lambda: len(asked.at) < len(answers))
-    return asked
+        watch = GroupEvents(cast(ClusterClient, scripted), clock, publisher)
+        watch_groups(watch, clock, lambda: len(scripted.at) < len(answers))
+    return scripted
 
 
 def events(path: Path) -> list[str]:
@@ -125,13 +125,13 @@ def test_rebalances_are_told(path: Path) -> None:
 def test_a_watch_that_fails_ends_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the reader of what `tell` prints has gone."""
     monkeypatch.setattr(group_watch, "POLL_SECONDS", 0.01)
-    asked = ScriptedGroups(Time(), iter([groups_of(), groups_of(group("a"))]))
+    scripted = ScriptedGroups(Time(), iter([groups_of(), groups_of(group("a"))]))
 
     def report(_: object) -> None:
         raise BrokenPipeError
 
     def watched() -> None:
-        with watch_in_thread(cast(ClusterClient, asked), "of", lambda: True, report) as going:
+        with watch_in_thread(cast(ClusterClient, scripted), "of", lambda: True, report) as going:
             until = time.monotonic() + 30
             while going():
                 assert time.monotonic() < until
@@ -165,9 +165,8 @@ def test_of_more_groups_than_are_watched_one_that_goes_is_told_and_let_go(path: 
     many = groups_of(group("a", id="f"), group("b", id="h"), omitted_count=3)
     answers = [
         many,
-        groups_of(
-            group("b", id="h"), group("c", id="i"), omitted_count=2
-        ),  # f goes, i is looked at now
+        # f goes, i is looked at now
+        groups_of(group("b", id="h"), group("c", id="i"), omitted_count=2),
         many,  # f comes back, and i is left out again
         groups_of(group("a", id="f"), group("b", id="h"), group("d", id="i")),
         groups_of(group("a", id="f"), group("b", id="h"), group("d", "e", id="i")),

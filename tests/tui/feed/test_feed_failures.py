@@ -82,7 +82,7 @@ class Slow:
     def describe_log_dirs(self, brokers: Iterable[int]) -> tuple[BrokerLogs, ...]:
         return tuple(map(BrokerLogs, brokers))
 
-    def describe_configs(self, *partitions: object) -> dict[Any, Any]:
+    def describe_configs(self, *resources: object) -> dict[Any, Any]:
         return {}
 
     def close(self) -> None: ...
@@ -296,10 +296,10 @@ def test_load_whose_files_cannot_be_read_for_a_while_is_shown_when_they_can(
     publish(tmp_path)
     real, lost = locate.newest_snapshot, [True]
 
-    def newest(*partitions: Any) -> LoadSnapshot | None:
+    def newest(*arguments: Any) -> LoadSnapshot | None:
         if lost[0]:
             raise OSError(5, "Input/output error", "/mnt/load/partitions.arrow")
-        return real(*partitions)
+        return real(*arguments)
 
     monkeypatch.setattr(locate, "newest_snapshot", newest)
     seen = load_followed(tmp_path, nothing, lambda: lost.__setitem__(0, False), nothing)

@@ -34,7 +34,7 @@ _WRONG_TIME = (9, 10)
 _UNSUPPORTED_MECHANISM, _NO_LOGIN_HERE = 33, 34
 _NOT_RESOLVED = "its name is not resolved"
 _HANGS_ADVICE = (
-    "Look whether that broker hangs, or a firewall holds up what is sent to it; --timeout 60s "
+    "Check whether that broker hangs, or a firewall holds up what is sent to it; --timeout 60s "
     "waits longer."
 )
 

@@ -324,10 +324,10 @@ def _denying(topic: Resource) -> Callable[..., Any]:
     return deny
 
 
-def _touched(arguments: Any) -> Resource:
-    if isinstance(arguments, ConfigChange):
-        return arguments.resource
-    return arguments if isinstance(arguments, Resource) else arguments[0]
+def _touched(argument: Any) -> Resource:
+    if isinstance(argument, ConfigChange):
+        return argument.resource
+    return argument if isinstance(argument, Resource) else argument[0]
 
 
 def test_a_re_order_needs_no_right_to_read_configs(start: Start) -> None:

@@ -27,6 +27,7 @@ BYTES_EACH, RATE = 8_000_000, "100kB/s"
 FAST = "20MB/s"
 TOPIC = "orders"
 """The pages' own, of which they name a partition."""
+PARTITIONS = tuple(f"{TOPIC}-{number}" for number in range(4))
 
 
 class Reader:
@@ -45,9 +46,10 @@ class Reader:
         line = re.sub(r"\bID\b", lambda _: self._bash.newest_run(), line)
         return self._run(line.replace("orders-0", partition), *exits)
 
-    def start(self, partitions: int, rate: str, *options: str) -> None:
-        """Start a run of so many partitions, and return once it has something in flight."""
-        rows = [{"topic": TOPIC, "partition": p, "replicas": PLANNED} for p in range(partitions)]
+    def start(self, partitions: Sequence[str], rate: str, *options: str) -> None:
+        """Start a run of these partitions, and return once it has something in flight."""
+        numbers = [int(name.removeprefix(f"{TOPIC}-")) for name in partitions]
+        rows = [{"topic": TOPIC, "partition": p, "replicas": PLANNED} for p in numbers]
         plan = {"version": 1, "partitions": rows}
         (self._folder / "plan.json").write_text(json.dumps(plan))
         self._run(f"apply plan.json --throttle {rate} --yes --detach {' '.join(options)}")
@@ -56,6 +58,11 @@ class Reader:
     def show(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._bash.run("trimtab runs show --json")[1])
         return found
+
+    def waiting(self) -> list[str]:
+        """Return the partitions whose moves have not begun."""
+        queued = [move for move in self.show()["moves"] if move["state"] == "queued"]
+        return [f"{move['topic']}-{move['partition']}" for move in queued]
 
     def kill(self) -> None:
         os.kill(self.show()["pid"], signal.SIGKILL)
@@ -66,9 +73,15 @@ class Reader:
         return printed
 
 
-def layout(client: KafkaClient) -> Sequence[tuple[int, ...]]:
+def layout(client: KafkaClient) -> dict[str, tuple[int, ...]]:
     state = client.describe_cluster()
-    return [state.replicas(row) for row in state.partitions_of(TOPIC)]
+    rows = (state.replicas(row) for row in state.partitions_of(TOPIC))
+    return dict(zip(PARTITIONS, rows, strict=True))
+
+
+def planned(partitions: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the layout in which these are where a plan puts them, the others as before."""
+    return dict.fromkeys(PARTITIONS, tuple(BEFORE)) | dict.fromkeys(partitions, tuple(PLANNED))
 
 
 def speed_up(client: KafkaClient) -> None:
@@ -84,7 +97,7 @@ def speed_up(client: KafkaClient) -> None:
 @pytest.fixture
 def orders(sandbox: Sandbox) -> Iterator[KafkaClient]:
     require_room(sandbox)
-    with client_with(sandbox, {TOPIC: [BEFORE] * 4}, BYTES_EACH) as client:
+    with client_with(sandbox, {TOPIC: [BEFORE] * len(PARTITIONS)}, BYTES_EACH) as client:
         yield client
 
 
@@ -94,28 +107,31 @@ def test_a_run_is_steered(
     variables = {"TRIMTAB_HOME": str(empty_home), "TRIMTAB_BOOTSTRAP": sandbox.bootstrap}
     with shell(tmp_path, **variables) as bash:
         reader = Reader(bash, "how-to/steer-run.md", tmp_path)
-        reader.start(4, RATE, "--max-extra", "3MB")
+        reader.start(PARTITIONS, RATE, "--max-extra", "3MB")
         reader.type("runs ls")
         reader.type("runs show")
-        for pause in ("runs pause --floor", "runs pause"):
-            reader.type(pause)
-            reader.type("runs resume")
-        reader.type("runs skip ID orders-0", partition="orders-3")
-        reader.type("runs retarget ID orders-0 4,2,1")
+        reader.type("runs pause --floor")
+        reader.type("runs resume")
+        reader.type("runs pause")  # so that what has not begun does not begin meanwhile
+        retargeted, *_, skipped = reader.waiting()
+        reader.type("runs skip ID orders-0", partition=skipped)
+        reader.type("runs retarget ID orders-0 4,2,1", partition=retargeted)
         eventually(lambda: (4, 2, 1) in map(tuple, _targets(reader)))
-        reader.type("runs cancel ID --move orders-0")
+        reader.type("runs cancel ID --move orders-0", partition=retargeted)
+        reader.type("runs resume")
         reader.type(f"runs throttle {FAST}")
         reader.type("runs attach", 5)
-        assert layout(orders) == [(1, 2, 3), (4, 2, 3), (4, 2, 3), (1, 2, 3)]
+        done = [name for name in PARTITIONS if name not in (skipped, retargeted)]
+        assert layout(orders) == planned(done)
         reader.type("runs retry ID")
-        assert layout(orders) == [(4, 2, 1), *[tuple(PLANNED)] * 3]
+        assert layout(orders) == {**planned([*done, skipped]), retargeted: (4, 2, 1)}
         reader.type("runs rollback ID -o back.json")
         assert (tmp_path / "back.json").is_file()
         reader.type("runs rollback ID")
-        assert layout(orders) == [(1, 2, 3), (4, 2, 3), (4, 2, 3), (1, 2, 3)]
-        reader.start(1, RATE)
+        assert layout(orders) == planned(done)
+        reader.start([skipped], RATE)
         reader.type("runs cancel")
-        assert layout(orders)[0] == tuple(BEFORE)
+        assert layout(orders) == planned(done)
         assert not reader.unread
         assert bash.run("trimtab throttles ls")[1] == "No throttle is set.\n"
 
@@ -133,19 +149,19 @@ def test_a_run_is_recovered(
         shell(tmp_path, TRIMTAB_HOME=str(tmp_path / "another"), **bootstrap) as elsewhere,
     ):
         reader = Reader(bash, page, tmp_path)
-        reader.start(1, RATE)
+        reader.start(PARTITIONS[:1], RATE)
         reader.kill()
         assert "died" in reader.type("runs ls")
         reader.type("runs show", 5)
         assert bash.run(f"trimtab runs throttle {FAST}")[0] == 5  # it waits in the journal
         reader.type("runs attach --yes")
-        assert layout(orders)[0] == tuple(PLANNED)
-        reader.start(2, RATE)
+        assert layout(orders) == planned(PARTITIONS[:1])
+        reader.start(PARTITIONS[:2], RATE)
         reader.kill()
         reader.type("runs cancel ID", 5)
         reader.type("-b HOST:PORT runs attach ID", 5)
-        assert layout(orders)[:2] == [tuple(PLANNED), tuple(BEFORE)]
-        reader.start(2, RATE)
+        assert layout(orders) == planned(PARTITIONS[:1])
+        reader.start(PARTITIONS[:2], RATE)
         reader.kill()
         stranger = Reader(elsewhere, page, tmp_path)
         assert f"{TOPIC}-1" in stranger.type("runs show foreign")
@@ -156,5 +172,5 @@ def test_a_run_is_recovered(
         assert elsewhere.run("trimtab throttles ls")[1] == "No throttle is set.\n"
         stranger.type("elect --dry-run")
         stranger.type("plan suggest -o rest.json", 0, 6)
-        assert layout(orders)[:2] == [tuple(PLANNED)] * 2
+        assert layout(orders) == planned(PARTITIONS[:2])
         assert not reader.unread & stranger.unread

@@ -12,7 +12,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -214,7 +213,6 @@ class BrokerConnections(KafkaConnectionManager):
         for place, (family, address) in enumerate(addresses):
             left = max(0.0, ends - time.monotonic())
             connection = socket.socket(family, socket.SOCK_STREAM)
-            # From here on: a client that is closed while it connects never comes back here.
             self._keep(connection)
             connection.setblocking(False)
             for option in self.config["socket_options"]:
@@ -225,11 +223,13 @@ class BrokerConnections(KafkaConnectionManager):
                     timeout_at=time.monotonic() + left / (len(addresses) - place),
                 )
             except KafkaTimeoutError:
-                connection.close()
                 error = KafkaConnectionError("Connection timed out")
             except (KafkaConnectionError, OSError) as failed:
-                connection.close()
                 error = KafkaConnectionError(f"unable to connect: {failed}")
+            except BaseException:  # the client is closed while it connects
+                connection.close()
+                raise
+            connection.close()
         raise error
 
     async def _connect_by_proxy(self, host: str, port: int, ends: float) -> Any:
@@ -270,6 +270,7 @@ class BrokerConnections(KafkaConnectionManager):
 
         def run() -> None:
             settle: Callable[[], object]
+            answer: Any = None
             try:
                 answer = call()
             except Exception as error:  # noqa: BLE001 - it goes to whoever waits
@@ -277,8 +278,11 @@ class BrokerConnections(KafkaConnectionManager):
                 settle = lambda: future.failure(failed)  # noqa: E731
             else:
                 settle = lambda: future.success(answer)  # noqa: E731
-            with suppress(RuntimeError):  # closed meanwhile: nobody waits for it
+            try:
                 self._net.call_soon_threadsafe(settle)
+            except RuntimeError:  # closed meanwhile: nobody waits for it
+                if isinstance(answer, socket.socket):
+                    answer.close()
 
         threading.Thread(target=run, name="kafka-aside", daemon=True).start()
         return future

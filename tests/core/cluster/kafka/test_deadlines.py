@@ -72,8 +72,9 @@ def test_a_broker_that_stops_in_the_middle_of_an_answer_is_named(request_kind: i
     assert broker.bootstrap in error.title
 
 
-def test_a_connection_that_never_comes_about_leaves_no_socket() -> None:
-    """A socket that the garbage collector has to close is a ResourceWarning, which fails tests."""
+@contextmanager
+def unaccepting() -> Iterator[str]:
+    """A server to which no connection comes about, and none is refused."""
     with socket.socket() as full, ExitStack() as stack:
         full.bind(("127.0.0.1", 0))
         full.listen(0)  # it takes one or two connections that nobody accepts, and drops the others
@@ -82,9 +83,22 @@ def test_a_connection_that_never_comes_about_leaves_no_socket() -> None:
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex((host, port))
-        with client(f"{host}:{port}") as opened:
-            error = in_time(opened.describe_cluster)
+        yield f"{host}:{port}"
+
+
+def test_a_connection_that_never_comes_about_leaves_no_socket() -> None:
+    """A socket that the garbage collector has to close is a ResourceWarning, which fails tests."""
+    with unaccepting() as address, client(address) as opened:
+        error = in_time(opened.describe_cluster)
     assert isinstance(error, UnreachableError)
+    gc.collect()
+
+
+def test_a_client_that_is_closed_while_it_connects_leaves_no_socket() -> None:
+    with unaccepting() as address, fake_broker(KRAFT) as broker:
+        opened = KafkaClient(ConnectionSettings(f"{address},{broker.bootstrap}"))
+        assert in_time(opened.describe_cluster).topics
+        in_time(opened.close)
     gc.collect()
 
 

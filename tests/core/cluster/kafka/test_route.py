@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -116,6 +118,31 @@ def test_a_proxy_that_hangs_is_waited_for_in_time() -> None:
     with server(silent) as proxy:
         error = failure("b1:9092", Route(proxy=f"socks5://{proxy}"))
     assert "by the proxy" in error.title
+
+
+def test_a_client_that_is_closed_while_its_proxy_connects_leaves_no_socket(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two bootstrap servers, the proxy connects to one once the other has served its purpose."""
+    asked, closed, connect = threading.Event(), threading.Event(), Route.connect_by_proxy
+    late, other_end = socket.socketpair()
+
+    def connect_late(route: Route, host: str, port: int, seconds: float) -> socket.socket:
+        if host != "late.invalid":
+            return connect(route, host, port, seconds)
+        asked.set()
+        closed.wait()
+        return late
+
+    monkeypatch.setattr(Route, "connect_by_proxy", connect_late)
+    other_end.settimeout(20)
+    with other_end, socks_proxy([]) as proxy:
+        servers = f"late.invalid:9092,{advertised(broker)}"
+        with client(servers, Route(proxy=f"socks5://{proxy}")) as opened:
+            assert opened.describe_cluster().topics
+            asked.wait()
+        closed.set()
+        assert other_end.recv(1) == b""
 
 
 @pytest.mark.parametrize("route", [Route({"a:1": "b:2"}), Route(proxy="socks5://a:1")])

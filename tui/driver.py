@@ -11,12 +11,10 @@ import select
 import threading
 from collections.abc import Callable
 from encodings import utf_8
-from functools import partial
 from queue import SimpleQueue
 from typing import IO, Any
 
 from textual.drivers import linux_driver
-from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 
 from tui.shutdown import Shutdown, open_anew
@@ -29,11 +27,11 @@ LAST_SECONDS = 0.3
 """How long the terminal may take for what is written last."""
 
 
-class Writer(WriterThread):
-    """Writes beside the event loop, which never waits for it."""
+class Writer:
+    """Writes beside the event loop, which never waits for it; stands in for Textual's thread."""
 
     def __init__(self, file: IO[str], lost: Callable[[], object], caught_up: Callable[[], object]):
-        super().__init__(file)
+        self._thread = threading.Thread(target=self._run, name="textual-output", daemon=True)
         self._own = False
         try:
             self._handle = open_anew(file.fileno())
@@ -56,6 +54,9 @@ class Writer(WriterThread):
         """Return whether nothing is left to be written."""
         return self._gone or not self._waiting
 
+    def start(self) -> None:
+        self._thread.start()
+
     def write(self, text: str) -> None:
         with self._lock:
             if self._gone:
@@ -69,7 +70,7 @@ class Writer(WriterThread):
             self._left_out |= self.behind
             return self.behind
 
-    def run(self) -> None:
+    def _run(self) -> None:
         try:
             while (text := self._texts.get()) is not None and self._write(text):
                 with self._lock:
@@ -103,10 +104,10 @@ class Writer(WriterThread):
     def stop(self) -> None:
         """Have it end once all is written; nobody waits long for it."""
         self._texts.put(None)
-        self.join(LAST_SECONDS)
+        self._thread.join(LAST_SECONDS)
         self._stopped = True
         if self._own:
-            self.join()
+            self._thread.join()
 
 
 class Decoder(utf_8.IncrementalDecoder):
@@ -128,25 +129,27 @@ class TerminalDriver(LinuxDriver):
     ending: Shutdown | None = None
     caught_up: Callable[[], object] = staticmethod(lambda: None)
     """Called, from another thread, when pictures were left out and one could be written now."""
+    _writer: Writer | None = None
 
     def skip_frame(self) -> bool:
         """Return whether the terminal is so far behind that a picture is to be left out."""
-        writer = self._writer_thread
-        return isinstance(writer, Writer) and writer.skip_frame()
+        return self._writer is not None and self._writer.skip_frame()
 
     def start_application_mode(self) -> None:
         if self.ending is not None:
             self.ending.on_screen = True
         setattr(linux_driver, "getincrementaldecoder", lambda encoding: Decoder)  # noqa: B010
-        writer = partial(Writer, lost=self._lost, caught_up=self.caught_up)
-        setattr(linux_driver, "WriterThread", writer)  # noqa: B010
+        setattr(linux_driver, "WriterThread", self._open_writer)  # noqa: B010
         super().start_application_mode()
 
     def close(self) -> None:
         super().close()
-        writer = self._writer_thread
-        if self.ending is not None and isinstance(writer, Writer) and writer.done:
+        if self.ending is not None and self._writer is not None and self._writer.done:
             self.ending.on_screen = False
+
+    def _open_writer(self, file: IO[str]) -> Writer:
+        self._writer = Writer(file, self._lost, self.caught_up)
+        return self._writer
 
     def run_input_thread(self) -> None:
         try:

@@ -123,10 +123,10 @@ def _ivy(what: str) -> Path:
     # PySpark is looked for, never imported: nothing but the pipeline may load it.
     spec = importlib.util.find_spec("pyspark")
     folders = spec.submodule_search_locations if spec else None
-    found = [jar for folder in folders or () for jar in Path(folder).glob("jars/ivy-*.jar")]
-    if not found:
+    jars = [jar for folder in folders or () for jar in Path(folder).glob("jars/ivy-*.jar")]
+    if not jars:
         raise TrimtabError(
             f"{what} cannot be brought without PySpark: its Ivy brings jars.",
             next="Install trimtab with its extra `pipeline`.",
         )
-    return found[0]
+    return jars[0]

@@ -43,11 +43,11 @@ def find_java() -> Java:
     for place in USUAL_PLACES:
         for other in sorted(Path("/").glob(f"{place}/bin/java")):
             try:
-                found = _ask(str(other))
+                candidate = _ask(str(other))
             except TrimtabError:
                 continue
-            if found.major in SUPPORTED:
-                return found
+            if candidate.major in SUPPORTED:
+                return candidate
     raise TrimtabError(f"{path} is Java {java.version}; 17 or 21 is needed.", next=REMEDY)
 
 

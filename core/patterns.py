@@ -47,12 +47,12 @@ def matching(text: str, label: str, names: Iterable[str], kind: str) -> list[str
     """Return the names that an expression matches as a whole; raises UsageError for none."""
     known = list(names)
     whole = pattern(text, label)
-    found = [name for name in known if whole.fullmatch(name)]
-    if not found:
+    matches = [name for name in known if whole.fullmatch(name)]
+    if not matches:
         near = nearly(text, known)
         whole_name = f"Expressions must match a {kind}'s whole name, like orders.* for orders-eu."
         raise UsageError(f"No {kind} matches {text}.", next=near or whole_name)
-    return found
+    return matches
 
 
 def is_whole(expression: str | None, name: str) -> bool:

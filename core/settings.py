@@ -69,21 +69,23 @@ class Settings:
 
     def cluster(self, name: str) -> ClusterSettings:
         """Return one cluster's settings; raises UsageError naming those there are."""
-        found = self.clusters.get(name)
-        if found is None:
+        cluster = self.clusters.get(name)
+        if cluster is None:
             known = ", ".join(sorted(self.clusters)) or "none yet"
             raise UsageError(
                 f"No cluster named {name!r} in {paths.config_file()}.",
                 next=f"Known: {known}. Or say -b HOST:PORT.",
             )
-        return found
+        return cluster
 
     def about(self, name: str | None, bootstrap: str) -> dict[str, ClusterSettings]:
         """Return all that is said of one cluster: by its name first, then by any of its brokers."""
-        named = {key: one for key, one in self.clusters.items() if key == name}
+        named = {key: cluster for key, cluster in self.clusters.items() if key == name}
         brokers = servers(bootstrap)
         return named | {
-            k: one for k, one in self.clusters.items() if brokers & servers(one.bootstrap)
+            k: cluster
+            for k, cluster in self.clusters.items()
+            if brokers & servers(cluster.bootstrap)
         }
 
     def name_of(self, bootstrap: str) -> str | None:
@@ -94,12 +96,15 @@ class Settings:
     def timeout_of(self, name: str | None, bootstrap: str) -> float | None:
         """Return the timeout that is said of one cluster, in seconds; None for none."""
         about = self.about(name, bootstrap).values()
-        return next((one.timeout_seconds for one in about if one.timeout_seconds is not None), None)
+        return next(
+            (cluster.timeout_seconds for cluster in about if cluster.timeout_seconds is not None),
+            None,
+        )
 
     @property
     def read_only_servers(self) -> frozenset[str]:
         """All brokers that are named of clusters that are read_only."""
-        marked = (one.bootstrap for one in self.clusters.values() if one.read_only)
+        marked = (cluster.bootstrap for cluster in self.clusters.values() if cluster.read_only)
         return frozenset().union(*map(servers, marked))
 
 
@@ -308,7 +313,7 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
 
 def _addresses(table: Mapping[str, Any], at: str) -> dict[str, str]:
     for pair in table.items():
-        if not all(isinstance(one, str) and _SERVER.fullmatch(one) for one in pair):
+        if not all(isinstance(address, str) and _SERVER.fullmatch(address) for address in pair):
             raise _WrongError(f'{at} must be like {{"broker-1:9092" = "localhost:19092"}}')
     return {server.lower(): to for server, to in table.items()}
 

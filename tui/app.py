@@ -76,7 +76,7 @@ class FeedMessage(Message):
         return (
             isinstance(message, FeedMessage)
             and message.feed is self.feed
-            and all(isinstance(one.event, PictureChanged) for one in (self, message))
+            and all(isinstance(update.event, PictureChanged) for update in (self, message))
         )
 
 

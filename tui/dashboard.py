@@ -61,7 +61,7 @@ class ConfiguredClusters:
         return self.known
 
     def open(self, label: str) -> OpenCluster:
-        target = next((one for one in self.read() if one.label == label), None)
+        target = next((candidate for candidate in self.read() if candidate.label == label), None)
         if target is None:
             raise UsageError(f"config.toml names no cluster {label!r} any more.")
         context = replace(self._context, target=target)

@@ -88,9 +88,9 @@ class KeyQueue:
         app = self._app
         if not app.screen_stack:
             return [app]
-        found: MessagePump | None = app.focused or app.screen
+        pump: MessagePump | None = app.focused or app.screen
         pumps = []
-        while found is not None:
-            pumps.append(found)
-            found = found._parent
+        while pump is not None:
+            pumps.append(pump)
+            pump = pump._parent
         return pumps if app in pumps else [*pumps, app]

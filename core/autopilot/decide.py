@@ -43,10 +43,10 @@ def decide(
         (situation.imbalance_lasts, choose_plan),
     ):
         if lasts:
-            found = find(situation)
-            if not isinstance(found, Reason):
-                return found
-            why_not.append(found)
+            outcome = find(situation)
+            if not isinstance(outcome, Reason):
+                return outcome
+            why_not.append(outcome)
     return Wait(tuple(why_not))
 
 
@@ -82,8 +82,8 @@ def _decide_elections(situation: Situation) -> Elect | Reason:
     left = settings.max_moves_per_hour - situation.history.spent(observed.now)[1]
     band = settings.aim_band
     able = (election for election in preferred_elections(state, touched) if not election.obstacle)
-    found = (state.find(election.tp) for election in able)
-    rows = np.array([row for row in found if row is not None], np.int64)
+    maybe_rows = (state.find(election.tp) for election in able)
+    rows = np.array([row for row in maybe_rows if row is not None], np.int64)
     level = level_similar(state, load_view.load, settings.alike)
     chosen, even = select_elections(*level, rows, left, band=band)
     gain = gained_shares(even, band)

@@ -142,7 +142,7 @@ def _not_lasting(situation: Situation) -> Reason:
         off = by_leader
     lasting = situation.history.lasting
     known = [lasting[place] for place in off.outside if place in lasting]
-    longest = max(known, key=lambda one: (one.seconds, one.snapshots), default=None)
+    longest = max(known, key=lambda span: (span.seconds, span.snapshots), default=None)
     seen, looks = (longest.seconds, longest.snapshots) if longest else (0.0, 0)
     minimum = format_duration(situation.settings.min_imbalance_seconds)
     snapshots = counted(looks, "snapshot")

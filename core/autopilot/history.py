@@ -87,14 +87,14 @@ class DecisionHistory:
         return replace(self, acts=tuple(acts), controller_since=since, failed_at=failed_at)
 
     def _seeing_controller(self, observed: Observation) -> DecisionHistory:
-        found = observed.state.controller
-        if found is None:  # whichever comes next is a new one
+        controller = observed.state.controller
+        if controller is None:  # whichever comes next is a new one
             return replace(self, controller=None, controller_since=observed.now)
-        if found == self.controller:
+        if controller == self.controller:
             return self
         first = self.controller is None and self.controller_since is None
         since = None if first else observed.now
-        return replace(self, controller=found, controller_since=since)
+        return replace(self, controller=controller, controller_since=since)
 
     def _seeing_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
         load_view, imbalance = observed.load_view, observed.imbalance
@@ -193,11 +193,11 @@ class Situation:
     def _lasts(self, imbalance: Imbalance | None) -> bool:
         # Who is outside may have changed by the same snapshot, as leaders and sizes do.
         spans, outside = self.history.lasting, imbalance.outside if imbalance else ()
-        found = (spans[place] for place in outside if place in spans)
+        spans_outside = (spans[place] for place in outside if place in spans)
         return any(
-            one.seconds >= self.settings.min_imbalance_seconds
-            and one.snapshots >= self.settings.min_snapshots
-            for one in found
+            span.seconds >= self.settings.min_imbalance_seconds
+            and span.snapshots >= self.settings.min_snapshots
+            for span in spans_outside
         )
 
 

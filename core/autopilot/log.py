@@ -246,5 +246,5 @@ def timeline_clause(entry: Entry) -> str:
 
 def entry_brokers(entry: Entry) -> tuple[int, ...]:
     """Return the brokers that get or give away replicas or leaders by what an entry tells."""
-    found = {b for _, before, after in entry.moved for b in {*before} ^ {*after}}
-    return tuple(sorted(found.union(*((leader, to) for _, leader, to in entry.elected))))
+    brokers = {b for _, before, after in entry.moved for b in {*before} ^ {*after}}
+    return tuple(sorted(brokers.union(*((leader, to) for _, leader, to in entry.elected))))

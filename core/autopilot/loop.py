@@ -270,9 +270,9 @@ class Autopilot:
 def _entry(at: datetime, what: EntryKind, decision: Decision) -> Entry:
     if isinstance(decision, Elect):
         elected = tuple(
-            (one.tp, one.leader, one.to)
-            for one in decision.elections
-            if one.leader is not None and one.to is not None
+            (election.tp, election.leader, election.to)
+            for election in decision.elections
+            if election.leader is not None and election.to is not None
         )
         return Entry(at, what, decision.reasons, elected=elected)
     if not isinstance(decision, Act):

@@ -59,10 +59,10 @@ def autopilot_metrics(reading: AutopilotReading, now: datetime) -> Iterator[Metr
         return GaugeMetricFamily(f"trimtab_{metric}", text, labels=("cluster", *labels))
 
     def value(metric: str, text: str, number: float) -> GaugeMetricFamily:
-        found = gauge(metric, text)
+        family = gauge(metric, text)
         if math.isfinite(number):
-            found.add_metric([name], number)
-        return found
+            family.add_metric([name], number)
+        return family
 
     yield build_metric()
     modes = gauge("autopilot_mode", "1 for the mode that is set, 0 for others.", "mode")
@@ -144,8 +144,8 @@ class ClusterThrottles:
 
 def read_runs(cluster_id: str, observed: Observation | None) -> tuple[RunReading, ...]:
     """Return the runs that a look saw in progress; those that cannot be read are left out."""
-    found = []
+    readings = []
     for run in observed.running if observed is not None else ():
         with suppress(JournalError):
-            found.append(read_journal(cluster_id, run))
-    return tuple(found)
+            readings.append(read_journal(cluster_id, run))
+    return tuple(readings)

@@ -74,26 +74,26 @@ def _is_near(values: Float64, usual: Float64, max_distance: Float64) -> Bool:
     return np.asarray(np.abs(values - usual) <= max_distance, np.bool_)
 
 
-def _medians(values: Float64, topic_of: np.ndarray, some: Bool, topics: int) -> Float64:
+def _medians(values: Float64, topic_of: np.ndarray, mask: Bool, topics: int) -> Float64:
     """Return for every partition [P] its topic's (upper) median of some; NaN where there is none.
 
     It is a value that one of them has.
     """
-    rows = np.flatnonzero(some)
+    rows = np.flatnonzero(mask)
     rows = rows[np.lexsort((values[rows], topic_of[rows]))]
     many = np.bincount(topic_of[rows], minlength=topics)
     first = np.cumsum(many) - many
-    found = np.full(topics, np.nan)
+    medians = np.full(topics, np.nan)
     has = many > 0
-    found[has] = values[rows[first[has] + many[has] // 2]]
-    return np.asarray(found[topic_of])
+    medians[has] = values[rows[first[has] + many[has] // 2]]
+    return np.asarray(medians[topic_of])
 
 
-def _mean(values: Float64, topic_of: np.ndarray, some: Bool, topics: int) -> Float64:
+def _mean(values: Float64, topic_of: np.ndarray, mask: Bool, topics: int) -> Float64:
     """Return the values [P], of some the mean of their topic's."""
-    many = np.maximum(np.bincount(topic_of[some], minlength=topics), 1)
-    sums = np.bincount(topic_of[some], values[some], topics)
-    return np.where(some, (sums / many)[topic_of], values)
+    many = np.maximum(np.bincount(topic_of[mask], minlength=topics), 1)
+    sums = np.bincount(topic_of[mask], values[mask], topics)
+    return np.where(mask, (sums / many)[topic_of], values)
 
 
 MIN_GAIN = 0.01
@@ -199,8 +199,8 @@ def leader_imbalance(
     settings: AutopilotSettings, state: ClusterState, load: Load
 ) -> Imbalance | None:
     """Return how uneven leaders are as they are now; None where no election would change that."""
-    found = preferred_elections(state, partition_rows(state, None))
-    if all(election.obstacle for election in found):
+    elections = preferred_elections(state, partition_rows(state, None))
+    if all(election.obstacle for election in elections):
         return None
     level = level_similar(state, load, settings.alike)
     _, even = select_elections(*level, partition_rows(state, ()), 0)

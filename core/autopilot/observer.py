@@ -78,7 +78,7 @@ class ConfigReader:
         about = settings.about(self._name, self._bootstrap).values()
         self._known = ClusterConfig(
             configured_capacity(settings, self._name, self._bootstrap),
-            any(one.read_only for one in about),
+            any(cluster.read_only for cluster in about),
             settings.read_only_servers,
             settings.balancer_topics,
         )
@@ -256,8 +256,8 @@ class ClusterObserver:
         if leaders is None or not leaders.outside:
             return None
         if (now := self._clock.monotonic()) >= self._returns_due:
-            found = fetch_rebalance_settings(self._client, state)
-            self._returns = rebalance_interval_seconds(found)
+            settings = fetch_rebalance_settings(self._client, state)
+            self._returns = rebalance_interval_seconds(settings)
             self._returns_due = now + CONFIGS_SECONDS
         return self._returns
 

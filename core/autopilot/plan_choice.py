@@ -167,22 +167,22 @@ def draft_plan(
         band=settings.aim_band,
     )
     even, usual = level_similar(state, load, settings.alike)
-    goal = found = suggest_plan(even, usual, request)
-    part = _part(state, load, found.plan, budget)
-    if len(found.plan) and not len(part) and not budget.is_short:
+    goal = suggestion = suggest_plan(even, usual, request)
+    part = _part(state, load, suggestion.plan, budget)
+    if len(suggestion.plan) and not len(part) and not budget.is_short:
         limits = Limits(budget.bytes, budget.moves)
-        found = suggest_plan(even, usual, replace(request, limits=limits))
-        part = _part(state, load, found.plan, budget)
+        suggestion = suggest_plan(even, usual, replace(request, limits=limits))
+        part = _part(state, load, suggestion.plan, budget)
     now = level_similar(state, situation.load_view.load, settings.alike)
     return Draft(
-        whole=found.plan,
+        whole=suggestion.plan,
         part=part,
-        whole_bytes=copied_bytes(state, found.plan),
+        whole_bytes=copied_bytes(state, suggestion.plan),
         part_bytes=copied_bytes(state, part),
         even=evenness(*now, part, band=settings.aim_band),
         then=evenness(*now, goal.plan, band=settings.aim_band),
         budget=budget,
-        notes=found.notes,
+        notes=suggestion.notes,
     )
 
 
@@ -267,10 +267,10 @@ def choose_plan(situation: Situation) -> Act | Reason:
     where that is enough, nothing is copied.
     """
     try:
-        found = _find_plan(situation, leaders_only=True)
-        if not isinstance(found, Act):
-            found = _find_plan(situation)
-        return _in_time(situation, found)
+        choice = _find_plan(situation, leaders_only=True)
+        if not isinstance(choice, Act):
+            choice = _find_plan(situation)
+        return _in_time(situation, choice)
     except UsageError as error:  # a topic of the settings that is not there any more
         return Reason("nothing-helps", f"{error.title} {error.next}")
 
@@ -286,9 +286,9 @@ def _find_plan(
     if usual is not None:
         draft = draft_plan(situation, usual, leaders_only=leaders_only, max_bytes=max_bytes)
         if draft.then.off(draft.then.after).max(initial=0.0) <= settings.inner_band:
-            found = check_worth(situation, draft)
-            if isinstance(found, Act):
-                return found
+            choice = check_worth(situation, draft)
+            if isinstance(choice, Act):
+                return choice
     now = situation.load_view.load
     draft = draft_plan(situation, now, leaders_only=leaders_only, max_bytes=max_bytes)
     after = imbalance_of(settings, draft.then, after=True)
@@ -297,24 +297,24 @@ def _find_plan(
     return check_worth(situation, draft)
 
 
-def _in_time(situation: Situation, found: Act | Reason) -> Act | Reason:
+def _in_time(situation: Situation, choice: Act | Reason) -> Act | Reason:
     """Return a plan whose run ends before hours in which nothing is begun, by its estimate."""
     if not (situation.settings.avoid or situation.settings.only):
-        return found
+        return choice
     why = None
     for _ in range(1 + MAX_TRIES):
-        if isinstance(found, Reason):
+        if isinstance(choice, Reason):
             break
-        _, estimate = estimate_run(situation, found.plan)
+        _, estimate = estimate_run(situation, choice.plan)
         late, left = lateness(situation, estimate)
         if not late:
-            return found
+            return choice
         why = why or _too_long(situation, late, left)
-        if not found.bytes:
+        if not choice.bytes:
             break
-        max_bytes = found.bytes * SAFETY_PART * left / (late + left)
-        found = _find_plan(situation, max_bytes=max_bytes)
-    return why or found
+        max_bytes = choice.bytes * SAFETY_PART * left / (late + left)
+        choice = _find_plan(situation, max_bytes=max_bytes)
+    return why or choice
 
 
 def _too_long(situation: Situation, late: float, left: float) -> Reason:

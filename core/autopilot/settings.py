@@ -36,17 +36,17 @@ class Hours:
 
         What ends before it begins goes on into the next day; without days it is every day.
         """
-        found: set[int] = set()
+        minutes: set[int] = set()
         try:
             for part in text.lower().split(","):
-                found |= _minutes(part.strip(), option)
+                minutes |= _minutes(part.strip(), option)
         except ValueError as error:
             raise UsageError(
                 f"{option}: not hours of the week: {text!r}.",
                 next='Write them like "mon-fri 09:00-18:00, sat 22:00-02:00", by this machine\'s '
                 "clock.",
             ) from error
-        return cls(text, frozenset(found))
+        return cls(text, frozenset(minutes))
 
     def __bool__(self) -> bool:
         return bool(self.minutes)
@@ -251,12 +251,12 @@ def limits_in_one_line(settings: AutopilotSettings) -> str:
 def unmatched_patterns(settings: AutopilotSettings, topics: Iterable[str]) -> list[str]:
     """Return a sentence for each pattern that no topic matches (yet), with what may be meant."""
     known = list(topics)
-    found = []
+    sentences = []
     for option, text in (("--topics", settings.topics), ("--keep", settings.keep)):
         if text is None:
             continue
         try:
             matching(text, option, known, "topic")
         except UsageError as error:
-            found.append(f"{option}: {error.title} {error.next}")
-    return found
+            sentences.append(f"{option}: {error.title} {error.next}")
+    return sentences

@@ -94,11 +94,11 @@ def read_all() -> Iterator[Switch]:
     """Yield the switches of this machine that can be read."""
     for path in sorted(paths.autopilots_dir().glob("*/switch.json")):
         try:
-            found = _read(path)
+            switch = _read(path)
         except DocumentError:
             continue
-        if found is not None:
-            yield found
+        if switch is not None:
+            yield switch
 
 
 def describe(switch: Switch) -> tuple[Reason, ...]:

@@ -35,8 +35,12 @@ UNKNOWN_CAPACITY = Capacity()
 def configured_capacity(settings: Settings, name: str | None, bootstrap: str) -> Capacity:
     """Return what config.toml says of a cluster, known by its name or any of its brokers."""
     about = settings.about(name, bootstrap).values()
-    taken = (one.in_capacity_bytes_per_s for one in about if one.in_capacity_bytes_per_s)
-    sent = (one.out_capacity_bytes_per_s for one in about if one.out_capacity_bytes_per_s)
+    taken = (
+        cluster.in_capacity_bytes_per_s for cluster in about if cluster.in_capacity_bytes_per_s
+    )
+    sent = (
+        cluster.out_capacity_bytes_per_s for cluster in about if cluster.out_capacity_bytes_per_s
+    )
     return Capacity(next(taken, None), next(sent, None))
 
 

@@ -104,8 +104,8 @@ def connection_settings(address: Address) -> ConnectionSettings:
         ConnectionSettings.load(address.bootstrap, address.command_config),
         timeout_seconds=address.timeout_seconds or TIMEOUT_SECONDS,
         route=Route(
-            next((one.addresses for one in about if one.addresses), {}),
-            next((one.proxy for one in about if one.proxy), None),
+            next((cluster.addresses for cluster in about if cluster.addresses), {}),
+            next((cluster.proxy for cluster in about if cluster.proxy), None),
         ),
     )
 

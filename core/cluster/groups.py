@@ -97,7 +97,9 @@ class ActiveGroups:
     @classmethod
     def from_groups(cls, groups: Iterable[Group], limit: int) -> ActiveGroups:
         """Return the first `limit` of those that have members."""
-        found = list(groups)
-        active = [group for group in found if group.members]
-        others = (g for g in found if g.protocol not in CONSUMERS and g.state not in _NO_MEMBERS)
+        all_groups = list(groups)
+        active = [group for group in all_groups if group.members]
+        others = (
+            g for g in all_groups if g.protocol not in CONSUMERS and g.state not in _NO_MEMBERS
+        )
         return cls(tuple(active[:limit]), max(0, len(active) - limit), other_groups=tuple(others))

@@ -34,12 +34,12 @@ def check_name(name: str, cluster_id: str) -> None:
 def known_names() -> dict[str, str]:
     """Return the cluster id of each name that has been used; what cannot be read is no memory."""
     try:
-        found = parse_json(paths.known_names_file().read_text(encoding="utf-8"))
+        document = parse_json(paths.known_names_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return {}
-    return {name: id for name, id in found.items() if isinstance(id, str)}
+    return {name: id for name, id in document.items() if isinstance(id, str)}
 
 
 def display_name(cluster_id: str, recorded: str | None = None) -> str:

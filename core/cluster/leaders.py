@@ -66,7 +66,7 @@ def leader_imbalance(state: ClusterState, rows: Int64) -> tuple[BrokerLeaders, .
 def preferred_elections(state: ClusterState, rows: Int64) -> tuple[Election, ...]:
     """Return those of the partitions `rows` that their preferred replica does not lead."""
     preferred = _preferred(state)
-    found = []
+    elections = []
     for row in rows[preferred[rows] != state.leader[rows]].tolist():
         partition, to = state.row(row), int(preferred[row])
         obstacle = ""
@@ -75,8 +75,8 @@ def preferred_elections(state: ClusterState, rows: Int64) -> tuple[Election, ...
         elif to not in partition.isr:
             obstacle = f"preferred replica {to} is not in the ISR"
         leader = None if partition.leader == NO_LEADER else partition.leader
-        found.append(Election(partition.tp, leader, to, partition.isr, obstacle))
-    return tuple(found)
+        elections.append(Election(partition.tp, leader, to, partition.isr, obstacle))
+    return tuple(elections)
 
 
 def unclean_elections(state: ClusterState, rows: Int64) -> tuple[Election, ...]:
@@ -84,14 +84,14 @@ def unclean_elections(state: ClusterState, rows: Int64) -> tuple[Election, ...]:
 
     That is the first live replica, as Kafka's controller takes it. What it has not copied is lost.
     """
-    found = []
+    elections = []
     for row in rows[state.leader[rows] == NO_LEADER].tolist():
         partition = state.row(row)
         to = next((b for b in partition.replicas if state.broker_by_id[b].alive), None)
         obstacle = "" if to is not None else "none of its replicas is up"
         down = tuple(b for b in partition.replicas if not state.broker_by_id[b].alive)
-        found.append(Election(partition.tp, None, to, partition.isr, obstacle, down))
-    return tuple(found)
+        elections.append(Election(partition.tp, None, to, partition.isr, obstacle, down))
+    return tuple(elections)
 
 
 def partition_rows(state: ClusterState, topics: Iterable[str] | None) -> Int64:
@@ -128,15 +128,15 @@ def fetch_rebalance_settings(
         answers = client.describe_configs([Resource.broker(b) for b in alive], REBALANCE_CONFIGS)
     except (AccessDeniedError, UnreachableError) as error:
         return dict.fromkeys(alive, Fault("NOT_KNOWN", error.title))
-    found: dict[int, Mapping[str, str | None] | Fault] = {}
+    settings: dict[int, Mapping[str, str | None] | Fault] = {}
     for broker in alive:
         answer = answers[Resource.broker(broker)]
-        found[broker] = (
+        settings[broker] = (
             answer
             if isinstance(answer, Fault)
             else {name: answer[name].value for name in REBALANCE_CONFIGS if name in answer}
         )
-    return found
+    return settings
 
 
 def rebalance_interval_seconds(answers: RebalanceSettings) -> float | None:

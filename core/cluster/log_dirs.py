@@ -52,12 +52,12 @@ def with_log_dirs(state: ClusterState, logs: Iterable[BrokerLogs]) -> ClusterSta
         hosted = np.flatnonzero(state.replica_broker == answer.broker)
         size[hosted], lag[hosted], place[hosted] = UNKNOWN, UNKNOWN, UNKNOWN
         logged = [log for log in answer.replicas if not log.future]
-        at, found = _positions(
+        at, is_present = _positions(
             keys[state.partition_of_replica[hosted]],
             np.fromiter((_key(state, log) for log in logged), np.int64),
         )
-        replicas = hosted[at[found]]
-        known = [log for log, there in zip(logged, found.tolist(), strict=True) if there]
+        replicas = hosted[at[is_present]]
+        known = [log for log, there in zip(logged, is_present.tolist(), strict=True) if there]
         size[replicas] = [log.size_bytes for log in known]
         lag[replicas] = [log.lag for log in known]
         place[replicas] = [paths.setdefault(log.log_dir, len(paths)) for log in known]
@@ -98,5 +98,5 @@ def _key(state: ClusterState, log: ReplicaLog) -> int:
 def _positions(ascending: Int64, values: Int64) -> tuple[Int64, Bool]:
     """Return where each value stands in `ascending`, and whether it is there at all."""
     at = np.minimum(np.searchsorted(ascending, values), max(len(ascending) - 1, 0))
-    found = ascending[at] == values if len(ascending) else np.zeros(len(values), np.bool_)
-    return at.astype(np.int64), found
+    is_present = ascending[at] == values if len(ascending) else np.zeros(len(values), np.bool_)
+    return at.astype(np.int64), is_present

@@ -58,18 +58,18 @@ def fetch_topic_configs(client: ClusterClient, topics: Sequence[Topic]) -> dict[
         answers = client.describe_configs([Resource.topic(t.name) for t in topics], TOPIC_CONFIGS)
     except AccessDeniedError:  # of every topic
         return {}
-    found: dict[str, Topic] = {}
+    topics_by_name: dict[str, Topic] = {}
     for topic in topics:
         answer = answers.get(Resource.topic(topic.name))
         if answer is not None and not isinstance(answer, Fault):
-            found[topic.name] = _with_configs(topic, answer)
-    return found
+            topics_by_name[topic.name] = _with_configs(topic, answer)
+    return topics_by_name
 
 
 def _with_configs(topic: Topic, configs: Mapping[str, ConfigValue]) -> Topic:
     def text(name: str) -> str | None:
-        found = configs.get(name)
-        return found.value if found is not None else None
+        config = configs.get(name)
+        return config.value if config is not None else None
 
     def number(name: str) -> int | None:
         value = text(name)
@@ -312,11 +312,11 @@ class Observer:
         topics = frozenset((topic.name, topic.id) for topic in state.topics)
         if self._configs.wait_seconds == 0:
             begun = self._configs.begin()
-            found = fetch_topic_configs(self._client, state.topics)
+            topics_by_name = fetch_topic_configs(self._client, state.topics)
             self._configs.end(begun)
         elif fresh := topics - self._asked:
             # At once: a topic is told as created with the configs that it was created with.
-            found = fetch_topic_configs(
+            topics_by_name = fetch_topic_configs(
                 self._client, [topic for topic in state.topics if (topic.name, topic.id) in fresh]
             )
         else:
@@ -325,7 +325,7 @@ class Observer:
         # What may not be read this time is as it was.
         self._topics = {
             name: topic for name, topic in self._topics.items() if (name, topic.id) in topics
-        } | found
+        } | topics_by_name
 
     def _joined(self, state: ClusterState) -> ClusterState:
         # A topic that was made again under its name has new configs, not yet read.

@@ -277,9 +277,9 @@ class ClusterState:
     @cached_property
     def reassigning(self) -> Bool:
         """Return which partitions are in flight between brokers, shape [P]."""
-        found = np.zeros(self.partition_count, np.bool_)
-        found[self.partition_of_replica[self.adding | self.removing]] = True
-        return read_only(found)
+        in_flight = np.zeros(self.partition_count, np.bool_)
+        in_flight[self.partition_of_replica[self.adding | self.removing]] = True
+        return read_only(in_flight)
 
     @cached_property
     def moving(self) -> Bool:

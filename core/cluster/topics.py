@@ -51,12 +51,12 @@ def topic_health(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealt
         _replication_factors(state),
     )
     in_flight = state.reassigning
-    found = []
+    healths = []
     for name in topics:
         rows = state.partitions_of(name)
         at = slice(rows.start, rows.stop)
         topic = state.topic(name)
-        found.append(
+        healths.append(
             TopicHealth(
                 name,
                 topic.id if topic else None,
@@ -67,7 +67,7 @@ def topic_health(state: ClusterState, topics: Sequence[str]) -> tuple[TopicHealt
                 None if state.moves_unknown else int(in_flight[at].sum()),
             )
         )
-    return tuple(found)
+    return tuple(healths)
 
 
 def has_leaders(state: ClusterState, topic: str, partitions: int) -> bool:

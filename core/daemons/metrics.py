@@ -117,8 +117,8 @@ class _Server:
         handler = type("_Handler", (MetricsHandler,), own)
         host, _, port = place.rpartition(":")
         try:
-            found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-            family, _, _, _, address = found[0]
+            addresses = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+            family, _, _, _, address = addresses[0]
             kind = type("_Server", (_HttpServer,), {"address_family": family})
             self._server: ThreadingHTTPServer = kind(address[:2], handler)
         except OSError as error:

@@ -136,13 +136,13 @@ def spawn(command: Sequence[str | Path], *, output: Path, stdin: int | None = No
 
 def running_with(arguments: Collection[str]) -> list[Process]:
     """Return the processes whose command line has one of these as a whole argument."""
-    found = []
+    processes = []
     for pid, words in _command_lines():
         if pid != os.getpid() and any(word in arguments for word in words):
             process = Process.of(pid)
             if process is not None:
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def age_seconds() -> float | None:
@@ -212,4 +212,4 @@ def resident_bytes(pid: int) -> int | None:
     while at < len(tree):
         tree += parents.get(tree[at], [])
         at += 1
-    return sum(held[one] for one in tree)
+    return sum(held[member] for member in tree)

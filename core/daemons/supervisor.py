@@ -141,14 +141,16 @@ class Supervisor:
     @property
     def started(self) -> tuple[Process, ...]:
         """Return the processes that were started for this reader."""
-        return tuple(one.started for one in self._restarters if one.started is not None)
+        return tuple(
+            restarter.started for restarter in self._restarters if restarter.started is not None
+        )
 
     def trouble(self) -> str | None:
         """Return why a process does not run or work, in a sentence; None while all is fine."""
         errors = (
-            f"The {one.role} cannot be started: {one.error}."
-            for one in self._restarters
-            if one.error is not None
+            f"The {restarter.role} cannot be started: {restarter.error}."
+            for restarter in self._restarters
+            if restarter.error is not None
         )
         return self._failure() or next(errors, None)
 
@@ -162,7 +164,7 @@ class Supervisor:
         stop_daemons(
             self._root,
             self._cluster_id,
-            [one.role for one in self._restarters],
+            [restarter.role for restarter in self._restarters],
             started=self.started,
             seconds=self._stop_seconds if seconds is None else seconds,
         )

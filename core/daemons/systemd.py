@@ -158,12 +158,15 @@ def _states(names: Sequence[str]) -> dict[str, tuple[str | None, str | None]]:
     done = _run("show", "--property=Id,UnitFileState,ActiveState", "--", *names)
     if done.returncode:
         return {}
-    found = {}
+    states = {}
     for block in done.stdout.split("\n\n"):
-        told = dict(line.partition("=")[::2] for line in block.splitlines())
-        if "Id" in told:
-            found[told["Id"]] = (told.get("UnitFileState") or None, told.get("ActiveState") or None)
-    return found
+        unit = dict(line.partition("=")[::2] for line in block.splitlines())
+        if "Id" in unit:
+            states[unit["Id"]] = (
+                unit.get("UnitFileState") or None,
+                unit.get("ActiveState") or None,
+            )
+    return states
 
 
 def _systemctl(*words: str) -> None:

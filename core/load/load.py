@@ -63,8 +63,8 @@ def align_rows(
 def take_rows(column: npt.NDArray[_S], rows: Int64, unknown: float = np.nan) -> npt.NDArray[_S]:
     """Return `column[rows]`, `unknown` where a row is -1."""
     out: npt.NDArray[_S] = np.full(len(rows), unknown, column.dtype)
-    found = rows >= 0
-    out[found] = column[rows[found]]
+    has_row = rows >= 0
+    out[has_row] = column[rows[has_row]]
     return out
 
 
@@ -82,12 +82,12 @@ def realign_load(load: Load, old: ClusterState, new: ClusterState) -> Load:
     )
 
 
-def has_same_partitions(one: ClusterState, other: ClusterState) -> bool:
+def has_same_partitions(state: ClusterState, other: ClusterState) -> bool:
     """Return whether two states list the same partitions, so that columns can be shared."""
-    return one is other or (
-        one.partition_count == other.partition_count
-        and len(one.topics) == len(other.topics)
-        and all(a.name == b.name for a, b in zip(one.topics, other.topics, strict=True))
-        and np.array_equal(one.topic_of, other.topic_of)
-        and np.array_equal(one.partition, other.partition)
+    return state is other or (
+        state.partition_count == other.partition_count
+        and len(state.topics) == len(other.topics)
+        and all(a.name == b.name for a, b in zip(state.topics, other.topics, strict=True))
+        and np.array_equal(state.topic_of, other.topic_of)
+        and np.array_equal(state.partition, other.partition)
     )

@@ -38,18 +38,21 @@ def newest_snapshot(cluster_id: str, snapshots_path: str | None = None) -> LoadS
 
     root = layout.root_of(snapshots_path)
     read = (read_snapshot(root, cluster_id), read_live(root, cluster_id))
-    found = [snapshot for snapshot in read if snapshot is not None]
-    if not found and not isinstance(root, Path):
+    snapshots = [snapshot for snapshot in read if snapshot is not None]
+    if not snapshots and not isinstance(root, Path):
         raise UsageError(
             f"There is no snapshot of cluster {own_name(cluster_id)} in {root}.",
             next="Check the address given as --snapshots, or wait until the pipeline publishes.",
         )
     last = latest_sample_time(datetime.now(UTC))
-    found = [snapshot for snapshot in found if snapshot.window_end <= last] or found
-    found = [snapshot for snapshot in found if snapshot.has_rates] or found
-    if len(found) == 2 and found[1].window_end - found[0].window_end <= MAX_SNAPSHOT_LAG:
-        return found[0]
-    return found[-1] if found else None
+    snapshots = [snapshot for snapshot in snapshots if snapshot.window_end <= last] or snapshots
+    snapshots = [snapshot for snapshot in snapshots if snapshot.has_rates] or snapshots
+    if (
+        len(snapshots) == 2
+        and snapshots[1].window_end - snapshots[0].window_end <= MAX_SNAPSHOT_LAG
+    ):
+        return snapshots[0]
+    return snapshots[-1] if snapshots else None
 
 
 def version(root: Root, cluster_id: str) -> tuple[str | None, int | None]:

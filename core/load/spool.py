@@ -123,10 +123,10 @@ def admit_segments(root: Path, cluster_id: str) -> int:
     """Pass every whole incoming segment of a cluster through the gate; return how many."""
     with _gate(root, cluster_id):
         folder = layout.incoming(root)
-        found = sorted(folder.glob(f"{paths.cluster_folder(cluster_id)}-*.parquet"))
-        for path in found:
+        segments = sorted(folder.glob(f"{paths.cluster_folder(cluster_id)}-*.parquet"))
+        for path in segments:
             _admit(root, cluster_id, path)
-    return len(found)
+    return len(segments)
 
 
 def check_segment(path: Path, cluster_id: str) -> Refusal | None:

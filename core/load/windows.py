@@ -134,13 +134,13 @@ def window_files(
     """Return the files of the windows that start in [since, until), oldest first."""
     first, last = (moment.astimezone(UTC).date() for moment in (since, until))
     days = (first + timedelta(days=n) for n in range((last - first).days + 1))
-    found = (
+    window_paths = (
         path
         for day in days
         for path in (layout.windows(root, cluster_id) / f"date={day}").glob(f"{kind}-*.parquet")
         if since <= layout.window_start(path) < until
     )
-    return tuple(sorted(found, key=lambda path: (path.parent.name, path.name)))
+    return tuple(sorted(window_paths, key=lambda path: (path.parent.name, path.name)))
 
 
 def delete_expired(root: Path, cluster_id: str, newest: datetime) -> None:

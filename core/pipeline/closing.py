@@ -138,10 +138,14 @@ class Closing:
         until: Sequence[int],
     ) -> DataFrame:
         """Return the closed windows of some clusters that start in [since, until) of each."""
-        some = [part for part in parts if part.last >= min(since) and part.first < max(until)]
-        rows = self._tables.read(tables.WINDOWS, [part.name for part in some], windows.WINDOW)
+        parts_in_range = [
+            part for part in parts if part.last >= min(since) and part.first < max(until)
+        ]
+        rows = self._tables.read(
+            tables.WINDOWS, [part.name for part in parts_in_range], windows.WINDOW
+        )
         bounds = self._tables.of_clusters(clusters, from_at=since, until_at=until)
         here = rows.join(F.broadcast(bounds), "cluster").where(
             (F.col("start") >= F.col("from_at")) & (F.col("start") < F.col("until_at"))
         )
-        return windows.one_a_window(here) if any(part.late for part in some) else here
+        return windows.one_a_window(here) if any(part.late for part in parts_in_range) else here

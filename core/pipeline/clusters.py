@@ -89,10 +89,10 @@ class Cluster:
         )
 
 
-def fresh_parts(found: Sequence[Row], carried: Carried) -> list[PollPart]:
+def fresh_parts(poll_rows: Sequence[Row], carried: Carried) -> list[PollPart]:
     """Return the parts of polls that no earlier batch has counted, each with one unit of it."""
     units: dict[tuple[str, str, int, int], str] = {}
-    for row in found:
+    for row in poll_rows:
         if row.reason is None:
             cluster_id, collector, poll, part, unit = part_of(row)
             key = (cluster_id, collector, poll, part)
@@ -106,11 +106,11 @@ def fresh_parts(found: Sequence[Row], carried: Carried) -> list[PollPart]:
 
 
 def clusters_of(
-    found: Sequence[Row], fresh: Set[PollPart], carried: Carried, began_at: datetime
+    poll_rows: Sequence[Row], fresh: Set[PollPart], carried: Carried, began_at: datetime
 ) -> dict[str, Cluster]:
     """Return each cluster in a batch: what became of its rows, and which windows are open then."""
     out: dict[str, Cluster] = {}
-    for row in found:
+    for row in poll_rows:
         known = carried.clusters.get(row.cluster, ClusterState())
         of = out.setdefault(row.cluster, Cluster(known))
         counts = of.counts = replace(of.counts, read=of.counts.read + row.rows)

@@ -119,9 +119,9 @@ class Intake:
         """Take a batch from samples to snapshots; return what the next one goes on from."""
         latest_at = to_micros(latest_sample_time(batch.began_at))
         fine = samples.judged(arrived.rows, self._oldest(carried, batch.began_at), latest_at)
-        found = samples.polls(fine).collect()
-        fresh = fresh_parts(found, carried)
-        clusters = clusters_of(found, set(fresh), carried, batch.began_at)
+        poll_rows = samples.polls(fine).collect()
+        fresh = fresh_parts(poll_rows, carried)
+        clusters = clusters_of(poll_rows, set(fresh), carried, batch.began_at)
         refused = any(of.counts.quarantined for of in clusters.values())
         bad = self._count_records(arrived.bad, clusters)
         known = {c: of.known for c, of in clusters.items()}
@@ -134,7 +134,7 @@ class Intake:
         headings: dict[str, Heading] = {}
         answers: dict[str, Answer] = {}
         if fresh:
-            every = {part_of(row) for row in found if row.reason is None}
+            every = {part_of(row) for row in poll_rows if row.reason is None}
             fed = {c: of for c, of in clusters.items() if of.fed}
             of_batch = samples.by_partition(
                 samples.counted(fine, None if len(fresh) == len(every) else self._parts(fresh)),
@@ -231,14 +231,14 @@ class Intake:
                 **{c: F.substring(c, 1, MAX_BYTES) for c in bad.columns if c in ("key", "value")},
             }
         )
-        found = bad.groupBy("cluster", "reason").count().limit(MAX_REASONS).collect()
-        for row in found:
+        counts = bad.groupBy("cluster", "reason").count().limit(MAX_REASONS).collect()
+        for row in counts:
             reason, count = f"record_{row.reason}", row["count"]
             log.warning("%d records of %s: %s", count, row.cluster, reason)
             if row.cluster in clusters:
                 of = clusters[row.cluster]
                 of.counts = replace(of.counts, quarantined={**of.counts.quarantined, reason: count})
-        return bad if found else None
+        return bad if counts else None
 
     def _carry(
         self, of_batch: DataFrame, key: str, fed: Mapping[str, Cluster], after: Carried

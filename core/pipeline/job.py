@@ -140,27 +140,27 @@ class Job:
         if not batch.complete:
             began = time.monotonic()
             carried = self._ledger.carried
-            found = self._source.arrived(self._spark, arrived, carried.offsets)
-            if found is None:
+            contents = self._source.arrived(self._spark, arrived, carried.offsets)
+            if contents is None:
                 after = replace(carried, number=carried.number + 1)
                 batch = replace(batch, carried=after)
             else:
                 read: list[int] = []
 
                 def report(published: list[Published], read: list[int] = read) -> None:
-                    read += [one.counts.read for one in published]
-                    newest = [self._newest, *(one.newest for one in published)]
+                    read += [publication.counts.read for publication in published]
+                    newest = [self._newest, *(publication.newest for publication in published)]
                     self._newest = max(filter(None, newest), default=None)
                     self._report(published)
 
                 try:
-                    after = self._intake.take(found, batch, carried, report)
+                    after = self._intake.take(contents, batch, carried, report)
                 finally:
-                    found.release()
+                    contents.release()
                 batch = replace(
                     batch,
                     carried=after,
-                    units=found.units,
+                    units=contents.units,
                     rows=sum(read),
                     seconds=round(time.monotonic() - began, 3),
                 )

@@ -240,13 +240,13 @@ class Jobs:
 
         Raises DocumentError where what is noted of it is damaged.
         """
-        found = [
+        batches = [
             (job, batch)
             for job in self._of(cluster_id)
             for batch in self._complete(job)
             if batch.carried is not None and cluster_id in batch.carried.clusters
         ]
-        return max(found, key=lambda one: one[1].began_at, default=None)
+        return max(batches, key=lambda pair: pair[1].began_at, default=None)
 
     def waiting_segments(self, cluster_id: str) -> int:
         """Return how many segments no complete batch has taken, seen by the gate or not.

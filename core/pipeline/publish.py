@@ -122,14 +122,16 @@ def write_quarantine(rows: DataFrame, root: Path, kind: str, key: str) -> dict[s
         cluster_id = table["cluster"][0].as_py()
         return _answered(cluster_id, table, lambda: _write_refused(table, root, kind, key))
 
-    some = rows.limit(MAX_REFUSED)
-    return _answers(some.groupBy("cluster").applyInArrow(write, _ANSWER))
+    first_rows = rows.limit(MAX_REFUSED)
+    return _answers(first_rows.groupBy("cluster").applyInArrow(write, _ANSWER))
 
 
 def _write_refused(table: Any, root: Path, kind: str, key: str) -> None:
     folder = layout.quarantine(root, table["cluster"][0].as_py()) / kind / f"b={key}"
     files.write_whole(folder / "refused.parquet", lambda aside: pq.write_table(table, aside))
-    counts = {one["values"]: one["counts"] for one in table["reason"].value_counts().to_pylist()}
+    counts = {
+        entry["values"]: entry["counts"] for entry in table["reason"].value_counts().to_pylist()
+    }
     note = {"reason": kind, kind: dict(sorted(counts.items()))}
     files.write_text(folder / f"_{kind}.reason.json", json.dumps(note) + "\n")
 
@@ -169,10 +171,10 @@ def _answer(
     )
 
 
-def _answers(found: DataFrame) -> dict[str, Answer]:
+def _answers(outcomes: DataFrame) -> dict[str, Answer]:
     """Return what became of each cluster; of several things what went wrong, if anything did."""
     out: dict[str, Answer] = {}
-    for row in found.collect():
+    for row in outcomes.collect():
         error = None
         if row.error is not None:
             error = getattr(errors, row.error)(row.title, next=row.next)
@@ -305,6 +307,8 @@ def _brokers(table: Any) -> tuple[BrokerLoad, ...]:
 def _field(lists: Any, name: str) -> Any:
     """Return lists of structs as lists of one of their fields; a list that is null is empty."""
     values = lists.flatten().field(name)
-    lengths = np.array([0 if one is None else one for one in lists.value_lengths().to_pylist()])
+    lengths = np.array(
+        [0 if length is None else length for length in lists.value_lengths().to_pylist()]
+    )
     start = np.concatenate([[0], np.cumsum(lengths)])
     return pa.ListArray.from_arrays(columns.number_array(start, pa.int32()), values)

@@ -49,8 +49,8 @@ def judged(samples: DataFrame, oldest: DataFrame, latest_at: int) -> DataFrame:
     }
     cases = " ".join(f"WHEN {wrong} THEN '{reason}'" for reason, wrong in rules.items())
     timed = samples.withColumn("at", F.unix_micros("ts"))
-    found = timed.join(F.broadcast(oldest), "cluster", "left")
-    return found.selectExpr("*", f"CASE {cases} END AS reason")
+    rows = timed.join(F.broadcast(oldest), "cluster", "left")
+    return rows.selectExpr("*", f"CASE {cases} END AS reason")
 
 
 def _unfolded(value: int) -> str:
@@ -100,7 +100,7 @@ def by_partition(rows: DataFrame, whole: DataFrame) -> DataFrame:
     says twice the first counts; `repeated` is how many rows that leaves out.
     """
     since = "at >= whole_at"
-    found = (
+    partitions = (
         rows.join(F.broadcast(whole), "cluster", "left")
         .groupBy(*KEY)
         .agg(
@@ -114,7 +114,7 @@ def by_partition(rows: DataFrame, whole: DataFrame) -> DataFrame:
         )
     )
     # Sorted first: inside of what each element is compared with it would be done for each of them.
-    ordered = found.withColumns({c: F.sort_array(c) for c in ("_held", "_samples")})
+    ordered = partitions.withColumns({c: F.sort_array(c) for c in ("_held", "_samples")})
     held = f"filter({_first('_held', 'at', 'broker')}, r -> r.at = at)"
     return ordered.selectExpr(
         *KEY,

@@ -206,11 +206,11 @@ def _check_master(master: str) -> None:
 
     Spark itself asks for a minute.
     """
-    found = re.fullmatch(r"spark://([^:/,]+):(\d+)", master)
-    if found is None:
+    match = re.fullmatch(r"spark://([^:/,]+):(\d+)", master)
+    if match is None:
         return
     try:
-        socket.create_connection((found[1], int(found[2])), MASTER_SECONDS).close()
+        socket.create_connection((match[1], int(match[2])), MASTER_SECONDS).close()
     except OSError as error:
         raise TrimtabError(
             f"Spark's master {master} cannot be reached: {error.strerror or error}.",

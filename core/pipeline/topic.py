@@ -153,12 +153,12 @@ class SamplesTopic:
     ) -> Arrived | None:
         """Return the samples in a batch of records, and the records that cannot be read."""
         batch.persist()
-        found = spans(batch)
-        if not found:
+        batch_spans = spans(batch)
+        if not batch_spans:
             batch.unpersist()
             return None
         following = dict(offsets)
-        lost_records(found, following)
+        lost_records(batch_spans, following)
         return Arrived(
             rows(batch), offsets=following, bad=bad_records(batch), release=batch.unpersist
         )
@@ -214,12 +214,12 @@ def bad_records(batch: DataFrame) -> DataFrame:
     """
 
     def reason_of(record: Column) -> Column:
-        found = _first(
+        reason = _first(
             # What cannot be read is a record of nulls.
             ("schema", record["samples"].isNull()),
             ("cluster", ~record["cluster_id"].eqNullSafe(F.col("cluster"))),
         )
-        return F.array(F.coalesce(F.col("reason"), found))
+        return F.array(F.coalesce(F.col("reason"), reason))
 
     reasons = _with_reason(batch).select(
         "cluster", "unit", F.explode_outer(_decoded(reason_of)).alias("reason"), *RECORD_COLUMNS
@@ -262,8 +262,8 @@ def _decoded(result: Callable[[Column], Column]) -> Column:
 
 def _header(name: str) -> Column:
     """Return the first header of this name as a string; null where there is none."""
-    found = F.filter("headers", lambda header: header["key"] == name)
-    return F.get(found, F.lit(0))["value"].cast("string")
+    headers = F.filter("headers", lambda header: header["key"] == name)
+    return F.get(headers, F.lit(0))["value"].cast("string")
 
 
 def _first(*rules: tuple[str, Column]) -> Column:
@@ -290,13 +290,13 @@ class Span:
 
 def spans(batch: DataFrame) -> list[Span]:
     """Return which records a batch has, by partition; reads the batch."""
-    found = batch.groupBy("topic", "partition").agg(
+    ranges = batch.groupBy("topic", "partition").agg(
         F.min("offset"), F.max("offset"), F.count(F.lit(1))
     )
-    return sorted((Span(*row) for row in found.collect()), key=lambda s: (s.topic, s.partition))
+    return sorted((Span(*row) for row in ranges.collect()), key=lambda s: (s.topic, s.partition))
 
 
-def lost_records(found: Iterable[Span], expected: dict[str, int]) -> int:
+def lost_records(batch_spans: Iterable[Span], expected: dict[str, int]) -> int:
     """Return how many records were gone before this batch read them, and say so in the log.
 
     `expected` are the offsets that come next by topic and partition (`topic-0`), as far as they are
@@ -304,7 +304,7 @@ def lost_records(found: Iterable[Span], expected: dict[str, int]) -> int:
     count as none lost.
     """
     lost = 0
-    for span in found:
+    for span in batch_spans:
         key = f"{span.topic}-{span.partition}"
         gap = max(0, span.first - expected.get(key, span.first))
         gap += span.last - span.first + 1 - span.records

@@ -71,22 +71,22 @@ def select_fitting(
     if max_extra_bytes is None:
         return list(range(len(batch)))
     held = _arriving(in_flight)
-    found = []
+    places = []
     for place, flight in enumerate(batch):
         there = [held.get(broker, 0) for broker in flight.destinations]
         if all(not size or size + flight.extra_bytes <= max_extra_bytes for size in there):
-            found.append(place)
+            places.append(place)
             for broker, size in zip(flight.destinations, there, strict=True):
                 held[broker] = size + flight.extra_bytes
-    return found
+    return places
 
 
 def _arriving(flights: Iterable[InFlightMove]) -> dict[int, int]:
-    found: defaultdict[int, int] = defaultdict(int)
+    bytes_by_broker: defaultdict[int, int] = defaultdict(int)
     for flight in flights:
         for broker in flight.destinations:
-            found[broker] += flight.extra_bytes
-    return found
+            bytes_by_broker[broker] += flight.extra_bytes
+    return bytes_by_broker
 
 
 BETWEEN_SECONDS = 0.8
@@ -117,13 +117,15 @@ class CopyBatches:
         """Return the batches of a run at this rate."""
         if len(what.copies) < 2:
             return cls.at_once(len(what.copies))
-        found = work.in_batches(rate_bytes_per_s=rate_bytes_per_s, max_extra_bytes=max_extra_bytes)
+        schedule = work.in_batches(
+            rate_bytes_per_s=rate_bytes_per_s, max_extra_bytes=max_extra_bytes
+        )
         move_of = {move.tp: index for index, move in enumerate(plan)}
-        batch_of = {index: n for n, batch in enumerate(found.batches) for index in batch}
+        batch_of = {index: n for n, batch in enumerate(schedule.batches) for index in batch}
         moves = [move_of[copy.tp] for copy in what.copies]
         return cls(
             tuple(batch_of[index] for index in moves),
-            frozenset(at for at, index in enumerate(moves) if index in found.long),
+            frozenset(at for at, index in enumerate(moves) if index in schedule.long),
             max_extra_bytes,
         )
 

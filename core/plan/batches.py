@@ -113,9 +113,9 @@ class BatchInput:
             quiet=quiet,
         )
         first = [
-            some[at : at + max_moves]
-            for some in (self.quick, self.within)
-            for at in range(0, len(some), max_moves)
+            indices[at : at + max_moves]
+            for indices in (self.quick, self.within)
+            for at in range(0, len(indices), max_moves)
         ]
         packed = packing.pack(self.ordered, math.ceil(parts))
         return Batches((*first, *packed), packing.long | frozenset(self.within))

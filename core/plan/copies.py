@@ -178,10 +178,10 @@ def build_copies(state: ClusterState, load: Load, plan: Plan) -> PlanCopies:
     sizes_unknown: list[TopicPartition] = []
     loads_unknown: list[TopicPartition] = []
     leaderless: list[TopicPartition] = []
-    found = list(moves_with_rows(state, plan))
-    rows = np.array([row for _, row in found], np.int64)
+    moves_and_rows = list(moves_with_rows(state, plan))
+    rows = np.array([row for _, row in moves_and_rows], np.int64)
     facts = zip(
-        found,
+        moves_and_rows,
         state.leader[rows].tolist(),
         state.partition_size_bytes[rows].tolist(),
         load.in_bytes_per_s[rows].tolist(),
@@ -273,10 +273,10 @@ def _idle_seconds(
     keys = leaders << 32 | state.replica_broker[followers]
     slots = np.array([flow.leader << 32 | flow.destination for flow in ordered])
     at = np.minimum(np.searchsorted(slots, keys), len(slots) - 1)
-    found = slots[at] == keys
-    count = np.bincount(at[found], minlength=len(slots))
-    rates = np.nan_to_num(load.in_bytes_per_s)[of[followers[found]]]
-    total = np.bincount(at[found], rates, len(slots))
+    has_flow = slots[at] == keys
+    count = np.bincount(at[has_flow], minlength=len(slots))
+    rates = np.nan_to_num(load.in_bytes_per_s)[of[followers[has_flow]]]
+    total = np.bincount(at[has_flow], rates, len(slots))
     return {
         flow: wait_seconds(rate) if followed else BACKOFF_SECONDS
         for flow, rate, followed in zip(ordered, total.tolist(), count.tolist(), strict=True)
@@ -319,12 +319,12 @@ class LogDirCopies:
         self, rate_bytes_per_s: float, per_side_rates: PerSideRates = NO_PER_SIDE_RATES
     ) -> dict[BrokerSide, float]:
         """Return how long each broker copies at a rate, or at its own; infinite is never."""
-        found = {}
+        seconds_by_side = {}
         for side, load in self.sides.items():
             own = min(rate_bytes_per_s, per_side_rates.get(side, rate_bytes_per_s))
             free = own - load.background
-            found[side] = load.bytes / free + SWAP_SECONDS if free > 0 else float("inf")
-        return found
+            seconds_by_side[side] = load.bytes / free + SWAP_SECONDS if free > 0 else float("inf")
+        return seconds_by_side
 
     def needs(self, seconds: float) -> dict[BrokerSide, float] | None:
         """Return the rate at which each broker surely ends in time; None when none does."""
@@ -356,15 +356,15 @@ def build_log_dir_copies(state: ClusterState, load: Load, plan: Plan) -> LogDirC
                 continue
             size = held.get(broker, -1)
             size = int(state.partition_size_bytes[row]) if size < 0 else size
-            one = sides[BrokerSide(broker, Side.LOG_DIRS)]
+            side_load = sides[BrokerSide(broker, Side.LOG_DIRS)]
             if size < 0:
                 unknown.append(move.tp)
-                one.sizes_unknown = True
+                side_load.sizes_unknown = True
             if np.isnan(load.in_bytes_per_s[row]):
                 loads_unknown.append(move.tp)
-                one.rates_unknown = True
-            one.bytes += max(size, 0)
-            one.background += float(np.nan_to_num(load.in_bytes_per_s[row]))
+                side_load.rates_unknown = True
+            side_load.bytes += max(size, 0)
+            side_load.background += float(np.nan_to_num(load.in_bytes_per_s[row]))
             known = state.broker_by_id.get(broker)
             if known is not None and not known.alive:
                 down = broker if down is None else down

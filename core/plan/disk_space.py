@@ -32,14 +32,14 @@ class Disk:
 def disks_of(log_dirs: Iterable[LogDir]) -> tuple[Disk, ...]:
     """Return a broker's disks that are online: log dirs of the same space to the byte share one."""
     alike: dict[object, list[LogDir]] = {}
-    for one in log_dirs:
-        if one.error is None:
-            total, usable = one.total_bytes, one.usable_bytes
+    for log_dir in log_dirs:
+        if log_dir.error is None:
+            total, usable = log_dir.total_bytes, log_dir.usable_bytes
             # No other disk would show the same space.
             is_telling = total and usable is not None and usable < HARDLY_USED * total
-            alike.setdefault((total, usable) if is_telling else one.path, []).append(one)
+            alike.setdefault((total, usable) if is_telling else log_dir.path, []).append(log_dir)
     return tuple(
-        Disk(tuple(one.path for one in dirs), dirs[0].total_bytes, dirs[0].usable_bytes)
+        Disk(tuple(member.path for member in dirs), dirs[0].total_bytes, dirs[0].usable_bytes)
         for dirs in alike.values()
     )
 
@@ -66,9 +66,9 @@ def incoming_bytes(state: ClusterState, excluded_rows: Collection[int] = ()) -> 
     arrived = np.maximum(state.size_bytes[replicas], 0)
     left = np.maximum(state.partition_size_bytes[rows] - arrived, 0)
     brokers, of = np.unique(state.replica_broker[replicas], return_inverse=True)
-    found = np.zeros(len(brokers), np.int64)
-    np.add.at(found, of, left)
-    return dict(zip(brokers.tolist(), found.tolist(), strict=True))
+    totals = np.zeros(len(brokers), np.int64)
+    np.add.at(totals, of, left)
+    return dict(zip(brokers.tolist(), totals.tolist(), strict=True))
 
 
 def growth_bytes(state: ClusterState, load: Load, row: int, seconds: float) -> int:

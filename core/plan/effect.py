@@ -112,8 +112,8 @@ class MoveFacts(NamedTuple):
 
 def move_facts(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[MoveFacts]:
     """Return each move's facts, read from the arrays at once; what is not known is nothing."""
-    found = [(move, state.find(move.tp)) for move in moves]
-    rows = np.array([row for _, row in found if row is not None], np.int64)
+    moves_and_rows = [(move, state.find(move.tp)) for move in moves]
+    rows = np.array([row for _, row in moves_and_rows if row is not None], np.int64)
     read = zip(
         state.leader[rows].tolist(),
         np.maximum(state.partition_size_bytes[rows], 0).tolist(),
@@ -123,7 +123,7 @@ def move_facts(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[M
     )
     return [
         MoveFacts(move, None) if row is None else MoveFacts(move, state.replicas(row), *next(read))
-        for move, row in found
+        for move, row in moves_and_rows
     ]
 
 

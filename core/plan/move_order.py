@@ -58,7 +58,7 @@ def order_moves(
     waiting = np.zeros(len(now), np.bool_)
     waiting[list(relieving)] = True
     taken = [False] * len(plan)
-    found: list[int] = []
+    order: list[int] = []
     while waiting.any():
         row = int(np.argmax(np.where(waiting, now.max(axis=1), -np.inf)))
         queue = relieving[row]
@@ -69,11 +69,11 @@ def order_moves(
             continue
         index = heapq.heappop(queue)[1]
         taken[index] = True
-        found.append(index)
+        order.append(index)
         for at, change in effects[index].items():
             now[at] += change
     rest = [index for index in range(len(plan)) if not taken[index]]
-    return found + sorted(rest, key=lambda index: (copied_bytes[index], index))
+    return order + sorted(rest, key=lambda index: (copied_bytes[index], index))
 
 
 def find_reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | None]:
@@ -84,7 +84,7 @@ def find_reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | N
     for effect in effects:
         for at, change in effect.items():
             after[at] += change
-    found: list[Relief | None] = []
+    reliefs: list[Relief | None] = []
     for effect in effects:
         felt = ((change * float(now[at]), at) for at, change in effect.items())
         strongest, (row, what) = min(felt, default=(0.0, (0, 0)))
@@ -92,8 +92,8 @@ def find_reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | N
         if strongest < -MIN_RELIEF:
             shares = float(now[row, what]), max(float(after[row, what]), 0.0)
             relief = Relief(int(state.broker_ids[row]), MEASURES[what], *shares)
-        found.append(relief)
-    return found
+        reliefs.append(relief)
+    return reliefs
 
 
 def pressures(state: ClusterState, load: Load) -> tuple[Float64, Float64]:

@@ -67,10 +67,10 @@ def rebase(state: ClusterState, plan: Plan) -> RebasedPlan:
         merged = move if now == move.before else _merged(move, now)
         if merged is not None and is_in_other_log_dir(state, merged):
             held = zip(merged.before, merged.log_dirs_before or (), strict=False)
-            found = (
+            dirs_before = (
                 path if path == ANY else log_dir_of(state, merged.tp, b) or path for b, path in held
             )
-            merged = replace(merged, log_dirs_before=tuple(found))
+            merged = replace(merged, log_dirs_before=tuple(dirs_before))
         why = _changed(state, move, now) if merged is None else destination_problem(state, merged)
         if merged is None or why:
             lost.append(LostMove(move.tp, why))
@@ -116,8 +116,8 @@ def _from(move: Move, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
     log_dirs = tuple(named.get(broker, ANY) for broker in after)
     if all(path == ANY for path in log_dirs):
         return replace(move, before=before, after=after, log_dirs=None, log_dirs_before=None)
-    found = tuple(held.get(broker, ANY) for broker in before)
-    return replace(move, before=before, after=after, log_dirs=log_dirs, log_dirs_before=found)
+    dirs_before = tuple(held.get(broker, ANY) for broker in before)
+    return replace(move, before=before, after=after, log_dirs=log_dirs, log_dirs_before=dirs_before)
 
 
 def _changed(state: ClusterState, move: Move, now: Sequence[int]) -> str:

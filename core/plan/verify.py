@@ -77,8 +77,8 @@ def verify(
     Done is: no reassignment in flight, the replicas of the target in its order, all in the ISR,
     and each in the log dir that `log_dirs` asks for.
     """
-    found = (_verified(state, tp, expected, log_dirs.get(tp)) for tp, expected in targets.items())
-    return tuple(sorted(found, key=lambda v: (v.status is VerifyStatus.DONE, v.tp)))
+    checks = (_verified(state, tp, expected, log_dirs.get(tp)) for tp, expected in targets.items())
+    return tuple(sorted(checks, key=lambda v: (v.status is VerifyStatus.DONE, v.tp)))
 
 
 def _verified(
@@ -100,7 +100,7 @@ def _verified(
     else:
         status = VerifyStatus.DONE
     held = tuple(log_dir_of(state, tp, b) for b in row.replicas) if log_dirs else ()
-    found = Verification(tp, expected, row.replicas, row.isr, status, log_dirs, held)
-    if status is VerifyStatus.DONE and found._misplaced:
-        return replace(found, status=VerifyStatus.OTHER_LOG_DIR)
-    return found
+    check = Verification(tp, expected, row.replicas, row.isr, status, log_dirs, held)
+    if status is VerifyStatus.DONE and check._misplaced:
+        return replace(check, status=VerifyStatus.OTHER_LOG_DIR)
+    return check

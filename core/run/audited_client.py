@@ -184,7 +184,7 @@ class _Audited:
 
 
 def _layout(replicas: Sequence[tuple[int, ...]]) -> list[list[int]]:
-    return [list(one) for one in replicas]
+    return [list(brokers) for brokers in replicas]
 
 
 def _name(subject: Any) -> str:

@@ -174,7 +174,9 @@ def with_configured_metrics(options: RunOptions, address: Address) -> RunOptions
         about = load_settings().about(options.cluster_name, address.bootstrap).values()
     except UsageError:
         return options
-    return replace(options, metrics=next((one.metrics for one in about if one.metrics), None))
+    return replace(
+        options, metrics=next((cluster.metrics for cluster in about if cluster.metrics), None)
+    )
 
 
 def _moves(plan: Plan, options: RunOptions) -> list[dict[str, Any]]:

@@ -90,16 +90,16 @@ def _refuse_ended(run: RunState) -> None:
 def _refuse_other(address: Address, run: RunState) -> None:
     try:
         with closing(connect(address).client) as client:
-            found = client.describe_cluster().cluster_id
+            cluster_id = client.describe_cluster().cluster_id
     except UnreachableError as error:
         raise UnreachableError(
             error.title,
             detail=f"Run {run.run_id} stays as it is until its cluster answers.",
             next="If its brokers have other addresses now, say -b HOST:PORT.",
         ) from error
-    if found != run.cluster_id:
+    if cluster_id != run.cluster_id:
         raise RefusedError(
-            f"{address.bootstrap} is cluster {name_and_id(found)}; run {run.run_id} works on "
+            f"{address.bootstrap} is cluster {name_and_id(cluster_id)}; run {run.run_id} works on "
             f"{name_and_id(run.cluster_id)}.",
             next="Give -b HOST:PORT of that one; nothing was changed.",
         )

@@ -52,10 +52,10 @@ def _text(value: Any, margin: str) -> str:
     inner = margin + "  "
     match value:
         case dict() if value:
-            parts = [f"{json_line(key)}: {_text(one, inner)}" for key, one in value.items()]
+            parts = [f"{json_line(key)}: {_text(child, inner)}" for key, child in value.items()]
             return "{" + inner + f",{inner}".join(parts) + margin + "}"
         case list() | tuple() if value:
-            write = json_line if len(value) > MANY else lambda one: _text(one, inner)
+            write = json_line if len(value) > MANY else lambda element: _text(element, inner)
             return "[" + inner + f",{inner}".join(map(write, value)) + margin + "]"
         case _:
             return json_line(value)

@@ -160,7 +160,9 @@ class Dialog(ModalScreen[Answer], DashboardPart[Answer], Generic[Answer]):
     def room(self) -> int:
         """Return the lines that are left beside frame, labels, field and buttons."""
         labels = [
-            one for one in self.query(Label) if not isinstance(one.parent, Words) and one.display
+            label
+            for label in self.query(Label)
+            if not isinstance(label.parent, Words) and label.display
         ]
         field = FIELD if self.query(Input) else 0
         return int(self.size.height * 0.96) - FRAME - field - self.lines(labels, self.width)
@@ -172,7 +174,7 @@ class Dialog(ModalScreen[Answer], DashboardPart[Answer], Generic[Answer]):
 
     def lines(self, widgets: Iterable[Widget], width: int) -> int:
         """Return how many lines these take beneath each other."""
-        return sum(one.get_content_height(self.size, self.size, width) for one in widgets)
+        return sum(widget.get_content_height(self.size, self.size, width) for widget in widgets)
 
     def show_lost(self, words: str) -> None:
         """Say since when the cluster does not answer; "" while it does."""

@@ -64,11 +64,11 @@ def chart_lines(
         plotext.theme("clear")
         plotext.limit_size(False, False)
         plotext.plotsize(width, height)
-        for i, one in enumerate(series):
+        for i, curve in enumerate(series):
             marker = _MARKERS[i % 2] if plain else _MARKERS[0]
-            for run in _runs(one, since, until, gap_seconds):
+            for run in _runs(curve, since, until, gap_seconds):
                 draw = plotext.plot if len(run) > 1 else plotext.scatter
-                at, values = one.at[run] - since, one.values[run]
+                at, values = curve.at[run] - since, curve.values[run]
                 draw(at.tolist(), values.tolist(), marker=marker, color=i + 1)
         plotext.xlim(0, until - since)
         plotext.ylim(0, ticks[-1])
@@ -82,7 +82,7 @@ def chart_lines(
         plotext.ticks_color(_TICKS)
         drawn = str(plotext.build())
         plotext.clear_figure()
-    tones = [one.tone for one in series]
+    tones = [trace.tone for trace in series]
     return tuple(tuple(_spans(line, tones)) for line in drawn.split("\n")[:height])
 
 
@@ -94,11 +94,11 @@ def nice_step(top: float, max_lines: int = 5) -> float:
     return next(step for f in (1, 2, 5, 10, 20, 50, 100) if (step := f * power) * max_lines >= top)
 
 
-def _runs(one: Series, since: float, until: float, gap: float) -> Iterator[Int64]:
+def _runs(curve: Series, since: float, until: float, gap: float) -> Iterator[Int64]:
     """Yield indices of known values that follow each other without a gap."""
-    known = np.flatnonzero(np.isfinite(one.values) & (one.at >= since) & (one.at <= until))
+    known = np.flatnonzero(np.isfinite(curve.values) & (curve.at >= since) & (curve.at <= until))
     if len(known):
-        yield from np.split(known, np.flatnonzero(np.diff(one.at[known]) > gap) + 1)
+        yield from np.split(known, np.flatnonzero(np.diff(curve.at[known]) > gap) + 1)
 
 
 def _time_ticks(since: float, until: float, max_lines: int) -> list[float]:
@@ -125,7 +125,7 @@ def _spans(line: str, tones: Sequence[Tone]) -> Iterator[Span]:
 def legend(series: Sequence[Series], *, plain: bool = False) -> Line:
     """Return the names of the series, each with its mark."""
     spans: list[Span] = []
-    for i, one in enumerate(series):
+    for i, curve in enumerate(series):
         mark = _DRAWN[i % 2] if plain else "━"
-        spans += [Span(f"{mark} ", one.tone, bold=True), Span(f"{one.name}   ")]
+        spans += [Span(f"{mark} ", curve.tone, bold=True), Span(f"{curve.name}   ")]
     return tuple(spans)

@@ -195,12 +195,12 @@ def side_by_side(
 ) -> Lines:
     """Return two blocks side by side in `height` lines, each fitted to its width."""
     rows = zip_longest(range(height), first[:height], second[:height], fillvalue=BLANK)
-    return tuple(fit(one, widths[0]) + gap + fit(other, widths[1]) for _, one, other in rows)
+    return tuple(fit(line, widths[0]) + gap + fit(other, widths[1]) for _, line, other in rows)
 
 
 def empty_page(title: str, sentences: Iterable[str], width: int) -> Lines:
     """Return what a screen says that has nothing to show: a title and why, or what to do."""
-    texts = (text for one in sentences for text in wrap_text(one, min(width - 4, 90)))
+    texts = (text for sentence in sentences for text in wrap_text(sentence, min(width - 4, 90)))
     return (BLANK, (bright(f"  {title}"),), *((dim(f"  {text}"),) for text in texts))
 
 

@@ -96,7 +96,7 @@ class Feed:
 
         def first() -> PictureChanged | ClusterLost | None:
             decisive = (
-                one for one in self._waiting if isinstance(one, PictureChanged | ClusterLost)
+                event for event in self._waiting if isinstance(event, PictureChanged | ClusterLost)
             )
             return next(decisive, None)
 

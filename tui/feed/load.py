@@ -100,9 +100,9 @@ class FeedLoad:
         """Let go of what was begun; it ends by itself when nobody else needs it."""
         with self._lock:
             supervisors = self._supervisors
-        for one in supervisors:
-            if one is not None:
-                one.close()
+        for supervisor in supervisors:
+            if supervisor is not None:
+                supervisor.close()
 
     def follow(self, running: threading.Event, stopped: threading.Event) -> None:
         """Follow published snapshots, and the collector's last interval until there are some."""
@@ -142,7 +142,9 @@ class FeedLoad:
 
     def _report_trouble(self) -> None:
         """Say once why what serves this reader does not run; what it left is there meanwhile."""
-        troubles = (one.trouble() for one in self._supervisors if one is not None)
+        troubles = (
+            supervisor.trouble() for supervisor in self._supervisors if supervisor is not None
+        )
         trouble = next(filter(None, troubles), None)
         if trouble is not None and trouble != self._reported:
             self._send(Trouble(TrimtabError(trouble.splitlines()[0])))

@@ -106,9 +106,9 @@ def watch_runs(state: Callable[[], ClusterState | None], send: Deliver, stopped:
                     send(RunChanged(None))
                     none_sent = True
                 if taught:
-                    found, taught = calibration(now.cluster_id), False
-                    if found != learned:
-                        learned = found
+                    new_calibration, taught = calibration(now.cluster_id), False
+                    if new_calibration != learned:
+                        learned = new_calibration
                         send(CalibrationChanged(learned))
         stopped.wait(RUN_POLL_SECONDS)
 

@@ -48,11 +48,11 @@ class ClustersDialog(TableDialog["Target"]):
     def _is_open(self) -> bool:
         return self in self.app.screen_stack
 
-    def _take(self, found: tuple[Target, ...] | TrimtabError) -> None:
+    def _take(self, outcome: tuple[Target, ...] | TrimtabError) -> None:
         if not self._is_open:
             return
-        if isinstance(found, TrimtabError):
-            self._fail(found)
+        if isinstance(outcome, TrimtabError):
+            self._fail(outcome)
             return
         self._at = self._row_of(self._label or self._clusters.here)
         self.draw()
@@ -99,14 +99,14 @@ class ClustersDialog(TableDialog["Target"]):
         self.dashboard.run_in_background("open cluster", work, self._ask_password)
 
     def _ask_password(
-        self, found: tuple[OpenCluster, MissingPassword | None] | TrimtabError
+        self, outcome: tuple[OpenCluster, MissingPassword | None] | TrimtabError
     ) -> None:
         if not self._is_open:
             return
-        if isinstance(found, TrimtabError):
-            self._fail(found)
+        if isinstance(outcome, TrimtabError):
+            self._fail(outcome)
             return
-        self.opened, missing = found
+        self.opened, missing = outcome
         if missing is None:
             self._connect(self.opened)
             return

@@ -59,16 +59,16 @@ def _have_looked(app: AppBase, ground: DrillTarget, dialog: DrillDialog) -> None
     app.run_in_background("drill", lambda: ground.offers(state), partial(_offer, app, dialog))
 
 
-def _offer(app: AppBase, dialog: DrillDialog, found: tuple[Offer, ...] | TrimtabError) -> None:
+def _offer(app: AppBase, dialog: DrillDialog, outcome: tuple[Offer, ...] | TrimtabError) -> None:
     if dialog not in app.screen_stack:  # left meanwhile
         return
-    if isinstance(found, TrimtabError) and dialog.offered:
-        dialog.refuse(str(found))
-    elif isinstance(found, TrimtabError):
+    if isinstance(outcome, TrimtabError) and dialog.offered:
+        dialog.refuse(str(outcome))
+    elif isinstance(outcome, TrimtabError):
         dialog.dismiss(None)
-        app.call_after_refresh(app.report_error, found)
+        app.call_after_refresh(app.report_error, outcome)
     else:
-        dialog.offer(found)
+        dialog.offer(outcome)
 
 
 def _carry_out(app: AppBase, ground: DrillTarget, drill: Drill) -> None:

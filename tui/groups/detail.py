@@ -71,8 +71,8 @@ def pace_words(of: GroupView | PartitionView) -> Line:
             return (plain(f"in {format_duration(of.catch_up_seconds)}"),)
         case Pace.STAYS:
             return (plain(f"{format_duration(_behind_seconds(of))} behind"),)
-        case Pace.NOT_READ | Pace.FALLS_BEHIND if some := _some_never(of):
-            return (Span(f"▲ never: {some}", Tone.LOOK, bold=True),)
+        case Pace.NOT_READ | Pace.FALLS_BEHIND if share := _some_never(of):
+            return (Span(f"▲ never: {share}", Tone.LOOK, bold=True),)
         case Pace.FALLS_BEHIND if rates is not None:
             grows = rate(rates.produced_per_s - rates.read_per_s)
             return (Span(f"▲ never, +{grows}/s", Tone.LOOK, bold=True),)
@@ -206,15 +206,15 @@ def _happened(view: GroupsView, width: int, height: int) -> Lines:
     if not view.happened or height < 3:
         return ()
     lines: list[Line] = [BLANK, (dim("  rebalances, UTC"),)]
-    for one in view.happened[:height]:
-        at, *rest = wrap_text(one.text, width - TIME)
-        lines.append((_time(one), plain(at)))
+    for rebalance in view.happened[:height]:
+        at, *rest = wrap_text(rebalance.text, width - TIME)
+        lines.append((_time(rebalance), plain(at)))
         lines += [(plain(" " * TIME), plain(words)) for words in rest]
     return tuple(lines[:height])
 
 
-def _time(one: Rebalance) -> Span:
-    return dim(f"  {one.at.astimezone(UTC):%H:%M:%S} ")
+def _time(rebalance: Rebalance) -> Span:
+    return dim(f"  {rebalance.at.astimezone(UTC):%H:%M:%S} ")
 
 
 def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int) -> Lines:
@@ -237,10 +237,10 @@ def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int)
     if hidden and not view.inside:
         shown = shown[:-1]
     for n in shown:
-        one = view.partitions[n]
+        partition = view.partitions[n]
         here = view.inside and n == view.partition
-        line = _row(one, readers, name, pitch, roomy=roomy, here=here)
-        lines.append(row_line(line, width, PartitionHit(one.tp), chosen=here))
+        line = _row(partition, readers, name, pitch, roomy=roomy, here=here)
+        lines.append(row_line(line, width, PartitionHit(partition.tp), chosen=here))
     if hidden and not view.inside and len(lines) < height:
         more = len(view.partitions) - len(shown)
         lines.append((dim(f"  and {more:,} more: enter shows them"),))
@@ -248,15 +248,21 @@ def _map(view: GroupsView, members: tuple[Member, ...], width: int, height: int)
 
 
 def _row(
-    one: PartitionView, readers: dict[str, int], name: int, pitch: int, *, roomy: bool, here: bool
+    partition: PartitionView,
+    readers: dict[str, int],
+    name: int,
+    pitch: int,
+    *,
+    roomy: bool,
+    here: bool,
 ) -> Line:
-    words = left(shorten(str(one.tp), name), name)
+    words = left(shorten(str(partition.tp), name), name)
     spans = [
         Span("▸ " if here else "  ", Tone.YOURS, bold=True),
         bright(words) if here else plain(words),
         plain("  "),
     ]
-    at = readers.get(one.member) if one.member is not None else None
+    at = readers.get(partition.member) if partition.member is not None else None
     if not pitch:
         spans.append(Span((letter(at) if at is not None else "").ljust(2), Tone.YOURS, bold=True))
     elif at is None:
@@ -267,15 +273,17 @@ def _row(
             Span("●".ljust(pitch), Tone.YOURS, bold=True),
             Span("·".ljust(pitch) * (len(readers) - at - 1), Tone.FAINT),
         ]
-    behind = one.pace in (Pace.FALLS_BEHIND, Pace.NOT_READ)
-    spans.append(Span(right(number(one.lag), 11), Tone.LOOK if behind else Tone.PLAIN, bold=behind))
+    behind = partition.pace in (Pace.FALLS_BEHIND, Pace.NOT_READ)
+    spans.append(
+        Span(right(number(partition.lag), 11), Tone.LOOK if behind else Tone.PLAIN, bold=behind)
+    )
     if roomy:
-        rates = one.rates
+        rates = partition.rates
         spans.append(dim(right("-" if rates is None else rate(rates.read_per_s), 9)))
         spans.append(dim(right("-" if rates is None else rate(rates.produced_per_s), 9)))
     spans.append(plain("  "))
     if at is None and readers:
         spans.append(Span("nobody reads it", Tone.LOOK, bold=True))
     else:
-        spans += pace_words(one)
+        spans += pace_words(partition)
     return tuple(spans)

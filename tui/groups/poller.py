@@ -29,9 +29,11 @@ def merge_rebalances(
 ) -> tuple[Rebalance, ...]:
     """Return what was recorded, and what was `observed` here of groups that nobody records."""
     recorded = read_rebalances(cluster_id, until)
-    known = {one.group for one in recorded}
-    unrecorded = (one for one in observed if one.group not in known)
-    return tuple(sorted((*recorded, *unrecorded), key=lambda one: one.at)[-MAX_REBALANCES:])
+    known = {rebalance.group for rebalance in recorded}
+    unrecorded = (rebalance for rebalance in observed if rebalance.group not in known)
+    return tuple(
+        sorted((*recorded, *unrecorded), key=lambda rebalance: rebalance.at)[-MAX_REBALANCES:]
+    )
 
 
 def read_rebalances(cluster_id: str, until: datetime) -> tuple[Rebalance, ...]:
@@ -106,25 +108,25 @@ class GroupsPoller:
 
         def work() -> None:
             began = time.monotonic()
-            found: GroupSamples | TrimtabError
+            outcome: GroupSamples | TrimtabError
             views: tuple[GroupView, ...] = ()
             try:
                 newest = fetch_group_sample(connection.client, connection.clock)
             except TrimtabError as error:
-                found = error
+                outcome = error
             else:
-                found = before.then(newest) if before else GroupSamples(newest)
-                views = found.views
+                outcome = before.then(newest) if before else GroupSamples(newest)
+                views = outcome.views
                 for view in views:  # is kept with it: here, or as the screen draws
                     _ = view.lag, view.is_lower_bound, view.pace, view.idle
             took = time.monotonic() - began
-            self._screen.call_later(self._take, found, views, connection.clock.now(), took)
+            self._screen.call_later(self._take, outcome, views, connection.clock.now(), took)
 
         self._screen.run_worker(work, thread=True, group="groups")
 
     def _take(
         self,
-        found: GroupSamples | TrimtabError,
+        outcome: GroupSamples | TrimtabError,
         views: tuple[GroupView, ...],
         at: datetime,
         seconds: float,
@@ -134,11 +136,11 @@ class GroupsPoller:
         now = self._screen.dashboard.monotonic()
         interval = max(LOOK_SECONDS, COST * seconds)
         self._due = now + interval - LOOK_SECONDS / 2  # the timer ticks a little early or late
-        if isinstance(found, TrimtabError):
-            self.error = found
+        if isinstance(outcome, TrimtabError):
+            self.error = outcome
         else:
-            self.error, self.followed, self.views = None, found, views
-            self._take_rebalances(found.newest, at)
+            self.error, self.followed, self.views = None, outcome, views
+            self._take_rebalances(outcome.newest, at)
             self.age = Freshness(now - seconds, interval)
         self._screen.dashboard.draw()
 

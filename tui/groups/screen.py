@@ -76,9 +76,9 @@ class GroupsScreen(CursorKeys, Filtering, PageScreen):
             inside=self._inside and chosen is not None,
             partitions=tuple(partitions),
             happened=tuple(
-                one
-                for one in reversed(self._poller.happened)
-                if chosen is not None and one.group == chosen.group.id
+                rebalance
+                for rebalance in reversed(self._poller.happened)
+                if chosen is not None and rebalance.group == chosen.group.id
             ),
             partition=next((n for n, p in enumerate(partitions) if p.tp == self._tp), 0),
             age=age_words(age.age(session.now)) if age else "",

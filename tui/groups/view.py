@@ -31,10 +31,10 @@ def listed(
     groups: Iterable[GroupView], words: str, order: Order, kept_id: str | None = None
 ) -> tuple[GroupView, ...]:
     """Return the groups that the words find, and `kept_id`, in order; unknown lag comes last."""
-    found = [g for g in groups if g.group.id == kept_id or matches(g.group.id, words)]
+    selection = [g for g in groups if g.group.id == kept_id or matches(g.group.id, words)]
     if order is Order.NAME:
-        return tuple(sorted(found, key=lambda g: g.group.id))
-    return tuple(sorted(found, key=lambda g: (-1 if g.lag is None else g.lag) * -1))
+        return tuple(sorted(selection, key=lambda g: g.group.id))
+    return tuple(sorted(selection, key=lambda g: (-1 if g.lag is None else g.lag) * -1))
 
 
 def members_of(group: GroupView) -> tuple[Member, ...]:

@@ -164,22 +164,22 @@ def _title(view: LoadView) -> Line:
 def _series(view: LoadView) -> list[Series]:
     if view.history is None:
         return []
-    found = []
+    series = []
     for rate in _RATES[view.metric]:
         values = view.history.rates.get((rate, "avg"))
         if view.metric is Metric.SIZE:
             values = view.history.size_bytes
         if values is not None:
             name, tone = SERIES[rate]
-            found.append(Series(name, view.history.starts, values, tone))
-    return found
+            series.append(Series(name, view.history.starts, values, tone))
+    return series
 
 
 def _chart(view: LoadView, width: int, height: int) -> Lines:
     if view.history is None:
         return _centered("reading", height)
     series = _series(view)
-    if not any(np.isfinite(one.values).any() for one in series):
+    if not any(np.isfinite(curve.values).any() for curve in series):
         live = view.snapshot is not None and view.snapshot.source is Source.LIVE
         if view.in_store:
             words = "no chart: an object store has snapshots, windows stay with the pipeline"

@@ -63,12 +63,12 @@ class Drag:
     @property
     def finding(self) -> Finding | None:
         """Return the worst that dropping here would bring, over all that is carried."""
-        found = [
+        findings = [
             self.findings[tp][self.target]
             for tp, source in self.sources.items()
             if source != self.target and self.target in self.findings[tp]
         ]
-        return max(found, key=lambda finding: finding.severity, default=None)
+        return max(findings, key=lambda finding: finding.severity, default=None)
 
     @property
     def can_drop(self) -> bool:

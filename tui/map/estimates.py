@@ -254,22 +254,22 @@ class MapEstimates:
             from core.plan.estimate.rate_table import rate_table
 
             calibration = learned or NOTHING_LEARNED
-            found = rate_table(state, load, plan, calibration=calibration, go_on=go_on)
-            return RatesReady(key, held, found)
+            estimates = rate_table(state, load, plan, calibration=calibration, go_on=go_on)
+            return RatesReady(key, held, estimates)
 
         if self._assessing.ask(plan, session.rate_bytes_per_s, rates):
             self._pending_rates = key
 
-    def _take_rates(self, found: RatesReady) -> None:
+    def _take_rates(self, table: RatesReady) -> None:
         """Take a throttle table, unless something else has been asked meanwhile."""
-        if found.key != self._pending_rates:
+        if table.key != self._pending_rates:
             return
         session = self._screen.session
-        self._rates, self._pending_rates = found, None
+        self._rates, self._pending_rates = table, None
         if self._drag() is None:
             from core.plan.estimate.rate_table import default_rate
 
-            session.propose_rate(default_rate(found.rates))
+            session.propose_rate(default_rate(table.rates))
         self._screen.show(session)
 
     def _ask_suggestion(self) -> None:
@@ -285,17 +285,19 @@ class MapEstimates:
             from core.plan.estimate.estimate import estimate_at
             from core.plan.single_move import suggest_move
 
-            found = suggest_move(state, load, base, metric=metric, broker=broker, topic=topic)
+            suggestion = suggest_move(state, load, base, metric=metric, broker=broker, topic=topic)
             estimate = None
-            if found is not None and not found.only_leader:
-                alone = Plan.of([found.plan.by_partition[found.tp]], cluster_id=state.cluster_id)
+            if suggestion is not None and not suggestion.only_leader:
+                alone = Plan.of(
+                    [suggestion.plan.by_partition[suggestion.tp]], cluster_id=state.cluster_id
+                )
                 learned = known or NOTHING_LEARNED
                 estimate = estimate_at(state, load, alone, rate, calibration=learned)
-            return SuggestionReady(key, found, estimate)
+            return SuggestionReady(key, suggestion, estimate)
 
         self._screen.run_in_thread("suggestion", suggest, self._take_suggestion)
 
-    def _take_suggestion(self, found: SuggestionReady) -> None:
-        if found.key == self._pending_suggestion:
-            self._suggestion, self._pending_suggestion = found, None
+    def _take_suggestion(self, answer: SuggestionReady) -> None:
+        if answer.key == self._pending_suggestion:
+            self._suggestion, self._pending_suggestion = answer, None
             self._screen.show(self._screen.session)

@@ -297,16 +297,18 @@ class MapScreen(CursorKeys, PastScreen, Filtering, PlanEditing):
     # -- the plan --------------------------------------------------------------------------------
 
     def action_take_suggestion(self) -> None:
-        found = self.estimates.suggestion
+        suggestion = self.estimates.suggestion
         if self.view.filter and self.model is not None and not self.model.rows:
             self.say(f"{self.model.no_rows.capitalize()}: esc drops the filter.")
             return
-        if found is None:
+        if suggestion is None:
             self.say(self.estimates.why_none)
             return
-        self.session.edit(found.plan)
+        self.session.edit(suggestion.plan)
         self.dashboard.draw()
-        self.say(f"In the plan: {found.tp} {found.source} to {found.destination}.", "fine")
+        self.say(
+            f"In the plan: {suggestion.tp} {suggestion.source} to {suggestion.destination}.", "fine"
+        )
 
     def action_prefer(self) -> None:
         model, session = self.model, self.session

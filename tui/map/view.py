@@ -217,8 +217,8 @@ def _hottest_here(model: Model) -> int | None:
     if model.topic is None:
         return None
     view = model.view
-    found = partition_map(model.state, model.load, model.topic, view.metric, view.order)
-    held = [row for row in found.rows.tolist() if model.broker in model.state.replicas(row)]
+    topic_map = partition_map(model.state, model.load, model.topic, view.metric, view.order)
+    held = [row for row in topic_map.rows.tolist() if model.broker in model.state.replicas(row)]
     leading = [row for row in held if model.state.leader[row] == model.broker]
     for row in leading or held:
         return int(model.state.partition[row])
@@ -265,12 +265,12 @@ def still_there(view: MapView, state: ClusterState) -> MapView:
 
 def next_trouble(verdicts: Sequence[Verdict], selected: str | None, step: int) -> Verdict | None:
     """Return the trouble after (or before) the selected one, going round; None without any."""
-    found = [verdict for verdict in verdicts if verdict.weight is not Weight.FINE]
-    if not found:
+    troubles = [verdict for verdict in verdicts if verdict.weight is not Weight.FINE]
+    if not troubles:
         return None
-    ids = [verdict.id for verdict in found]
+    ids = [verdict.id for verdict in troubles]
     at = ids.index(selected) + step if selected in ids else 0 if step > 0 else -1
-    return found[at % len(found)]
+    return troubles[at % len(troubles)]
 
 
 def at_verdict(view: MapView, verdict: Verdict) -> MapView:

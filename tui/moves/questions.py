@@ -47,7 +47,7 @@ class RunTableDialog(TableDialog[Answer], Generic[Answer, Found]):
         """Why no run may be asked for anything."""
 
     @abstractmethod
-    def take(self, found: Found) -> None:
+    def take(self, outcome: Found) -> None:
         """Take what was assessed."""
 
     def _take_failure(self, error: TrimtabError) -> None:
@@ -68,11 +68,11 @@ def follow_run(run: RunView, question: Callable[[RunView], Question]) -> Ask:
     def ask(session: Session) -> Question:
         nonlocal known
         known = current_run(session, known)
-        found = question(known)
+        prompt = question(known)
         why = session.read_only_words
         if not (why or accepts_requests(known)):
             why = f"The run has ended meanwhile ({known.state.value})."
-        return Question(found.words, {"yes": why, "floor": why}) if why else found
+        return Question(prompt.words, {"yes": why, "floor": why}) if why else prompt
 
     return ask
 

@@ -89,20 +89,20 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
 
         def work(go_on: Callable[[], None]) -> tuple[PlanAssessment, RateBounds]:
             bounds = run.bounds or usual_bounds(state, load, plan, run.rate_bytes_per_s)
-            found = assess_plan(state, load, plan, run.rate_bytes_per_s, go_on=go_on)
-            return found, bounds
+            assessment = assess_plan(state, load, plan, run.rate_bytes_per_s, go_on=go_on)
+            return assessment, bounds
 
         # One plan to whom it asks: that a move has ended is no reason to begin once more.
         if self._assessing.ask(Plan(), run.rate_bytes_per_s, work):
             self._looked_at = (state, load), plan
 
-    def take(self, found: tuple[PlanAssessment, RateBounds]) -> None:
+    def take(self, outcome: tuple[PlanAssessment, RateBounds]) -> None:
         """Take what is left at each rate; the rate that was chosen stays chosen."""
         before = self._assessment
         rate = self._run.rate_bytes_per_s
         if before is not None:
             rate = before.rates[self._at]
-        (self._assessment, self._bounds), self._failed = found, ""
+        (self._assessment, self._bounds), self._failed = outcome, ""
         self._at = self._assessment.row_of(rate)
         if before is None:
             for step in self._steps:
@@ -157,10 +157,10 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
             return (now, (), *((Span(part, Tone.ACT),) for part in words))
         if self._assessment is None:
             return (now, (), (dim("estimating what is left at each rate"),))
-        found = self._assessment
+        assessment = self._assessment
         at = -1 if self._adapt else self._at
         rows = min(ROWS, max(self.size.height - 12, 3))
-        table = throttle_lines(found.table, at, width, rows, focused=True)
+        table = throttle_lines(assessment.table, at, width, rows, focused=True)
         return (now, (), *table, self._adaptive(width), (), *self._meaning(width))
 
     def _adaptive(self, width: int) -> Line:

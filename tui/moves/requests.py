@@ -220,8 +220,10 @@ class RunRequests:
             return []
         chosen = [index for index in meant if run.moves[index].state in states]
         if not chosen:
-            one = len(meant) == 1
-            which = str(run.moves[meant[0]].tp) if one else f"Of the {len(meant)} marked, each"
+            is_single = len(meant) == 1
+            which = (
+                str(run.moves[meant[0]].tp) if is_single else f"Of the {len(meant)} marked, each"
+            )
             self._screen.say(f"{which} {otherwise}.", "look")
         return chosen
 
@@ -279,17 +281,17 @@ def _followup_to_apply(
 ) -> PlanToApply | str:
     """Return the plan that follows a run, from its journal and the newest picture; else why not."""
     history = read_journal(state.cluster_id, run).state
-    found = plan_followup(history, way, state, only)
-    if not found.plan.moves:
-        first = f": {found.left[0]}" if found.left else ""
+    followup = plan_followup(history, way, state, only)
+    if not followup.plan.moves:
+        first = f": {followup.left[0]}" if followup.left else ""
         return f"Nothing of it holds any more{first}."
     verb = "Try run {} again" if way is FollowUp.RETRY else "Roll run {} back"
     return PlanToApply(
-        found.plan,
+        followup.plan,
         f"{verb.format(run)} on {name}",
         history.rate_bytes_per_s,
         history.rate_control.bounds,
-        tuple(map(str, found.left)),
+        tuple(map(str, followup.left)),
         history.elect,
         history.pause_if_removed,
     )

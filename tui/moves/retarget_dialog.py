@@ -55,7 +55,7 @@ def choices_of(
     state: ClusterState, load: Load, move: MoveProgress, replaced: int
 ) -> tuple[Choice, ...]:
     """Return all brokers as targets in place of `instead_of`, the legal ones first."""
-    found = []
+    choices = []
     for broker in state.brokers:
         after = with_replaced(move, replaced, broker.id)
         refused, doubt, allow, unknown = "", "", set(), False
@@ -77,10 +77,10 @@ def choices_of(
                 elif finding.severity is Severity.UNSAFE:
                     doubt = doubt or finding.sentence
                     allow.add(finding.id)
-        found.append(
+        choices.append(
             Choice(broker.id, broker.rack, after, refused, doubt, frozenset(allow), unknown)
         )
-    return _legal_first(found)
+    return _legal_first(choices)
 
 
 def with_replaced(move: MoveProgress, old: int, new: int) -> tuple[int, ...]:
@@ -116,8 +116,8 @@ def targets_of(state: ClusterState, load: Load, moves: Mapping[int, MoveProgress
 
     A broker that may not take one of them takes none, and says which.
     """
-    found = {index: (move, replaceable_broker(state, move)) for index, move in moves.items()}
-    going = {index: (move, old) for index, (move, old) in found.items() if old is not None}
+    candidates = {index: (move, replaceable_broker(state, move)) for index, move in moves.items()}
+    going = {index: (move, old) for index, (move, old) in candidates.items() if old is not None}
     worst: dict[int, Choice] = {}
     for move, old in going.values():
         for choice in choices_of(state, load, move, old):

@@ -239,7 +239,7 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
         self.run_in_thread(
             "runs",
             work,
-            lambda found: self.show_run(*found),
+            lambda reading: self.show_run(*reading),
             lambda error: self.say(error.title, "act"),
         )
 

@@ -71,15 +71,15 @@ class HoursDialog(TableDialog["KeptSnapshot"]):
 
         self.dashboard.run_in_background("hours", work, self._take)
 
-    def _take(self, found: Kept | TrimtabError) -> None:
+    def _take(self, outcome: Kept | TrimtabError) -> None:
         if not self.is_current:
             return
-        if isinstance(found, TrimtabError):
-            self._problem = found
+        if isinstance(outcome, TrimtabError):
+            self._problem = outcome
         else:
             session = self.dashboard.session
-            session.kept, self._left_out = found, len(found.left_out)
-            self._hours = found.hours[::-1]
+            session.kept, self._left_out = outcome, len(outcome.left_out)
+            self._hours = outcome.hours[::-1]
             if (then := session.past_moment) is not None:
                 self._at = self._row_of(then.at)
         self.draw()

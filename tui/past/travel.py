@@ -88,28 +88,28 @@ class TimeTravel:
         def work() -> Arrival:
             return read_moment(destination, now, snapshots, known)
 
-        self._screen.run_in_thread("travel", work, lambda found: self._take(destination, found))
+        self._screen.run_in_thread("travel", work, lambda arrival: self._take(destination, arrival))
         self._screen.set_timer(SLOW_SECONDS, lambda: self._say_reading(destination))
 
     def _say_reading(self, destination: datetime | HourSteps) -> None:
         if self._pending == destination and self._screen.is_current:
             self._screen.say(READING)
 
-    def _take(self, destination: datetime | HourSteps, found: Arrival) -> None:
+    def _take(self, destination: datetime | HourSteps, arrival: Arrival) -> None:
         screen = self._screen
         if destination != self._pending or not screen.is_current:
             return  # what replaced a worker does not keep it from answering
         self._pending = None
         session = screen.dashboard.session
-        session.kept = found.kept
+        session.kept = arrival.kept
         screen.clear_message()
-        if found.error is not None:
-            session.take_trouble(found.error)
-            screen.say_error(found.error)
-        elif found.why_not:
-            screen.say(found.why_not, "look")
-        if found.moment is not None or not (found.error or found.why_not):
-            session.past_moment = found.moment
+        if arrival.error is not None:
+            session.take_trouble(arrival.error)
+            screen.say_error(arrival.error)
+        elif arrival.why_not:
+            screen.say(arrival.why_not, "look")
+        if arrival.moment is not None or not (arrival.error or arrival.why_not):
+            session.past_moment = arrival.moment
             self._arrived()
 
 
@@ -174,7 +174,7 @@ def find_hour(
 
     since, hour = destination.since, None
     if not destination.steps:
-        hour = next((one for one in hours if one.published_at == since), None)
+        hour = next((snapshot for snapshot in hours if snapshot.published_at == since), None)
         return hour, "" if hour else "That hour is no longer kept."
     for steps in destination.steps:
         hour = step_hours(hours, since, steps)

@@ -150,8 +150,8 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         proposes = self._assessed is None and self._order.rate_bytes_per_s is None
         self._assessed = assessed
         if proposes:
-            found = assessed.assessment
-            self._session.take_rates(found.rates, found.default_rate_bytes_per_s)
+            assessment = assessed.assessment
+            self._session.take_rates(assessment.rates, assessment.default_rate_bytes_per_s)
             self._rate = self._session.rate_bytes_per_s
         unticked = await self._options.show(self._ticks_of(assessed))
         read = self._read
@@ -184,8 +184,8 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         """Return what is shown, as far as it is known."""
         if self._assessed is None:
             return None
-        state, found = self._assessed.picture[0], self._assessed.assessment
-        return ReviewedPlan(state, found, self._expected)
+        state, assessment = self._assessed.picture[0], self._assessed.assessment
+        return ReviewedPlan(state, assessment, self._expected)
 
     @property
     def _expected(self) -> int:

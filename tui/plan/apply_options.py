@@ -64,9 +64,9 @@ def assess_order(
     """
     (state, load), plan, learned = picture, order.plan, calibration or NOTHING_LEARNED
     bounds = order.bounds or usual_bounds(state, load, plan, rate_bytes_per_s)
-    found = assess_plan(state, load, plan, rate_bytes_per_s, None, calibration, go_on=go_on)
-    proposed = None if fixed else found.default_rate_bytes_per_s
-    plain = found.at(proposed or rate_bytes_per_s).estimate
+    assessment = assess_plan(state, load, plan, rate_bytes_per_s, None, calibration, go_on=go_on)
+    proposed = None if fixed else assessment.default_rate_bytes_per_s
+    plain = assessment.at(proposed or rate_bytes_per_s).estimate
     if spared is not None:
         task, rates = Task.of(state, load, plan), spared.per_side_rates
         sparing: Estimate | None = estimate_task(
@@ -74,7 +74,7 @@ def assess_order(
         )
     else:
         sparing = estimate_per_side(state, load, plan, plain, calibration=learned)
-    return AssessedOrder(picture, found, bounds, sparing)
+    return AssessedOrder(picture, assessment, bounds, sparing)
 
 
 class AllowCheck(Tick):
@@ -82,7 +82,9 @@ class AllowCheck(Tick):
 
     def __init__(self, *findings: Finding) -> None:
         self.finding, self.findings = findings[0], findings
-        super().__init__(f"allow {self.finding.id}", " ".join(one.sentence for one in findings))
+        super().__init__(
+            f"allow {self.finding.id}", " ".join(finding.sentence for finding in findings)
+        )
 
     @property
     def subject(self) -> str:
@@ -92,7 +94,9 @@ class AllowCheck(Tick):
         """Is not ticked any more once there is something that was not there to be read."""
         assert isinstance(other, AllowCheck)
         super().renew(other)
-        more = {one.about for one in other.findings} - {one.about for one in self.findings}
+        more = {finding.about for finding in other.findings} - {
+            finding.about for finding in self.findings
+        }
         self.finding, self.findings = other.finding, other.findings
         if more and self.ticked:
             self.turn(False)

@@ -183,30 +183,30 @@ def is_similar(before: Picture, after: Picture, plan: Plan) -> bool:
 
     It is what is asked at each picture: an assessment takes seconds where a plan is large.
     """
-    (one, one_load), (other, other_load) = before, after
-    if one is other and one_load is other_load:
+    (state, one_load), (other, other_load) = before, after
+    if state is other and one_load is other_load:
         return True
     same = (
-        _same(one.topic_of, other.topic_of)
-        and _same(one.partition, other.partition)
-        and one.topics == other.topics
-        and [_lasting(b) for b in one.brokers] == [_lasting(b) for b in other.brokers]
-        and all(_same(getattr(one, name), getattr(other, name)) for name in _COLUMNS)
-        and one.future_replicas == other.future_replicas
-        and _what_is_hidden(one) == _what_is_hidden(other)
-        and one.moves_unknown == other.moves_unknown
-        and one.balancer_topics == other.balancer_topics
+        _same(state.topic_of, other.topic_of)
+        and _same(state.partition, other.partition)
+        and state.topics == other.topics
+        and [_lasting(b) for b in state.brokers] == [_lasting(b) for b in other.brokers]
+        and all(_same(getattr(state, name), getattr(other, name)) for name in _COLUMNS)
+        and state.future_replicas == other.future_replicas
+        and _what_is_hidden(state) == _what_is_hidden(other)
+        and state.moves_unknown == other.moves_unknown
+        and state.balancer_topics == other.balancer_topics
     )
     if not same:
         return False
     if any(
         abs(was - is_now) > ALIKE * whole
-        for a, b in zip(one.brokers, other.brokers, strict=True)
+        for a, b in zip(state.brokers, other.brokers, strict=True)
         for (was, whole), (is_now, _) in zip(_room(a), _room(b), strict=True)
     ):
         return False
-    rows = np.array([row for move in plan if (row := one.find(move.tp)) is not None], np.int64)
-    return _near(one.partition_size_bytes[rows], other.partition_size_bytes[rows], ALIKE) and (
+    rows = np.array([row for move in plan if (row := state.find(move.tp)) is not None], np.int64)
+    return _near(state.partition_size_bytes[rows], other.partition_size_bytes[rows], ALIKE) and (
         one_load is other_load
         or _near(one_load.in_bytes_per_s[rows], other_load.in_bytes_per_s[rows], ALIKE_LOAD)
     )
@@ -221,34 +221,34 @@ def _what_is_hidden(state: ClusterState) -> tuple[int, tuple[int, ...], str] | N
 _COLUMNS = ("leader", "replica_start", "replica_broker", "in_sync", "adding", "removing", "log_dir")
 
 
-def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-    return one is other or np.array_equal(one, other)
+def _same(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return array is other or np.array_equal(array, other)
 
 
 def _lasting(broker: Broker) -> tuple[object, ...]:
     """Return of a broker what does not change by itself."""
-    dirs = tuple((one.path, one.error, one.total_bytes) for one in broker.log_dirs)
+    dirs = tuple((log_dir.path, log_dir.error, log_dir.total_bytes) for log_dir in broker.log_dirs)
     rates = broker.in_capacity_bytes_per_s, broker.out_capacity_bytes_per_s
     return broker.id, broker.alive, broker.rack, rates, dirs
 
 
 def _room(broker: Broker) -> list[tuple[int, int]]:
-    return [(one.usable_bytes or 0, one.total_bytes or 0) for one in broker.log_dirs]
+    return [(log_dir.usable_bytes or 0, log_dir.total_bytes or 0) for log_dir in broker.log_dirs]
 
 
-def _near(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], part: float) -> bool:
+def _near(values: np.ndarray[Any, Any], other: np.ndarray[Any, Any], part: float) -> bool:
     """Return whether they are known of the same rows, and their sums hardly differ."""
-    was, now = np.isnan(one) | (one < 0), np.isnan(other) | (other < 0)
+    was, now = np.isnan(values) | (values < 0), np.isnan(other) | (other < 0)
     if not np.array_equal(was, now):
         return False
-    sums = float(one[~was].sum()), float(other[~now].sum())
+    sums = float(values[~was].sum()), float(other[~now].sum())
     return abs(sums[0] - sums[1]) <= part * max(sums)
 
 
 def changed(before: ReviewedPlan, after: ReviewedPlan) -> tuple[str, ...]:
     """Return what is otherwise than before, each in a few words, without what hardly differs."""
-    new = [one.id for one in new_findings(before.findings, after.findings)]
-    gone = {one.id for one in before.findings} - {one.id for one in after.findings}
+    new = [finding.id for finding in new_findings(before.findings, after.findings)]
+    gone = {finding.id for finding in before.findings} - {finding.id for finding in after.findings}
     against = [f"new: {', '.join(dict.fromkeys(new))}"] if new else []
     against += [f"no longer: {', '.join(sorted(gone))}"] if gone else []
     return (*_numbers(before, after), *_brokers(before, after), *against)
@@ -257,7 +257,7 @@ def changed(before: ReviewedPlan, after: ReviewedPlan) -> tuple[str, ...]:
 def describe_worse(before: ReviewedPlan, after: ReviewedPlan) -> tuple[str, ...]:
     """Return what speaks against the plan now and did not before, and that it takes much longer."""
     new = new_findings(before.findings, after.findings)
-    words = [f"{one.id}: {one.sentence}" for one in new]
+    words = [f"{finding.id}: {finding.sentence}" for finding in new]
     was, now = before.seconds, after.seconds
     if was is not None and now is None:
         words.append("how long it takes is not known any more")
@@ -269,28 +269,34 @@ def describe_worse(before: ReviewedPlan, after: ReviewedPlan) -> tuple[str, ...]
 def new_findings(before: Iterable[Finding], after: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the findings that are about something new; of those that are unwise, a new kind."""
     known = list(before)
-    about, ids = {one.about for one in known}, {one.id for one in known}
+    about, ids = {finding.about for finding in known}, {finding.id for finding in known}
     return tuple(
-        one
-        for one in after
-        if (one.id not in ids if one.severity is Severity.UNWISE else one.about not in about)
+        finding
+        for finding in after
+        if (
+            finding.id not in ids
+            if finding.severity is Severity.UNWISE
+            else finding.about not in about
+        )
     )
 
 
 def _numbers(before: ReviewedPlan, after: ReviewedPlan) -> Iterator[str]:
     if _differ(before.bytes, after.bytes):
         yield f"{format_bytes(before.bytes)} → {format_bytes(after.bytes)}"
-    one, other = before.seconds, after.seconds
-    if (one is None) is not (other is None) or (one and other and _differ(one, other)):
+    old_seconds, other = before.seconds, after.seconds
+    if (old_seconds is None) is not (other is None) or (
+        old_seconds and other and _differ(old_seconds, other)
+    ):
         was, becomes = (
             "no time known" if seconds is None else format_duration(seconds)
-            for seconds in (one, other)
+            for seconds in (old_seconds, other)
         )
         yield f"{was} → {becomes}"
 
 
-def _differ(one: float, other: float) -> bool:
-    return abs(one - other) > NOTICED * max(one, other)
+def _differ(value: float, other: float) -> bool:
+    return abs(value - other) > NOTICED * max(value, other)
 
 
 def _brokers(before: ReviewedPlan, after: ReviewedPlan) -> Iterator[str]:

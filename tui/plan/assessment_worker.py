@@ -89,7 +89,7 @@ class AssessmentWorker(Generic[Found]):
                     raise SupersededError
 
             try:
-                found = work(go_on)
+                assessment = work(go_on)
                 go_on()
             except SupersededError:
                 return
@@ -102,7 +102,7 @@ class AssessmentWorker(Generic[Found]):
                     raise  # the dashboard says it, too, and logs a bug; once is enough
                 return
             self._failure = ""
-            self._hand_over(self._take, found)
+            self._hand_over(self._take, assessment)
 
         group = self._group
         self._worker = self._screen.run_worker(assessed, thread=True, exclusive=True, group=group)

@@ -115,13 +115,13 @@ class PlannerWorker:
         if session.state is None:
             return
         suggested, estimate = done
-        found, goal = suggested.found, suggested.request.goal
-        plan = rebase(session.state, found.plan).plan
-        left = len(found.plan) - len(plan)
+        plan_result, goal = suggested.found, suggested.request.goal
+        plan = rebase(session.state, plan_result.plan).plan
+        left = len(plan_result.plan) - len(plan)
         if not len(plan):
             reached = suggested.reached
-            words = [explain_no_plan(found, goal, "", reached=reached)]
-            words += () if reached else found.notes[:1]
+            words = [explain_no_plan(plan_result, goal, "", reached=reached)]
+            words += () if reached else plan_result.notes[:1]
             screen.say(" ".join(words), "fine" if reached else "look")
             return
         self.suggested = suggested
@@ -155,9 +155,11 @@ def run_planner(
     """Return what the planner finds before it is stopped; raises UsageError for a contradiction."""
     request = making.request
     limits = replace(request.goal.limits, stop=making.stopped.is_set)
-    found = suggest_plan(state, load, replace(request.goal, limits=limits), NAMES)
+    plan_result = suggest_plan(state, load, replace(request.goal, limits=limits), NAMES)
     estimate = None
     if request.within_seconds is not None and not making.stopped.is_set():
-        whole = Plan.of([*request.goal.kept, *found.plan], cluster_id=found.plan.cluster_id)
+        whole = Plan.of(
+            [*request.goal.kept, *plan_result.plan], cluster_id=plan_result.plan.cluster_id
+        )
         estimate = estimate_plan_time(state, load, whole, request.within_seconds, known)
-    return SuggestedPlan(request, found), estimate
+    return SuggestedPlan(request, plan_result), estimate

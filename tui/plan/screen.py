@@ -144,10 +144,10 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
             if had is not None and even is not None:  # lags are read twice a minute
                 impact = estimate_impact(state, load, plan, groups)
                 return AssessedPlan(replace(had, impact=impact), even, order)
-            found = assess_plan(state, load, plan, rate, groups, learned, go_on=go_on)
+            assessment = assess_plan(state, load, plan, rate, groups, learned, go_on=go_on)
             evenness = evenness_of(state, load, plan, suggested)
             go_on()
-            return AssessedPlan(found, evenness, helpful_first(state, load, plan, suggested))
+            return AssessedPlan(assessment, evenness, helpful_first(state, load, plan, suggested))
 
         # What is said of a broker that has died since cannot wait for its turn.
         urgent = before is not None and alive(before.state) != alive(state)
@@ -166,12 +166,12 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
     def _assessment_failed(self, error: TrimtabError) -> None:
         self._failed = self._requested
 
-    def _take_assessment(self, found: AssessedPlan) -> None:
+    def _take_assessment(self, outcome: AssessedPlan) -> None:
         self._failed = None
-        if found.assessment.plan.moves == self.session.plan.moves:
-            self._assessment, self._even, self._helpful = found
+        if outcome.assessment.plan.moves == self.session.plan.moves:
+            self._assessment, self._even, self._helpful = outcome
             self.session.take_rates(
-                found.assessment.rates, found.assessment.default_rate_bytes_per_s
+                outcome.assessment.rates, outcome.assessment.default_rate_bytes_per_s
             )
             self.show(self.session)
 
@@ -265,13 +265,15 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
         session = self.session
         if session.state is None or not len(session.plan):
             return
-        found = rebase(session.state, session.plan)
-        session.edit(found.plan)
+        rebased_plan = rebase(session.state, session.plan)
+        session.edit(rebased_plan.plan)
         self.dashboard.draw()
-        if found.lost:
-            self.say(f"Rebased: {found.words}; {found.lost[0]}. u takes it back.", "look")
-        elif found.changes:
-            self.say(f"Rebased: {found.words}. u takes it back.", "fine")
+        if rebased_plan.lost:
+            self.say(
+                f"Rebased: {rebased_plan.words}; {rebased_plan.lost[0]}. u takes it back.", "look"
+            )
+        elif rebased_plan.changes:
+            self.say(f"Rebased: {rebased_plan.words}. u takes it back.", "fine")
         else:
             self.say("All of the plan holds as it is.", "fine")
 

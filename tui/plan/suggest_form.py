@@ -67,7 +67,11 @@ TOGGLES = (
     FormField("balance", "brokers too", Field.BALANCE),
 )
 NAMES: Names = {
-    **{one.field: f'"{one.label}"' for one in (*FIELDS, *TOGGLES) if one.field is not None},
+    **{
+        form_field.field: f'"{form_field.label}"'
+        for form_field in (*FIELDS, *TOGGLES)
+        if form_field.field is not None
+    },
     Field.TIME_BUDGET: "the time",
 }
 """What the form calls its fields, in sentences."""
@@ -182,7 +186,14 @@ def read(
             wrong["keep"] = "It keeps every topic as it is."
     for refusal in find_conflicts(state, goal, NAMES):
         (first, *rest) = refusal.fields
-        own = next((one.name for one in FIELDS if one.own and one.field is first), None)
+        own = next(
+            (
+                form_field.name
+                for form_field in FIELDS
+                if form_field.own and form_field.field is first
+            ),
+            None,
+        )
         if not rest and own is not None:
             wrong.setdefault(own, refusal.title)
         elif not wrong:

@@ -75,8 +75,12 @@ class AppBase(App[int]):
     @property
     def _shown(self) -> DashboardScreen | None:
         screens = reversed(self.screen_stack)
-        found = (one for one in screens if isinstance(one, DashboardScreen) and one.is_mounted)
-        return next(found, None)
+        dashboards = (
+            screen
+            for screen in screens
+            if isinstance(screen, DashboardScreen) and screen.is_mounted
+        )
+        return next(dashboards, None)
 
     def run_in_background(
         self,

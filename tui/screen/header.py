@@ -76,14 +76,14 @@ def header_row(
     for text, role in ages:
         x = row.put(x, text, palette.style(role, "panel", bold=role in ("look", "act")))
     at = width - EDGE - sum(len(text) for text, _ in placed)
-    found = []
+    tabs = []
     for text, screen in placed:
         here = screen == active
         role, ground = ("bright", "raised") if here else ("dim", "panel")
         row.put(at, text, palette.style(role, ground, bold=here))
-        found.append(Tab(screen, at, at + len(text)))
+        tabs.append(Tab(screen, at, at + len(text)))
         at += len(text)
-    return row, tuple(found)
+    return row, tuple(tabs)
 
 
 def _counts(session: Session, glyphs: Glyphs) -> list[str]:

@@ -25,10 +25,10 @@ class TimelineFilter:
     @property
     def kinds(self) -> Kind:
         """Return the kinds that are asked for; none at all stands for all."""
-        found = KIND_FILTERS[self.kind] if self.kind else Kind(0)
+        kinds = KIND_FILTERS[self.kind] if self.kind else Kind(0)
         for word in self._words:
-            found |= KIND_FILTERS.get(word, Kind(0))
-        return found
+            kinds |= KIND_FILTERS.get(word, Kind(0))
+        return kinds
 
     @property
     def _words(self) -> list[str]:
@@ -155,11 +155,11 @@ def key_of(happening: EventGroup) -> TimelineRowKey:
 
 
 def rows_of(
-    found: tuple[EventGroup, ...], unfolded: frozenset[TimelineRowKey]
+    groups: tuple[EventGroup, ...], unfolded: frozenset[TimelineRowKey]
 ) -> tuple[TimelineRow, ...]:
     """Return the rows of the list, oldest first."""
     rows = []
-    for happening in found:
+    for happening in groups:
         key = key_of(happening)
         rows.append(TimelineRow(key, happening))
         if key in unfolded:

@@ -65,15 +65,15 @@ class Lanes:
         times, became = self.times[broker], self.became[broker]
         step = (until - since) / max(width, 1)
         edges = [since + step * n for n in range(width + 1)]
-        found = []
+        cells = []
         for n in range(width):
             # What happened at the very edge belongs to what follows, at the last edge to the end.
             first = bisect_left(times, edges[n])
             if first == len(times) or times[first] > edges[n]:
                 first = max(first - 1, 0)
             last = (bisect_right if n == width - 1 else bisect_left)(times, edges[n + 1])
-            found.append(max(became[first:last], default=Lane.ABSENT))
-        return found
+            cells.append(max(became[first:last], default=Lane.ABSENT))
+        return cells
 
     def worst(self, since: float, until: float) -> list[int]:
         """Return the brokers, those to whom most happened in a time first."""

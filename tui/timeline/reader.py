@@ -89,8 +89,8 @@ def _read(
 
 def _group(events: Iterable[Event], timeline_filter: TimelineFilter) -> tuple[EventGroup, ...]:
     """Return what is asked for of these events, folded."""
-    found = (event for event in events if timeline_filter.has(event))
-    return tuple(group_events(found, timeline_filter.kinds))
+    selection = (event for event in events if timeline_filter.has(event))
+    return tuple(group_events(selection, timeline_filter.kinds))
 
 
 def compare(
@@ -106,5 +106,5 @@ def compare(
     if before is None or after is None:
         return None
     differ = find_changes(before, after)
-    found = _group(differ, timeline_filter)
-    return Comparison(since, until, second is None, found, len(differ))
+    groups = _group(differ, timeline_filter)
+    return Comparison(since, until, second is None, groups, len(differ))

@@ -151,18 +151,18 @@ def run(context: Context, as_json: bool) -> int:
     For a service: it changes no setting, and ends at once while the autopilot is off.
     """
     context.require_address()
-    found = find_switches(context)
-    if len(found) != 1:
+    autopilots = find_switches(context)
+    if len(autopilots) != 1:
         raise UsageError(
             "The autopilot of this cluster has not been set yet.",
             next="Set it: trimtab autopilot --mode suggest --detach.",
         )
-    if found[0].mode is Mode.OFF:
-        say(f"The autopilot of {found[0].name} is off.")
+    if autopilots[0].mode is Mode.OFF:
+        say(f"The autopilot of {autopilots[0].name} is off.")
         return ExitCode.DONE
-    if found[0].mode is Mode.ACT:
+    if autopilots[0].mode is Mode.ACT:
         context.require_writable()
-    return _run_here(context, found[0], as_json=as_json)
+    return _run_here(context, autopilots[0], as_json=as_json)
 
 
 @autopilot.command()
@@ -202,13 +202,13 @@ def _off(
             next="Only --cancel goes with it; it also cancels the run.",
         )
     # What the environment names for other commands must not leave an autopilot on.
-    found = find_switches(context) if context.target.named else list(switches.read_all())
-    if not found:
+    autopilots = find_switches(context) if context.target.named else list(switches.read_all())
+    if not autopilots:
         say("There is no autopilot here to turn off.")
     off: list[Switch] = []
     documents: list[dict[str, Any]] = []
     wrong: list[str] = []
-    for switch in found:  # all of them, before a run of any is waited for
+    for switch in autopilots:  # all of them, before a run of any is waited for
         with _noted(switch, wrong):
             set_switch(switch.turned(Mode.OFF, at=datetime.now(UTC), who=user()))
             say(f"The autopilot of {switch.name} is off.")

@@ -39,22 +39,22 @@ def find_switches(context: Context) -> list[Switch]:
         return known
     addressed = servers(address.bootstrap)
     named = [
-        one
-        for one in known
-        if one.name == context.target.name or addressed & servers(one.address.bootstrap)
+        switch
+        for switch in known
+        if switch.name == context.target.name or addressed & servers(switch.address.bootstrap)
     ]
     if named or not known:
         return named
     try:
         cluster_id = context.fetch_cluster_id()
     except UnreachableError as error:
-        there = ", ".join(f"{one.name} ({one.address.bootstrap})" for one in known)
+        there = ", ".join(f"{switch.name} ({switch.address.bootstrap})" for switch in known)
         raise UnreachableError(
             error.title,
             detail=f"No autopilot is known by that address. There are: {there}.",
             next="Give -b HOST:PORT of one of these. To stop all: trimtab autopilot --mode off.",
         ) from error
-    return [one for one in known if one.cluster_id == cluster_id]
+    return [switch for switch in known if switch.cluster_id == cluster_id]
 
 
 def metrics_while_running(before: Switch, place: str | None) -> str | None:
@@ -95,12 +95,12 @@ def _number(
     text: str, option: str, minimum: float, maximum: float, what: str, *, whole: bool = False
 ) -> float:
     try:
-        found = float(int(text)) if whole else float(text)
+        number = float(int(text)) if whole else float(text)
     except ValueError:
-        found = float("nan")
-    if not minimum <= found <= maximum:
+        number = float("nan")
+    if not minimum <= number <= maximum:
         raise UsageError(f"{option} {text}: it must be {what}.")
-    return found
+    return number
 
 
 def _hours(text: str, option: str) -> Hours:

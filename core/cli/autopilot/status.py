@@ -38,29 +38,29 @@ def entry_line(entry: Entry) -> str:
     return f"{at}  {entry.what.value:<8}  {entry.text}{more}"
 
 
-def status_document(one: AutopilotStatus) -> dict[str, Any]:
+def status_document(autopilot: AutopilotStatus) -> dict[str, Any]:
     """Return one entry of `autopilot status --json`."""
-    spent, moves = one.history.spent(datetime.now(UTC))
+    spent, moves = autopilot.history.spent(datetime.now(UTC))
     return {
-        "cluster_id": one.switch.cluster_id,
-        "name": one.switch.name,
-        "mode": one.switch.mode.value,
-        "flying": one.process is not None,
-        "pid": one.process.pid if one.process else None,
-        "changed_at": format_time(one.switch.changed_at),
-        "who": one.switch.who,
+        "cluster_id": autopilot.switch.cluster_id,
+        "name": autopilot.switch.name,
+        "mode": autopilot.switch.mode.value,
+        "flying": autopilot.process is not None,
+        "pid": autopilot.process.pid if autopilot.process else None,
+        "changed_at": format_time(autopilot.switch.changed_at),
+        "who": autopilot.switch.who,
         "bytes_in_the_last_hour": round(spent),
         "moves_in_the_last_hour": moves,
-        "last": one.last.to_json() if one.last else None,
-        "settings": {k: v for k, v in one.switch.settings.to_json().items() if k != "mode"},
+        "last": autopilot.last.to_json() if autopilot.last else None,
+        "settings": {k: v for k, v in autopilot.switch.settings.to_json().items() if k != "mode"},
     }
 
 
-def _status_text(one: AutopilotStatus) -> str:
-    settings = one.switch.settings
-    spent, moves = one.history.spent(datetime.now(UTC))
-    if one.process is not None:
-        flies = f"running, process {one.process.pid}"
+def _status_text(autopilot: AutopilotStatus) -> str:
+    settings = autopilot.switch.settings
+    spent, moves = autopilot.history.spent(datetime.now(UTC))
+    if autopilot.process is not None:
+        flies = f"running, process {autopilot.process.pid}"
     elif settings.mode is Mode.OFF:
         flies = "not running"
     else:
@@ -69,14 +69,14 @@ def _status_text(one: AutopilotStatus) -> str:
         f"{format_bytes(spent)} of {format_bytes(settings.max_bytes_per_hour)} and "
         f"{moves} of {settings.max_moves_per_hour} partitions in the last hour"
     )
-    first, *more = entry_line(one.last).splitlines() if one.last else ["nothing yet"]
+    first, *more = entry_line(autopilot.last).splitlines() if autopilot.last else ["nothing yet"]
     within = describe_limits(settings) | {"budget": budget}
-    at = one.switch.changed_at.astimezone()
+    at = autopilot.switch.changed_at.astimezone()
     rows = [
-        ("mode", f"{settings.mode.value}, set by {one.switch.who} at {at:%Y-%m-%d %H:%M:%S}"),
+        ("mode", f"{settings.mode.value}, set by {autopilot.switch.who} at {at:%Y-%m-%d %H:%M:%S}"),
         ("process", flies),
         *within.items(),
         ("last", first),
         *(("", line) for line in more),
     ]
-    return text_table((f"autopilot of {one.switch.name}", ""), rows)
+    return text_table((f"autopilot of {autopilot.switch.name}", ""), rows)

@@ -34,7 +34,7 @@ def ls(run: str | None, everything: bool, as_json: bool) -> None:
     """List the entries of the audit log, oldest first."""
     lines = list(read())
     broken = sum(line.entry is None for line in lines)
-    found = [
+    entries = [
         line.entry
         for line in lines
         if line.entry is not None and (run is None or line.entry.get("run") == run)
@@ -42,18 +42,18 @@ def ls(run: str | None, everything: bool, as_json: bool) -> None:
     if broken:
         say(f"{broken} lines are not entries; see `trimtab audit verify`.")
     if as_json:
-        emit(found)
+        emit(entries)
         return
-    if not found:
+    if not entries:
         say(
             "Nothing has been changed from here yet."
             if run is None
             else f"No entries of run {run}."
         )
         return
-    shown = found if everything else found[-SHOWN:]
-    if len(shown) < len(found):
-        say(f"{len(found) - len(shown):,} older entries are not shown: --all shows them.")
+    shown = entries if everything else entries[-SHOWN:]
+    if len(shown) < len(entries):
+        say(f"{len(entries) - len(shown):,} older entries are not shown: --all shows them.")
     name = cache(display_name)
     rows = [
         [

@@ -28,12 +28,12 @@ def ls(as_json: bool) -> None:
 
     ID is the ID of the cluster that answered to the name last. No cluster is contacted.
     """
-    found = sorted(load_settings().clusters.items())
+    entries = sorted(load_settings().clusters.items())
     ids = known_names()
     if as_json:
-        emit([to_json(name, one) | {"cluster_id": ids.get(name)} for name, one in found])
+        emit([to_json(name, cluster) | {"cluster_id": ids.get(name)} for name, cluster in entries])
     else:
-        write_text(_text(found, ids), None)
+        write_text(_text(entries, ids), None)
 
 
 @clusters.command("forget")
@@ -50,23 +50,23 @@ def forget(name: str) -> None:
     say(f"{name} is the cluster that answers next.")
 
 
-def to_json(name: str, one: ClusterSettings) -> dict[str, Any]:
+def to_json(name: str, cluster: ClusterSettings) -> dict[str, Any]:
     """Return what is said of a cluster as JSON values; durations in seconds, rates in bytes/s."""
     return {
         "name": name,
-        "bootstrap": one.bootstrap,
-        "command_config": None if one.command_config is None else str(one.command_config),
-        "read_only": one.read_only,
-        "color": one.color,
-        "snapshots": one.snapshots,
-        "timeout_s": one.timeout_seconds,
-        "in_capacity_bytes_per_s": one.in_capacity_bytes_per_s,
-        "out_capacity_bytes_per_s": one.out_capacity_bytes_per_s,
+        "bootstrap": cluster.bootstrap,
+        "command_config": None if cluster.command_config is None else str(cluster.command_config),
+        "read_only": cluster.read_only,
+        "color": cluster.color,
+        "snapshots": cluster.snapshots,
+        "timeout_s": cluster.timeout_seconds,
+        "in_capacity_bytes_per_s": cluster.in_capacity_bytes_per_s,
+        "out_capacity_bytes_per_s": cluster.out_capacity_bytes_per_s,
     }
 
 
-def _text(found: list[tuple[str, ClusterSettings]], ids: Mapping[str, str]) -> str:
-    if not found:
+def _text(entries: list[tuple[str, ClusterSettings]], ids: Mapping[str, str]) -> str:
+    if not entries:
         return (
             f"{paths.config_file()} names no cluster yet. Add one:\n\n"
             '[clusters.prod]\nbootstrap = "kafka-1:9092,kafka-2:9092"\n'
@@ -74,12 +74,12 @@ def _text(found: list[tuple[str, ClusterSettings]], ids: Mapping[str, str]) -> s
     rows = [
         [
             name,
-            "read-only" if one.read_only else "writable",
-            one.color or "-",
+            "read-only" if cluster.read_only else "writable",
+            cluster.color or "-",
             ids.get(name, "-"),
-            one.bootstrap,
-            "-" if one.command_config is None else str(one.command_config),
+            cluster.bootstrap,
+            "-" if cluster.command_config is None else str(cluster.command_config),
         ]
-        for name, one in found
+        for name, cluster in entries
     ]
     return text_table(("NAME", "MODE", "COLOR", "ID", "BOOTSTRAP", "COMMAND-CONFIG"), rows)

@@ -90,7 +90,7 @@ def doctor(context: Context, use: str | None, every: bool, answer: Answer) -> in
     if use is not None:
         return show_rights(context, use, answer, every=every)
     if every:
-        of_clusters = ask_every_cluster(context, lambda one: tuple(cluster(one)))
+        of_clusters = ask_every_cluster(context, lambda ctx: tuple(cluster(ctx)))
         answers = [ClusterAnswer(None, tuple(machine())), *of_clusters]
         return write_answers(
             answer, answers, document, lambda: sections(answers, _text), fine=_all_fine
@@ -106,7 +106,7 @@ def _all_fine(findings: Sequence[Finding]) -> bool:
 
 def document(findings: Sequence[Finding]) -> dict[str, Any]:
     """Return what `--json` prints of findings."""
-    return {"fine": _all_fine(findings), "findings": [one.to_json() for one in findings]}
+    return {"fine": _all_fine(findings), "findings": [finding.to_json() for finding in findings]}
 
 
 def _text(findings: Sequence[Finding]) -> str:
@@ -143,9 +143,9 @@ def machine() -> Iterator[Finding]:
 
 
 def python() -> Finding:
-    found = platform.python_version()
+    python_version = platform.python_version()
     fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    return Finding("python", found, "" if fine else "Use Python 3.11 to 3.13.")
+    return Finding("python", python_version, "" if fine else "Use Python 3.11 to 3.13.")
 
 
 def libraries() -> Iterator[Finding]:
@@ -160,10 +160,10 @@ def java() -> Finding:
     from core.java import find_java
 
     try:
-        found = find_java()
+        jvm = find_java()
     except TrimtabError as error:
         return Finding("java", error.title, error.next, "real brokers here, and Spark")
-    return Finding("java", f"{found.version} at {found.path}")
+    return Finding("java", f"{jvm.version} at {jvm.path}")
 
 
 def spark() -> Finding:
@@ -209,20 +209,20 @@ def data_folder(folder: Path) -> Finding:
     if wrong:
         return Finding("data folder", wrong, "Set TRIMTAB_HOME elsewhere.", "runs")
     free = shutil.disk_usage(existing).free
-    found = f"{folder}, {format_bytes(free)} free"
+    summary = f"{folder}, {format_bytes(free)} free"
     if free < MIN_FREE_BYTES:
-        return Finding("data folder", found, "Free some space there.", "samples and journals")
-    return Finding("data folder", found)
+        return Finding("data folder", summary, "Free some space there.", "samples and journals")
+    return Finding("data folder", summary)
 
 
 def logout() -> Finding:
     """Where the login manager kills user processes at logout, a run would die with the session."""
     from core.run.run_process import logout_policy
 
-    found = logout_policy()
-    if found.ends_runs:
+    policy = logout_policy()
+    if policy.ends_runs:
         return Finding(
-            "logout", "kills your processes", found.remedy, "runs that go on when you log out"
+            "logout", "kills your processes", policy.remedy, "runs that go on when you log out"
         )
     return Finding("logout", "leaves your runs running")
 
@@ -264,10 +264,10 @@ def properties(address: Address) -> Iterator[Finding]:
     if address.command_config is None or address.is_simulated:
         return
     ignored = ignored_properties(address)
-    found = f"{', '.join(ignored)} mean nothing here" if ignored else "all are heeded"
+    summary = f"{', '.join(ignored)} mean nothing here" if ignored else "all are heeded"
     meant = {name: nearest_property(name) for name in ignored}
     remedy = " ".join(f"Write {right} for {name}." for name, right in meant.items() if right)
-    yield Finding("client properties", found, remedy, "what they say" if remedy else "")
+    yield Finding("client properties", summary, remedy, "what they say" if remedy else "")
 
 
 def reachability(address: Address, state: ClusterState) -> Iterator[Finding]:
@@ -288,20 +288,20 @@ def reachability(address: Address, state: ClusterState) -> Iterator[Finding]:
 def certificates(address: Address, state: ClusterState) -> Iterator[Finding]:
     """Say which certificate ends first, and name those that end within EXPIRY_DAYS."""
     places = [f"{broker.host}:{broker.port}" for broker in state.brokers if broker.alive]
-    found = sorted(find_certificates(address, places), key=lambda one: one.expires_at)
-    if not found:
+    certs = sorted(find_certificates(address, places), key=lambda cert: cert.expires_at)
+    if not certs:
         return
     now = datetime.now(UTC)
-    ending = [one for one in found if one.expires_at < now + timedelta(days=EXPIRY_DAYS)]
+    ending = [cert for cert in certs if cert.expires_at < now + timedelta(days=EXPIRY_DAYS)]
     if not ending:
-        first = found[0]
+        first = certs[0]
         what = f"none ends before {first.expires_at:%Y-%m-%d} ({first.owner})"
         yield Finding("certificates", what)
-    for one in ending:
-        verb = "ended" if one.expires_at < now else "ends"
+    for certificate in ending:
+        verb = "ended" if certificate.expires_at < now else "ends"
         yield Finding(
             "certificates",
-            f"that of {one.owner} {verb} on {one.expires_at:%Y-%m-%d %H:%M} UTC",
+            f"that of {certificate.owner} {verb} on {certificate.expires_at:%Y-%m-%d %H:%M} UTC",
             "Renew it before it ends.",
             "any connection by TLS",
         )
@@ -330,8 +330,8 @@ def rights(
     elif silent.error and "AUTHORIZATION" in silent.error:
         yield Finding("right to see log dirs", silent.error, "Allow DESCRIBE on the cluster.", loss)
     else:
-        found = f"broker {silent.broker} does not say: {silent.error}"
-        yield Finding("right to see log dirs", found, "Check that broker.", loss)
+        summary = f"broker {silent.broker} does not say: {silent.error}"
+        yield Finding("right to see log dirs", summary, "Check that broker.", loss)
     for log in logs:
         for log_dir in log.log_dirs:
             if log_dir.error:

@@ -55,12 +55,12 @@ class _Rights:
 def show_rights(context: Context, use: str, answer: Answer, *, every: bool) -> int:
     """Print the rights that a use takes, and which are missing; returns the exit code."""
     if every:
-        answers = ask_every_cluster(context, lambda one: _fetch_rights(one, use))
-        text = partial(sections, answers, lambda found: found.text)
-        return write_answers(answer, answers, _Rights.to_json, text, fine=lambda found: found.fine)
-    found = _fetch_rights(context, use)
-    answer.write(found.to_json, lambda: found.text)
-    return ExitCode.DONE if found.fine else ExitCode.NO
+        answers = ask_every_cluster(context, lambda ctx: _fetch_rights(ctx, use))
+        text = partial(sections, answers, lambda check: check.text)
+        return write_answers(answer, answers, _Rights.to_json, text, fine=lambda check: check.fine)
+    rights = _fetch_rights(context, use)
+    answer.write(rights.to_json, lambda: rights.text)
+    return ExitCode.DONE if rights.fine else ExitCode.NO
 
 
 def _fetch_rights(context: Context, use: str) -> _Rights:
@@ -74,18 +74,18 @@ def _fetch_rights(context: Context, use: str) -> _Rights:
         hidden = find_hidden_topics(connection.client.fetch_denied_topics, state, logs)
     granted = replace(granted, hidden_topics=bool(hidden.count))
     rights = USES[use].rights
-    found = {right: granted.missing_on(right) for right in rights}
-    lacking = [right for right, missing in found.items() if missing]
+    gaps = {right: granted.missing_on(right) for right in rights}
+    lacking = [right for right, missing in gaps.items() if missing]
     commands = acl_commands(lacking, granted.principal, address.bootstrap)
-    return _Rights(use, granted.principal, found, tuple(commands))
+    return _Rights(use, granted.principal, gaps, tuple(commands))
 
 
 def _right_lines(
-    principal: str, found: Mapping[Right, tuple[str, ...] | None], commands: Sequence[str]
+    principal: str, gaps: Mapping[Right, tuple[str, ...] | None], commands: Sequence[str]
 ) -> Iterator[str]:
     yield f"{printable(principal)}\n"
-    width = max(len(str(right)) for right in found)
-    for right, missing in found.items():
+    width = max(len(str(right)) for right in gaps)
+    for right, missing in gaps.items():
         if missing is None:
             yield f"? {right!s:<{width}}  not known: there is none to ask of\n"
         elif not missing:

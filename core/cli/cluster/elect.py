@@ -106,8 +106,8 @@ def elect(
         rows = _select_rows(client, state, topics, partitions)
         brokers = leader_imbalance(state, rows)
         settings = fetch_rebalance_settings(client, state)
-        found = (unclean_elections if unclean else preferred_elections)(state, rows)
-        able = [election for election in found if not election.obstacle]
+        elections = (unclean_elections if unclean else preferred_elections)(state, rows)
+        able = [election for election in elections if not election.obstacle]
         if not as_json:
             write_text(_imbalance_text(brokers, settings), None)
         asks = bool(not dry_run and able and not yes)
@@ -121,7 +121,7 @@ def elect(
             verb = "lose that and elect" if unclean else "elect them"
             doing = "An unclean election" if unclean else "Electing"
             context.confirm(state.cluster_id, verb, doing, "nothing was elected")
-        outcomes = [_Outcome(e, "left", e.obstacle) for e in found if e.obstacle]
+        outcomes = [_Outcome(e, "left", e.obstacle) for e in elections if e.obstacle]
         if dry_run:
             outcomes += [_Outcome(election, "planned") for election in able]
         elif able:
@@ -259,8 +259,8 @@ def _print_outcomes(outcomes: Sequence[_Outcome], unclean: bool) -> None:
         ("left", "Not changed"),
         ("failed", "Failed"),
     ):
-        if found := [outcome for outcome in outcomes if outcome.what == what]:
-            write_text(f"{title}: {len(found):,}\n{_rows(found)}", None)
+        if matches := [outcome for outcome in outcomes if outcome.what == what]:
+            write_text(f"{title}: {len(matches):,}\n{_rows(matches)}", None)
 
 
 def _rows(outcomes: Sequence[_Outcome]) -> str:

@@ -65,19 +65,19 @@ def groups(context: Context, regex: str | None, over: str | None, answer: Answer
     for group in before.groups if before and now.is_complete else ():
         if group.id not in left:
             say(f"Group {printable(group.id)} has been deleted meanwhile.")
-    found = build_views(now, before)
+    views = build_views(now, before)
     output = answer.output
     if answer.as_json:
-        emit([_json(view) for view in found], output)
-    elif not found and regex is not None and not now.lost:
+        emit([_json(view) for view in views], output)
+    elif not views and regex is not None and not now.lost:
         say_none(f"No group that {printable(regex)} matches is there any more.", output)
-    elif not found:
+    elif not views:
         whose = "that you may see" if now.is_complete else "that others list"
         say_none(f"There is no group{f' {whose}' if now.lost else ''}.", output)
     elif regex is None:
-        write_text(_lines(found, whole=output is not None), output)
+        write_text(_lines(views, whole=output is not None), output)
     else:
-        write_text("\n".join(_text(view) for view in found), output)
+        write_text("\n".join(_text(view) for view in views), output)
     return ExitCode.INCOMPLETE if now.lost else ExitCode.DONE
 
 
@@ -130,7 +130,7 @@ def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
     }
 
 
-def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
+def _lines(views: Sequence[GroupView], *, whole: bool) -> str:
     rows = [
         (
             view.group.id if whole else _shortened(view.group.id),
@@ -142,7 +142,7 @@ def _lines(found: Sequence[GroupView], *, whole: bool) -> str:
             _catch_up(view),
             view.group.trouble,
         )
-        for view in found
+        for view in views
     ]
     header = ("GROUP", "STATE", "PROTOCOL", "ASSIGNOR", "MEMBERS", "LAG", "CAUGHT UP", "")
     return text_table(header, rows, right="    >>> ")

@@ -79,11 +79,11 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
             end = None if seconds is None else clock.monotonic() + seconds
             table = _Table(_on_terminal())
 
-            def report(found: ProbeReport) -> None:
+            def report(probe_report: ProbeReport) -> None:
                 if as_json:
-                    emit_line(report_to_json(found))
+                    emit_line(report_to_json(probe_report))
                 else:
-                    table.show(found)
+                    table.show(probe_report)
 
             say("Ctrl-C ends it; the topic stays.")
             try:

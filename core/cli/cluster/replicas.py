@@ -76,28 +76,28 @@ def verify(context: Context, topics: str, max_bytes: str, time_limit: str, answe
             line.say(f"comparing: {share:.0%}, {format_bytes(read_bytes)} read")
 
         try:
-            found = Verifier(connection.client, state, rows, bounds, connection.clock, show).run()
+            outcome = Verifier(connection.client, state, rows, bounds, connection.clock, show).run()
         finally:
             line.end()
-    for note in found.notes:
+    for note in outcome.notes:
         say(note)
-    answer.write(lambda: _document(found), lambda: _text(found))
-    if found.count(ReplicaStatus.DIFFERENT):
+    answer.write(lambda: _document(outcome), lambda: _text(outcome))
+    if outcome.count(ReplicaStatus.DIFFERENT):
         return ExitCode.NO
-    return ExitCode.INCOMPLETE if found.count(ReplicaStatus.INCOMPLETE) else ExitCode.DONE
+    return ExitCode.INCOMPLETE if outcome.count(ReplicaStatus.INCOMPLETE) else ExitCode.DONE
 
 
-def _document(found: Verification) -> dict[str, Any]:
+def _document(outcome: Verification) -> dict[str, Any]:
     return {
-        "same": found.count(ReplicaStatus.SAME) == len(found.verdicts),
-        "different": found.count(ReplicaStatus.DIFFERENT),
-        "incomplete": found.count(ReplicaStatus.INCOMPLETE),
-        "compared_bytes": found.compared_bytes,
-        "read_bytes": found.read_bytes,
-        "seconds": round(found.seconds, 3),
-        "ended": found.ended or None,
-        "notes": list(found.notes),
-        "partitions": [_verdict_json(verdict) for verdict in found.verdicts],
+        "same": outcome.count(ReplicaStatus.SAME) == len(outcome.verdicts),
+        "different": outcome.count(ReplicaStatus.DIFFERENT),
+        "incomplete": outcome.count(ReplicaStatus.INCOMPLETE),
+        "compared_bytes": outcome.compared_bytes,
+        "read_bytes": outcome.read_bytes,
+        "seconds": round(outcome.seconds, 3),
+        "ended": outcome.ended or None,
+        "notes": list(outcome.notes),
+        "partitions": [_verdict_json(verdict) for verdict in outcome.verdicts],
     }
 
 
@@ -121,32 +121,32 @@ def _verdict_json(verdict: PartitionResult) -> dict[str, Any]:
         "until": verdict.until,
         "end": verdict.end,
         "compared_bytes": verdict.size_bytes,
-        "differences": [_difference_json(one) for one in verdict.differences],
+        "differences": [_difference_json(diff) for diff in verdict.differences],
         "difference_count": verdict.different,
     }
 
 
-def _difference_json(found: Difference) -> dict[str, Any]:
+def _difference_json(diff: Difference) -> dict[str, Any]:
     return {
-        "what": found.what.value,
-        "first_offset": found.first,
-        "last_offset": found.last,
-        "offset": found.offset,
-        "brokers": list(found.brokers),
-        "others": list(found.intact),
+        "what": diff.what.value,
+        "first_offset": diff.first,
+        "last_offset": diff.last,
+        "offset": diff.offset,
+        "brokers": list(diff.brokers),
+        "others": list(diff.intact),
     }
 
 
-def _text(found: Verification) -> str:
+def _text(outcome: Verification) -> str:
     order = (ReplicaStatus.DIFFERENT, ReplicaStatus.INCOMPLETE, ReplicaStatus.SAME)
     ordered = sorted(
-        found.verdicts,
+        outcome.verdicts,
         key=lambda v: (order.index(v.status), -(v.largest_lag or (0, 0))[0], v.tp),
     )
     header = ("PARTITION", "LEADER", "REPLICAS", "LAG", "HIGH WATERMARK", "COMPARED", "")
     parts = [text_table(header, [_row(verdict) for verdict in ordered], " >", ROWS)]
     parts += ["\n" + "".join(lines) for lines in map(_lines, ordered[:ROWS]) if lines]
-    return "".join(parts) + "\n" + _end(found)
+    return "".join(parts) + "\n" + _end(outcome)
 
 
 def _row(verdict: PartitionResult) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def _row(verdict: PartitionResult) -> tuple[str, ...]:
 
 
 def _lines(verdict: PartitionResult) -> list[str]:
-    lines = [f"{verdict.tp}: {_sentence(one)}\n" for one in verdict.differences]
+    lines = [f"{verdict.tp}: {_sentence(diff)}\n" for diff in verdict.differences]
     if verdict.different > len(verdict.differences):
         lines.append(f"{verdict.tp}: {verdict.different - len(verdict.differences)} more\n")
     for broker, why in verdict.left_out.items():
@@ -178,34 +178,32 @@ def _lines(verdict: PartitionResult) -> list[str]:
     return lines
 
 
-def _sentence(found: Difference) -> str:
-    where = f"offset {found.first:,}" + (f" to {found.last:,}" if found.last > found.first else "")
+def _sentence(diff: Difference) -> str:
+    where = f"offset {diff.first:,}" + (f" to {diff.last:,}" if diff.last > diff.first else "")
     record = ""
     if (
-        found.offset is not None
-        and found.last > found.first
-        and found.what is not DifferenceKind.MISSING
+        diff.offset is not None
+        and diff.last > diff.first
+        and diff.what is not DifferenceKind.MISSING
     ):
-        record = f", first at {found.offset:,}"
-    who, others = _named(found.brokers), _named(found.intact)
-    match found.what:
+        record = f", first at {diff.offset:,}"
+    who, others = _named(diff.brokers), _named(diff.intact)
+    match diff.what:
         case DifferenceKind.CORRUPT:
-            agree = (
-                f"; {others} {_agree(found.intact)}" if found.intact else "; on no replica sound"
-            )
+            agree = f"; {others} {_agree(diff.intact)}" if diff.intact else "; on no replica sound"
             return f"{where}: corrupt on {who}{record}{agree}"
         case DifferenceKind.MISSING:
-            have = "have" if len(found.intact) > 1 else "has"
+            have = "have" if len(diff.intact) > 1 else "has"
             return f"{where}: missing on {who}; {others} {have} it"
         case DifferenceKind.UNREADABLE:
-            can = f"; {others} can" if found.intact else ""
+            can = f"; {others} can" if diff.intact else ""
             return f"from {where} on: {who} cannot be read{can}"
-        case DifferenceKind.EPOCH if found.intact:
-            return f"{where}: another leader epoch on {who}; {others} {_agree(found.intact)}"
+        case DifferenceKind.EPOCH if diff.intact:
+            return f"{where}: another leader epoch on {who}; {others} {_agree(diff.intact)}"
         case DifferenceKind.EPOCH:
             return f"{where}: another leader epoch on each of {who}; there is no majority"
-        case DifferenceKind.OTHER if found.intact:
-            return f"{where}: other records on {who}{record}; {others} {_agree(found.intact)}"
+        case DifferenceKind.OTHER if diff.intact:
+            return f"{where}: other records on {who}{record}; {others} {_agree(diff.intact)}"
         case _:
             return f"{where}: other records on each of {who}{record}; there is no majority"
 
@@ -218,18 +216,18 @@ def _agree(brokers: Sequence[int]) -> str:
     return "agree" if len(brokers) > 1 else "is sound"
 
 
-def _end(found: Verification) -> str:
-    different = found.count(ReplicaStatus.DIFFERENT)
-    open_ones = [v.compared for v in found.verdicts if v.status is ReplicaStatus.INCOMPLETE]
-    count = len(found.verdicts)
+def _end(outcome: Verification) -> str:
+    different = outcome.count(ReplicaStatus.DIFFERENT)
+    open_ones = [v.compared for v in outcome.verdicts if v.status is ReplicaStatus.INCOMPLETE]
+    count = len(outcome.verdicts)
     parts = [f"{different:,} of {count:,} different"] if different else []
     if any(open_ones):
         parts.append(f"{sum(open_ones):,} of {count:,} the same as far as they were compared")
     if not all(open_ones):
         parts.append(f"{open_ones.count(False):,} of {count:,} not compared")
     whole = f"{counted(count, 'partition')} the same on all replicas"
-    ended = f"; it ended early: {found.ended}" if found.ended else ""
+    ended = f"; it ended early: {outcome.ended}" if outcome.ended else ""
     return (
-        f"{', '.join(parts) or whole}: {format_bytes(found.compared_bytes)} compared, "
-        f"{format_bytes(found.read_bytes)} read in {format_duration(found.seconds)}{ended}.\n"
+        f"{', '.join(parts) or whole}: {format_bytes(outcome.compared_bytes)} compared, "
+        f"{format_bytes(outcome.read_bytes)} read in {format_duration(outcome.seconds)}{ended}.\n"
     )

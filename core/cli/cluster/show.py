@@ -86,8 +86,8 @@ def _unknown_note(state: ClusterState, load: Load) -> str:
         ("rate of what is read", "partition", np.isnan(load.out_bytes_per_s)),
     )
     return "".join(
-        f"The {what} of {counted(int(missing.sum()), one)} is not known: sums are without.\n"
-        for what, one, missing in unknown
+        f"The {what} of {counted(int(missing.sum()), noun)} is not known: sums are without.\n"
+        for what, noun, missing in unknown
         if missing.any() and not missing.all()
     )
 

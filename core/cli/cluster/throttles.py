@@ -49,9 +49,9 @@ def ls(context: Context, every: bool, answer: Answer) -> int:
     if every:
         answers = ask_every_cluster(context, _fetch_explained)
         return write_answers(answer, answers, _documents, lambda: _table_of_all(answers))
-    found = _fetch_explained(context)
-    none = "No throttle is set." if found.is_complete else "No other throttle is set."
-    answer.write_table(found.throttles, Throttle.to_json, HEADER, _row, none=none)
+    listing = _fetch_explained(context)
+    none = "No throttle is set." if listing.is_complete else "No other throttle is set."
+    answer.write_table(listing.throttles, Throttle.to_json, HEADER, _row, none=none)
     return ExitCode.DONE
 
 
@@ -65,22 +65,26 @@ class _Throttles:
 def _fetch_explained(context: Context) -> _Throttles:
     with context.connected() as connection:
         state = connection.client.describe_cluster()
-        found, denied = fetch_throttles(connection.client, state, with_throttles(state.cluster_id))
+        limits, denied = fetch_throttles(connection.client, state, with_throttles(state.cluster_id))
     for wrong in unreadable(state.cluster_id):
         context.say(wrong)
     down = [str(broker.id) for broker in state.brokers if not broker.alive]
     if down:
         context.say(f"Brokers that are down could not be asked: {', '.join(down)}.")
     _report_denied(denied, context.say)
-    return _Throttles(found, not denied)
+    return _Throttles(limits, not denied)
 
 
-def _documents(found: _Throttles) -> list[dict[str, Any]]:
-    return [throttle.to_json() for throttle in found.throttles]
+def _documents(listing: _Throttles) -> list[dict[str, Any]]:
+    return [throttle.to_json() for throttle in listing.throttles]
 
 
 def _table_of_all(answers: Sequence[ClusterAnswer[_Throttles]]) -> str:
-    known = [(one.name or "", one.found.throttles) for one in answers if one.found is not None]
+    known = [
+        (answer.name or "", answer.found.throttles)
+        for answer in answers
+        if answer.found is not None
+    ]
     rows = [(name, *_row(throttle)) for name, throttles in known for throttle in throttles]
     if not rows:
         names = ", ".join(name for name, _ in known) or "any cluster"
@@ -103,48 +107,48 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     context.require_writable()
     named = [_resource(name) for name in names]
     with context.described(to_change=True) as (connection, state):
-        for one in named:
-            _require_exists(connection.client, state, one)
+        for named_resource in named:
+            _require_exists(connection.client, state, named_resource)
         runs = with_throttles(state.cluster_id)
         refuse_unreadable(state.cluster_id, "holds throttles")
-        found = act.plan_clearing(connection.client, state, runs, named)
-        _report_denied(found.faults, say)
+        clearing = act.plan_clearing(connection.client, state, runs, named)
+        _report_denied(clearing.faults, say)
         for probe in find_left_probes(state, runs):
             say(f"Left: {probe}. {REMEDY}")
-        for throttle, why in found.kept:
+        for throttle, why in clearing.kept:
             at = f"{throttle.resource.kind.value} {throttle.resource.name}"
             say(f"Kept: {at} {throttle.config}={throttle.value}: {why}.")
-        if found.changes and not yes:
+        if clearing.changes and not yes:
             say("These would be cleared:")
-            say(text_table(HEADER, [_row(one) for one in found.cleared]).removesuffix("\n"))
+            say(text_table(HEADER, [_row(limit) for limit in clearing.cleared]).removesuffix("\n"))
             context.confirm(state.cluster_id, "clear them", "Clearing", "nothing was changed")
         now = connection.client.describe_cluster(), with_throttles(state.cluster_id)
-        if act.plan_clearing(connection.client, *now, named).changes != found.changes:
+        if act.plan_clearing(connection.client, *now, named).changes != clearing.changes:
             raise IncompleteError(
                 "The cluster's throttles have changed; nothing was cleared.",
                 next="See `trimtab throttles ls`, and try again.",
             )
         failed: dict[Resource, str] = {}
-        if found.changes:
-            audit.note(state.cluster_id, None, "clear", throttles=len(found.cleared))
+        if clearing.changes:
+            audit.note(state.cluster_id, None, "clear", throttles=len(clearing.cleared))
             client = audited(connection.client, state.cluster_id, None)
-            failed = act.clear(client, connection.clock, found)
-    cleared = [t for t in found.cleared if t.resource not in failed]
+            failed = act.clear(client, connection.clock, clearing)
+    cleared = [t for t in clearing.cleared if t.resource not in failed]
     if as_json:
         emit(
             {
                 "cleared": [throttle.to_json() for throttle in cleared],
-                "kept": [throttle.to_json() | {"kept": why} for throttle, why in found.kept],
+                "kept": [throttle.to_json() | {"kept": why} for throttle, why in clearing.kept],
                 "failed": [
                     throttle.to_json() | {"failed": failed[throttle.resource]}
-                    for throttle in found.cleared
+                    for throttle in clearing.cleared
                     if throttle.resource in failed
                 ],
             }
         )
     for resource, why in failed.items():
         say(f"{resource.kind.value} {resource.name} was not cleared: {why}.")
-    say(f"Cleared {len(cleared)}." if found.cleared else "There is nothing to clear.")
+    say(f"Cleared {len(cleared)}." if clearing.cleared else "There is nothing to clear.")
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 

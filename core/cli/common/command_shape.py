@@ -37,14 +37,14 @@ def _names(command: click.Command) -> dict[str, click.Command]:
     if not isinstance(command, click.Group):
         return {}
     context = click.Context(command)
-    found = {name: command.get_command(context, name) for name in command.list_commands(context)}
-    return {name: one for name, one in found.items() if one is not None}
+    commands = {name: command.get_command(context, name) for name in command.list_commands(context)}
+    return {name: subcommand for name, subcommand in commands.items() if subcommand is not None}
 
 
 def _below(command: click.Command) -> Iterator[click.Command]:
     yield command
-    for one in _names(command).values():
-        yield from _below(one)
+    for subcommand in _names(command).values():
+        yield from _below(subcommand)
 
 
 def _kind(value: str) -> str:

@@ -97,8 +97,8 @@ class Target:
         bootstrap = bootstrap or settings.cluster(cluster_name or "").bootstrap
         name = cluster_name or settings.name_of(bootstrap)
         address = Address(bootstrap, command_config, timeout_seconds=timeout_seconds)
-        found = cls._configured(settings, address, name, snapshots)
-        return replace(found, named=flagged, timeout_seconds=timeout_seconds)
+        target = cls._configured(settings, address, name, snapshots)
+        return replace(target, named=flagged, timeout_seconds=timeout_seconds)
 
     @classmethod
     def of(cls, name: str, settings: Settings, timeout_seconds: float | None = None) -> Target:
@@ -106,8 +106,8 @@ class Target:
         bootstrap = settings.cluster(name).bootstrap
         address = Address(bootstrap, timeout_seconds=timeout_seconds)
         snapshots = os.environ.get("TRIMTAB_SNAPSHOTS") or None
-        found = cls._configured(settings, address, name, snapshots)
-        return replace(found, named=True, timeout_seconds=timeout_seconds)
+        target = cls._configured(settings, address, name, snapshots)
+        return replace(target, named=True, timeout_seconds=timeout_seconds)
 
     @classmethod
     def _configured(
@@ -119,9 +119,10 @@ class Target:
         return cls(
             replace(configured(address, name, settings), name=kept),
             name=name,
-            snapshots=snapshots or next((one.snapshots for one in about if one.snapshots), None),
-            read_only=any(one.read_only for one in about),
-            color=next((one.color for one in about if one.color), None),
+            snapshots=snapshots
+            or next((cluster.snapshots for cluster in about if cluster.snapshots), None),
+            read_only=any(cluster.read_only for cluster in about),
+            color=next((cluster.color for cluster in about if cluster.color), None),
             read_only_servers=settings.read_only_servers,
         )
 
@@ -274,7 +275,7 @@ def report_unknown(state: ClusterState, report: Callable[[str], None] = say) -> 
 def configured(address: Address, name: str | None, settings: Settings) -> Address:
     """Return `address` with what config.toml says of the cluster where itself says nothing."""
     about = settings.about(name, address.bootstrap).values()
-    reached = (one.command_config for one in about if one.command_config)
+    reached = (cluster.command_config for cluster in about if cluster.command_config)
     return replace(
         address,
         command_config=address.command_config or next(reached, None),

@@ -58,8 +58,8 @@ def ask_every_cluster(context: Context, ask: Callable[[Context], T]) -> list[Clu
     one is meant beside all.
     """
     target = context.target
-    one = {"-b or --cluster": target.named or None, "--from": target.from_file}
-    refuse_together({"--all": True, **one})
+    flags = {"-b or --cluster": target.named or None, "--from": target.from_file}
+    refuse_together({"--all": True, **flags})
     settings = load_settings()
     if not settings.clusters:
         raise UsageError(
@@ -70,8 +70,8 @@ def ask_every_cluster(context: Context, ask: Callable[[Context], T]) -> list[Clu
     def work(name: str) -> None:
         try:
             target = Target.of(name, settings, context.target.timeout_seconds)
-            found = ask(replace(context, target=target, heading=f"{name}: "))
-            ended.put(ClusterAnswer(name, found))
+            result = ask(replace(context, target=target, heading=f"{name}: "))
+            ended.put(ClusterAnswer(name, result))
         except TrimtabError as error:
             ended.put(ClusterAnswer(name, error=error))
         except BaseException as error:  # noqa: BLE001 - it is raised where the command runs
@@ -112,14 +112,18 @@ def write_answers(
 
     Of those that have not, `text` knows nothing: they are told of on stderr.
     """
-    answer.write(lambda: [one.to_json(document, fine) for one in answers], text)
-    for one in answers:
-        if one.error is not None:
-            say(f"{one.name}: {one.error}")
-    return max(one.code(fine) for one in answers)
+    answer.write(lambda: [reply.to_json(document, fine) for reply in answers], text)
+    for cluster_answer in answers:
+        if cluster_answer.error is not None:
+            say(f"{cluster_answer.name}: {cluster_answer.error}")
+    return max(reply.code(fine) for reply in answers)
 
 
 def sections(answers: Sequence[ClusterAnswer[T]], text: Callable[[T], str]) -> str:
     """Return what each says below its name."""
-    found = [(one.name or "this machine", one.found) for one in answers if one.found is not None]
-    return "\n".join(f"{name}\n{text(one)}" for name, one in found)
+    results = [
+        (answer.name or "this machine", answer.found)
+        for answer in answers
+        if answer.found is not None
+    ]
+    return "\n".join(f"{name}\n{text(result)}" for name, result in results)

@@ -31,7 +31,7 @@ def exit_on_signals(*numbers: signal.Signals) -> Iterator[None]:
             signal.signal(other, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    heeded = [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
+    heeded = [signum for signum in numbers if signal.getsignal(signum) is not signal.SIG_IGN]
     before = {number: signal.signal(number, leave) for number in heeded}
     try:
         yield

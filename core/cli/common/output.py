@@ -165,7 +165,7 @@ class Answer:
 
     def write_table(
         self,
-        found: Sequence[T],
+        entries: Sequence[T],
         document: Callable[[T], Any],
         header: Sequence[str],
         row: Callable[[T], Sequence[str]],
@@ -175,11 +175,11 @@ class Answer:
     ) -> None:
         """Write a list: an entry or a row each; `none` says in text that there is nothing."""
         if self.as_json:
-            emit([document(one) for one in found], self.output)
-        elif not found:
+            emit([document(entry) for entry in entries], self.output)
+        elif not entries:
             say_none(none, self.output)
         else:
-            write_text(text_table(header, [row(one) for one in found], right), self.output)
+            write_text(text_table(header, [row(entry) for entry in entries], right), self.output)
 
 
 class StatusLine:

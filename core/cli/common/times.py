@@ -17,10 +17,10 @@ _DAY = timedelta(days=1)
 
 def parse_time_of_day(text: str, forms: str) -> time | None:
     """Return the time of day of `2:30` or `02:30:15`, None for another form; raises UsageError."""
-    found = _CLOCK.fullmatch(text)
-    if found is None:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
         return None
-    hour, minute, second = (int(part or 0) for part in found.groups())
+    hour, minute, second = (int(part or 0) for part in match.groups())
     try:
         return time(hour, minute, second)
     except ValueError as error:

@@ -112,16 +112,16 @@ def collect_parts(context: Context) -> Iterator[Part]:
 
     def part(name: str, what: str, collect: Callable[[], Any]) -> Part:
         try:
-            found = collect()
+            content = collect()
         except TrimtabError as error:
-            found = f"It could not be collected.\n{error}\n"
+            content = f"It could not be collected.\n{error}\n"
         except Exception:  # noqa: BLE001 - a bug here must not keep the report of another one back
             from core.bug_log import log_bug
 
-            found = f"It could not be collected: this is a bug in trimtab. {log_bug()}\n"
-        if isinstance(found, str):
-            return Part(name, what, redact(found))
-        return Part(name, what, json_text(redact_values(found, redact)))
+            content = f"It could not be collected: this is a bug in trimtab. {log_bug()}\n"
+        if isinstance(content, str):
+            return Part(name, what, redact(content))
+        return Part(name, what, json_text(redact_values(content, redact)))
 
     yield part("versions.txt", "versions of trimtab, Python and libraries", _versions)
     yield part("terminal.json", "terminal and environment, by an allow-list", _terminal)
@@ -171,9 +171,11 @@ def _runs() -> list[dict[str, Any]]:
     from core.run.reporting.runs import clusters_with_runs, list_runs, unreadable
 
     ids = clusters_with_runs()
-    found = sorted((run for one in ids for run in list_runs(one)), key=lambda run: run.started_at)
-    wrong = [{"unreadable": sentence} for one in ids for sentence in unreadable(one)]
-    return [*map(summary_document, reversed(found[-MAX_RUNS:])), *wrong]
+    runs = sorted(
+        (run for cluster_id in ids for run in list_runs(cluster_id)), key=lambda run: run.started_at
+    )
+    wrong = [{"unreadable": sentence} for cluster_id in ids for sentence in unreadable(cluster_id)]
+    return [*map(summary_document, reversed(runs[-MAX_RUNS:])), *wrong]
 
 
 # -- config.toml and client properties -------------------------------------------------------------
@@ -288,8 +290,8 @@ def _url_parts(text: str) -> Iterator[str]:
 
 
 def _logs() -> list[Path]:
-    found = [path for path in paths.log_dir().glob("*.log") if path.is_file()]
-    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)[:LOG_FILES]
+    logs = [path for path in paths.log_dir().glob("*.log") if path.is_file()]
+    return sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True)[:LOG_FILES]
 
 
 def _log_end(path: Path, redact: Callable[[str], str]) -> str:

@@ -69,15 +69,21 @@ def install(context: Context, role: str, only_print: bool) -> None:
 @json_option
 def ls(as_json: bool) -> None:
     """List the installed services and their state in systemd."""
-    found = systemd.installed_units()
+    units = systemd.installed_units()
     if as_json:
-        emit([_document(one) for one in found])
-    elif not found:
+        emit([_document(unit) for unit in units])
+    elif not units:
         say_none("No services are installed. To install one: trimtab service install.", None)
     else:
         rows = [
-            (one.name, one.role or "-", one.cluster or "-", one.enabled or "-", one.active or "-")
-            for one in found
+            (
+                unit.name,
+                unit.role or "-",
+                unit.cluster or "-",
+                unit.enabled or "-",
+                unit.active or "-",
+            )
+            for unit in units
         ]
         write_text(text_table(("SERVICE", "ROLE", "CLUSTER", "ENABLED", "STATE"), rows), None)
 
@@ -148,12 +154,12 @@ def _units() -> list[Installed]:
     return systemd.installed_units()
 
 
-def _document(one: Installed) -> dict[str, str | None]:
+def _document(unit: Installed) -> dict[str, str | None]:
     return {
-        "name": one.name,
-        "role": one.role or None,
-        "cluster": one.cluster or None,
-        "enabled": one.enabled,
-        "active": one.active,
-        "path": str(one.path),
+        "name": unit.name,
+        "role": unit.role or None,
+        "cluster": unit.cluster or None,
+        "enabled": unit.enabled,
+        "active": unit.active,
+        "path": str(unit.path),
     }

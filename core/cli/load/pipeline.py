@@ -124,14 +124,14 @@ def status(
         known = sorted(collected_clusters(place) | set(cluster_ids(snapshots)))
         jobs = Jobs(place)
 
-        def document_of(one: str) -> dict[str, Any]:
-            return status_document(place, one, snapshots, jobs)
+        def document_of(cluster: str) -> dict[str, Any]:
+            return status_document(place, cluster, snapshots, jobs)
 
         answer.write_table(
             known,
             document_of,
             HEADER,
-            lambda one: status_row(document_of(one)),
+            lambda cluster: status_row(document_of(cluster)),
             "  >>>>",
             none=f"No load of any cluster below {place}.",
         )
@@ -171,29 +171,30 @@ def rebuild(
         with spark_session(quick=True) as session:
             from core.pipeline.rebuild import rebuild as publish_anew
 
-            found = publish_anew(session.spark, root, cluster_id, SystemClock(), _print_replayed)
-    manifest = found.manifest
+            outcome = publish_anew(session.spark, root, cluster_id, SystemClock(), _print_replayed)
+    manifest = outcome.manifest
     if as_json:
         emit(
             {
                 "cluster_id": cluster_id,
                 "snapshot_id": manifest.snapshot_id if manifest else None,
                 "published_at": format_time(manifest.published_at) if manifest else None,
-                "segments": found.segments,
-                "left_out": found.left_out,
-                "windows": found.windows,
-                "since": format_time(found.since) if found.since else None,
+                "segments": outcome.segments,
+                "left_out": outcome.left_out,
+                "windows": outcome.windows,
+                "since": format_time(outcome.since) if outcome.since else None,
             }
         )
         return
-    since = f" since {format_time(found.since)}" if found.since else ""
+    since = f" since {format_time(outcome.since)}" if outcome.since else ""
     say(
-        f"{counted(found.segments, 'segment')} made {counted(found.windows, 'window')}{since} "
+        f"{counted(outcome.segments, 'segment')} made {counted(outcome.windows, 'window')}{since} "
         f"anew; older windows are as they were. Snapshot: "
         f"{manifest.snapshot_id if manifest else 'none, as nobody is known to hold anything'}."
     )
-    if found.left_out:
-        say(f"{counted(found.left_out, 'damaged segment')} could not be read and is missing there.")
+    if outcome.left_out:
+        damaged = counted(outcome.left_out, "damaged segment")
+        say(f"{damaged} could not be read and is missing there.")
 
 
 def _print_replayed(batch: list[Published]) -> None:
@@ -214,7 +215,7 @@ def _publisher(as_json: bool) -> Callable[[list[Published]], None]:
             name = published.snapshot.snapshot_id if published.snapshot else "no snapshot yet"
             say(f"{name}: {_counted(batch)}")
         elif batch:
-            snapshots = sum(one.snapshot is not None for one in batch)
+            snapshots = sum(publication.snapshot is not None for publication in batch)
             say(
                 f"{batch[0].key}: {counted(snapshots, 'snapshot')} of "
                 f"{counted(len(batch), 'cluster')}: {_counted(batch)}"
@@ -224,7 +225,7 @@ def _publisher(as_json: bool) -> Callable[[list[Published]], None]:
 
 
 def _counted(batch: list[Published]) -> str:
-    counts = summed_up([one.counts for one in batch])
+    counts = summed_up([publication.counts for publication in batch])
     refused = sum(counts.quarantined.values())
     parts = [f"{counts.read:,} samples read", f"{counts.accepted:,} accepted"]
     parts += [f"{n:,} {what}" for n, what in ((counts.late, "late"), (refused, "quarantined")) if n]

@@ -86,28 +86,28 @@ def verify(
     Exit code 6 when something is wrong.
     """
     root, cluster_id = _place(context, cluster_id)
-    found = verify_snapshot(root, cluster_id, snapshot_id)
-    if found is None:
+    check = verify_snapshot(root, cluster_id, snapshot_id)
+    if check is None:
         raise _nothing(cluster_id, snapshot_id)
-    manifest, output = found.manifest, answer.output
+    manifest, output = check.manifest, answer.output
     if answer.as_json:
         emit(
             {
                 "cluster_id": cluster_id,
-                "snapshot_id": found.snapshot_id,
-                "verified": not found.problems,
+                "snapshot_id": check.snapshot_id,
+                "verified": not check.problems,
                 "published_at": format_time(manifest.published_at) if manifest else None,
                 "age_seconds": _age_seconds(manifest) if manifest else None,
                 "partitions": sum(file.rows for file in manifest.files) if manifest else None,
                 "files": [asdict(file) for file in manifest.files] if manifest else [],
                 "problems": [
-                    {"file": str(one.path), "problem": one.problem, "next": one.next}
-                    for one in found.problems
+                    {"file": str(problem.path), "problem": problem.problem, "next": problem.next}
+                    for problem in check.problems
                 ],
             },
             output,
         )
-    elif manifest is not None and not found.problems:
+    elif manifest is not None and not check.problems:
         size = format_bytes(sum(file.bytes for file in manifest.files))
         write_text(
             f"{manifest.snapshot_id} is sound: {counted(len(manifest.files), 'file')} ({size}) as "
@@ -116,9 +116,11 @@ def verify(
             output,
         )
     else:
-        lines = (f"{one.problem}\n  {one.path}\n  {one.next}\n" for one in found.problems)
+        lines = (
+            f"{problem.problem}\n  {problem.path}\n  {problem.next}\n" for problem in check.problems
+        )
         write_text("".join(lines), output)
-    return ExitCode.NO if found.problems else ExitCode.DONE
+    return ExitCode.NO if check.problems else ExitCode.DONE
 
 
 def _summary_json(kept: KeptSnapshot) -> dict[str, Any]:

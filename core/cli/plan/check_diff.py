@@ -134,7 +134,9 @@ def check(
         )
     else:
         text = _findings_text(plan, findings, allowed)
-        text += "".join(textwrap.fill(one, 79) + "\n" for one in skipped_sentences(state, blind))
+        text += "".join(
+            textwrap.fill(sentence, 79) + "\n" for sentence in skipped_sentences(state, blind)
+        )
         write_text(text + _rate_text(estimate, is_given=rate is not None), answer.output)
     return ExitCode.NO if refused else ExitCode.DONE
 
@@ -150,10 +152,10 @@ def _rate_text(estimate: Estimate | None, *, is_given: bool) -> str:
     return f"Checked at {rate}{chosen}: {takes}.\n"
 
 
-def _forbids(found: Finding, allowed: frozenset[str]) -> bool:
-    if found.severity is Severity.UNSAFE:
-        return found.id not in allowed
-    return found.severity is Severity.ILLEGAL
+def _forbids(finding: Finding, allowed: frozenset[str]) -> bool:
+    if finding.severity is Severity.UNSAFE:
+        return finding.id not in allowed
+    return finding.severity is Severity.ILLEGAL
 
 
 def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset[str]) -> str:
@@ -263,55 +265,55 @@ def rebase_plan(context: Context, plan_file: Path, answer: Answer) -> int:
     document = read_plan_document(context, plan_file)
     state, _ = context.picture()
     plan = bind_document(document, state, loosely=True)
-    found = rebase(state, plan)
+    outcome = rebase(state, plan)
     output = answer.output
     if answer.as_json:
-        emit(_rebase_document(found), output)
+        emit(_rebase_document(outcome), output)
     else:
-        write_text(_rebase_text(found, plan), None)
+        write_text(_rebase_text(outcome, plan), None)
         if output is not None:
-            write_text(format_plan_file(found.plan), output)
-        say(_next(found, state, output, plan_file))
-    return ExitCode.NO if found.lost else ExitCode.DONE
+            write_text(format_plan_file(outcome.plan), output)
+        say(_next(outcome, state, output, plan_file))
+    return ExitCode.NO if outcome.lost else ExitCode.DONE
 
 
-def _rebase_text(found: RebasedPlan, plan: Plan) -> str:
+def _rebase_text(outcome: RebasedPlan, plan: Plan) -> str:
     """Return what became of the moves that did not stay as they were, the lost ones first."""
-    plans = found.plan.by_partition
+    plans = outcome.plan.by_partition
     rows = [
-        *((str(lost.tp), _was(plan, lost.tp), "", f"lost: it {lost.why}") for lost in found.lost),
+        *((str(lost.tp), _was(plan, lost.tp), "", f"lost: it {lost.why}") for lost in outcome.lost),
         *(
             (str(tp), id_list(plans[tp].before), id_list(plans[tp].after), "kept on a new base")
-            for tp in found.moved
+            for tp in outcome.moved
         ),
-        *((str(tp), _was(plan, tp), "", "done, or on its way") for tp in found.done),
+        *((str(tp), _was(plan, tp), "", "done, or on its way") for tp in outcome.done),
     ]
     moves = counted(len(plan), "move")
     if not rows:
         return f"{moves}: all of it holds as it is.\n"
-    return text_table(("partition", "from", "to", ""), rows) + f"{moves}: {found.words}.\n"
+    return text_table(("partition", "from", "to", ""), rows) + f"{moves}: {outcome.words}.\n"
 
 
 def _was(plan: Plan, tp: TopicPartition) -> str:
     return id_list(plan.by_partition[tp].before)
 
 
-def _next(found: RebasedPlan, state: ClusterState, output: Path | None, plan_file: Path) -> str:
-    if not found.plan.moves:
+def _next(outcome: RebasedPlan, state: ClusterState, output: Path | None, plan_file: Path) -> str:
+    if not outcome.plan.moves:
         return "Nothing of it is left to apply."
     if output is not None:
-        return f"Written to {output}: {apply_command(output, state, found.plan)}"
-    if not found.changes:
-        return f"Nothing to write: {apply_command(plan_file, state, found.plan)}"
+        return f"Written to {output}: {apply_command(output, state, outcome.plan)}"
+    if not outcome.changes:
+        return f"Nothing to write: {apply_command(plan_file, state, outcome.plan)}"
     kept = Path("plan.json")
-    return f"Keep it with -o {kept}, then: {apply_command(kept, state, found.plan)}"
+    return f"Keep it with -o {kept}, then: {apply_command(kept, state, outcome.plan)}"
 
 
-def _rebase_document(found: RebasedPlan) -> dict[str, Any]:
+def _rebase_document(outcome: RebasedPlan) -> dict[str, Any]:
     return {
-        "kept": len(found.plan),
-        "moved": [tp._asdict() for tp in found.moved],
-        "done": [tp._asdict() for tp in found.done],
-        "lost": [lost.tp._asdict() | {"why": lost.why} for lost in found.lost],
-        "plan": to_document(found.plan),
+        "kept": len(outcome.plan),
+        "moved": [tp._asdict() for tp in outcome.moved],
+        "done": [tp._asdict() for tp in outcome.done],
+        "lost": [lost.tp._asdict() | {"why": lost.why} for lost in outcome.lost],
+        "plan": to_document(outcome.plan),
     }

@@ -105,13 +105,13 @@ def estimate(
     known = NOTHING_LEARNED if no_calibration else calibration(state.cluster_id)
     is_table = rate is None and seconds is None
     if rate is not None:
-        found = estimate_at(state, load, plan, rate, max_extra_bytes=extra, calibration=known)
-        answers: tuple[Estimate, ...] = (found,)
+        projection = estimate_at(state, load, plan, rate, max_extra_bytes=extra, calibration=known)
+        answers: tuple[Estimate, ...] = (projection,)
     elif seconds is not None:
-        found = estimate_within(
+        projection = estimate_within(
             state, load, plan, seconds, max_extra_bytes=extra, calibration=known
         )
-        answers = (found,)
+        answers = (projection,)
     else:
         answers = rate_table(state, load, plan, max_extra_bytes=extra, calibration=known) or (
             estimate_at(state, load, plan, UNLIMITED, max_extra_bytes=extra, calibration=known),
@@ -300,11 +300,11 @@ NEAR = "!"
 SIDES = {Side.LEADER: "sends", Side.FOLLOWER: "receives", Side.LOG_DIRS: "log dirs"}
 
 
-def chart_text(found: PlanTimeline | None) -> str:
+def chart_text(timeline: PlanTimeline | None) -> str:
     """Return the lanes of the worst brokers at most 80 columns wide; "" where there are none."""
-    if found is None:
+    if timeline is None:
         return ""
-    shown = found.lanes[:LANES]
+    shown = timeline.lanes[:LANES]
     rows = [
         (
             str(lane.broker),
@@ -312,12 +312,12 @@ def chart_text(found: PlanTimeline | None) -> str:
             format_rate(lane.max_bytes_per_s),
             format_rate(lane.besides_bytes_per_s),
             "" if lane.max_fraction is None else f"{lane.max_fraction:.0%}",
-            f"|{_drawn(lane.columns(COLUMNS, found.ends), found.max_bytes_per_s)}|",
+            f"|{_drawn(lane.columns(COLUMNS, timeline.ends), timeline.max_bytes_per_s)}|",
             format_duration(lane.ends),
         )
         for lane in shown
     ]
-    disks = found.disks[:DISKS]
+    disks = timeline.disks[:DISKS]
     rows += [
         (
             str(disk.broker),
@@ -325,7 +325,7 @@ def chart_text(found: PlanTimeline | None) -> str:
             f"+{format_bytes(disk.max_bytes)}",
             format_bytes(disk.used_bytes),
             "" if disk.max_fraction is None else f"{disk.max_fraction:.0%}",
-            f"|{_drawn(disk.columns(COLUMNS, found.ends), found.max_disk_bytes)}|",
+            f"|{_drawn(disk.columns(COLUMNS, timeline.ends), timeline.max_disk_bytes)}|",
             format_duration(disk.ends),
         )
         for disk in disks
@@ -336,24 +336,24 @@ def chart_text(found: PlanTimeline | None) -> str:
     if any(disk.is_near(disk.max_bytes) for disk in disks):
         marked.append(f"{DISK_LOOK:.0%} of a disk")
     legend = (
-        f"Over time: a column is {format_duration(found.ends / COLUMNS)}, "
-        f". : + # are quarters of {format_rate(found.max_bytes_per_s)}"
-        + (f", on disks of {format_bytes(found.max_disk_bytes)} more" if disks else "")
+        f"Over time: a column is {format_duration(timeline.ends / COLUMNS)}, "
+        f". : + # are quarters of {format_rate(timeline.max_bytes_per_s)}"
+        + (f", on disks of {format_bytes(timeline.max_disk_bytes)} more" if disks else "")
         + (f", and {NEAR} is {' or '.join(marked)} or more." if marked else ".")
     )
     header = ("broker", "", "at most", "besides", "in use", "", "until")
     text = textwrap.fill(legend, 79) + "\n\n"
     text += text_table(header, rows, right="> >>> >")
-    if more := len(found.lanes) - len(shown):
-        last = max(lane.ends for lane in found.lanes[LANES:])
+    if more := len(timeline.lanes) - len(shown):
+        last = max(lane.ends for lane in timeline.lanes[LANES:])
         text += f"{more} more, the last of them until {format_duration(last)}.\n"
-    if more := len(found.disks) - len(disks):
-        highest = max(disk.max_bytes for disk in found.disks[DISKS:])
+    if more := len(timeline.disks) - len(disks):
+        highest = max(disk.max_bytes for disk in timeline.disks[DISKS:])
         text += f"The disks of {more} more, at most +{format_bytes(highest)}.\n"
-    if len(found.batches) > 1:
+    if len(timeline.batches) > 1:
         text += (
-            f"Batches: {len(found.batches)}, "
-            f"the last begins after {format_duration(found.batches[-1])}.\n"
+            f"Batches: {len(timeline.batches)}, "
+            f"the last begins after {format_duration(timeline.batches[-1])}.\n"
         )
     return text
 

@@ -59,8 +59,8 @@ def impact(context: Context, plan_file: Path, retention: str | None, answer: Ans
     document = read_plan_document(context, plan_file)
     state, load, groups = _picture(context)
     plan = bind_plan(document, state)
-    found = estimate_impact(state, load, plan, groups, seconds)
-    answer.write(lambda: _document(found), lambda: _text(found, str(plan_file)))
+    effect = estimate_impact(state, load, plan, groups, seconds)
+    answer.write(lambda: _document(effect), lambda: _text(effect, str(plan_file)))
 
 
 def _picture(
@@ -80,27 +80,27 @@ def _picture(
         return state, load, None
 
 
-def _text(found: Impact, plan: str) -> str:
+def _text(effect: Impact, plan: str) -> str:
     parts = [
-        f"{counted(found.moves, 'partition')}: {found.copied} copied, "
-        f"{found.leader_changes:,} with another leader.\n"
+        f"{counted(effect.moves, 'partition')}: {effect.copied} copied, "
+        f"{effect.leader_changes:,} with another leader.\n"
     ]
-    notes = headroom_sentences(found.headroom)
-    if found.headroom_unknown:
+    notes = headroom_sentences(effect.headroom)
+    if effect.headroom_unknown:
         notes.append(
-            f"min.insync.replicas of {counted(found.headroom_unknown, 'partition')} is not known."
+            f"min.insync.replicas of {counted(effect.headroom_unknown, 'partition')} is not known."
         )
     parts += [textwrap.fill(sentence, 79) + "\n" for sentence in notes]
-    if readers := groups_sentence(found):
+    if readers := groups_sentence(effect):
         parts.append(textwrap.fill(readers, 79) + "\n")
-    if found.groups:
-        parts.append("\n" + _groups_text(found.groups))
-    if found.topics:
-        parts.append("\n" + _topics_text(found))
-    if found.shrinking is not None:
-        sentences = retention_sentences(found.shrinking)
+    if effect.groups:
+        parts.append("\n" + _groups_text(effect.groups))
+    if effect.topics:
+        parts.append("\n" + _topics_text(effect))
+    if effect.shrinking is not None:
+        sentences = retention_sentences(effect.shrinking)
         parts.append("\n" + textwrap.fill(" ".join(sentences), 79) + "\n")
-        command = retention_command(found.shrinking, plan)
+        command = retention_command(effect.shrinking, plan)
         parts.append(f"  {command}\n" if command else "")
     return "".join(parts)
 
@@ -122,7 +122,7 @@ def _groups_text(groups: tuple[GroupImpact, ...]) -> str:
     return text_table(heads, rows, "  >>>>>", ROWS)
 
 
-def _topics_text(found: Impact) -> str:
+def _topics_text(effect: Impact) -> str:
     rows = [
         (
             topic.topic,
@@ -130,16 +130,16 @@ def _topics_text(found: Impact) -> str:
             str(topic.leader_changes),
             str(topic.copied),
         )
-        for topic in found.topics
+        for topic in effect.topics
     ]
     heads = ("produced to", "at", "new leaders", "copied")
     return text_table(heads, rows, " >>>", ROWS)
 
 
-def _document(found: Impact) -> dict[str, Any]:
-    document = asdict(found)
-    if found.groups is not None:
-        for row, group in zip(document["groups"], found.groups, strict=True):
+def _document(effect: Impact) -> dict[str, Any]:
+    document = asdict(effect)
+    if effect.groups is not None:
+        for row, group in zip(document["groups"], effect.groups, strict=True):
             row["partitions"] = [tp._asdict() for tp in group.partitions]
     document["headroom"] = [
         h.tp._asdict()
@@ -149,12 +149,12 @@ def _document(found: Impact) -> dict[str, Any]:
             "during": h.during,
             "after": h.after,
         }
-        for h in found.headroom
+        for h in effect.headroom
     ]
-    if found.shrinking is not None:
+    if effect.shrinking is not None:
         document["shrinking"] |= {
-            "least_bytes": found.shrinking.least_bytes,
-            "most_bytes": found.shrinking.most_bytes,
-            "is_advised": found.shrinking.is_advised,
+            "least_bytes": effect.shrinking.least_bytes,
+            "most_bytes": effect.shrinking.most_bytes,
+            "is_advised": effect.shrinking.is_advised,
         }
     return document

@@ -63,17 +63,17 @@ def place(
     refuse_topic(state, topic, rf)
     if rule == "kafka":
         notes: list[str] = []
-        found = place_in_turn(state, partitions, rf)
+        layout = place_in_turn(state, partitions, rf)
     else:
-        found = place_by_load(state, load, partitions, rf, expected)
+        layout = place_by_load(state, load, partitions, rf, expected)
         notes = without_rack(state)
-    notes += without_room(state, load, found, expected)
-    assignment = ",".join(":".join(map(str, replicas)) for replicas in found)
+    notes += without_room(state, load, layout, expected)
+    assignment = ",".join(":".join(map(str, replicas)) for replicas in layout)
     if answer.as_json:
         document: dict[str, Any] = {
             "topic": topic,
             "rule": rule,
-            "partitions": layout_json(0, found),
+            "partitions": layout_json(0, layout),
             "replica_assignment": assignment,
             "notes": notes,
         }
@@ -81,7 +81,7 @@ def place(
         return
     for note in notes:
         say(note)
-    rows = [(f"{topic}-{n}", id_list(replicas)) for n, replicas in enumerate(found)]
+    rows = [(f"{topic}-{n}", id_list(replicas)) for n, replicas in enumerate(layout)]
     text = text_table(("partition", "replicas"), rows, limit=ROWS)
     where = context.target.address.bootstrap if context.target.address else "HOST:PORT"
     text += f"\nkafka-topics.sh --bootstrap-server {where} --create --topic {topic}"

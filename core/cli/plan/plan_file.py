@@ -30,10 +30,10 @@ def fetch_if_named(context: Context) -> tuple[ClusterState, Load] | None:
 def bind_plan(document: PlanDocument, state: ClusterState) -> Plan:
     """Return the plan for this cluster; says what of it no longer holds. Raises DocumentError."""
     plan = bind_document(document, state)
-    found = check_base(state, plan)
-    for finding in found:
+    findings = check_base(state, plan)
+    for finding in findings:
         say(f"{finding.id}: {finding.sentence}")
-    if found:
+    if findings:
         say(REBASE)
     return plan
 

@@ -52,7 +52,9 @@ def csv_text(moves: Sequence[Mapping[str, Any]]) -> str:
         lists = (",".join(map(str, move[name])) for name in LISTS)
         leader = move["preferred_leader"]
         row = (_plain(move["topic"]), move["partition"], *lists, leader["before"], leader["after"])
-        log_dirs = printable(",".join(f"{one['broker']}:{one['path']}" for one in move["log_dirs"]))
+        log_dirs = printable(
+            ",".join(f"{log_dir['broker']}:{log_dir['path']}" for log_dir in move["log_dirs"])
+        )
         relief = move["relieves"] or {}
         effect = (relief.get(name) for name in RELIEF)
         writer.writerow((*row, log_dirs, move["bytes"], _plain(move["because"]), *effect))
@@ -101,7 +103,7 @@ def show(context: Context, plan_file: Path, form: str | None, answer: Answer) ->
     there = fetch_if_named(context)
     plan = bind_plan(document, there[0]) if there else bind_document(document, None)
     shown = _looked_at(plan, *there) if there else [Shown(m, _nothing(m), None) for m in plan]
-    sizes = [one.size_bytes for one in shown]
+    sizes = [entry.size_bytes for entry in shown]
     known = [size for size in sizes if size is not None]
     total = sum(known) if len(known) == len(sizes) else None
     leader_moves = sum(move.before[0] != move.after[0] for move in plan)
@@ -116,13 +118,13 @@ def show(context: Context, plan_file: Path, form: str | None, answer: Answer) ->
                 "dropped_replicas": plan.dropped_replicas,
                 "bytes": total,
                 "notes": list(plan.notes),
-                "partitions": [_document(one) for one in shown],
+                "partitions": [_document(entry) for entry in shown],
             },
             output,
         )
         return
     if form == "csv":
-        write_data(csv_text([_document(one) for one in shown]), output)
+        write_data(csv_text([_document(entry) for entry in shown]), output)
         return
     heads, rows = _table(shown)
     sums = (
@@ -142,9 +144,9 @@ def show(context: Context, plan_file: Path, form: str | None, answer: Answer) ->
 
 def _looked_at(plan: Plan, state: ClusterState, load: Load) -> list[Shown]:
     sizes = [_copied_bytes(state, move) for move in plan]
-    found = find_reliefs(state, load, plan)
+    reliefs = find_reliefs(state, load, plan)
     by_benefit = order_moves(state, load, plan, [float(size or 0) for size in sizes])
-    return [Shown(plan.moves[at], sizes[at], found[at]) for at in by_benefit]
+    return [Shown(plan.moves[at], sizes[at], reliefs[at]) for at in by_benefit]
 
 
 def _copied_bytes(state: ClusterState, move: Move) -> int | None:
@@ -162,21 +164,21 @@ def _nothing(move: Move) -> int | None:
 def _table(shown: list[Shown]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     rows = [
         (
-            str(one.move.tp),
-            id_list(one.move.before),
-            with_dirs(one.move.after, one.move.log_dirs or ()),
-            format_bytes(one.size_bytes) if one.move.receiving else "-",
+            str(entry.move.tp),
+            id_list(entry.move.before),
+            with_dirs(entry.move.after, entry.move.log_dirs or ()),
+            format_bytes(entry.size_bytes) if entry.move.receiving else "-",
         )
-        for one in shown
+        for entry in shown
     ]
     heads = ("partition", "now", "planned", "copies")
-    if not any(one.why for one in shown):
+    if not any(entry.why for entry in shown):
         return heads, [*rows]
-    return (*heads, "for"), [(*row, one.why) for row, one in zip(rows, shown, strict=True)]
+    return (*heads, "for"), [(*row, entry.why) for row, entry in zip(rows, shown, strict=True)]
 
 
-def _document(one: Shown) -> dict[str, Any]:
-    move, relief = one.move, one.relief
+def _document(entry: Shown) -> dict[str, Any]:
+    move, relief = entry.move, entry.relief
     before, after = move.preferred_leader
     return {
         **move.tp._asdict(),
@@ -186,7 +188,7 @@ def _document(one: Shown) -> dict[str, Any]:
         "removing": list(move.removing),
         "preferred_leader": {"before": before, "after": after},
         "log_dirs": [{"broker": b, "path": path} for b, path in move.target_log_dirs.items()],
-        "bytes": one.size_bytes,
+        "bytes": entry.size_bytes,
         "because": move.reason or None,
         "relieves": None
         if relief is None

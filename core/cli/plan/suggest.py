@@ -229,20 +229,20 @@ def suggest(
     refuse_unknown_topics(state, named)
     if keep is not None:
         matching(keep, "--keep", [topic.name for topic in state.topics], "topic")
-    found: PlanResult | LogDirPlan
+    suggestion: PlanResult | LogDirPlan
     if request.only_dirs:
-        found = balance_log_dirs(state, request)
-        reached = found.reached
+        suggestion = balance_log_dirs(state, request)
+        reached = suggestion.reached
     else:
-        found = find_plan(state, load, request)
-        reached = is_reached(found, request)
-    estimate, usage, allow = _outlook(state, load, found.plan, request, seconds)
+        suggestion = find_plan(state, load, request)
+        reached = is_reached(suggestion, request)
+    estimate, usage, allow = _outlook(state, load, suggestion.plan, request, seconds)
     if answer.as_json:
-        document = suggest_output.document(found, estimate, usage, reached, state.hidden)
+        document = suggest_output.document(suggestion, estimate, usage, reached, state.hidden)
         emit(document | {"allow": allow}, answer.output)
     else:
-        text = suggest_output.text(found, request, estimate, usage, seconds)
-        _write(text, state, found.plan, answer.output, allow, estimate)
+        text = suggest_output.text(suggestion, request, estimate, usage, seconds)
+        _write(text, state, suggestion.plan, answer.output, allow, estimate)
     never = estimate is not None and estimate.never
     return ExitCode.DONE if reached and not never else ExitCode.NO
 

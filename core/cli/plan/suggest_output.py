@@ -25,31 +25,31 @@ ROWS = 15
 
 
 def document(
-    found: PlanResult | LogDirPlan,
+    suggestion: PlanResult | LogDirPlan,
     estimate: Estimate | None,
     usage: PeakUsage,
     reached: bool,
     hidden_topics: HiddenTopics | None,
 ) -> dict[str, Any]:
     """Return the document of a suggestion; without brokers' shares of a plan of log dirs alone."""
-    notes = _unknown_copies if isinstance(found, LogDirPlan) else time_notes
+    notes = _unknown_copies if isinstance(suggestion, LogDirPlan) else time_notes
     outlook = {
         **time_document(estimate),
         **format_peak_usage(usage),
         "reached": reached,
-        "notes": [*found.notes, *notes(estimate)],
+        "notes": [*suggestion.notes, *notes(estimate)],
         "hidden_topics": hidden.hidden_topics_to_json(hidden_topics),
     }
-    plan = to_document(found.plan)
-    if isinstance(found, LogDirPlan):
-        return {**dirs_json(found), **outlook, "plan": plan}
+    plan = to_document(suggestion.plan)
+    if isinstance(suggestion, LogDirPlan):
+        return {**dirs_json(suggestion), **outlook, "plan": plan}
     return {
-        "moves": found.moves,
-        "leader_moves": found.leader_moves,
-        "dropped_replicas": found.plan.dropped_replicas,
-        "bytes": None if found.unsized else found.bytes,
-        "before": _shares(found, found.before),
-        "after": _shares(found, found.after),
+        "moves": suggestion.moves,
+        "leader_moves": suggestion.leader_moves,
+        "dropped_replicas": suggestion.plan.dropped_replicas,
+        "bytes": None if suggestion.unsized else suggestion.bytes,
+        "before": _shares(suggestion, suggestion.before),
+        "after": _shares(suggestion, suggestion.after),
         **outlook,
         "reasons": [
             {
@@ -61,10 +61,10 @@ def document(
                 "leaves": why.leaves,
                 "asked": why.requested or None,
             }
-            for tp, why in sorted(found.reasons.items())
+            for tp, why in sorted(suggestion.reasons.items())
         ],
         "plan": plan,
-        "log_dirs": None if found.dirs is None else dirs_json(found.dirs),
+        "log_dirs": None if suggestion.dirs is None else dirs_json(suggestion.dirs),
     }
 
 
@@ -82,60 +82,62 @@ def time_document(estimate: Estimate | None) -> dict[str, Any]:
     }
 
 
-def _shares(found: PlanResult, loads: Any) -> dict[str, Any]:
+def _shares(suggestion: PlanResult, loads: Any) -> dict[str, Any]:
     return {
         "brokers": [
             {
                 "broker": broker,
                 **{
                     measure.name.lower(): round(max(float(loads[row, measure]), 0.0), 4)
-                    if found.active[measure]
+                    if suggestion.active[measure]
                     else None
                     for measure in SHOWN
                 },
             }
-            for row, broker in enumerate(found.brokers)
-            if found.counts[row]
+            for row, broker in enumerate(suggestion.brokers)
+            if suggestion.counts[row]
         ]
     }
 
 
 def text(
-    found: PlanResult | LogDirPlan,
+    suggestion: PlanResult | LogDirPlan,
     request: PlanRequest,
     estimate: Estimate | None,
     usage: PeakUsage,
     within: float | None,
 ) -> str:
-    if isinstance(found, LogDirPlan):
-        return _log_dirs_text(found, request.band, estimate, usage)
-    text = _brokers_text(found, request, estimate, usage, within)
-    if found.dirs is None or not found.dirs.plan.moves:
+    if isinstance(suggestion, LogDirPlan):
+        return _log_dirs_text(suggestion, request.band, estimate, usage)
+    text = _brokers_text(suggestion, request, estimate, usage, within)
+    if suggestion.dirs is None or not suggestion.dirs.plan.moves:
         return text
-    if found.reasons:  # it has been said with the brokers
+    if suggestion.reasons:  # it has been said with the brokers
         estimate, usage = None, PeakUsage()
-    return f"{text}\n{_changes_text(found.dirs, request.band, estimate, usage)}"
+    return f"{text}\n{_changes_text(suggestion.dirs, request.band, estimate, usage)}"
 
 
 def _brokers_text(
-    found: PlanResult,
+    suggestion: PlanResult,
     request: PlanRequest,
     estimate: Estimate | None,
     usage: PeakUsage,
     within: float | None,
 ) -> str:
-    reached = brokers_reached(found, request)
-    lines = [f"{note}\n" for note in found.notes]
-    if not found.reasons:
-        between = " between brokers" if found.dirs is not None else ""
-        return "".join(lines) + explain_no_plan(found, request, between, reached=reached) + "\n"
-    if found.counts.any():
-        lines += [_measures_text(found), "\n"]
-    lines.append(_moves_text(found))
-    copies = f"{counted(found.moves, 'partition')} to copy"
+    reached = brokers_reached(suggestion, request)
+    lines = [f"{note}\n" for note in suggestion.notes]
+    if not suggestion.reasons:
+        between = " between brokers" if suggestion.dirs is not None else ""
+        return (
+            "".join(lines) + explain_no_plan(suggestion, request, between, reached=reached) + "\n"
+        )
+    if suggestion.counts.any():
+        lines += [_measures_text(suggestion), "\n"]
+    lines.append(_moves_text(suggestion))
+    copies = f"{counted(suggestion.moves, 'partition')} to copy"
     lines.append(
-        f"{copies} ({_bytes_text(found)}), {found.leader_moves:,} with another preferred "
-        f"leader{dropped_words(found.plan)}{time_text(estimate)}.\n"
+        f"{copies} ({_bytes_text(suggestion)}), {suggestion.leader_moves:,} with another preferred "
+        f"leader{dropped_words(suggestion.plan)}{time_text(estimate)}.\n"
     )
     lines += [f"{note}\n" for note in (*usage.sentences, *time_notes(estimate))]
     if estimate is not None and estimate.never:
@@ -144,7 +146,7 @@ def _brokers_text(
             if within is not None
             else f"{estimate.never}\n"
         )
-    if not reached and not found.incomplete:
+    if not reached and not suggestion.incomplete:
         who = "Not every broker that is added" if request.fill else "Not every broker"
         lines.append(
             f"{who} gets within {request.band:.0%} of its share; no better plan was found"
@@ -159,10 +161,14 @@ def dropped_words(plan: Plan) -> str:
     return f", {counted(count, 'replica')} dropped" if count else ""
 
 
-def _bytes_text(found: PlanResult) -> str:
-    if not found.unsized:
-        return format_bytes(found.bytes)
-    return f"at least {format_bytes(found.bytes)}" if found.bytes else "nobody knows how much"
+def _bytes_text(suggestion: PlanResult) -> str:
+    if not suggestion.unsized:
+        return format_bytes(suggestion.bytes)
+    return (
+        f"at least {format_bytes(suggestion.bytes)}"
+        if suggestion.bytes
+        else "nobody knows how much"
+    )
 
 
 def time_text(estimate: Estimate | None) -> str:
@@ -183,14 +189,16 @@ def time_notes(estimate: Estimate | None) -> list[str]:
     return [estimate.note]
 
 
-def _measures_text(found: PlanResult) -> str:
+def _measures_text(suggestion: PlanResult) -> str:
     """Return for each measure the emptiest and the fullest broker, now and then."""
     rows = []
     for measure in SHOWN:
-        if not found.active[measure]:
+        if not suggestion.active[measure]:
             rows.append((measure.words, "unknown", ""))
             continue
-        now, then = (loads[found.counts, measure] for loads in (found.before, found.after))
+        now, then = (
+            loads[suggestion.counts, measure] for loads in (suggestion.before, suggestion.after)
+        )
         rows.append(
             (
                 measure.words,
@@ -201,18 +209,18 @@ def _measures_text(found: PlanResult) -> str:
     return text_table(("of a fair share", "now", "planned"), rows, right=" >>")
 
 
-def _moves_text(found: PlanResult) -> str:
+def _moves_text(suggestion: PlanResult) -> str:
     # Leader changes before copies, and first what helps the broker that is furthest off.
     moves = sorted(
-        (move for move in found.plan if move.tp in found.reasons),
-        key=lambda move: (move.moves_data, -abs(found.reasons[move.tp].before - 1), move.tp),
+        (move for move in suggestion.plan if move.tp in suggestion.reasons),
+        key=lambda move: (move.moves_data, -abs(suggestion.reasons[move.tp].before - 1), move.tp),
     )
     rows = [
         (
             str(move.tp),
             id_list(move.before),
             id_list(move.after),
-            found.reasons[move.tp].words,
+            suggestion.reasons[move.tp].words,
         )
         for move in moves
     ]
@@ -222,19 +230,19 @@ def _moves_text(found: PlanResult) -> str:
 # -- of log dirs -----------------------------------------------------------------------------------
 
 
-def dirs_json(found: LogDirPlan) -> dict[str, Any]:
+def dirs_json(dir_plan: LogDirPlan) -> dict[str, Any]:
     return {
-        "moves": found.moves,
-        "bytes": found.bytes,
+        "moves": dir_plan.moves,
+        "bytes": dir_plan.bytes,
         "log_dirs": [
             {
-                "broker": one.broker,
-                "path": one.path,
-                "share_bytes": round(one.share_bytes),
-                "before_bytes": one.before_bytes,
-                "after_bytes": one.after_bytes,
+                "broker": share.broker,
+                "path": share.path,
+                "share_bytes": round(share.share_bytes),
+                "before_bytes": share.before_bytes,
+                "after_bytes": share.after_bytes,
             }
-            for one in found.dirs
+            for share in dir_plan.dirs
         ],
         "reasons": [
             {
@@ -246,41 +254,41 @@ def dirs_json(found: LogDirPlan) -> dict[str, Any]:
                 "before": round(why.relieved.before, 4),
                 "after": round(why.relieved.after, 4),
             }
-            for tp, whys in sorted(found.reasons.items())
+            for tp, whys in sorted(dir_plan.reasons.items())
             for why in whys
         ],
     }
 
 
 def _log_dirs_text(
-    found: LogDirPlan, band: float, estimate: Estimate | None, usage: PeakUsage
+    dir_plan: LogDirPlan, band: float, estimate: Estimate | None, usage: PeakUsage
 ) -> str:
     """Return the suggestion as text: log dirs that are or were off, moves, the sum."""
-    lines = [f"{note}\n" for note in found.notes]
-    if not found.plan.moves:
-        why = "Nothing to do: log dirs are even." if found.reached else "No move helps."
-        if found.unknown:
+    lines = [f"{note}\n" for note in dir_plan.notes]
+    if not dir_plan.plan.moves:
+        why = "Nothing to do: log dirs are even." if dir_plan.reached else "No move helps."
+        if dir_plan.unknown:
             why = "Whether log dirs are even cannot be said."
         return "".join(lines) + why + "\n"
-    lines.append(_changes_text(found, band, estimate, usage))
+    lines.append(_changes_text(dir_plan, band, estimate, usage))
     return "".join(lines)
 
 
 def _changes_text(
-    found: LogDirPlan, band: float, estimate: Estimate | None, usage: PeakUsage
+    dir_plan: LogDirPlan, band: float, estimate: Estimate | None, usage: PeakUsage
 ) -> str:
-    lines = [_dirs_text(found.dirs), "\n"]
-    if found.reasons:
-        lines.append(_dir_moves_text(found))
-    count = counted(found.moves, "replica")
+    lines = [_dirs_text(dir_plan.dirs), "\n"]
+    if dir_plan.reasons:
+        lines.append(_dir_moves_text(dir_plan))
+    count = counted(dir_plan.moves, "replica")
     took = time_text(estimate)
-    lines.append(f"{count} to copy within their brokers ({format_bytes(found.bytes)}){took}.\n")
+    lines.append(f"{count} to copy within their brokers ({format_bytes(dir_plan.bytes)}){took}.\n")
     lines += [f"{note}\n" for note in (*usage.sentences, *_unknown_copies(estimate))]
     if estimate is not None and estimate.never:
         lines.append(f"{estimate.never}\n")
-    if found.unknown:
+    if dir_plan.unknown:
         lines.append("Whether all log dirs get even cannot be said.\n")
-    elif not found.reached:
+    elif not dir_plan.reached:
         lines.append(
             f"Not every log dir gets within {band:.0%} of its share; nothing better was found.\n"
         )
@@ -293,25 +301,25 @@ def _unknown_copies(estimate: Estimate | None) -> list[str]:
 
 
 def _dirs_text(dirs: tuple[DirShare, ...]) -> str:
-    shown = sorted(dirs, key=lambda one: (-abs(one.before - 1), one.broker, one.path))
+    shown = sorted(dirs, key=lambda share: (-abs(share.before - 1), share.broker, share.path))
     rows = [
         (
-            str(one.broker),
-            one.path,
-            f"{one.before:.0%}",
-            f"{one.after:.0%}",
-            format_bytes(one.before_bytes),
-            format_bytes(one.after_bytes),
+            str(share.broker),
+            share.path,
+            f"{share.before:.0%}",
+            f"{share.after:.0%}",
+            format_bytes(share.before_bytes),
+            format_bytes(share.after_bytes),
         )
-        for one in shown
+        for share in shown
     ]
     heads = ("broker", "log dir", "now", "planned", "now holds", "will hold")
     return text_table(heads, rows, "> >>>>", ROWS)
 
 
-def _dir_moves_text(found: LogDirPlan) -> str:
-    whys = [(tp, why) for tp, whys in found.reasons.items() for why in whys]
-    whys.sort(key=lambda one: (-abs(one[1].relieved.before - 1), one[0]))
+def _dir_moves_text(dir_plan: LogDirPlan) -> str:
+    whys = [(tp, why) for tp, whys in dir_plan.reasons.items() for why in whys]
+    whys.sort(key=lambda pair: (-abs(pair[1].relieved.before - 1), pair[0]))
     rows = [
         (str(tp), str(why.source.broker), why.source.path, why.target.path, why.words)
         for tp, why in whys

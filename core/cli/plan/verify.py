@@ -42,12 +42,12 @@ def verify(context: Context, plan_file: Path, answer: Answer) -> int:
         with context.connected() as connection:
             state = _fetch_state(connection.client, document)
     refuse_other_cluster(document, state)
-    found = verify_targets(state, document.targets, document.log_dirs)
-    open_ones = [v for v in found if v.status is not VerifyStatus.DONE]
-    count = counted(len(found), "partition")
+    verifications = verify_targets(state, document.targets, document.log_dirs)
+    open_ones = [v for v in verifications if v.status is not VerifyStatus.DONE]
+    count = counted(len(verifications), "partition")
     end = f"{len(open_ones):,} of {count} not as planned.\n"
     answer.write(
-        lambda: {"verified": not open_ones, "partitions": [_document(v) for v in found]},
+        lambda: {"verified": not open_ones, "partitions": [_document(v) for v in verifications]},
         lambda: (
             "".join(f"{v.sentence}\n" for v in open_ones) + end
             if open_ones
@@ -57,17 +57,17 @@ def verify(context: Context, plan_file: Path, answer: Answer) -> int:
     return ExitCode.NO if open_ones else ExitCode.DONE
 
 
-def _document(found: Verification) -> dict[str, Any]:
-    expected = found.expected_log_dirs
+def _document(verification: Verification) -> dict[str, Any]:
+    expected = verification.expected_log_dirs
     dirs: dict[str, Any] = {}
     if expected is not None:
-        dirs = {"expected_log_dirs": list(expected), "log_dirs": list(found.log_dirs)}
+        dirs = {"expected_log_dirs": list(expected), "log_dirs": list(verification.log_dirs)}
     return {
-        **found.tp._asdict(),
-        "standing": found.status.value,
-        "expected": list(found.expected),
-        "replicas": list(found.replicas),
-        "isr": list(found.isr),
+        **verification.tp._asdict(),
+        "standing": verification.status.value,
+        "expected": list(verification.expected),
+        "replicas": list(verification.replicas),
+        "isr": list(verification.isr),
         **dirs,
     }
 

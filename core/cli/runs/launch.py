@@ -191,12 +191,12 @@ def _estimate(
     known, extra = calibration(state.cluster_id), chosen.max_extra_bytes
     if chosen.within_seconds is not None:
         seconds = chosen.within_seconds
-        found = estimate_within(
+        estimate = estimate_within(
             state, load, plan, seconds, max_extra_bytes=extra, calibration=known
         )
-        timed = found.timed_bytes_per_s
-        rate = None if found.never or found.seconds is None else timed
-        return rate, replace(found, rate_bytes_per_s=timed, recommended_bytes_per_s=None), None
+        timed = estimate.timed_bytes_per_s
+        rate = None if estimate.never or estimate.seconds is None else timed
+        return rate, replace(estimate, rate_bytes_per_s=timed, recommended_bytes_per_s=None), None
     throttle, bounds = chosen.throttle, None
     if throttle is None:
         rate = _recommended_rate(state, load, plan, known, extra)
@@ -206,8 +206,8 @@ def _estimate(
         bounds = usual_bounds(state, load, plan) if throttle == "auto" else throttle
         rate = expected_rate(bounds, state, load, plan, known)
     at = UNLIMITED if rate is None else rate
-    found = estimate_at(state, load, plan, at, max_extra_bytes=extra, calibration=known)
-    return rate, found, bounds
+    estimate = estimate_at(state, load, plan, at, max_extra_bytes=extra, calibration=known)
+    return rate, estimate, bounds
 
 
 def _consequences(

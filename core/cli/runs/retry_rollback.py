@@ -158,8 +158,8 @@ def _launch_followup(
             f"{ended.run_id} was on {name_and_id(ended.cluster_id)}.",
             next="Give -b HOST:PORT of that one; nothing was changed.",
         )
-    found = plan_followup(ended, FollowUp(kind), cluster.state, only)
-    plan, left = found.plan, found.left
+    followup = plan_followup(ended, FollowUp(kind), cluster.state, only)
+    plan, left = followup.plan, followup.left
     for move in left[:MANY]:
         say(f"not changed: {move}")
     if len(left) > MANY:

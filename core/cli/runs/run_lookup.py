@@ -44,7 +44,7 @@ def resolve_run(context: Context, run: str | None) -> tuple[str, str]:
     try:
         cluster_id = resolve_clusters(context)[0] if matches else ""
     except UnreachableError as error:
-        there = [found for found in matches if address and _bootstrap(*found) == address.bootstrap]
+        there = [match for match in matches if address and _bootstrap(*match) == address.bootstrap]
         if len(there) == 1:
             return there[0]
         raise _ambiguous(run, there or matches) from error
@@ -72,21 +72,21 @@ def resolve_run_or_latest(context: Context, run: str | None) -> tuple[str, str]:
     if run is not None:
         return resolve_run(context, run)
     there = _candidate_clusters(context)
-    known = [found for cluster_id in there for found in list_runs(cluster_id)]
+    known = [summary for cluster_id in there for summary in list_runs(cluster_id)]
     if not known or any(unfinished(cluster_id) for cluster_id in there):
         return _in_progress(there)
-    newest = max(known, key=lambda found: found.started_at)
+    newest = max(known, key=lambda summary: summary.started_at)
     return newest.cluster_id, newest.run
 
 
 def _in_progress(there: list[str]) -> tuple[str, str]:
-    found = [(cluster_id, run) for cluster_id in there for run in unfinished(cluster_id)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(f"{run} on {_place(cluster_id, run)}" for cluster_id, run in found)
+    runs = [(cluster_id, run) for cluster_id in there for run in unfinished(cluster_id)]
+    if len(runs) == 1:
+        return runs[0]
+    if runs:
+        names = ", ".join(f"{run} on {_place(cluster_id, run)}" for cluster_id, run in runs)
         raise UsageError(
-            f"{len(found):,} runs are in progress: {names}.", next="Give the ID of one."
+            f"{len(runs):,} runs are in progress: {names}.", next="Give the ID of one."
         )
     wrong = [problem for cluster_id in there for problem in unreadable(cluster_id)]
     raise UsageError(
@@ -111,11 +111,11 @@ def _candidate_clusters(context: Context) -> list[str]:
         ]
 
 
-def _ambiguous(run: str, found: list[tuple[str, str]]) -> UsageError:
-    names = ", ".join(f"{r} on {_place(c, r)}" for c, r in found[:5])
-    alike = len({r for _, r in found}) == 1
-    own = own_name(found[0][0])
-    which = "-b HOST:PORT" if own == found[0][0] else f"--cluster {own}"
+def _ambiguous(run: str, matches: list[tuple[str, str]]) -> UsageError:
+    names = ", ".join(f"{r} on {_place(c, r)}" for c, r in matches[:5])
+    alike = len({r for _, r in matches}) == 1
+    own = own_name(matches[0][0])
+    which = "-b HOST:PORT" if own == matches[0][0] else f"--cluster {own}"
     more = f"Name its cluster as well: `trimtab {which} runs … {run}`."
     return UsageError(
         f"Several runs match {run!r}: {names}.",

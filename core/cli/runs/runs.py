@@ -67,16 +67,18 @@ def ls(context: Context, every: bool, answer: Answer) -> int:
     """
     report = not answer.as_json
     if every:
-        answers = ask_every_cluster(context, lambda one: _find_runs(one, report=report))
-        answers = [_with_known_runs(one) for one in answers]
+        answers = ask_every_cluster(
+            context, lambda cluster_context: _find_runs(cluster_context, report=report)
+        )
+        answers = [_with_known_runs(cluster_answer) for cluster_answer in answers]
         return write_answers(answer, answers, _documents, lambda: _table_of_all(answers))
     if context.target.address is None:
-        found = _newest_first(
-            run for one in clusters_with_runs() for run in _readable(context, one)
+        summaries = _newest_first(
+            run for cluster_id in clusters_with_runs() for run in _readable(context, cluster_id)
         )
     else:
-        found = _find_runs(context, report=report)
-    answer.write_table(found, _document, HEADER, _row, RIGHT, none=NONE)
+        summaries = _find_runs(context, report=report)
+    answer.write_table(summaries, _document, HEADER, _row, RIGHT, none=NONE)
     return ExitCode.DONE
 
 
@@ -112,19 +114,21 @@ def _readable(context: Context, cluster_id: str) -> tuple[RunSummary, ...]:
     return list_runs(cluster_id)
 
 
-def _newest_first(found: Iterable[RunSummary]) -> list[RunSummary]:
-    return sorted(found, key=lambda run: run.started_at, reverse=True)
+def _newest_first(summaries: Iterable[RunSummary]) -> list[RunSummary]:
+    return sorted(summaries, key=lambda run: run.started_at, reverse=True)
 
 
 def _table_of_all(answers: Sequence[ClusterAnswer[list[RunSummary]]]) -> str:
     # A cluster may have two names.
-    found = {(run.cluster_id, run.run): run for one in answers for run in one.found or ()}
-    rows = [_row(run) for run in _newest_first(found.values())]
+    runs_by_id = {
+        (run.cluster_id, run.run): run for answer in answers for run in answer.found or ()
+    }
+    rows = [_row(run) for run in _newest_first(runs_by_id.values())]
     return text_table(HEADER, rows, RIGHT) if rows else f"{NONE}\n"
 
 
-def _documents(found: Sequence[RunSummary]) -> list[dict[str, Any]]:
-    return [_document(run) for run in found]
+def _documents(summaries: Sequence[RunSummary]) -> list[dict[str, Any]]:
+    return [_document(run) for run in summaries]
 
 
 def _document(run: RunSummary) -> dict[str, Any]:

@@ -208,8 +208,8 @@ def _write_plan(context: Context, path: Path) -> str:
     state, load = context.picture()
     totals = broker_totals(state, load).values[Metric.IN]
     hottest = int(state.broker_ids[int(totals.argmax())])
-    found = suggest_move(state, load, Plan(state.cluster_id), metric=Metric.IN, broker=hottest)
-    if found is None:
+    move = suggest_move(state, load, Plan(state.cluster_id), metric=Metric.IN, broker=hottest)
+    if move is None:
         raise TrimtabError("There is nothing to balance on this cluster.")
-    write_text(format_plan_file(found.plan), path)
-    return f"\nBroker {hottest} takes the most; move {found.tp} from it to {found.destination}."
+    write_text(format_plan_file(move.plan), path)
+    return f"\nBroker {hottest} takes the most; move {move.tp} from it to {move.destination}."

@@ -121,10 +121,10 @@ def env(name: str) -> None:
     \b
     eval "$(trimtab sandbox env)"
     """
-    found = Sandbox.open(name)
-    words = {"TRIMTAB_BOOTSTRAP": found.bootstrap}
-    if found.logins:
-        login = found.login("operator", Way.SCRAM)
+    cluster = Sandbox.open(name)
+    words = {"TRIMTAB_BOOTSTRAP": cluster.bootstrap}
+    if cluster.logins:
+        login = cluster.login("operator", Way.SCRAM)
         words["TRIMTAB_COMMAND_CONFIG"] = str(login.properties)
     print_lines("\n".join(f"export {name}={shlex.quote(text)}" for name, text in words.items()))
 
@@ -140,11 +140,11 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
     """Produce and consume a skewed load, until Ctrl-C."""
     from core.cluster.sandbox.workload import run_workload
 
-    found = Sandbox.open(name)
+    cluster = Sandbox.open(name)
     bytes_per_s = parse_rate(rate)
     if bytes_per_s < 0:
         raise UsageError("A workload needs a rate.", next="Give --rate 2MB/s.")
-    process = found.start_workload(bytes_per_s) if detach else Process.this()
+    process = cluster.start_workload(bytes_per_s) if detach else Process.this()
     if as_json:
         emit({"name": name, "pid": process.pid, "bytes_per_s": bytes_per_s})
     if detach:
@@ -152,10 +152,12 @@ def load(name: str, rate: str, detach: bool, as_json: bool) -> None:
             print_lines(f"Workload runs (pid {process.pid}); it ends with the sandbox.")
         return
     stop = threading.Event()
-    workload = skewed_workload(found.broker_ids, bytes_per_s=bytes_per_s)
+    workload = skewed_workload(cluster.broker_ids, bytes_per_s=bytes_per_s)
     say(f"Producing {rate} to sandbox {name}; Ctrl-C ends it.")
     with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(run_workload, found.settings, workload, stop, found.overrides_path)
+        working = pool.submit(
+            run_workload, cluster.settings, workload, stop, cluster.overrides_path
+        )
         try:
             wait([working])
         except KeyboardInterrupt:

@@ -86,15 +86,15 @@ def merge(
     """
     zones = parse_zones(zone_names)
     chosen = _parse_filter(since, until, topic, partitions, everything)
-    found = find_log_files(files, zones)
-    shifts = _shifts(found, answer) if align else {}
+    log_files = find_log_files(files, zones)
+    shifts = _shifts(log_files, answer) if align else {}
     tally = MergeTally()
-    merged = partial(_write_merged, found, zones, chosen, shifts, tally, answer)
+    merged = partial(_write_merged, log_files, zones, chosen, shifts, tally, answer)
     write_stream(merged, answer.output)
     if not tally.events:
         say(_nothing(chosen, tally.topics))
-    is_whole = all(source.whole for source in found.sources)
-    if found.left_out or not is_whole or is_incomplete(tally, found):
+    is_whole = all(source.whole for source in log_files.sources)
+    if log_files.left_out or not is_whole or is_incomplete(tally, log_files):
         return ExitCode.INCOMPLETE
     return ExitCode.DONE if tally.events or topic is None else ExitCode.NO
 
@@ -141,14 +141,14 @@ def parse_numbers(text: str) -> frozenset[int]:
     return frozenset(numbers)
 
 
-def _shifts(found: LogFiles, answer: Answer) -> dict[int, int]:
+def _shifts(log_files: LogFiles, answer: Answer) -> dict[int, int]:
     """Return by how much each broker's times are to be shifted, as far as that is sure."""
-    first = Merge(found.sources)
-    progress = Progress(found.sources, answer.output, "comparing clocks")
+    first = Merge(log_files.sources)
+    progress = Progress(log_files.sources, answer.output, "comparing clocks")
     for number, _ in enumerate(first):
         progress.at(number)
     progress.end()
-    for source in found.sources:
+    for source in log_files.sources:
         source.lines = source.headless = source.strange = source.read_bytes = 0
     return {
         offset.broker: -offset.ahead_ms
@@ -158,7 +158,7 @@ def _shifts(found: LogFiles, answer: Answer) -> dict[int, int]:
 
 
 def _write_merged(
-    found: LogFiles,
+    log_files: LogFiles,
     zones: TimeZones,
     chosen: EventFilter,
     shifts: dict[int, int],
@@ -166,9 +166,9 @@ def _write_merged(
     answer: Answer,
     out: IO[str],
 ) -> None:
-    progress = Progress(found.sources, answer.output, "merging")
+    progress = Progress(log_files.sources, answer.output, "merging")
     lines = merge_lines(
-        *(found.sources, chosen, shifts, tally),
+        *(log_files.sources, chosen, shifts, tally),
         as_json=answer.as_json,
         processes=os.cpu_count() or 1,
     )
@@ -178,11 +178,11 @@ def _write_merged(
             progress.at(number)
     progress.end()
     if answer.as_json:
-        summary = summary_document(tally, found, zones, shifts)
+        summary = summary_document(tally, log_files, zones, shifts)
         out.write(json_line(summary) + "\n")
         return
     out.write("\n" if tally.events else f"# {NOTHING}\n")
-    for line in summary_lines(tally, found, zones, shifts, chosen.unknown):
+    for line in summary_lines(tally, log_files, zones, shifts, chosen.unknown):
         out.write(f"# {printable(line)}\n")
 
 

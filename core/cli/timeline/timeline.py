@@ -85,14 +85,14 @@ def parse_range(
 
 
 def parse_kinds(text: str | None) -> Kind:
-    found = Kind(0)
+    kinds = Kind(0)
     for word in text.split(",") if text else ():
         if word.strip() not in KIND_FILTERS:
             raise UsageError(
                 f"There is no kind {word.strip()!r}.", next=f"Kinds are {', '.join(KIND_FILTERS)}."
             )
-        found |= KIND_FILTERS[word.strip()]
-    return found
+        kinds |= KIND_FILTERS[word.strip()]
+    return kinds
 
 
 def read_logs(
@@ -100,12 +100,12 @@ def read_logs(
 ) -> LogEvents:
     """Return the logs that are named, and say what is doubtful of them; raises UsageError."""
     zones = parse_zones(tuple(zone_names))
-    found = find_log_files(files, zones)
-    logs = LogEvents(found.sources, since, until, whole=not found.left_out)
+    log_files = find_log_files(files, zones)
+    logs = LogEvents(log_files.sources, since, until, whole=not log_files.left_out)
     logs.align()
     if not zone_names:
         say(f"Logs' times without a zone are taken as {zones.words}; --zone says another.")
-    given = LogFiles(logs.sources, found.left_out, found.twice)
+    given = LogFiles(logs.sources, log_files.left_out, log_files.twice)
     for line in doubt_lines(logs.tally, given, "`statelog merge --json` has them all"):
         say(line)
     if logs.tally.unknown:
@@ -230,11 +230,11 @@ def timeline(
         if logs:
             log_events = read_logs(logs, zones, chosen.since or span[0], chosen.until or now)
             every = merge(every, log_events.events(chosen.kinds), key=lambda event: event.at)
-        found = (event for event in every if chosen.has(event))
+        events = (event for event in every if chosen.has(event))
         if summary:
-            _summary(list(found), chosen.kinds, last, answer)
+            _summary(list(events), chosen.kinds, last, answer)
         else:
-            _events(found, last, answer)
+            _events(events, last, answer)
         return ExitCode.DONE if log_events is None or log_events.whole else ExitCode.INCOMPLETE
     finally:
         opened.close()
@@ -271,11 +271,11 @@ def _report_gaps(timeline: Timeline, chosen: EventFilter, now: datetime) -> None
         say(gap.text)
 
 
-def _events(found: Iterable[Event], last: int | None, answer: Answer) -> None:
+def _events(events: Iterable[Event], last: int | None, answer: Answer) -> None:
     # What is not shown is not held: logs may be long.
     count = 0
     shown: deque[Event] = deque(maxlen=last or (None if answer.as_json else MAX_LINES))
-    for event in found:
+    for event in events:
         count += 1
         shown.append(event)
     if not answer.as_json:
@@ -286,26 +286,26 @@ def _events(found: Iterable[Event], last: int | None, answer: Answer) -> None:
     )
 
 
-def _summary(found: list[Event], kinds: Kind, last: int | None, answer: Answer) -> None:
-    every = group_events(found, kinds)
+def _summary(events: list[Event], kinds: Kind, last: int | None, answer: Answer) -> None:
+    every = group_events(events, kinds)
     shown = every[-(last or (len(every) if answer.as_json else MAX_LINES)) :]
     if answer.as_json:
         emit(
             [
                 {
-                    "at": format_time(one.began),
-                    "until": format_time(one.ended),
-                    "kind": kind_name(one.kind),
-                    "events": len(one.events),
-                    "text": one.text,
+                    "at": format_time(group.began),
+                    "until": format_time(group.ended),
+                    "kind": kind_name(group.kind),
+                    "events": len(group.events),
+                    "text": group.text,
                 }
-                for one in shown
+                for group in shown
             ],
             answer.output,
         )
         return
     _report_omitted(len(every) - len(shown), "lines")
-    write_text(_lines((one.began, one.text) for one in shown), answer.output)
+    write_text(_lines((group.began, group.text) for group in shown), answer.output)
 
 
 def _report_omitted(count: int, what: str) -> None:

@@ -276,15 +276,15 @@ def alter(
 
 
 def _settings(words: Sequence[str]) -> dict[str, str]:
-    found = {}
+    settings = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not name or not equals:
             raise UsageError(f"Not a config: {word!r}.", next="Write it like retention.ms=60000.")
-        if name in found:
+        if name in settings:
             raise UsageError(f"{name} is given twice.", next="Give it once.")
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings
 
 
 def _changes(topic: str, sets: Mapping[str, str], unsets: Sequence[str]) -> list[ConfigChange]:

@@ -47,7 +47,7 @@ def build_config_effects(
     changes: Iterable[ConfigChange], values: Mapping[str, ConfigValue]
 ) -> list[ConfigEffect]:
     """Return what becomes of a topic's configs; `values` are all that it has."""
-    found = []
+    effects = []
     for change in changes:
         value = values.get(change.name)
         after = before = None if value is None else value.value
@@ -55,8 +55,8 @@ def build_config_effects(
             after = change.value
         elif value is not None and value.source is ConfigSource.TOPIC:
             after = _default(value.inherited)
-        found.append(ConfigEffect(change.name, before, after))
-    return found
+        effects.append(ConfigEffect(change.name, before, after))
+    return effects
 
 
 def _default(beneath: InheritedConfig | None) -> str | None:

@@ -106,10 +106,10 @@ def plan_replicas(
         return place_in_turn(state, partitions, rf, start)
     state = fetch_cluster_state(client)
     load = newest_load(state, context.target.snapshots)
-    found = place_by_load(state, load, partitions, rf, expected)
-    for note in (*without_rack(state), *without_room(state, load, found, expected)):
+    placement = place_by_load(state, load, partitions, rf, expected)
+    for note in (*without_rack(state), *without_room(state, load, placement, expected)):
         say(note)
-    return found
+    return placement
 
 
 def plan_added_replicas(

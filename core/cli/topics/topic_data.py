@@ -98,7 +98,9 @@ def fetch_default_min_insync(client: ClusterClient, brokers: Collection[int]) ->
     except (AccessDeniedError, UnreachableError):
         return None
     values = (a.get(MIN_INSYNC) for a in answers.values() if not isinstance(a, Fault))
-    return max((one.value for one in values if one and one.value), key=int, default=None)
+    return max(
+        (config.value for config in values if config and config.value), key=int, default=None
+    )
 
 
 def describe_content(
@@ -127,11 +129,11 @@ def describe_content(
         lost = f"who else has read it is not known: {faults[0]}" if faults else lost
     except TrimtabError as error:
         more = f"more is not known: {error.title}"
-    found = {}
+    descriptions = {}
     for topic in topics:
         parts = (_size(sized, topic), _readers(groups, topic), lost, more)
-        found[topic] = f"{topic}: {', '.join(filter(None, parts))}."
-    return found
+        descriptions[topic] = f"{topic}: {', '.join(filter(None, parts))}."
+    return descriptions
 
 
 def _size(state: ClusterState, topic: str) -> str:

@@ -73,11 +73,14 @@ def describe(context: Context, regex: str | None, all_configs: bool, answer: Ans
         state = _described_whole(connection.client)
         names = _names(connection.client, state, regex)
         configs = fetch_topic_configs(connection.client, names)
-    found = [_described(state, name, configs[name]) for name in names]
-    if not found and not answer.as_json:
+    descriptions = [_described(state, name, configs[name]) for name in names]
+    if not descriptions and not answer.as_json:
         say_none("There is no topic.", answer.output)
         return
-    answer.write(lambda: found, lambda: "\n".join(_text(one, all_configs) for one in found))
+    answer.write(
+        lambda: descriptions,
+        lambda: "\n".join(_text(description, all_configs) for description in descriptions),
+    )
 
 
 @topics.command("delete")
@@ -150,8 +153,10 @@ def _names(client: ClusterClient, state: ClusterState, regex: str | None) -> lis
 def _described(state: ClusterState, name: str, configs: Configs | Fault) -> dict[str, Any]:
     (health,) = topic_health(state, [name])
     known = {} if isinstance(configs, Fault) else configs
-    found = known.get(MIN_INSYNC)
-    min_insync = int(found.value) if found is not None and found.value else None
+    insync_config = known.get(MIN_INSYNC)
+    min_insync = (
+        int(insync_config.value) if insync_config is not None and insync_config.value else None
+    )
     rows = [state.row(row) for row in state.partitions_of(name)]
     return {
         **_health_json(health),

@@ -83,11 +83,11 @@ class HiddenTopics:
             return f"Whether topics are hidden is not known: {self.why_unknown}."
         if not self.topics:
             return ""
-        one = self.topics == 1
+        is_one = self.topics == 1
         prefix = "At least " if self.unknown_brokers else ""
         return (
-            f"{prefix}{counted(self.topics, 'topic')} {'is' if one else 'are'} hidden, as this "
-            f"user may not describe {'it' if one else 'them'}: brokers hold "
+            f"{prefix}{counted(self.topics, 'topic')} {'is' if is_one else 'are'} hidden, as this "
+            f"user may not describe {'it' if is_one else 'them'}: brokers hold "
             f"{counted(self.replicas, 'replica')}, {format_bytes(self.size_bytes)}."
         )
 
@@ -105,10 +105,10 @@ class HiddenTopics:
 
     def by_broker(self, amount: Callable[[HiddenLogDir], int]) -> Mapping[int, int]:
         """Return how much of some amount each broker is known to hold of them."""
-        found: Counter[int] = Counter()
+        totals: Counter[int] = Counter()
         for log in self.logs:
-            found[log.broker] += amount(log)
-        return found
+            totals[log.broker] += amount(log)
+        return totals
 
     def bytes_by_dir(self, broker: int) -> Mapping[str, int]:
         """Return what each log dir of a broker holds of them, where it holds any."""

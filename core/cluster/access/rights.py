@@ -110,7 +110,9 @@ class GrantedRights:
             return None
         if right == Right(TOPIC, "DESCRIBE") and self.hidden_topics:
             return ("",)
-        missing = tuple(name for name, found in sorted(of.items()) if right.operation not in found)
+        missing = tuple(
+            name for name, operations in sorted(of.items()) if right.operation not in operations
+        )
         return missing if of else None
 
 

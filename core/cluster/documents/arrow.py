@@ -92,10 +92,10 @@ def _check_schema(schema: Any) -> None:
     if _HEADER not in (schema.metadata or {}):
         raise InvalidDocumentError("it is an Arrow file of something else")
     for name, kind in _TYPES.items():
-        found = schema.get_all_field_indices(name)
-        if len(found) != 1:
-            raise InvalidDocumentError(f"it has {'two columns' if found else 'no column'} {name}")
-        type = schema.field(found[0]).type
+        indices = schema.get_all_field_indices(name)
+        if len(indices) != 1:
+            raise InvalidDocumentError(f"it has {'two columns' if indices else 'no column'} {name}")
+        type = schema.field(indices[0]).type
         if name in _LISTS:
             if not pa.types.is_list(type):
                 raise InvalidDocumentError(f"its column {name} holds {type}, not lists")
@@ -128,8 +128,8 @@ def _values(name: str, values: Any, kind: np.dtype[Any]) -> Array:
         count = values.offset + len(values)
         flags: Array = np.unpackbits(bits, bitorder="little", count=count)[values.offset :] == 1
         return flags
-    found: Array = np.frombuffer(values.buffers()[1] or b"", kind, values.offset + len(values))
-    return found[values.offset :]
+    numbers: Array = np.frombuffer(values.buffers()[1] or b"", kind, values.offset + len(values))
+    return numbers[values.offset :]
 
 
 def _check_columns(header: Mapping[str, Any], start: Array, arrays: Mapping[str, Array]) -> None:

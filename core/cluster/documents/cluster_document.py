@@ -88,10 +88,12 @@ def fetch_document_groups(
         return None
     read: set[TopicPartition] = {tp for group in groups for tp in group.committed}
     ends = client.fetch_offsets(read, OffsetAt.LATEST) if read else {}
-    found = [DocumentGroup.of(group, ends) for group in groups]
+    document_groups = [DocumentGroup.of(group, ends) for group in groups]
     if lost:
-        found += (DocumentGroup(group.id, "unknown", (), {}, unknown=True) for group in missing)
-    return tuple(sorted(found, key=lambda group: group.id))
+        document_groups += (
+            DocumentGroup(group.id, "unknown", (), {}, unknown=True) for group in missing
+        )
+    return tuple(sorted(document_groups, key=lambda group: group.id))
 
 
 def document_to_json(document: ClusterDocument) -> dict[str, Any]:

@@ -21,11 +21,11 @@ class InvalidDocumentError(Exception):
 
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object as JSON is read; of a key twice in it, one value would be lost unsaid."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
         raise InvalidDocumentError(f'it has "{twice}" twice in one object')
-    return found
+    return fields
 
 
 class JsonObject:

@@ -139,11 +139,11 @@ def _parse_hidden_topics(document: JsonObject, brokers: Collection[Broker]) -> H
     key = "hidden_topics"
     if not document.has(key):
         return None
-    found = document.child(key)
-    if found is None:
+    section = document.child(key)
+    if section is None:
         return HiddenTopics(why_unknown="the document does not tell")
-    why = found.get("why_unknown", str, "")
-    topics = found.size("topics")
+    why = section.get("why_unknown", str, "")
+    topics = section.size("topics")
     if topics is None and not why:
         why = "the document does not tell"
     logs = tuple(
@@ -154,10 +154,10 @@ def _parse_hidden_topics(document: JsonObject, brokers: Collection[Broker]) -> H
             log.size("replicas") or 0,
             log.size("bytes") or 0,
         )
-        for log in found.each("log_dirs")
+        for log in section.each("log_dirs")
     )
     silent = {broker.id for broker in brokers if not broker.alive} - {log.broker for log in logs}
-    unknown = tuple(sorted(silent.union(found.ids("unknown_brokers"))))
+    unknown = tuple(sorted(silent.union(section.ids("unknown_brokers"))))
     return HiddenTopics(topics or 0, logs, unknown, why)
 
 

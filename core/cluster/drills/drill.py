@@ -132,11 +132,11 @@ def skew_drills(
             of_topic.setdefault(tp.topic, []).append(tp)
             of_leader.setdefault(leader, []).append(tp)
 
-    def skew(on: str, found: Collection[TopicPartition], broker: int | None = None) -> Drill:
-        return Drill(DrillKind.SKEW, on, broker, partitions=frozenset(found), times=times)
+    def skew(on: str, partitions: Collection[TopicPartition], broker: int | None = None) -> Drill:
+        return Drill(DrillKind.SKEW, on, broker, partitions=frozenset(partitions), times=times)
 
     return (
-        *(skew(f"topic {topic}", found) for topic, found in sorted(of_topic.items())),
+        *(skew(f"topic {topic}", partitions) for topic, partitions in sorted(of_topic.items())),
         *(
             skew(f"what broker {broker.id} leads", of_leader[broker.id], broker.id)
             for broker in state.brokers

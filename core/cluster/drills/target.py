@@ -66,10 +66,10 @@ class SandboxTarget:
         return self._cluster_id
 
     def _open(self) -> Sandbox:
-        found = Sandbox.open(self._sandbox)
-        if found.cluster_id != self._cluster_id:
+        sandbox = Sandbox.open(self._sandbox)
+        if sandbox.cluster_id != self._cluster_id:
             raise UsageError(f"{self.name} is another cluster by now.".capitalize())
-        return found
+        return sandbox
 
     def offers(self, state: ClusterState) -> tuple[Offer, ...]:
         def brokers(kind: DrillKind, nodes: list[Node], why_not: str = "") -> Offer:

@@ -100,10 +100,10 @@ def _with_inherited_retention(
 
     Kafka 4 tells no synonym of it where brokers are left to their default, log.retention.hours.
     """
-    found = dict(answers)
+    resource_configs = dict(answers)
     bare = [
         (resource, configs, value)
-        for resource, configs in found.items()
+        for resource, configs in resource_configs.items()
         if not isinstance(configs, Fault)
         and (value := configs.get(RETENTION)) is not None
         and value.source is ConfigSource.TOPIC
@@ -111,8 +111,8 @@ def _with_inherited_retention(
     ]
     beneath = _fetch_broker_retention(wire) if bare else None
     for resource, configs, value in bare if beneath else ():
-        found[resource] = configs | {RETENTION: replace(value, inherited=beneath)}
-    return found
+        resource_configs[resource] = configs | {RETENTION: replace(value, inherited=beneath)}
+    return resource_configs
 
 
 def _fetch_broker_retention(wire: Wire) -> InheritedConfig | None:
@@ -283,7 +283,7 @@ def fetch_list_entries(
     no entry, sent for validation only, changes nothing and is answered with what there is (seen on
     4.3.1). It is refused before anybody looks whether there is such a topic.
     """
-    found: dict[tuple[Resource, str], frozenset[str] | Fault] = {}
+    entries: dict[tuple[Resource, str], frozenset[str] | Fault] = {}
     for name in sorted({name for _, name in lists}):
         resources = [resource for resource, config in lists if config == name]
         answers = alter_configs(
@@ -291,10 +291,10 @@ def fetch_list_entries(
             [ConfigChange(r, name, ConfigOp.APPEND, NO_ENTRY) for r in resources],
             validate_only=True,
         )
-        found |= {
+        entries |= {
             (resource, name): parse_list_entries(fault) for resource, fault in answers.items()
         }
-    return found
+    return entries
 
 
 def parse_list_entries(refusal: Fault | None) -> frozenset[str] | Fault:

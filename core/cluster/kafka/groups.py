@@ -48,8 +48,8 @@ def describe_groups(
     listed = [g for g in _list_groups(wire, lost, _SECONDS) if is_whole(matching, g.id)]
     consumers = [group for group in listed if group.protocol in CONSUMERS]
     described = {group.id: group for group in _describe_consumers(wire, consumers, _SECONDS)}
-    found = [described.get(g.id) if g.protocol in CONSUMERS else g for g in listed]
-    groups = [group for group in found if group is not None]
+    candidates = [described.get(g.id) if g.protocol in CONSUMERS else g for g in listed]
+    groups = [group for group in candidates if group is not None]
     coordinators = {  # of share groups, which commit no offsets, nobody is asked
         group.id: group.coordinator
         for group in groups
@@ -84,7 +84,7 @@ def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> l
         lost(GROUPS_HIDDEN)
     brokers = [broker.broker_id for broker in cluster.brokers]
     requests = {b: ListGroupsRequest(states_filter=[], types_filter=[]) for b in brokers}
-    found: dict[str, Group] = {}
+    groups: dict[str, Group] = {}
     faults: list[Fault] = []
     for broker, answer in wire.ask_each(requests, seconds).items():
         if isinstance(answer, Exception):
@@ -92,12 +92,12 @@ def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> l
         elif failed := fault_from_code(answer.error_code):
             faults.append(failed)
         else:
-            found |= {group.group_id: _parse_listed(broker, group) for group in answer.groups}
+            groups |= {group.group_id: _parse_listed(broker, group) for group in answer.groups}
     if len(faults) == len(brokers):
         raise wire.explain(TimeoutError(), str(faults[0]) if faults else "it names no brokers")
     for fault in faults:
         lost(fault)
-    return sorted(found.values(), key=lambda group: group.id)
+    return sorted(groups.values(), key=lambda group: group.id)
 
 
 def _parse_listed(broker: int, group: Any) -> Group:
@@ -128,14 +128,14 @@ def _describe_consumers(wire: Wire, listed: Sequence[Group], seconds: float) -> 
 
     Those that have gone meanwhile are left out.
     """
-    found = _describe_by_coordinators(wire, listed, seconds)
-    moved = {id for id, a in found.items() if isinstance(a, Fault) and a.name == "NOT_COORDINATOR"}
+    groups = _describe_by_coordinators(wire, listed, seconds)
+    moved = {id for id, a in groups.items() if isinstance(a, Fault) and a.name == "NOT_COORDINATOR"}
     if moved:
         again = [g for g in _list_groups(wire, lambda fault: None, seconds) if g.id in moved]
-        found |= _describe_by_coordinators(wire, again, seconds)
+        groups |= _describe_by_coordinators(wire, again, seconds)
     return [
         Group(id, "unknown", "", None, (), {}, fault=group) if isinstance(group, Fault) else group
-        for id, group in found.items()
+        for id, group in groups.items()
         if (group.name != "GROUP_ID_NOT_FOUND" if isinstance(group, Fault) else group.state != DEAD)
     ]
 
@@ -152,7 +152,7 @@ def _describe_by_coordinators(
         "classic": (lambda ids: DescribeGroupsRequest(groups=ids), _parse_classic),
         "consumer": (lambda ids: ConsumerGroupDescribeRequest(group_ids=ids), _parse_consumer),
     }
-    found: dict[str, Group | Fault] = {group.id: LEFT_OUT for group in listed}
+    groups: dict[str, Group | Fault] = {group.id: LEFT_OUT for group in listed}
     for protocol, (request, parse) in kinds.items():
         coordinators = {
             group.id: group.coordinator
@@ -163,12 +163,12 @@ def _describe_by_coordinators(
             requests = {broker: request(ids) for broker, ids in ids_by_broker.items()}
             for broker, answer in wire.ask_each(requests, seconds).items():
                 if isinstance(answer, Exception):
-                    found |= dict.fromkeys(ids_by_broker[broker], fault_from_silence(answer))
+                    groups |= dict.fromkeys(ids_by_broker[broker], fault_from_silence(answer))
                     continue
                 for group in answer.groups:
                     failed = fault_from_code(group.error_code, group.error_message)
-                    found[group.group_id] = failed or parse(broker, group)
-    return found
+                    groups[group.group_id] = failed or parse(broker, group)
+    return groups
 
 
 def _parse_classic(coordinator: int, group: Any) -> Group:
@@ -182,7 +182,7 @@ def _parse_classic(coordinator: int, group: Any) -> Group:
             member.member_id,
             member.client_id,
             member.client_host,
-            tuple(TopicPartition(one.topic, p) for one in given for p in one.partitions),
+            tuple(TopicPartition(topic.topic, p) for topic in given for p in topic.partitions),
             member.group_instance_id or None,
         )
 
@@ -209,9 +209,9 @@ def _parse_consumer(coordinator: int, group: Any) -> Group:
                 member.client_id,
                 member.client_host,
                 tuple(
-                    TopicPartition(one.topic_name, p)
-                    for one in member.assignment.topic_partitions
-                    for p in one.partitions
+                    TopicPartition(topic.topic_name, p)
+                    for topic in member.assignment.topic_partitions
+                    for p in topic.partitions
                 ),
                 member.instance_id or None,
             )
@@ -243,7 +243,7 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
     from kafka.protocol.consumer import OffsetFetchRequest
 
     group_of = OffsetFetchRequest.OffsetFetchRequestGroup
-    found: dict[str, Committed | Fault] = {}
+    offsets: dict[str, Committed | Fault] = {}
     version = wire.manager().broker_version_data.api_version(OffsetFetchRequest)
     several = version >= _SEVERAL_GROUPS_VERSION
     for ids_by_broker in _split_requests(coordinators, _MAX_GROUPS if several else 1):
@@ -262,11 +262,11 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
         for broker, answer in wire.ask_each(requests).items():
             ids = ids_by_broker[broker]
             if isinstance(answer, Exception):
-                found |= dict.fromkeys(ids, fault_from_silence(answer))
+                offsets |= dict.fromkeys(ids, fault_from_silence(answer))
                 continue
             groups = {group.group_id: group for group in answer.groups or ()}
-            found |= {id: _parse_offsets(groups.get(id, answer)) for id in ids}
-    return found
+            offsets |= {id: _parse_offsets(groups.get(id, answer)) for id in ids}
+    return offsets
 
 
 def _split_requests(coordinators: Mapping[str, int], size: int) -> Iterator[dict[int, list[str]]]:

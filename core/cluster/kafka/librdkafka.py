@@ -110,9 +110,9 @@ def to_fault(error: Any) -> Fault:
     inner = error.args[0] if isinstance(error, KafkaException) else error
     code = inner.code()
     if code > 0:
-        found = fault_from_code(code, inner.str())
-        assert found is not None
-        return found
+        fault = fault_from_code(code, inner.str())
+        assert fault is not None
+        return fault
     names = {
         "_TIMED_OUT": "REQUEST_TIMED_OUT",
         "_AUTHENTICATION": "SASL_AUTHENTICATION_FAILED",

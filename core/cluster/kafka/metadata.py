@@ -110,13 +110,13 @@ def _update_reassignments(wire: Wire, moves: Any) -> None:
         return
     try:
         if moves.error_code == NOT_CONTROLLER:
-            found = fetch_reassignments(wire)
+            reassignments = fetch_reassignments(wire)
         else:
-            found = parse_reassignments(moves)
+            reassignments = parse_reassignments(moves)
     except AccessDeniedError as error:
         wire.last_reassignments, wire.moves_unknown = {}, error.title
     else:
-        wire.last_reassignments, wire.moves_unknown = found, ""
+        wire.last_reassignments, wire.moves_unknown = reassignments, ""
 
 
 def _find_controller(quorum: Any, metadata: Any) -> int | None:

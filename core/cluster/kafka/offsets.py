@@ -51,7 +51,7 @@ def fetch_offsets(
 def _fetch_from_leaders(
     wire: Wire, partitions: Collection[TopicPartition], at: OffsetAt
 ) -> dict[TopicPartition, int | Fault]:
-    found: dict[TopicPartition, int | Fault] = dict(_find_leaders(wire, partitions))
+    faults: dict[TopicPartition, int | Fault] = dict(_find_leaders(wire, partitions))
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for tp in partitions:
         if (leader := wire.leaders.get(tp)) is not None:
@@ -60,7 +60,7 @@ def _fetch_from_leaders(
     answers = _fetch_from_each(
         wire, by_leader, requests, _offset_rows, _parse_offset, seconds=_LEADER_SECONDS
     )
-    return found | {tp: answer for (tp, _), answer in answers.items()}
+    return faults | {tp: answer for (tp, _), answer in answers.items()}
 
 
 def _find_leaders(wire: Wire, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Fault]:
@@ -198,7 +198,7 @@ def _fetch_from_each(
     seconds: float = _SECONDS,
 ) -> dict[tuple[TopicPartition, int], _V | Fault]:
     """Return each replica's value or fault, also of brokers that answer nothing or in part."""
-    found: dict[tuple[TopicPartition, int], _V | Fault] = {}
+    values: dict[tuple[TopicPartition, int], _V | Fault] = {}
     for broker, answer in wire.ask_each(requests, seconds).items():
         silent = LEFT_OUT
         if isinstance(answer, Exception):
@@ -207,10 +207,10 @@ def _fetch_from_each(
             silent = fault_from_code(answer.error_code) or silent
         else:
             for tp, code, row in rows(answer):
-                found[tp, broker] = fault_from_code(code) or value(row)
+                values[tp, broker] = fault_from_code(code) or value(row)
         for tp in offsets_of[broker]:
-            found.setdefault((tp, broker), silent)
-    return found
+            values.setdefault((tp, broker), silent)
+    return values
 
 
 def _no_answer(error: Exception) -> Fault:
@@ -223,7 +223,7 @@ def _no_answer(error: Exception) -> Fault:
 
 def _by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return partitions by topic, both in the order in which they are first named."""
-    found: dict[str, list[int]] = defaultdict(list)
+    partitions: dict[str, list[int]] = defaultdict(list)
     for tp in tps:
-        found[tp.topic].append(tp.partition)
-    return found
+        partitions[tp.topic].append(tp.partition)
+    return partitions

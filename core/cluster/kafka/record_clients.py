@@ -184,7 +184,7 @@ class _Producer:
             answer = self._connections.ask_any(request, timeout)
         return SimpleNamespace(
             brokers={broker.node_id: broker for broker in answer.brokers},
-            topics={found.name: _topic(found) for found in answer.topics},
+            topics={metadata.name: _topic(metadata) for metadata in answer.topics},
         )
 
     def __exit__(self, *_: object) -> None:
@@ -249,17 +249,17 @@ class _Consumer:
         self._read.clear()
         self._reported_ends.clear()
         with as_librdkafka():
-            self._consumer.assign([_kafka_python_partition(one) for one in partitions])
-            for one in partitions:
-                if one.offset == OFFSET_END:
-                    self._consumer.seek_to_end(_kafka_python_partition(one))
+            self._consumer.assign([_kafka_python_partition(tp) for tp in partitions])
+            for partition in partitions:
+                if partition.offset == OFFSET_END:
+                    self._consumer.seek_to_end(_kafka_python_partition(partition))
                 else:
-                    self._consumer.seek(_kafka_python_partition(one), one.offset)
+                    self._consumer.seek(_kafka_python_partition(partition), partition.offset)
 
     def poll(self, seconds: float) -> _Message | None:
         """Return the next message, or None."""
-        found = self.consume(1, seconds)
-        return found[0] if found else None
+        messages = self.consume(1, seconds)
+        return messages[0] if messages else None
 
     def consume(self, count: int, timeout: float) -> list[_Message]:
         """Return up to `count` messages, waiting for the first."""
@@ -281,10 +281,10 @@ class _Consumer:
         """Return the partitions with the offset of the first message as of the time they name."""
         from confluent_kafka import OFFSET_END, TopicPartition
 
-        times = {_kafka_python_partition(one): one.offset for one in partitions}
+        times = {_kafka_python_partition(partition): partition.offset for partition in partitions}
         with as_librdkafka():
-            found = self._consumer.offsets_for_times(times, int(timeout * 1000))
-        offsets = {of: OFFSET_END if at is None else at.offset for of, at in found.items()}
+            positions = self._consumer.offsets_for_times(times, int(timeout * 1000))
+        offsets = {of: OFFSET_END if at is None else at.offset for of, at in positions.items()}
         return [TopicPartition(of.topic, of.partition, offset) for of, offset in offsets.items()]
 
     def __exit__(self, *_: object) -> None:
@@ -304,7 +304,9 @@ class _Consumer:
                     "delegation tokens, addresses and proxies, it reads without librdkafka.",
                 ) from error
         for of, records in fetched.items():
-            self._read.extend(_Message(of.partition, one.offset, one.value) for one in records)
+            self._read.extend(
+                _Message(of.partition, record.offset, record.value) for record in records
+            )
         if self._reports_ends and not fetched:
             self._read.extend(self._ends_reached())
 
@@ -335,8 +337,8 @@ def _open(
     on_error = config.get("error_cb", lambda _: None)
 
     def on_failure(broker: int, address: str, error: Exception) -> None:
-        found = librdkafka_error(error, KafkaError._TIMED_OUT)
-        failure = KafkaError(found.code(), f"{address}/{broker}: {found.str()}")
+        kafka_error = librdkafka_error(error, KafkaError._TIMED_OUT)
+        failure = KafkaError(kafka_error.code(), f"{address}/{broker}: {kafka_error.str()}")
         calls.put(partial(on_error, failure))
 
     seconds = settings.scaled_seconds(CONNECT_SECONDS)
@@ -359,20 +361,20 @@ def _named(config: Mapping[str, Any]) -> dict[str, Any]:
     return {_CONFIGS[name]: value for name, value in config.items() if name in _CONFIGS}
 
 
-def _kafka_python_partition(one: Any) -> Any:
+def _kafka_python_partition(partition: Any) -> Any:
     from kafka import TopicPartition
 
-    return TopicPartition(one.topic, one.partition)
+    return TopicPartition(partition.topic, partition.partition)
 
 
-def _topic(found: Any) -> SimpleNamespace:
+def _topic(topic: Any) -> SimpleNamespace:
     """Return a topic as confluent-kafka's metadata tell of it."""
     from confluent_kafka import KafkaError
 
     return SimpleNamespace(
-        error=KafkaError(found.error_code) if found.error_code else None,
+        error=KafkaError(topic.error_code) if topic.error_code else None,
         partitions={
             p.partition_index: SimpleNamespace(leader=p.leader_id, replicas=list(p.replica_nodes))
-            for p in found.partitions
+            for p in topic.partitions
         },
     )

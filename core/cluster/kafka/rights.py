@@ -47,7 +47,7 @@ def fetch_rights(wire: Wire, principal: str) -> GrantedRights:
         for topic in metadata.topics
         if topic.error_code == 0
     }
-    known = {name: found for name, found in topics.items() if found is not None}
+    known = {name: operations for name, operations in topics.items() if operations is not None}
     return GrantedRights(
         principal,
         _names(cluster.authorized_operations),
@@ -69,18 +69,18 @@ def _of_groups(wire: Wire, brokers: Iterable[int]) -> dict[str, frozenset[str]] 
         for broker, ids in coordinated.items()
         if ids
     }
-    found: dict[str, frozenset[str]] = {}
+    operations: dict[str, frozenset[str]] = {}
     for answer in wire.ask_each(requests).values():
         if isinstance(answer, Exception):
             continue
         for group in answer.groups:
             if group.error_code == _GROUP_DENIED:
-                found[group.group_id] = frozenset()
+                operations[group.group_id] = frozenset()
                 continue
             if (names := _names(group.authorized_operations)) is None:
                 return None
-            found[group.group_id] = names
-    return found
+            operations[group.group_id] = names
+    return operations
 
 
 def _names(operations: Any) -> frozenset[str] | None:

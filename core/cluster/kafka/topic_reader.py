@@ -103,11 +103,13 @@ class KafkaTopicReader:
         at = round(since.timestamp() * 1000)
         asked = [TopicPartition(self._topic, partition, at) for partition in sorted(new)]
         seconds = self._settings.scaled_seconds(ANSWER_SECONDS)
-        for found in consumer.offsets_for_times(asked, timeout=seconds):
-            if found.error is None:
+        for position in consumer.offsets_for_times(asked, timeout=seconds):
+            if position.error is None:
                 # Where nothing has come since then it is told of the end by a negative offset.
-                is_there = found.offset >= 0
-                self._next[found.partition] = found.offset if is_there else ends[found.partition]
+                is_there = position.offset >= 0
+                self._next[position.partition] = (
+                    position.offset if is_there else ends[position.partition]
+                )
         consumer.assign([TopicPartition(self._topic, p, at) for p, at in self._next.items()])
 
     def _until(self, consumer: ClosableClient, ends: dict[int, int]) -> Iterator[list[TopicRecord]]:

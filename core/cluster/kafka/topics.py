@@ -166,14 +166,14 @@ def elect_leaders(
     every = list(partitions)
     answers: dict[TopicPartition, Fault | None] = {}
     for first in range(0, len(every), _MAX_PARTITIONS):
-        some = every[first : first + _MAX_PARTITIONS]
+        batch = every[first : first + _MAX_PARTITIONS]
         try:
-            answers |= _elect(wire, some, unclean)
+            answers |= _elect(wire, batch, unclean)
         except TrimtabError as error:
             if not answers:
                 raise
             # What was elected before is not to be lost.
-            answers |= dict.fromkeys(some, Fault("UNKNOWN_SERVER_ERROR", error.title))
+            answers |= dict.fromkeys(batch, Fault("UNKNOWN_SERVER_ERROR", error.title))
     return answers
 
 
@@ -195,9 +195,9 @@ def _elect(
     )
     raise_for_error(answer, "elect leaders", "ALTER on the cluster")
     return {
-        TopicPartition(result.topic, one.partition_id): fault_from_code(
-            one.error_code, one.error_message
+        TopicPartition(result.topic, partition.partition_id): fault_from_code(
+            partition.error_code, partition.error_message
         )
         for result in answer.replica_election_results
-        for one in result.partition_result
+        for partition in result.partition_result
     }

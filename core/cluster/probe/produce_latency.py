@@ -208,10 +208,16 @@ class ProduceProbe:
         deadline = time.monotonic() + START_SECONDS
         while not self._stop.is_set() and time.monotonic() < deadline:
             topic = producer.list_topics(self.topic, timeout=5).topics[self.topic]
-            found = topic.partitions
-            if topic.error is None and found and all(p.leader >= 0 for p in found.values()):
-                self.replicas_by_broker = {p.replicas[0]: tuple(p.replicas) for p in found.values()}
-                return {p.replicas[0]: number for number, p in found.items()}
+            partitions = topic.partitions
+            if (
+                topic.error is None
+                and partitions
+                and all(p.leader >= 0 for p in partitions.values())
+            ):
+                self.replicas_by_broker = {
+                    p.replicas[0]: tuple(p.replicas) for p in partitions.values()
+                }
+                return {p.replicas[0]: number for number, p in partitions.items()}
             self._stop.wait(0.1)
         if not self._stop.is_set():
             self.trouble = f"produce latency is not measured: {self.topic} has no leaders"

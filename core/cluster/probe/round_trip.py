@@ -139,10 +139,10 @@ class RoundTripProbe:
     def poll_results(self, seconds: float) -> list[ProbeResult]:
         """Return what came of messages within `seconds`, oldest first."""
         self._producer.poll(max(seconds, 0.0))
-        found = []
+        results = []
         while not self._results.empty():
-            found.append(self._results.get())
-        return found
+            results.append(self._results.get())
+        return results
 
     def fetch_layout(self) -> ProbeLayout:
         """Return how the topic lies now. Raises KafkaException when no broker answers in time."""

@@ -74,7 +74,7 @@ def find_logins(nodes: Sequence[Node]) -> tuple[ClientLogin, ...]:
     """Return every way into a secured sandbox; none of one that is not."""
     endpoints = [node for node in nodes if node.role is Role.TOKENS]
     brokers = [node for node in nodes if node.role is Role.BROKER]
-    found = []
+    logins = []
     for endpoint in endpoints:
         folder = endpoint.folder.parent / "clients"
         for name in PRINCIPALS:
@@ -82,8 +82,8 @@ def find_logins(nodes: Sequence[Node]) -> tuple[ClientLogin, ...]:
                 tls = way is Way.TLS
                 bootstrap = ",".join(n.admin_address if tls else n.address for n in brokers)
                 path = folder / f"{name}-{way.value}.properties"
-                found.append(ClientLogin(name, way, bootstrap, path))
-    return tuple(found)
+                logins.append(ClientLogin(name, way, bootstrap, path))
+    return tuple(logins)
 
 
 def admin_properties(root: Path) -> Path:

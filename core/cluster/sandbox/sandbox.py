@@ -232,7 +232,7 @@ class Sandbox:
 
     def login(self, name: str, way: Way) -> ClientLogin:
         """Return how one of its principals comes in; it must be a secured one."""
-        return next(found for found in self.logins if (found.name, found.way) == (name, way))
+        return next(login for login in self.logins if (login.name, login.way) == (name, way))
 
     @property
     def admin_bootstrap(self) -> str:

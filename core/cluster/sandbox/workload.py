@@ -175,7 +175,7 @@ def _produce_until_stopped(
                 for _ in range(int(owed[i])):
                     _produce(producer, tp, payload, stop)
             except KafkaException as error:  # somebody has deleted it
-                if tp.topic not in {one.topic for one in gone}:
+                if tp.topic not in {partition.topic for partition in gone}:
                     why = error.args[0].str()
                     print(f"What is gone of topic {tp.topic} is left out: {why}.", file=sys.stderr)
                 gone.add(tp)

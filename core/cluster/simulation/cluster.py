@@ -214,12 +214,12 @@ class SimulatedCluster:
             engine = self._engine
             logs = engine.logs
             position = logs.start if at is OffsetAt.EARLIEST else logs.end
-            found = {}
+            offsets = {}
             for tp in partitions:
                 row = engine.index.get(tp)
                 if row is not None and engine.registrations[row].leader != NO_LEADER:
-                    found[tp] = int(position[row] // logs.message_bytes[row])
-            return found
+                    offsets[tp] = int(position[row] // logs.message_bytes[row])
+            return offsets
 
     def fetch_replica_offsets(
         self, offsets_of: Mapping[int, Collection[TopicPartition]], at: OffsetAt
@@ -236,8 +236,8 @@ class SimulatedCluster:
     ) -> tuple[Group, ...]:
         with self._lock:
             engine = self._engine
-            found = engine.readers.groups(engine.live_rows(), engine.alive)
-        return tuple(group for group in found if is_whole(matching, group.id))
+            groups = engine.readers.groups(engine.live_rows(), engine.alive)
+        return tuple(group for group in groups if is_whole(matching, group.id))
 
     def describe_active_groups(self, limit: int) -> ActiveGroups:
         return ActiveGroups.from_groups(self.describe_groups(), limit)

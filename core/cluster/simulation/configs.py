@@ -72,8 +72,8 @@ class SimulatedConfigs:
 
     def value(self, resource: Resource, name: str) -> str | None:
         """Return the effective value, None when nothing sets it."""
-        found = self.effective(resource).get(name)
-        return found.value if found else None
+        config = self.effective(resource).get(name)
+        return config.value if config else None
 
     def entries(self, resource: Resource, name: str) -> frozenset[str]:
         """Return a list's entries; unset and empty have none."""

@@ -294,7 +294,7 @@ class Links:
         caught_up: list[tuple[int, int]] = []
         due = [link for link in links if link.next_at < until]
         while due:
-            link = min(due, key=lambda one: one.next_at)
+            link = min(due, key=lambda candidate: candidate.next_at)
             done = link.fetch(
                 link.next_at,
                 self._throttles.leader_quotas[link.leader],

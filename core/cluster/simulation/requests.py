@@ -168,18 +168,18 @@ def extend_topic(engine: Engine, topic: str, new: NewPartitions) -> Fault | None
 
 
 def _check_layout(engine: Engine, layout: Layout, replicas: int) -> Fault | None:
-    for number, one in enumerate(layout):
-        wrong = controller.check_assignment(one, engine.disks.paths)
+    for number, assignment in enumerate(layout):
+        wrong = controller.check_assignment(assignment, engine.disks.paths)
         if wrong is not None:
             return wrong
-        if len(one) != replicas:
+        if len(assignment) != replicas:
             return Fault(
                 "INVALID_REPLICA_ASSIGNMENT",
-                f"The manual partition assignment includes a partition with {len(one)} "
+                f"The manual partition assignment includes a partition with {len(assignment)} "
                 f"replica(s), but this is not consistent with previous partitions, which have "
                 f"{replicas} replica(s).",
             )
-        if not engine.alive.intersection(one):
+        if not engine.alive.intersection(assignment):
             return Fault(
                 "INVALID_REPLICA_ASSIGNMENT",
                 "All brokers specified in the manual partition assignment for partition "
@@ -190,8 +190,8 @@ def _check_layout(engine: Engine, layout: Layout, replicas: int) -> Fault | None
 
 def _register(layout: Layout, alive: Collection[int]) -> list[Registration]:
     """Return new partitions: in sync is who is up, and the first of these leads."""
-    found = []
+    registrations = []
     for replicas in layout:
         isr = tuple(broker for broker in replicas if broker in alive)
-        found.append(Registration(replicas, isr, isr[0]))
-    return found
+        registrations.append(Registration(replicas, isr, isr[0]))
+    return registrations

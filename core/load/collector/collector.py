@@ -186,8 +186,8 @@ def _commits(state: ClusterState, group: Group) -> Int64:
     return offsets
 
 
-def _offsets(keys: Sequence[TopicPartition], found: Mapping[TopicPartition, int]) -> Int64:
-    return np.fromiter((found.get(key, UNKNOWN) for key in keys), np.int64, len(keys))
+def _offsets(keys: Sequence[TopicPartition], offsets: Mapping[TopicPartition, int]) -> Int64:
+    return np.fromiter((offsets.get(key, UNKNOWN) for key in keys), np.int64, len(keys))
 
 
 def sample_columns(

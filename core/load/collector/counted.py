@@ -145,14 +145,14 @@ def _of_leader_partitions(state: ClusterState, metrics: Mapping[int, ByPartition
 
 def _of_leading(state: ClusterState, replicas: Float64) -> Float64:
     """Return the leader's value of each partition, NaN without a leader; from [R] to [P]."""
-    found = np.full(state.partition_count, np.nan)
-    found[state.partition_of_replica[state.is_leader]] = replicas[state.is_leader]
-    return found
+    values = np.full(state.partition_count, np.nan)
+    values[state.partition_of_replica[state.is_leader]] = replicas[state.is_leader]
+    return values
 
 
 def _of_replicas(state: ClusterState, metrics: Mapping[int, ByPartition]) -> Float64:
     """Return what each replica's broker says of it, NaN for nothing, shape [R]."""
-    found = np.full(state.replica_count, np.nan)
+    values = np.full(state.replica_count, np.nan)
     names = [topic.name for topic in state.topics]
     for broker, by_topic in metrics.items():
         hosted = np.flatnonzero(state.replica_broker == broker) if by_topic else ()
@@ -161,5 +161,5 @@ def _of_replicas(state: ClusterState, metrics: Mapping[int, ByPartition]) -> Flo
         rows = state.partition_of_replica[hosted]
         pairs = zip(state.topic_of[rows].tolist(), state.partition[rows].tolist(), strict=True)
         nothing: Mapping[int, float] = {}
-        found[hosted] = [by_topic.get(names[t], nothing).get(p, np.nan) for t, p in pairs]
-    return found
+        values[hosted] = [by_topic.get(names[t], nothing).get(p, np.nan) for t, p in pairs]
+    return values

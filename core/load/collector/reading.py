@@ -126,9 +126,9 @@ def realign_memory(memory: CollectorMemory, state: ClusterState) -> CollectorMem
     mapped = at[state.partition_of_replica]
     keys = (mapped << 32) | state.replica_broker.astype(np.int64)
     if len(order):
-        found = np.minimum(np.searchsorted(old_keys[order], keys), len(order) - 1)
-        same = (mapped >= 0) & (old_keys[order][found] == keys)
-        size[same] = memory.size[order[found[same]]]
+        positions = np.minimum(np.searchsorted(old_keys[order], keys), len(order) - 1)
+        same = (mapped >= 0) & (old_keys[order][positions] == keys)
+        size[same] = memory.size[order[positions[same]]]
     return replace(
         memory,
         observed_at=take_rows(memory.observed_at, at),

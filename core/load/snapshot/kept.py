@@ -76,23 +76,23 @@ class Kept:
     def hours(self) -> tuple[KeptSnapshot, ...]:
         """Return the first snapshot of each hour, oldest first."""
         first: dict[int, KeptSnapshot] = {}
-        for one in self.snapshots:
-            first.setdefault(one.hour, one)
+        for snapshot in self.snapshots:
+            first.setdefault(snapshot.hour, snapshot)
         return tuple(first.values())
 
     def at(self, moment: datetime) -> KeptSnapshot | None:
         """Return what was published last at a moment; None where that was an hour before it."""
-        before = [one for one in self.snapshots if one.published_at <= moment]
+        before = [snapshot for snapshot in self.snapshots if snapshot.published_at <= moment]
         return before[-1] if before and moment - before[-1].published_at < MAX_AGE else None
 
 
 def read_kept(root: Root, cluster_id: str, known: Kept | None = None) -> Kept:
     """Return what is kept of a cluster; what is `known` is not read again."""
-    by_id = {one.snapshot_id: one for one in known.snapshots} if known else {}
+    by_id = {entry.snapshot_id: entry for entry in known.snapshots} if known else {}
     kept, left_out = [], []
     for name in snapshot_ids(root, cluster_id):
-        one = by_id.get(name)
-        if one is None:
+        snapshot = by_id.get(name)
+        if snapshot is None:
             try:
                 manifest = read_manifest(root, cluster_id, name)
             except DocumentError as error:
@@ -103,9 +103,9 @@ def read_kept(root: Root, cluster_id: str, known: Kept | None = None) -> Kept:
                 continue
             if manifest is None:  # deleted meanwhile
                 continue
-            one = KeptSnapshot.of(manifest)
-        kept.append(one)
-    kept.sort(key=lambda one: one.published_at)
+            snapshot = KeptSnapshot.of(manifest)
+        kept.append(snapshot)
+    kept.sort(key=lambda entry: entry.published_at)
     return Kept(tuple(kept), tuple(left_out))
 
 
@@ -121,12 +121,12 @@ def step_hours(
         if since is None:
             return None
         until = _hour(since) + steps
-        return next((one for one in hours if one.hour >= until), None)
+        return next((snapshot for snapshot in hours if snapshot.hour >= until), None)
     if not hours:
         return None
     # Now lies within the hour after the newest mark: one step back is to that mark.
     until = _hour(since) + steps if since else hours[-1].hour + (steps if steps < -1 else 0)
-    return next((one for one in reversed(hours) if one.hour <= until), hours[0])
+    return next((snapshot for snapshot in reversed(hours) if snapshot.hour <= until), hours[0])
 
 
 def _hour(moment: datetime) -> int:

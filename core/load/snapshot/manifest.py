@@ -199,8 +199,8 @@ def snapshot_ids(root: Root, cluster_id: str) -> tuple[str, ...]:
     """Return the ids of the snapshots that are kept, oldest first."""
     folder = layout.snapshots(root, cluster_id)
     if not isinstance(folder, Path):
-        found = (name.partition("/") for name in folder.files())
-        return tuple(sorted(name for name, _, file in found if file == "manifest.json"))
+        parts = (name.partition("/") for name in folder.files())
+        return tuple(sorted(name for name, _, file in parts if file == "manifest.json"))
     if not folder.is_dir():
         return ()
     return tuple(sorted(path.parent.name for path in folder.glob("[!.]*/manifest.json")))
@@ -220,10 +220,10 @@ def cluster_ids(root: Root) -> tuple[str, ...]:
         return ()
     except ValueError as error:
         raise DocumentError(f"{layout.index(root)} is not JSON.", next=layout.REPAIR) from error
-    found = document.get("clusters", []) if isinstance(document, dict) else None
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+    clusters = document.get("clusters", []) if isinstance(document, dict) else None
+    if not isinstance(clusters, list) or not all(isinstance(name, str) for name in clusters):
         raise DocumentError(f"{layout.index(root)} is not a list of clusters.", next=layout.REPAIR)
-    return tuple(sorted(found))
+    return tuple(sorted(clusters))
 
 
 def forget_cluster(root: Path, cluster_id: str) -> None:
@@ -317,8 +317,8 @@ def _group_sums(at: Int64, values: Float64, count: int) -> list[float | None]:
     known = ~np.isnan(values)
     total = np.bincount(at[known], weights=values[known], minlength=count)
     some_known = np.bincount(at[known], minlength=count) > 0
-    some = np.bincount(at, minlength=count) > 0
-    return [None if some[i] and not some_known[i] else float(total[i]) for i in range(count)]
+    has_rows = np.bincount(at, minlength=count) > 0
+    return [None if has_rows[i] and not some_known[i] else float(total[i]) for i in range(count)]
 
 
 HOTTEST = 200

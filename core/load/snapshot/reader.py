@@ -191,7 +191,9 @@ def verify_snapshot(
         return SnapshotCheck(None, None, (FileProblem(newest, why),))
     problems = [] if snapshot_id else list(_check_newest(root, manifest))
     folder = layout.snapshots(root, cluster_id) / manifest.snapshot_id
-    problems += (found for file in manifest.files if (found := _check_file(folder, manifest, file)))
+    problems += (
+        problem for file in manifest.files if (problem := _check_file(folder, manifest, file))
+    )
     return SnapshotCheck(manifest.snapshot_id, manifest, tuple(problems))
 
 

@@ -227,11 +227,11 @@ def _delete_expired(root: Path, cluster_id: str) -> None:
 
 def _delete_expired_in_store(folder: StorePath, newest: str) -> None:
     """Delete what is beyond retention, and what writers that died left without a manifest."""
-    found = folder.files()
-    now = max(found.values()).timestamp()  # by the store's clock, as all of them are
+    times_by_path = folder.files()
+    now = max(times_by_path.values()).timestamp()  # by the store's clock, as all of them are
     written: dict[str, float] = {}
     whole: set[str] = set()
-    for path, at in found.items():
+    for path, at in times_by_path.items():
         name, _, file = path.partition("/")
         if file:
             written[name] = max(written.get(name, 0.0), at.timestamp())

@@ -73,11 +73,11 @@ def known_topics(state: ClusterState) -> dict[str, str]:
     Kafka's metrics write `a.b` as `a_b`, and it refuses to create one beside the other. Where both
     exist all the same, `a_b` is missing here: nobody can say whose bytes those are.
     """
-    found: dict[str, str] = {}
+    topic_by_name: dict[str, str] = {}
     taken: set[str] = set()
     for topic in state.topics:
         plain = topic.name.replace(".", "_")
-        if plain in found:
+        if plain in topic_by_name:
             taken.add(plain)
-        found[topic.name] = found[plain] = topic.name
-    return {name: topic for name, topic in found.items() if name not in taken}
+        topic_by_name[topic.name] = topic_by_name[plain] = topic.name
+    return {name: topic for name, topic in topic_by_name.items() if name not in taken}

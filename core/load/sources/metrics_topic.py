@@ -73,13 +73,13 @@ class MetricsTopic:
                             self._reports.add(value, topic)
                 except BadValueError as error:
                     self._set_aside(record.partition, record.offset, str(error), record.value)
-        found = self._reports.take(now_ms)
-        if not found:
+        metrics = self._reports.take(now_ms)
+        if not metrics:
             raise UnreachableError(
                 f"No broker has reported to {self._topic} for {LOOK_BACK.seconds // 60} minutes.",
                 next="Check that the metrics reporter runs in the brokers, and their clocks.",
             )
-        return found
+        return metrics
 
     def take_bad_records(self) -> BadRecords:
         """Return what could not be used since the last call; see MetricsSource."""

@@ -73,7 +73,7 @@ class Prometheus:
             for labels, points in scrapes
             if (broker := brokers.find(labels)) is not None and len(points) > 1
         }
-        found: dict[int, _Found] = defaultdict(_Found)
+        values_by_broker: dict[int, _Found] = defaultdict(_Found)
         for series, into in ((counted_in, "topic_in"), (counted_out, "topic_out")):
             for labels, points in series:
                 broker, topic = brokers.find(labels), topics.get(labels.get("topic", ""))
@@ -81,7 +81,7 @@ class Prometheus:
                     continue
                 rate = counter_rate(points, self._seconds, between.get(broker))
                 if rate is not None:
-                    by_topic: dict[str, float] = getattr(found[broker], into)
+                    by_topic: dict[str, float] = getattr(values_by_broker[broker], into)
                     # Two that scrape the same brokers both count all of it.
                     by_topic[topic] = max(rate, by_topic.get(topic, 0.0))
         for labels, points in sizes:
@@ -89,10 +89,10 @@ class Prometheus:
             number = labels.get("partition", "")
             is_number = number.isascii() and number.isdecimal() and len(number) < _MAX_DIGITS
             if broker is not None and topic is not None and points and is_number:
-                found[broker].add_size(topic, int(number), points)
-        if not found:
+                values_by_broker[broker].add_size(topic, int(number), points)
+        if not values_by_broker:
             raise brokers.unknown_error(counted_in)
-        return {broker: of.metrics() for broker, of in found.items()}
+        return {broker: of.metrics() for broker, of in values_by_broker.items()}
 
     def take_bad_records(self) -> BadRecords:
         return BadRecords()
@@ -190,7 +190,7 @@ class _Brokers:
 
     def unknown_error(self, series: list[Series]) -> TrimtabError:
         label = self._label or "instance"
-        values = sorted({one.labels.get(label, f"no {label}") for one in series})
+        values = sorted({time_series.labels.get(label, f"no {label}") for time_series in series})
         shown = ", ".join(values[:_NAMES_SHOWN]) + (" …" if len(values) > _NAMES_SHOWN else "")
         return TrimtabError(
             f"Which broker a series is of cannot be told: {shown}.",

@@ -95,7 +95,7 @@ class Reports:
 
     def take(self, now_ms: int) -> Metrics:
         """Return what each broker has reported since the last call, or else reported last."""
-        found = {}
+        metrics = {}
         for broker, reports in list(self._reports.items()):
             if max(reports) < now_ms - SETTLED_MS - MAX_AGE_MS:
                 del self._reports[broker]
@@ -106,24 +106,28 @@ class Reports:
                 continue
             newest, used = settled[-1], self._used_at.get(broker, 0)
             new = [at for at in settled if at > used] or [newest]
-            found[broker] = _summed(reports, new, [at for at in settled if at < new[-1]])
+            metrics[broker] = _summed(reports, new, [at for at in settled if at < new[-1]])
             # The next interval begins where this one ends; until it is there, this one is told.
             for at in settled[:-2]:
                 del reports[at]
             self._used_at[broker] = newest
-        return found
+        return metrics
 
 
 def _summed(reports: dict[int, _Report], new: list[int], before: list[int]) -> BrokerMetrics:
     """Return what the reports of times `new` say, with growth since the last of `before`."""
     newest = new[-1]
     since = max((at for at in before if at < new[0]), default=min(before, default=newest))
-    some = [reports[at] for at in new]
+    new_reports = [reports[at] for at in new]
     return BrokerMetrics(
-        topic_in=_mean([report.topics[Kind.TOPIC_IN] for report in some]),
-        topic_out=_mean([report.topics[Kind.TOPIC_OUT] for report in some]),
-        partition_in=_mean_by_topic([report.partitions[Kind.PARTITION_IN] for report in some]),
-        partition_out=_mean_by_topic([report.partitions[Kind.PARTITION_OUT] for report in some]),
+        topic_in=_mean([report.topics[Kind.TOPIC_IN] for report in new_reports]),
+        topic_out=_mean([report.topics[Kind.TOPIC_OUT] for report in new_reports]),
+        partition_in=_mean_by_topic(
+            [report.partitions[Kind.PARTITION_IN] for report in new_reports]
+        ),
+        partition_out=_mean_by_topic(
+            [report.partitions[Kind.PARTITION_OUT] for report in new_reports]
+        ),
         size=reports[newest].partitions[Kind.SIZE],
         growth=_growth(
             reports[since].partitions[Kind.SIZE],
@@ -133,34 +137,34 @@ def _summed(reports: dict[int, _Report], new: list[int], before: list[int]) -> B
     )
 
 
-def _mean(some: list[dict[_K, float]]) -> dict[_K, float]:
-    if len(some) == 1:
-        return some[0]
+def _mean(readings: list[dict[_K, float]]) -> dict[_K, float]:
+    if len(readings) == 1:
+        return readings[0]
     sums: dict[_K, tuple[float, int]] = {}
-    for values in some:
+    for values in readings:
         for key, value in values.items():
             total, count = sums.get(key, (0.0, 0))
             sums[key] = (total + value, count + 1)
     return {key: total / count for key, (total, count) in sums.items()}
 
 
-def _mean_by_topic(some: list[dict[str, dict[int, float]]]) -> dict[str, dict[int, float]]:
-    if len(some) == 1:
-        return some[0]
-    topics = {topic for values in some for topic in values}
-    return {topic: _mean([values.get(topic, {}) for values in some]) for topic in topics}
+def _mean_by_topic(readings: list[dict[str, dict[int, float]]]) -> dict[str, dict[int, float]]:
+    if len(readings) == 1:
+        return readings[0]
+    topics = {topic for values in readings for topic in values}
+    return {topic: _mean([values.get(topic, {}) for values in readings]) for topic in topics}
 
 
 def _growth(
     before: dict[str, dict[int, float]], after: dict[str, dict[int, float]], seconds: float
 ) -> dict[str, dict[int, float]]:
     """Return how fast logs grew, bytes/s; of those that shrank, or are new, nothing is known."""
-    found: dict[str, dict[int, float]] = {}
+    growth: dict[str, dict[int, float]] = {}
     for topic, sizes in after.items() if seconds > 0 else ():
         earlier = before.get(topic, {})
-        found[topic] = {
+        growth[topic] = {
             partition: (size - earlier[partition]) / seconds
             for partition, size in sizes.items()
             if earlier.get(partition, float("inf")) <= size
         }
-    return found
+    return growth

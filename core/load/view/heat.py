@@ -304,7 +304,7 @@ def partition_map(
 def replica_roles(state: ClusterState, row: int) -> dict[int, ReplicaRole]:
     """Return what each broker that holds a replica of a partition is to it."""
     at = state.replica_slice(row)
-    found: dict[int, ReplicaRole] = {}
+    roles: dict[int, ReplicaRole] = {}
     leader = int(state.leader[row])
     for broker, in_sync, adding, removing in zip(
         state.replica_broker[at].tolist(),
@@ -321,5 +321,5 @@ def replica_roles(state: ClusterState, row: int) -> dict[int, ReplicaRole]:
             role = ReplicaRole.OUT_OF_SYNC
         else:
             role = ReplicaRole.LEADER if broker == leader else ReplicaRole.FOLLOWER
-        found[broker] = role
-    return found
+        roles[broker] = role
+    return roles

@@ -54,7 +54,7 @@ def verdicts(
     `left_seconds` is of the run in progress; `halted` is how to tell that a run does not go on.
     """
     totals = totals or broker_totals(state, load)
-    found = [
+    all_verdicts = [
         *_faults(state),
         *_disks(state, totals),
         *_skews(totals),
@@ -62,7 +62,7 @@ def verdicts(
         *_hidden(state),
         *_racks(state),
     ]
-    return tuple(sorted(found, key=lambda verdict: verdict.weight))
+    return tuple(sorted(all_verdicts, key=lambda verdict: verdict.weight))
 
 
 def _faults(state: ClusterState) -> Iterator[Verdict]:
@@ -109,7 +109,7 @@ def _disks(state: ClusterState, totals: BrokerTotals) -> Iterator[Verdict]:
 
 def _skews(totals: BrokerTotals) -> list[Verdict]:
     """Return the fullest broker of each metric, where it is worth a look; the wildest first."""
-    found: list[tuple[float, Verdict]] = []
+    skews: list[tuple[float, Verdict]] = []
     for metric in (Metric.IN, Metric.OUT, Metric.LEADERS, Metric.SIZE):
         column, ratio = max_ratio(totals.values[metric], totals.fair[metric])
         if column < 0 or ratio < SKEW:
@@ -125,17 +125,17 @@ def _skews(totals: BrokerTotals) -> list[Verdict]:
         verdict = Verdict(
             f"skew-{metric.value}", Weight.LOOK, sentence, short, broker=broker, metric=metric
         )
-        found.append((ratio, verdict))
-    ins = [ratio for ratio, verdict in found if verdict.metric is Metric.IN]
+        skews.append((ratio, verdict))
+    ins = [ratio for ratio, verdict in skews if verdict.metric is Metric.IN]
     if ins:
         # What flows in flows out: the same broker, about as far out, is the same trouble.
-        hot = next(v.broker for _, v in found if v.metric is Metric.IN)
-        found = [
+        hot = next(v.broker for _, v in skews if v.metric is Metric.IN)
+        skews = [
             (ratio, verdict)
-            for ratio, verdict in found
+            for ratio, verdict in skews
             if (verdict.metric, verdict.broker) != (Metric.OUT, hot) or ratio > 1.2 * ins[0]
         ]
-    return [verdict for _, verdict in sorted(found, key=lambda item: -item[0])]
+    return [verdict for _, verdict in sorted(skews, key=lambda item: -item[0])]
 
 
 def _moving(

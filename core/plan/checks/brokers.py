@@ -51,20 +51,20 @@ def find_over_capacity(
     can_send = np.array([broker.out_capacity_bytes_per_s for broker in state.brokers], np.float64)
     taken = before.received_bytes_per_s, after.received_bytes_per_s, can_take
     sent = before.out_bytes_per_s, after.out_bytes_per_s, can_send
-    found = [
+    excesses = [
         (id, f"Broker {id} ends at {format_rate(then[i])} {words} {format_rate(limit[i])}.")
         for (was, then, limit), words in ((taken, "in; it can take in"), (sent, "out; it can send"))
         for i, id in enumerate(state.broker_ids.tolist())
         if then[i] > limit[i] and then[i] > was[i] + NOTICED_BYTES_PER_S and only in (None, id)
     ]
-    for id, sentence in sorted(found, key=lambda one: one[0]):
+    for id, sentence in sorted(excesses, key=lambda excess: excess[0]):
         yield finding("capacity", sentence, broker=id)
 
 
 def moves_with_rates(state: ClusterState, load: Load, moves: Iterable[Move]) -> list[Move]:
     """Return the moves of partitions of which what is produced to them is known."""
-    found = moves_with_rows(state, moves)
-    return [move for move, row in found if not np.isnan(load.in_bytes_per_s[row])]
+    moves_and_rows = moves_with_rows(state, moves)
+    return [move for move, row in moves_and_rows if not np.isnan(load.in_bytes_per_s[row])]
 
 
 def find_above_fair_share(
@@ -161,15 +161,15 @@ def find_skipped(state: ClusterState, moves: Sequence[Move]) -> Mapping[str, tup
     to = sorted({broker for move in moves for broker in move.adding if broker in known})
     leaders = sorted({move.after[0] for move in moves if move.after and move.after[0] in known})
     capacities = ((b, known[b]) for b in sorted({*to, *leaders}))
-    found = {
+    brokers_by_check = {
         "disk": tuple(b for b in to if free_bytes(disks_of(known[b].log_dirs)) is None),
         "capacity": tuple(
             id
-            for id, one in capacities
-            if None in (one.in_capacity_bytes_per_s, one.out_capacity_bytes_per_s)
+            for id, receiver in capacities
+            if None in (receiver.in_capacity_bytes_per_s, receiver.out_capacity_bytes_per_s)
         ),
     }
-    return {id: brokers for id, brokers in found.items() if brokers}
+    return {id: brokers for id, brokers in brokers_by_check.items() if brokers}
 
 
 def skipped_sentences(state: ClusterState, blind: Mapping[str, Sequence[int]]) -> list[str]:
@@ -208,9 +208,9 @@ def check_broker_disks(
     if free is None or not coming:
         return
     largest = max(disk.usable_bytes or 0 for disk in there)
-    tps = [one.tp for one in coming]
-    incoming = sum(one.grown_bytes for one in coming)
-    biggest = max(coming, key=lambda one: one.grown_bytes)
+    tps = [arrival.tp for arrival in coming]
+    incoming = sum(arrival.grown_bytes for arrival in coming)
+    biggest = max(coming, key=lambda arrival: arrival.grown_bytes)
     if incoming + in_flight_bytes > free:
         in_flight = f", and {format_bytes(in_flight_bytes)} are still coming by moves in flight"
         yield finding(
@@ -242,7 +242,10 @@ def check_broker_disks(
 
 def growth_words(state: ClusterState, coming: Iterable[Arrival]) -> str:
     """Say that growth counts, and where it cannot be known what retention takes off it."""
-    topics = (state.topic(name) for name in {one.tp.topic for one in coming if one.growth_bytes})
+    topics = (
+        state.topic(name)
+        for name in {arrival.tp.topic for arrival in coming if arrival.growth_bytes}
+    )
     unknown = [topic.name for topic in topics if topic is not None and retention_unknown(topic)]
     if not unknown:
         return "growth meanwhile included"

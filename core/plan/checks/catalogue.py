@@ -91,7 +91,9 @@ class Finding:
 
 def has_unknowns(findings: Iterable[Finding]) -> bool:
     """Return whether something was not known that a check would have gone by."""
-    return any(one.id.endswith("-unknown") or one.id == "hidden-topics" for one in findings)
+    return any(
+        problem.id.endswith("-unknown") or problem.id == "hidden-topics" for problem in findings
+    )
 
 
 def finding(

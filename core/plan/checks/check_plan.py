@@ -74,20 +74,20 @@ class CheckedPlan:
     def after(self, seconds: float | None, never: str | None = None) -> tuple[Finding, ...]:
         """Return all that speaks against the plan, worst first; `never` is why it does not end."""
         grows = GROWTH_SECONDS if seconds is None else seconds
-        found = [
+        findings = [
             *self._found,
             *check_disks(self._state, self._load, self._possible, grows),
             *check_log_dir_space(self._state, self._load, self._possible, grows),
         ]
         if never is not None:
-            found.append(finding("never", never, (m.tp for m in self._plan if m.receiving)))
-        return worst_first(found)
+            findings.append(finding("never", never, (m.tp for m in self._plan if m.receiving)))
+        return worst_first(findings)
 
 
 def in_flight(state: ClusterState) -> Mapping[TopicPartition, Reassignment]:
     """Return the reassignments that the state shows, whoever asked for them."""
-    found = {}
+    reassignments = {}
     for index in np.flatnonzero(state.reassigning).tolist():
         row = state.row(index)
-        found[row.tp] = Reassignment(row.replicas, row.adding, row.removing)
-    return found
+        reassignments[row.tp] = Reassignment(row.replicas, row.adding, row.removing)
+    return reassignments

@@ -33,13 +33,13 @@ def check_drops(
     Only what is new, and ILLEGAL where it cannot be dropped.
     """
     now = current_totals(state, load)
-    found = {}
+    findings_by_tp = {}
     for tp, source in sources.items():
         others = _OtherMoves(state, load, now, plan, tp)
         brokers = (to for to in state.broker_ids.tolist() if to != source)
         there = {to: others.finding(source, to) for to in brokers}
-        found[tp] = {to: worst for to, worst in there.items() if worst is not None}
-    return found
+        findings_by_tp[tp] = {to: worst for to, worst in there.items() if worst is not None}
+    return findings_by_tp
 
 
 def check_drop(
@@ -62,7 +62,7 @@ class _OtherMoves:
         self._planned = plan.target(state, tp) if state.find(tp) is not None else ()
         moves = [move for move in plan if move.tp != tp]
         self._arriving = arrivals(state, load, moves, GROWTH_SECONDS)
-        rows = (state.find(one) for one in (tp, *(move.tp for move in moves)))
+        rows = (state.find(partition) for partition in (tp, *(move.tp for move in moves)))
         self._in_flight = incoming_bytes(
             state, excluded_rows={row for row in rows if row is not None}
         )
@@ -82,14 +82,14 @@ class _OtherMoves:
             return finding("same-broker-twice", f"Broker {destination} already holds {tp}.", [tp])
         moves = moves_with_rates(state, self._load, [after] if after else [])
         carried = compute_effect(state, self._load, moves, self._after).after
-        found = [
+        findings = [
             *self._findings(after),
             *self._full(destination, after),
             *find_over_capacity(state, self._now, carried, only=destination),
             *find_above_fair_share(state, self._now, carried, only=destination),
         ]
         known = {(old.id, old.sentence) for old in (*self._known, *self._full(destination))}
-        new = [one for one in found if (one.id, one.sentence) not in known]
+        new = [problem for problem in findings if (problem.id, problem.sentence) not in known]
         return worst_first(new)[0] if new else None
 
     def _findings(self, move: Move | None) -> tuple[Finding, ...]:

@@ -65,7 +65,7 @@ def illegal_facts(state: ClusterState, move: Move) -> list[_Fact]:
     facts += [("unknown-broker", b) for b in move.after if b not in state.broker_by_id]
     if len(move.after) > len(state.brokers):
         facts.append(("too-many-replicas", len(state.brokers)))
-    return facts + [("no-log-dir", one) for one in missing_log_dirs(state, move)]
+    return facts + [("no-log-dir", log_dir) for log_dir in missing_log_dirs(state, move)]
 
 
 def _doubts(
@@ -82,7 +82,9 @@ def _doubts(
         yield "foreign-move", "moving"
     else:  # a replica that leaves, or changes its log dir, may be copied to one already
         touched = {*move.removing, *move.dir_moves}
-        if any(one.tp == move.tp and one.broker in touched for one in state.future_replicas):
+        if any(
+            replica.tp == move.tp and replica.broker in touched for replica in state.future_replicas
+        ):
             yield "foreign-move", "on the way to another log dir"
     for broker in move.receiving:
         if not state.broker_by_id[broker].alive:
@@ -190,19 +192,19 @@ def missing_log_dirs(state: ClusterState, move: Move) -> Iterator[tuple[int, str
         known = state.broker_by_id.get(broker)
         if known is None or not known.log_dirs:
             continue
-        found = next((d for d in known.log_dirs if d.path == path), None)
-        if found is None:
+        log_dir = next((d for d in known.log_dirs if d.path == path), None)
+        if log_dir is None:
             yield broker, path, "no"
-        elif found.error:
+        elif log_dir.error:
             yield broker, path, "an offline"
 
 
 def is_in_other_log_dir(state: ClusterState, move: Move) -> bool:
     """Return whether a replica lies neither where the plan found it nor where it is to go."""
     for broker, path in move.dir_moves.items():
-        found = move.base_log_dirs.get(broker)
+        base_path = move.base_log_dirs.get(broker)
         now = log_dir_of(state, move.tp, broker)
-        if found is not None and now is not None and now not in (found, path):
+        if base_path is not None and now is not None and now not in (base_path, path):
             return True
     return False
 
@@ -220,7 +222,7 @@ def clean_moves(
 
     `moving` are partitions in flight. Some of the others may be without a doubt, too.
     """
-    found = [False] * len(moves)
+    is_clean = [False] * len(moves)
     alike: defaultdict[int, list[int]] = defaultdict(list)
     rows = [state.find(move.tp) for move in moves]
     for at, (move, row) in enumerate(zip(moves, rows, strict=True)):
@@ -235,8 +237,8 @@ def clean_moves(
         for at, row, is_fine in zip(chosen, at_rows.tolist(), fine.tolist(), strict=True):
             topic = state.topics[int(state.topic_of[row])]
             same = not (moves[at].topic_id and topic.id) or moves[at].topic_id == topic.id
-            found[at] = is_fine and same and (topic.min_insync or 0) <= replicas
-    return found
+            is_clean[at] = is_fine and same and (topic.min_insync or 0) <= replicas
+    return is_clean
 
 
 def _at_rest(state: ClusterState, load: Load, rows: Int64, replicas: int) -> Bool:

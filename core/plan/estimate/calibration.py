@@ -133,7 +133,9 @@ def build_calibration(lessons: Iterable[Lesson]) -> Calibration:
     newest = speeds[:MAX_RUNS]
     speed = Speed(len(newest), median(newest), min(newest), max(newest)) if newest else None
     learned = {side: _learned(known[:MAX_RUNS]) for side, known in of_side.items()}
-    return Calibration({side: one for side, one in learned.items() if one is not None}, speed)
+    return Calibration(
+        {side: correction for side, correction in learned.items() if correction is not None}, speed
+    )
 
 
 def _learned(lessons: Sequence[Lesson]) -> Learned | None:

@@ -258,14 +258,14 @@ def _copied(
     if never is None and rate != UNLIMITED and rate <= 0:
         never = "A rate of 0 moves nothing."
     limit: BrokerSide | None = None
-    found: TimeRange | None = None
+    time_range: TimeRange | None = None
     calibrated: Calibrated | None = None
     if never or what.sizes_unknown:
         pass
     elif rate == UNLIMITED and not task.link_known:
         speed = calibration.speed
-        found = None if speed is None else speed.on(what)
-        if speed is None or found is None:
+        time_range = None if speed is None else speed.on(what)
+        if speed is None or time_range is None:
             notes.append(
                 "Without a throttle it takes what links and disks give, which is not known; "
                 "configure in_capacity and out_capacity for an answer."
@@ -273,22 +273,22 @@ def _copied(
         else:
             calibrated = Calibrated(speed.runs, None, None, None)
     else:
-        found = task.spread(rate, per_side_rates)
-        if found.never:
+        time_range = task.spread(rate, per_side_rates)
+        if time_range.never:
             limit, never = explain_never(loads, rate, task.room)
         else:
-            slowest = _limit(side_rows(loads, deadline_seconds or found.seconds, {}))
+            slowest = _limit(side_rows(loads, deadline_seconds or time_range.seconds, {}))
             learned = calibration.sides.get(slowest.side) if slowest is not None else None
             if learned is not None and rate != UNLIMITED:
-                own = found.seconds, found.range_seconds
+                own = time_range.seconds, time_range.range_seconds
                 calibrated = Calibrated(learned.runs, learned.factor, *own)
-                found = learned.on(found)
-            if found.risk:
+                time_range = learned.on(time_range)
+            if time_range.risk:
                 notes.append(explain_risk(loads, rate))
-    ending = None if found is None or found.never else found
+    ending = None if time_range is None or time_range.never else time_range
     seconds = None if ending is None else ending.seconds
     own_seconds = calibrated.seconds if calibrated is not None else seconds
-    rows = side_rows(loads, deadline_seconds or own_seconds, found.ends if found else {})
+    rows = side_rows(loads, deadline_seconds or own_seconds, time_range.ends if time_range else {})
     return Estimate(
         rate,
         seconds,

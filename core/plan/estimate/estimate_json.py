@@ -38,9 +38,9 @@ def format_estimate(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def format_peak_usage(found: PeakUsage) -> dict[str, Any]:
+def format_peak_usage(usage: PeakUsage) -> dict[str, Any]:
     """Return what brokers bear meanwhile: who comes near its capacity, and extra disk."""
-    near = found.near_capacity
+    near = usage.near_capacity
     return {
         "near_capacity": None
         if near is None
@@ -50,18 +50,18 @@ def format_peak_usage(found: PeakUsage) -> dict[str, Any]:
             "fraction": round(near.fraction, 4),
         },
         "peak_extra": [
-            {"broker": one.broker, "bytes": one.bytes, "seconds": _rounded(one.at_seconds)}
-            for one in found.extra
+            {"broker": disk.broker, "bytes": disk.bytes, "seconds": _rounded(disk.at_seconds)}
+            for disk in usage.extra
         ],
     }
 
 
-def format_timeline(found: PlanTimeline | None) -> dict[str, Any] | None:
+def format_timeline(timeline: PlanTimeline | None) -> dict[str, Any] | None:
     """Return brokers' sides and disks over time, worst first; None where it was not simulated."""
-    if found is None:
+    if timeline is None:
         return None
     return {
-        "batches_seconds": [round(at, 1) for at in found.batches],
+        "batches_seconds": [round(at, 1) for at in timeline.batches],
         "lanes": [
             {
                 "broker": lane.broker,
@@ -80,7 +80,7 @@ def format_timeline(found: PlanTimeline | None) -> dict[str, Any] | None:
                     for step in lane.steps
                 ],
             }
-            for lane in found.lanes
+            for lane in timeline.lanes
         ],
         "disks": [
             {
@@ -93,7 +93,7 @@ def format_timeline(found: PlanTimeline | None) -> dict[str, Any] | None:
                     for held in disk.course
                 ],
             }
-            for disk in found.disks
+            for disk in timeline.disks
         ],
     }
 

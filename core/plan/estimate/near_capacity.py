@@ -75,11 +75,11 @@ def side_usages(
         return ()
     now = broker_traffic(state, load)
     at = {broker.id: i for i, broker in enumerate(state.brokers)}
-    found = (
+    usages = (
         SideUsage(side, float(now[side.side][at[side.broker]]), capacity)
         for side, capacity in can.items()
     )
-    return tuple(one for one in found if not math.isnan(one.besides_bytes_per_s))
+    return tuple(usage for usage in usages if not math.isnan(usage.besides_bytes_per_s))
 
 
 def link_room(
@@ -90,11 +90,11 @@ def link_room(
     It is the capacity without what they bear anyway, but MIN_ROOM of it at the least: where
     there is less, clients wait longer rather than copies stand still.
     """
-    found = _capacities(state, loads)
-    for one in side_usages:
-        capacity = one.capacity_bytes_per_s
-        found[one.side] = max(capacity - one.besides_bytes_per_s, MIN_ROOM * capacity)
-    return found
+    room_by_side = _capacities(state, loads)
+    for usage in side_usages:
+        capacity = usage.capacity_bytes_per_s
+        room_by_side[usage.side] = max(capacity - usage.besides_bytes_per_s, MIN_ROOM * capacity)
+    return room_by_side
 
 
 def find_near_capacity(
@@ -107,11 +107,11 @@ def find_near_capacity(
         return None
     full = [
         NearCapacity(
-            *one.side,
-            (one.besides_bytes_per_s + per_side_rates.get(one.side, rate_bytes_per_s))
-            / one.capacity_bytes_per_s,
+            *usage.side,
+            (usage.besides_bytes_per_s + per_side_rates.get(usage.side, rate_bytes_per_s))
+            / usage.capacity_bytes_per_s,
         )
-        for one in side_usages
+        for usage in side_usages
     ]
-    worst = max(full, key=lambda one: one.fraction, default=None)
+    worst = max(full, key=lambda candidate: candidate.fraction, default=None)
     return worst if worst is not None and worst.fraction >= NEAR_CAPACITY else None

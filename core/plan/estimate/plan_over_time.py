@@ -99,7 +99,7 @@ class DiskLane:
         They are never called so for what was on them before.
         """
         width = whole_seconds / count
-        found = [0.0] * count
+        peaks = [0.0] * count
         last = self.course[-1]
         stays = DiskPoint(max(whole_seconds, last.at_seconds), last.bytes)
         for (start, first), (end, then) in pairwise((DiskPoint(0.0, 0), *self.course, stays)):
@@ -108,8 +108,8 @@ class DiskLane:
             for at in range(min(int(start / width), count), min(math.ceil(end / width), count)):
                 edges = (max(start, at * width), min(end, (at + 1) * width))
                 seen = np.interp(edges, (start, end), (first, then))
-                found[at] = max(found[at], *seen.tolist())
-        return [(largest, largest > 0 and self.is_near(largest)) for largest in found]
+                peaks[at] = max(peaks[at], *seen.tolist())
+        return [(largest, largest > 0 and self.is_near(largest)) for largest in peaks]
 
     def is_near(self, more_bytes: float) -> bool:
         """Return whether they would be worth a look on the map while they hold so much more."""
@@ -195,20 +195,20 @@ def estimate_extra_disk(
                 ended = max(ended, end)
         for broker in (*move.removing, *move.dir_moves):
             disks[broker].leaves.append((ended + DELETED_SECONDS, held.get(broker, size)))
-    found = [DiskLane(broker, None) for broker in unknown]
+    lanes = [DiskLane(broker, None) for broker in unknown]
     for broker, disk in disks.items():
         if disk.comes and broker not in unknown:
             if not timed:
-                found.append(DiskLane(broker, sum(size for *_, size in disk.comes)))
+                lanes.append(DiskLane(broker, sum(size for *_, size in disk.comes)))
                 continue
             course = disk.course()
             peak = max(course, key=lambda held: held.bytes)
             kept, space = _thinned(course, peak), _disk_space(state, broker)
-            found.append(DiskLane(broker, peak.bytes, peak.at_seconds, kept, *space))
+            lanes.append(DiskLane(broker, peak.bytes, peak.at_seconds, kept, *space))
     return tuple(
         sorted(
-            (one for one in found if one.bytes != 0),
-            key=lambda one: (one.bytes is not None, -(one.bytes or 0), one.broker),
+            (lane for lane in lanes if lane.bytes != 0),
+            key=lambda lane: (lane.bytes is not None, -(lane.bytes or 0), lane.broker),
         )
     )
 
@@ -223,7 +223,7 @@ def _disk_space(state: ClusterState, broker: int) -> tuple[int | None, int | Non
 
 def _when(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tuple[float, float]]:
     """Return when each new replica is copied, after the start of an apply; log dirs by broker."""
-    found: dict[tuple[TopicPartition | None, int], tuple[float, float]] = {
+    spans: dict[tuple[TopicPartition | None, int], tuple[float, float]] = {
         (None, row.broker): (START_SECONDS, row.seconds)
         for row in estimate.rows
         if row.side is Side.LOG_DIRS and row.seconds is not None
@@ -231,8 +231,8 @@ def _when(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tupl
     if estimate.trace is not None:
         for at, copy in enumerate(estimate.trace.copies):
             begin, end = estimate.trace.when(at)
-            found[copy.tp, copy.destination] = START_SECONDS + begin, START_SECONDS + end
-    return found
+            spans[copy.tp, copy.destination] = START_SECONDS + begin, START_SECONDS + end
+    return spans
 
 
 NAMED = 3
@@ -253,7 +253,7 @@ class PeakUsage:
             words = self.near_capacity.words
             sentences.append(f"With the throttle on top {words}: clients there may wait longer.")
         if self.extra:
-            shown = [one.words for one in self.extra[:NAMED]]
+            shown = [disk.words for disk in self.extra[:NAMED]]
             more = len(self.extra) - len(shown)
             rest = f"; less on {more} more" if more else ""
             sentences.append(f"Meanwhile disks hold more, at most {', '.join(shown)}{rest}.")
@@ -314,15 +314,15 @@ class SideLane:
     def columns(self, count: int, whole_seconds: float) -> list[tuple[float, bool]]:
         """Return the mean rate in equal parts of a time, and whether it is ever too near there."""
         width = whole_seconds / count
-        found = [(0.0, False)] * count
+        columns = [(0.0, False)] * count
         for start, end, bytes_per_s in self.steps:
             rate, near = min(self.limit_bytes_per_s, bytes_per_s), self.is_near(bytes_per_s)
             for at in range(max(int(start / width), 0), min(math.ceil(end / width), count)):
                 seconds = min(end, (at + 1) * width) - max(start, at * width)
                 if seconds > 0:
-                    mean, ever = found[at]
-                    found[at] = mean + rate * seconds / width, ever or near
-        return found
+                    mean, ever = columns[at]
+                    columns[at] = mean + rate * seconds / width, ever or near
+        return columns
 
     def is_near(self, bytes_per_s: float) -> bool:
         """Return whether its clients may wait longer while it copies so much."""
@@ -363,7 +363,7 @@ def build_timeline(
     now = broker_traffic(state, load)
     at = {broker.id: i for i, broker in enumerate(state.brokers)}
 
-    def lane(broker: int, side: Side, steps: tuple[Step, ...]) -> SideLane:
+    def lane_of(broker: int, side: Side, steps: tuple[Step, ...]) -> SideLane:
         limit = estimate.limit_of(broker, side)
         known = state.broker_by_id.get(broker)
         if known is None or side is Side.LOG_DIRS:
@@ -372,26 +372,26 @@ def build_timeline(
         besides = None if math.isnan(traffic) else traffic
         return SideLane(broker, side, steps, besides, capacity_of(known, side), limit)
 
-    def lanes() -> Iterator[SideLane]:
+    def all_lanes() -> Iterator[SideLane]:
         for side in trace.sides if trace is not None else ():
             steps = trace.steps(side) if trace is not None else ()
             later = (Step(START_SECONDS + a, START_SECONDS + b, rate) for a, b, rate in steps)
-            yield lane(*side, tuple(later))
+            yield lane_of(*side, tuple(later))
         for row in estimate.rows:
             if row.side is Side.LOG_DIRS and row.seconds is not None:
                 limit = estimate.limit_of(row.broker, row.side)
                 step = Step(START_SECONDS, row.seconds - SWAP_SECONDS, limit)
-                yield lane(row.broker, row.side, (step,))
+                yield lane_of(row.broker, row.side, (step,))
 
-    found = [one for one in lanes() if one.steps and one.max_bytes_per_s > 0]
-    if not found:
+    lanes = [lane for lane in all_lanes() if lane.steps and lane.max_bytes_per_s > 0]
+    if not lanes:
         return None
     # Who comes nearest to its capacity first, then who copies most.
-    found.sort(
-        key=lambda one: (-(one.max_fraction or 0.0), -round(one.bytes), one.broker, one.side.value)
+    lanes.sort(
+        key=lambda row: (-(row.max_fraction or 0.0), -round(row.bytes), row.broker, row.side.value)
     )
     batches = tuple(START_SECONDS + at for at in trace.submissions) if trace is not None else ()
-    return PlanTimeline(tuple(found), batches, fullest_first(extra))
+    return PlanTimeline(tuple(lanes), batches, fullest_first(extra))
 
 
 def fullest_first(disks: Iterable[DiskLane]) -> tuple[DiskLane, ...]:

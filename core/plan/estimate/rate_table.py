@@ -57,16 +57,16 @@ def rate_table(
         rates.insert(0, below[-1])
     useful = [rate for rate in rates if largest / rate > 2.0]
     chosen = useful[-TABLE_ROWS:] if len(useful) > 1 else rates[:2]
-    found = []
+    estimates = []
     for rate in chosen:
         go_on()
-        found.append(estimate_task(task, rate, calibration))
-    if all(row.seconds is None for row in found):
+        estimates.append(estimate_task(task, rate, calibration))
+    if all(row.seconds is None for row in estimates):
         above = next((rate for rate in ROUND_RATES if rate > max(floor, fastest)), fastest)
         last = min(above, int(task.fastest_bytes_per_s)) if task.link_known else above
         if last > chosen[-1]:
-            found.append(estimate_task(task, last, calibration))
-    return tuple(found[-TABLE_ROWS:])
+            estimates.append(estimate_task(task, last, calibration))
+    return tuple(estimates[-TABLE_ROWS:])
 
 
 def default_rate(table: Sequence[Estimate]) -> int | None:
@@ -158,14 +158,14 @@ def simulated_seconds(estimate: Estimate | None) -> float | None:
 
 def _lower_bound_by_deadline(task: Task, seconds: float) -> Estimate:
     """Return the least time at the slowest round rate that may keep a deadline, with that doubt."""
-    found = _lower_bound(task, seconds)
-    if found.seconds is None:
-        return found
-    if seconds > max(found.seconds, AROUND_RANGE[1]):
-        return replace(found, note=NOT_SIMULATED)
-    fastest = f"{format_rate(found.rate_bytes_per_s)} takes {format_duration(found.seconds)}"
-    never = explain_no_rate(found.total_bytes, seconds, AROUND_RANGE[1], fastest)
-    return replace(found, seconds=None, never=never)
+    estimate = _lower_bound(task, seconds)
+    if estimate.seconds is None:
+        return estimate
+    if seconds > max(estimate.seconds, AROUND_RANGE[1]):
+        return replace(estimate, note=NOT_SIMULATED)
+    fastest = f"{format_rate(estimate.rate_bytes_per_s)} takes {format_duration(estimate.seconds)}"
+    never = explain_no_rate(estimate.total_bytes, seconds, AROUND_RANGE[1], fastest)
+    return replace(estimate, seconds=None, never=never)
 
 
 def _lower_bound(task: Task, until_seconds: float) -> Estimate:

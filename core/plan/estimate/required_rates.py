@@ -58,8 +58,8 @@ def is_in_time(
     task: Task, rate: int, per_side_rates: PerSideRates, seconds: float, learned: Learned | None
 ) -> bool:
     """Return whether a task ends in `seconds` in every case, with lower rates of some sides."""
-    found = task.spread(rate, per_side_rates)
-    return (found if learned is None or found.never else learned.on(found)).fits(seconds)
+    spread = task.spread(rate, per_side_rates)
+    return (spread if learned is None or spread.never else learned.on(spread)).fits(seconds)
 
 
 FACTORS = (1.25, 1.6, 2.5, 4.0)
@@ -104,20 +104,20 @@ def choose_rates(
     if len(task.what.copies) > MAX_COPIES:
         return alike
     near = find_near_capacity(task.bearings, rate_bytes_per_s)
-    tried = sorted(_tries(task, alike, seconds, raises), key=lambda one: one[0])
-    for total, found in tried:
+    tried = sorted(_tries(task, alike, seconds, raises), key=lambda attempt: attempt[0])
+    for total, candidate in tried:
         if total > WORTH * alike.total_bytes_per_s(sides):
             break
-        rate, per_side_rates = found.bytes_per_s, found.rates
+        rate, per_side_rates = candidate.bytes_per_s, candidate.rates
         if len(per_side_rates) == sides:  # then it is the rate that is higher than need be
             continue
         if near is None and find_near_capacity(task.bearings, rate, per_side_rates) is not None:
             continue
         if not task.what.copies:
-            return found
+            return candidate
         slow = max_seconds(task, rate, per_side_rates, learned)
         if slow <= seconds and is_in_time(task, rate, per_side_rates, seconds, learned):
-            return found
+            return candidate
     return alike
 
 
@@ -135,5 +135,5 @@ def _tries(
             }
             needs |= between
             rates = {side: max(GENTLE_BYTES_PER_S, math.ceil(n)) for side, n in needs.items()}
-            found = ChosenRates(rate, {s: r for s, r in rates.items() if r <= rate * WORTH})
-            yield found.total_bytes_per_s(len(needs)), found
+            candidate = ChosenRates(rate, {s: r for s, r in rates.items() if r <= rate * WORTH})
+            yield candidate.total_bytes_per_s(len(needs)), candidate

@@ -108,19 +108,19 @@ class Trace:
     @cached_property
     def _flowed(self) -> Mapping[BrokerSide, Floats]:
         """Return what each side has moved since the flow began, at each of its times."""
-        found: dict[BrokerSide, Floats] = {}
+        bytes_by_side: dict[BrokerSide, Floats] = {}
         flowed = self.flowed
         if flowed is None or not flowed.sent:
-            return found
+            return bytes_by_side
         for side, brokers, moved in (
             (Side.LEADER, flowed.leaders, flowed.sent),
             (Side.FOLLOWER, flowed.destinations, flowed.received),
         ):
             whole = np.vstack([np.zeros(len(brokers)), *moved]).cumsum(axis=0)
-            found |= {
+            bytes_by_side |= {
                 BrokerSide(int(broker), side): whole[:, i] for i, broker in enumerate(brokers)
             }
-        return found
+        return bytes_by_side
 
     @property
     def sides(self) -> tuple[BrokerSide, ...]:
@@ -144,7 +144,7 @@ class Trace:
             share *= 2
         places = np.concatenate([[0], cuts, [len(rates)]])
         whole = np.concatenate([[0.0], moved.cumsum()])
-        found = (
+        steps = (
             Step(start * self.stretch, end * self.stretch, size / (end - start) / self.stretch)
             for start, end, size in zip(
                 borders[places[:-1]].tolist(),
@@ -153,7 +153,7 @@ class Trace:
                 strict=True,
             )
         )
-        return tuple(step for step in found if step.bytes_per_s > 0)
+        return tuple(step for step in steps if step.bytes_per_s > 0)
 
     def _borders(self, side: BrokerSide) -> Floats:
         """Return where cells begin and end: what was fetched, then each change."""

@@ -138,7 +138,7 @@ class Task:
         cases = [QUICK, SLOW]
         if len(self.what.idle_seconds) <= MANY_FLOWS:  # the more flows, the less a phase matters
             cases += (Case(phase=phase) for phase in PHASES[1:])
-        traces = (self._simulate(rate_bytes_per_s, per_side_rates, batches, one) for one in cases)
+        traces = (self._simulate(rate_bytes_per_s, per_side_rates, batches, case) for case in cases)
         lasts = [last, *(max(trace.ends) for trace in traces)]
         finite = [each for each in lasts if math.isfinite(each)]
         middle = median(lasts)
@@ -245,5 +245,5 @@ def _capacities(what: PlanCopies, state: ClusterState) -> list[float]:
     receivers = {c.destination for c in what.copies} & known.keys()
     capacities = [known[b].out_capacity_bytes_per_s for b in senders]
     capacities += [known[b].in_capacity_bytes_per_s for b in receivers]
-    found = [capacity for capacity in capacities if capacity is not None]
-    return found if len(found) == len(capacities) else []
+    known_capacities = [capacity for capacity in capacities if capacity is not None]
+    return known_capacities if len(known_capacities) == len(capacities) else []

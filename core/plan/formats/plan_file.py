@@ -50,11 +50,11 @@ def format_plan_file(plan: Plan) -> str:
     for move in plan:
         head = f'{{"topic":{text(move.tp.topic)},"partition":{move.tp.partition},'
         dirs = move.log_dirs or (ANY,) * len(move.after)
-        found = f',"log_dirs":{text(move.log_dirs_before)}' if move.log_dirs_before else ""
+        paths = f',"log_dirs":{text(move.log_dirs_before)}' if move.log_dirs_before else ""
         why = f',"because":{text(move.reason)}' if move.reason else ""
         targets.append(f'{head}"replicas":{text(move.after)},"log_dirs":{text(dirs)}}}')
         base.append(
-            f'{head}"topic_id":{text(move.topic_id)},"replicas":{text(move.before)}{found}{why}}}'
+            f'{head}"topic_id":{text(move.topic_id)},"replicas":{text(move.before)}{paths}{why}}}'
         )
     head = f'"format":"{FORMAT}/{MAJOR}","cluster_id":{text(plan.cluster_id or None)}'
     ours = f'{{{head},"base":[{",".join(base)}],"notes":{text(plan.notes)}}}'
@@ -132,8 +132,8 @@ def _with_dirs(document: PlanDocument, state: ClusterState | None, move: Move) -
         return move
     leaving = {b for b, path in zip(move.after, targets, strict=True) if path != ANY}
     leaving |= set(move.removing)
-    found = tuple(held[broker] if broker in leaving else ANY for broker in move.before)
-    return replace(move, log_dirs=targets, log_dirs_before=found)
+    log_dirs_before = tuple(held[broker] if broker in leaving else ANY for broker in move.before)
+    return replace(move, log_dirs=targets, log_dirs_before=log_dirs_before)
 
 
 def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:

@@ -151,17 +151,17 @@ def estimate_impact(
 def _groups(
     groups: Sequence[DocumentGroup], touched: Mapping[TopicPartition, _PartitionImpact]
 ) -> tuple[GroupImpact, ...]:
-    found = []
+    impacts = []
     for group in groups:
         if group.unknown:
             continue
         reads = group.reads
         tps = sorted(tp for tp in reads if tp in touched)
         if tps:
-            found.append(_group(group, [(touched[tp], reads[tp]) for tp in tps]))
+            impacts.append(_group(group, [(touched[tp], reads[tp]) for tp in tps]))
     # The worst first; a lag that is not known may be any.
-    lags = {one.id: math.inf if one.lag is None else one.lag for one in found}
-    return tuple(sorted(found, key=lambda g: (-g.leader_changes, -lags[g.id], -g.copied, g.id)))
+    lags = {impact.id: math.inf if impact.lag is None else impact.lag for impact in impacts}
+    return tuple(sorted(impacts, key=lambda g: (-g.leader_changes, -lags[g.id], -g.copied, g.id)))
 
 
 def _group(
@@ -193,15 +193,15 @@ def _topics(touched: Mapping[TopicPartition, _PartitionImpact]) -> tuple[TopicIm
     for tp, touch in touched.items():
         if touch.in_bytes_per_s != 0:
             by_topic[tp.topic].append(touch)
-    found = []
+    topics = []
     for topic, touches in by_topic.items():
         rate = sum(touch.in_bytes_per_s for touch in touches)
         leaders = sum(touch.new_leader for touch in touches)
         copied = sum(bool(touch.move.receiving) for touch in touches)
         known = None if math.isnan(rate) else rate
-        found.append(TopicImpact(topic, known, leaders, copied))
+        topics.append(TopicImpact(topic, known, leaders, copied))
     return tuple(
-        sorted(found, key=lambda t: (-t.leader_changes, -(t.in_bytes_per_s or 0), t.topic))
+        sorted(topics, key=lambda t: (-t.leader_changes, -(t.in_bytes_per_s or 0), t.topic))
     )
 
 
@@ -209,7 +209,7 @@ def _headroom(
     state: ClusterState, touched: Mapping[TopicPartition, _PartitionImpact]
 ) -> tuple[tuple[IsrHeadroom, ...], int]:
     """Return the partitions without a replica to spare, and of how many that is not known."""
-    found, unknown = [], 0
+    headroom, unknown = [], 0
     for tp, touch in touched.items():
         topic = state.topics[int(state.topic_of[touch.row])]
         if topic.min_insync is None:
@@ -220,28 +220,28 @@ def _headroom(
         in_sync = tuple(b for b in in_sync if b not in row.removing)
         during, after = (n - topic.min_insync for n in (len(in_sync), len(touch.move.after)))
         if min(during, after) <= 0:
-            found.append(IsrHeadroom(tp, in_sync, topic.min_insync, during, after))
-    return tuple(sorted(found, key=lambda h: (h.min_in_sync, h.tp))), unknown
+            headroom.append(IsrHeadroom(tp, in_sync, topic.min_insync, during, after))
+    return tuple(sorted(headroom, key=lambda h: (h.min_in_sync, h.tp))), unknown
 
 
-def impact_summary(found: Impact) -> list[str]:
+def impact_summary(impact: Impact) -> list[str]:
     """Return what somebody should know before anything else, the worst first, a few words each."""
     facts = []
-    if found.headroom:
-        facts.append(f"{counted(len(found.headroom), 'partition')} with no replica to spare")
-    unknown = " or more" if found.groups_unknown else ""
-    if found.groups:
-        facts.append(f"read by {counted(len(found.groups), 'group')}{unknown}")
-    leading = sum(topic.leader_changes > 0 for topic in found.topics)
+    if impact.headroom:
+        facts.append(f"{counted(len(impact.headroom), 'partition')} with no replica to spare")
+    unknown = " or more" if impact.groups_unknown else ""
+    if impact.groups:
+        facts.append(f"read by {counted(len(impact.groups), 'group')}{unknown}")
+    leading = sum(topic.leader_changes > 0 for topic in impact.topics)
     if leading:
         facts.append(f"leaders change in {counted(leading, 'topic')}")
-    shrunk = found.shrinking
+    shrunk = impact.shrinking
     if shrunk is not None and shrunk.is_advised:
         saves = format_bytes(shrunk.most_bytes)
         facts.append(f"retention {retention_option(shrunk.seconds)} saves up to {saves}")
-    if kinds := kinds_unknown(list(found.types_unknown.values())):
+    if kinds := kinds_unknown(list(impact.types_unknown.values())):
         facts.append(f"who reads is not known for {kinds}")
-    elif found.groups is None or (found.groups_unknown and not found.groups):
+    elif impact.groups is None or (impact.groups_unknown and not impact.groups):
         facts.append("who reads is not known")
     return facts
 
@@ -252,15 +252,15 @@ def kinds_unknown(types: Sequence[str]) -> str:
     return " and ".join(counted(count, f"{type} group") for count, type in many)
 
 
-def groups_sentence(found: Impact) -> str:
+def groups_sentence(impact: Impact) -> str:
     """Return what to say of groups that are not known, or where none reads; "" for nothing."""
-    if found.groups is None:
+    if impact.groups is None:
         return "Which consumer groups read them is not known."
-    unknown = tuple(id for id in found.groups_unknown if id not in found.types_unknown)
-    if kinds := kinds_unknown(list(found.types_unknown.values())):
-        first = f"Who reads is not known for {kinds} ({name_list(list(found.types_unknown))})."
+    unknown = tuple(id for id in impact.groups_unknown if id not in impact.types_unknown)
+    if kinds := kinds_unknown(list(impact.types_unknown.values())):
+        first = f"Who reads is not known for {kinds} ({name_list(list(impact.types_unknown))})."
         return f"{first} {_denied(unknown)}" if unknown else first
-    return _denied(unknown) or ("" if found.groups else "No consumer group reads them.")
+    return _denied(unknown) or ("" if impact.groups else "No consumer group reads them.")
 
 
 def _denied(unknown: Sequence[str]) -> str:
@@ -277,10 +277,10 @@ def to_read_words(group: GroupImpact) -> str:
     return format_bytes(group.catch_up_bytes)
 
 
-def headroom_sentences(found: Sequence[IsrHeadroom]) -> list[str]:
+def headroom_sentences(headroom: Sequence[IsrHeadroom]) -> list[str]:
     """Return what must not fail while the plan is carried out, and what it leaves without spare."""
-    during = [h.tp for h in found if h.during <= 0]
-    after = [h.tp for h in found if h.during > 0]
+    during = [h.tp for h in headroom if h.during <= 0]
+    after = [h.tp for h in headroom if h.during > 0]
     sentences = []
     if during:
         sentences.append(

@@ -102,17 +102,17 @@ def estimate_retention_savings(
     if seconds is None:
         behind = max((r.behind_seconds or 0.0 for r in readers), default=0.0) * TIMES_BEHIND
         seconds = next((s for s in DURATIONS if s >= behind), DURATIONS[-1])
-    found = [
+    shrunk_topics = [
         shrunk
         for topic in topics
         if (shrunk := _shrunk(state, load, copies, topic, seconds)) is not None
     ]
-    if not found:
+    if not shrunk_topics:
         return None
     remote = in_remote_storage(state, plan, seconds * 1000)
     return RetentionSavings(
         seconds,
-        tuple(sorted(found, key=lambda shrunk: (-shrunk.most_bytes, shrunk.topic))),
+        tuple(sorted(shrunk_topics, key=lambda shrunk: (-shrunk.most_bytes, shrunk.topic))),
         _losing(readers, seconds),
         tuple(r for r in readers if r.behind_seconds is None),
         tuple(topic.name for topic in topics if _retention_ms(topic) == FOREVER_MS),
@@ -205,10 +205,10 @@ def _losing(readers: Iterable[LaggingReader], seconds: float) -> tuple[LaggingRe
 
 def only_compacted(state: ClusterState, topics: Iterable[str]) -> tuple[str, ...]:
     """Return those topics of which nothing is deleted by its age, whatever their retention."""
-    found = ((name, state.topic(name)) for name in sorted(topics))
+    named_topics = ((name, state.topic(name)) for name in sorted(topics))
     return tuple(
         name
-        for name, topic in found
+        for name, topic in named_topics
         if topic is not None and topic.cleanup_policy and "delete" not in topic.cleanup_policy
     )
 
@@ -266,67 +266,69 @@ WORTH = 0.1
 """The part of what is copied that a shorter retention must save to be spoken of."""
 
 
-def retention_sentences(found: RetentionSavings) -> list[str]:
+def retention_sentences(saving: RetentionSavings) -> list[str]:
     """Return what lowering retention would save, and who speaks against it."""
-    kept = retention_option(found.seconds)
-    longest = max(topic.retention_ms for topic in found.topics)
-    endless = any(topic.retention_ms == FOREVER_MS for topic in found.topics)
+    kept = retention_option(saving.seconds)
+    longest = max(topic.retention_ms for topic in saving.topics)
+    endless = any(topic.retention_ms == FOREVER_MS for topic in saving.topics)
     now = "no end" if endless else retention_option(longest // 1000)
-    topics = name_list([f"{one.topic} {format_bytes(one.most_bytes)}" for one in found.topics])
-    saves = f"{format_bytes(found.least_bytes)} to {format_bytes(found.most_bytes)}"
+    topics = name_list(
+        [f"{topic.topic} {format_bytes(topic.most_bytes)}" for topic in saving.topics]
+    )
+    saves = f"{format_bytes(saving.least_bytes)} to {format_bytes(saving.most_bytes)}"
     texts = [
         f"With a retention of {kept} instead of {now} while they move, {saves} less would be "
         f"copied ({topics}); what is older is deleted for good."
     ]
-    if found.losing:
-        lost = _reader_names(found.losing)
+    if saving.losing:
+        lost = _reader_names(saving.losing)
         texts.append(f"Not yet: {lost} would lose records that are not read.")
-    if found.unsure:
-        unsure = _reader_names(found.unsure)
+    if saving.unsure:
+        unsure = _reader_names(saving.unsure)
         texts.append(f"How far {unsure} got is not known: look before you do it.")
-    if not found.readers_known:
+    if not saving.readers_known:
         texts.append("Which groups have yet to read it is not known: look before you do it.")
-    if found.remote:
+    if saving.remote:
         texts.append(
-            f"Not so: {name_list(found.remote, None)} kept in remote storage would be deleted "
+            f"Not so: {name_list(saving.remote, None)} kept in remote storage would be deleted "
             "there too; local.retention.ms shortens only what is copied."
         )
-    if found.remote_unknown:
+    if saving.remote_unknown:
         texts.append(
-            f"Whether {name_list(found.remote_unknown)} is kept in remote storage, where it would "
+            f"Whether {name_list(saving.remote_unknown)} is kept in remote storage, where it would "
             "be deleted too, is not known."
         )
-    if found.forever:
-        forever = name_list(found.forever, None)
+    if saving.forever:
+        forever = name_list(saving.forever, None)
         texts.append(f"It would shorten {forever} too, meant to keep everything.")
-    if found.is_advised:
+    if saving.is_advised:
         texts.append("A run lowers it, and puts it back:")
     return texts
 
 
-def retention_hint(found: RetentionSavings | None, total_bytes: int, *, is_requested: bool) -> str:
+def retention_hint(saving: RetentionSavings | None, total_bytes: int, *, is_requested: bool) -> str:
     """Return, in a sentence, what a shorter retention saves of what is to be copied.
 
     "" where that is not worth saying: a tenth at least, unless it was asked for.
     """
-    max_saved = 0 if found is None else min(found.most_bytes, total_bytes)
-    if found is None or not max_saved or (not is_requested and max_saved < total_bytes * WORTH):
+    max_saved = 0 if saving is None else min(saving.most_bytes, total_bytes)
+    if saving is None or not max_saved or (not is_requested and max_saved < total_bytes * WORTH):
         return ""
-    if found.remote or found.remote_unknown:
+    if saving.remote or saving.remote_unknown:
         return ""
     saved = f"up to {format_bytes(max_saved)} of {format_bytes(total_bytes)}"
     if is_requested:
         return f"With that, {saved} do not have to be copied."
     return (
-        f"With a retention of {retention_option(found.seconds)}, {saved} would not have to be "
+        f"With a retention of {retention_option(saving.seconds)}, {saved} would not have to be "
         "copied: `trimtab plan impact` says how, and who has yet to read it."
     )
 
 
-def retention_command(found: RetentionSavings, plan: str) -> str:
+def retention_command(saving: RetentionSavings, plan: str) -> str:
     """Return the command that does it, ready to be copied; "" where it is not advised."""
-    kept = retention_option(found.seconds)
-    return f"trimtab apply {plan} --retention {kept}" if found.is_advised else ""
+    kept = retention_option(saving.seconds)
+    return f"trimtab apply {plan} --retention {kept}" if saving.is_advised else ""
 
 
 def _reader_names(readers: Iterable[LaggingReader]) -> str:
@@ -335,9 +337,9 @@ def _reader_names(readers: Iterable[LaggingReader]) -> str:
     for reader in sorted(readers, key=lambda r: -(r.behind_seconds or 0.0)):
         slowest.setdefault(reader.group, reader)
     names = []
-    for group, one in slowest.items():
-        behind = one.behind_seconds
-        why = "" if behind is None else f" ({format_duration(behind)} behind on {one.topic})"
+    for group, laggard in slowest.items():
+        behind = laggard.behind_seconds
+        why = "" if behind is None else f" ({format_duration(behind)} behind on {laggard.topic})"
         names.append(f"{group}{why}")
     return name_list(names)
 

@@ -80,7 +80,7 @@ class IncomingReplicas:
             for broker in move.adding:
                 landing[broker].append((row, size))
         for lands in landing.values():
-            lands.sort(key=lambda one: (-one[1], one[0]))
+            lands.sort(key=lambda arrival: (-arrival[1], arrival[0]))
         return cls(landing, leaving, part_in, copied, placed)
 
 
@@ -96,7 +96,7 @@ class BrokerDirs:
         band: float,
         coming: IncomingReplicas,
     ) -> None:
-        self.id, self.paths = id, [one.path for one in dirs]
+        self.id, self.paths = id, [log_dir.path for log_dir in dirs]
         known = {path: d for d, path in enumerate(self.paths)}
         index = np.array([known.get(path, -1) for path in state.log_dir_paths] or [-1], np.int64)
         held = np.flatnonzero((state.replica_broker == id) & (state.log_dir >= 0))
@@ -105,7 +105,7 @@ class BrokerDirs:
         self.sizes: Float64 = np.maximum(state.size_bytes[held], 0).astype(np.float64)
         self.at: Int64 = index[state.log_dir[held]]
         self.movable = movable[held]
-        self.room = np.array([_room(one) for one in dirs])
+        self.room = np.array([_room(log_dir) for log_dir in dirs])
         on = {path: n for n, disk in enumerate(disks_of(dirs)) for path in disk.paths}
         self._disk = np.array([on[path] for path in self.paths])
         # The room that reassignments in flight are still to fill is not free.
@@ -131,7 +131,7 @@ class BrokerDirs:
         self.bytes: Float64 = self._hidden + np.bincount(self.at, self.sizes, len(dirs))
         lands = coming.landing.get(id, ())
         whole = self.bytes.sum() + sum(size for _, size in lands)
-        totals = [one.total_bytes for one in dirs]
+        totals = [log_dir.total_bytes for log_dir in dirs]
         parts = np.array([total or 0 for total in totals], np.float64)
         parts = parts if all(totals) else np.ones(len(dirs))
         self.share: Float64 = parts / parts.sum() * whole
@@ -187,8 +187,8 @@ class BrokerDirs:
 
     def step(self, max_bytes: float) -> bool:
         """Move one replica to where it helps; return whether there was one."""
-        if found := self._next(max_bytes):
-            self._move(*found)
+        if move := self._next(max_bytes):
+            self._move(*move)
             return True
         self.stuck = True
         self.short_of_bytes = max_bytes < np.inf and self._next(np.inf) is not None
@@ -198,9 +198,9 @@ class BrokerDirs:
         """Return the replica to move, where from and where to."""
         for source in np.argsort(-(self.bytes - self.share), kind="stable").tolist():
             for target in np.argsort(self.bytes - self.share, kind="stable").tolist():
-                found = self._fitting(source, target, max_bytes)
-                if found is not None:
-                    return found, source, target
+                replica = self._fitting(source, target, max_bytes)
+                if replica is not None:
+                    return replica, source, target
         return None
 
     def _fitting(self, source: int, target: int, max_bytes: float) -> int | None:

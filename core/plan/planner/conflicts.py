@@ -109,12 +109,12 @@ def _twice(request: PlanRequest, names: Names) -> Iterator[Conflict]:
         *((other, left) for other in (replaced, taking)),
         *((only, other) for other in (drained, replaced, left)),
     ]
-    for (one, these, is_this), (other, those, is_that) in pairs:
+    for (field, these, is_this), (other, those, is_that) in pairs:
         if both := set(these) & set(those):
             yield Conflict(
-                (one, other),
+                (field, other),
                 f"Broker {min(both)} is {is_this} and {is_that}.",
-                f"Take it out of {names[one]} or of {names[other]}.",
+                f"Take it out of {names[field]} or of {names[other]}.",
             )
 
 

@@ -108,12 +108,12 @@ def actual_leaders(on: Placement) -> Int32:
 
 def load_as_leader(on: Placement, leader_row: Int32, *, surely: bool = False) -> Float64:
     """Return what brokers carry where these lead, `surely` without guesses, shape [B, MEASURES]."""
-    found = (on.known_carried if surely else on.carried).copy()
+    load = (on.known_carried if surely else on.carried).copy()
     items, held = on.problem.sure if surely else on.problem.items, leader_row != NOBODY
     for measure in LEADER_MEASURES:
         values = items[held, measure]
-        found[:, measure] = np.bincount(leader_row[held], values, on.problem.brokers)
-    return found
+        load[:, measure] = np.bincount(leader_row[held], values, on.problem.brokers)
+    return load
 
 
 def electable(on: Placement) -> Bool:
@@ -169,11 +169,11 @@ def select_elections(
 def _relief(on: Placement, now: Int32, loads: Float64) -> Float64:
     """Return how much fuller who leads each partition now is than its preferred leader, [P]."""
     given, to = on.problem, on.at[:, 0]
-    found = np.zeros(len(to))
+    relief = np.zeros(len(to))
     known = (now != NOBODY) & (to != NOBODY)
     for measure in LEADER_MEASURES:
         if given.active[measure]:
             off = (loads[:, measure] - 1) * on.per_share[:, measure]
             off[~given.counts] = 0.0
-            found[known] += given.items[known, measure] * (off[now[known]] - off[to[known]])
-    return found
+            relief[known] += given.items[known, measure] * (off[now[known]] - off[to[known]])
+    return relief

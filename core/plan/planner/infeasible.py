@@ -78,9 +78,9 @@ def stuck_sentences(
     given = on.problem
     sizes = given.items[:, Measure.DISK]
     whys: dict[Obstacle | Field, list[int]] = {}
-    for one in stuck:
-        whys.setdefault(one.why, []).append(one.partition)
-    found = []
+    for replica in stuck:
+        whys.setdefault(replica.why, []).append(replica.partition)
+    sentences = []
     for why, rows in sorted(whys.items(), key=lambda item: -len(item[1])):
         tps = [given.state.tp(row) for row in dict.fromkeys(rows)]
         size = float(sizes[rows].sum())
@@ -90,11 +90,11 @@ def stuck_sentences(
         if len(rows) == 1:
             verb, _, rest = do.replace("where they are", "where it is").partition(" ")
             does = f"{'is' if verb == 'are' else verb + 's'} {rest}"
-        found.append(
+        sentences.append(
             f"{counted(len(rows), 'replica')} ({of}) {does}, {name_list(tps)}: "
             f"{_reason_words(on, why, rows, size, names)}."
         )
-    return found
+    return sentences
 
 
 def _reason_words(
@@ -290,6 +290,6 @@ def broker_list(ids: Sequence[int]) -> str:
     return f"{'broker' if len(ids) == 1 else 'brokers'} {id_list(ids)}"
 
 
-def brokers_do(ids: Sequence[int], one: str, many: str) -> str:
-    """Return what brokers do, as a sentence begins: `one` is the verb of one, `many` of several."""
-    return f"{broker_list(ids).capitalize()} {one if len(ids) == 1 else many}"
+def brokers_do(ids: Sequence[int], singular: str, many: str) -> str:
+    """Return what brokers do, as a sentence begins: the verb is `singular` of one broker."""
+    return f"{broker_list(ids).capitalize()} {singular if len(ids) == 1 else many}"

@@ -39,12 +39,12 @@ class DirReason:
     @property
     def relieved(self) -> DirShare:
         """Return the one of both that was further from its share."""
-        return max(self.source, self.target, key=lambda one: abs(one.before - 1))
+        return max(self.source, self.target, key=lambda share: abs(share.before - 1))
 
     @property
     def words(self) -> str:
-        one = self.relieved
-        return f"b{one.broker} {one.path} {one.before:.0%} → {one.after:.0%}"
+        share = self.relieved
+        return f"b{share.broker} {share.path} {share.before:.0%} → {share.after:.0%}"
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ def balance_log_dirs(
     ]
     brokers = []
     for broker in chosen:
-        dirs = [one for one in broker.log_dirs if one.error is None]
-        offline = [one.path for one in broker.log_dirs if one.error is not None]
+        dirs = [log_dir for log_dir in broker.log_dirs if log_dir.error is None]
+        offline = [log_dir.path for log_dir in broker.log_dirs if log_dir.error is not None]
         if offline:
             notes.append(
                 f"Log dir {offline[0]} of broker {broker.id} is offline and left as it is."
@@ -105,19 +105,19 @@ def balance_log_dirs(
         for id, count in sorted(unsized.items())[:3]
     ]
     notes += [
-        f"What is free in the log dirs of broker {one.id} is not known: nothing keeps them from "
+        f"What is free in the log dirs of broker {node.id} is not known: nothing keeps them from "
         "filling up."
-        for one in brokers
-        if np.isinf(one.room).any()
+        for node in brokers
+        if np.isinf(node.room).any()
     ][:3]
     unknown = tuple(sorted({*unsized, *(b.id for b in chosen if not b.log_dirs)}))
     limited = _carry_out(brokers, request, between, coming)
-    off = [one for one in brokers if one.is_off]
+    off = [node for node in brokers if node.is_off]
     if not brokers and not notes and not unknown:
         notes.append("No broker has more than one log dir: there is nothing to even out.")
-    homeless = [one for one in brokers if one.homeless]
-    notes += [one.why_homeless(state) for one in homeless[:3]]
-    notes += [one.why_off() for one in off[:3]]
+    homeless = [node for node in brokers if node.homeless]
+    notes += [node.why_homeless(state) for node in homeless[:3]]
+    notes += [node.why_off() for node in off[:3]]
     if request.only_dirs:
         notes += hidden(state)
     if off and limited:
@@ -125,9 +125,9 @@ def balance_log_dirs(
     moves, reasons = _moves(state, brokers, between)
     return LogDirPlan(
         Plan.of(moves, cluster_id=state.cluster_id),
-        tuple(share for one in brokers for share in one.shares()),
-        sum(len(one.moved) for one in brokers),
-        round(sum(float(one.sizes[at]) for one in brokers for at in one.moved)),
+        tuple(share for node in brokers for share in node.shares()),
+        sum(len(node.moved) for node in brokers),
+        round(sum(float(node.sizes[at]) for node in brokers for at in node.moved)),
         not off and not unknown,
         reasons,
         tuple(notes),
@@ -141,10 +141,10 @@ def _unsized(state: ClusterState, broker: Broker) -> int:
 
     Those in an offline log dir are known to lie there, as are new ones not to be whole.
     """
-    dirs = [one for one in broker.log_dirs if one.error is None]
+    dirs = [log_dir for log_dir in broker.log_dirs if log_dir.error is None]
     if len(dirs) < 2 or len(dirs) < len(broker.log_dirs):
         return 0
-    paths = {one.path for one in dirs}
+    paths = {log_dir.path for log_dir in dirs}
     elsewhere = [at for at, path in enumerate(state.log_dir_paths) if path not in paths]
     here = (state.replica_broker == broker.id) & ~(state.adding | state.removing)
     nowhere = (state.log_dir < 0) | np.isin(state.log_dir, elsewhere)
@@ -158,24 +158,24 @@ def _carry_out(
     limits = request.limits
     moves, copied = sum(len(move.adding) for move in between), coming.bytes
     min_seconds = ENDED_SECONDS + REPORT_SECONDS * len(between)
-    open_ones = [one for one in brokers if one.is_off]
+    open_ones = [node for node in brokers if node.is_off]
     while open_ones:
         late = limits.seconds_left() < min_seconds + REPORT_SECONDS * moves
         if moves >= limits.max_moves or limits.stop() or late:
             return True
-        worst = max(open_ones, key=lambda one: (one.furthest, -one.id))
+        worst = max(open_ones, key=lambda node: (node.furthest, -node.id))
         part_in = coming.part_in.get(worst.id, 0) + len(worst.moved)
         if part_in < limits.max_per_broker and worst.step(limits.max_bytes - copied):
             moves += 1
             copied += float(worst.sizes[worst.moved[-1]])
         else:
             worst.stuck = True
-        open_ones = [one for one in open_ones if one.is_off and not one.stuck]
+        open_ones = [node for node in open_ones if node.is_off and not node.stuck]
     return any(
-        one.short_of_bytes
-        or coming.part_in.get(one.id, 0) + len(one.moved) >= limits.max_per_broker
-        for one in brokers
-        if one.is_off
+        node.short_of_bytes
+        or coming.part_in.get(node.id, 0) + len(node.moved) >= limits.max_per_broker
+        for node in brokers
+        if node.is_off
     )
 
 
@@ -184,23 +184,23 @@ def _moves(
 ) -> tuple[list[Move], dict[TopicPartition, tuple[DirReason, ...]]]:
     """Return the moves, one for each partition, and why its replicas change their log dir."""
     named: defaultdict[TopicPartition, dict[int, str]] = defaultdict(dict)
-    found: defaultdict[TopicPartition, dict[int, str]] = defaultdict(dict)
+    dirs_before: defaultdict[TopicPartition, dict[int, str]] = defaultdict(dict)
     reasons: defaultdict[TopicPartition, list[DirReason]] = defaultdict(list)
-    for one in brokers:
-        shares = one.shares()
-        for row, at in one.landed.items():
-            named[state.tp(row)][one.id] = one.paths[at]
-        for replica in one.moved:
-            source, target = int(one.begun[replica]), int(one.at[replica])
-            tp = state.tp(int(one.rows[replica]))
-            found[tp][one.id], named[tp][one.id] = one.paths[source], one.paths[target]
+    for node in brokers:
+        shares = node.shares()
+        for row, at in node.landed.items():
+            named[state.tp(row)][node.id] = node.paths[at]
+        for replica in node.moved:
+            source, target = int(node.begun[replica]), int(node.at[replica])
+            tp = state.tp(int(node.rows[replica]))
+            dirs_before[tp][node.id], named[tp][node.id] = node.paths[source], node.paths[target]
             reasons[tp].append(DirReason(shares[source], shares[target]))
     planned = between.by_partition
     moves = [move for move in between if move.tp not in named]
     for tp, dirs in named.items():
         move = planned.get(tp) or unchanged(state, tp)
         left = {b: path for b in move.removing if (path := log_dir_of(state, tp, b))}
-        held = found[tp] | left
+        held = dirs_before[tp] | left
         to, since = (
             tuple(of.get(b, ANY) for b in on)
             for of, on in ((dirs, move.after), (held, move.before))

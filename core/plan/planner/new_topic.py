@@ -81,7 +81,7 @@ def place_round_robin(
         turns = zip_longest(*(of_rack[rack] for rack in sorted(of_rack)))
         brokers = [broker for turn in turns for broker in turn if broker is not None]
     count, steps = len(brokers), len(set(racks.values())) if known else 1
-    found = []
+    assignments = []
     for partition in range(partitions):
         first, shift = (partition + start) % count, (start + partition // count) * steps
         chosen, k = [brokers[first]], 0
@@ -92,8 +92,8 @@ def place_round_robin(
             is_fresh = not known or racks[broker] not in used or len(used) == steps
             if is_fresh and broker not in chosen:
                 chosen.append(broker)
-        found.append(tuple(chosen))
-    return found
+        assignments.append(tuple(chosen))
+    return assignments
 
 
 def place_by_load(
@@ -114,7 +114,7 @@ def place_by_load(
     loads, more = on.carried * share, item[None, :] * share
     able = np.flatnonzero(given.takes)
     racks, room, size = given.racks, given.room_bytes.copy(), float(item[Measure.DISK])
-    found = []
+    assignments = []
     for _ in range(partitions):
         chosen: list[int] = []
         for _ in range(replicas):
@@ -132,8 +132,8 @@ def place_by_load(
         rows = np.array(chosen)
         order = rows[np.argsort(_cost(loads, more, rows, LEADER_MEASURES), kind="stable")]
         loads[order[0], list(LEADER_MEASURES)] += more[order[0], list(LEADER_MEASURES)]
-        found.append(tuple(given.ids[order].tolist()))
-    return found
+        assignments.append(tuple(given.ids[order].tolist()))
+    return assignments
 
 
 def without_rack(state: ClusterState) -> list[str]:

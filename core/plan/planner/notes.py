@@ -189,9 +189,9 @@ def no_disk_sizes(given: Problem, copies: int) -> Iterator[str]:
 
 def kept(plan: Plan, leaving: Set[int]) -> Iterator[str]:
     """Say which moves that are planned already leave replicas on brokers that are to have none."""
-    if found := [move.tp for move in plan if not leaving.isdisjoint(move.after)]:
+    if tps := [move.tp for move in plan if not leaving.isdisjoint(move.after)]:
         yield (
-            f"{name_list(found)}: what is planned already leaves replicas on brokers that are to "
+            f"{name_list(tps)}: what is planned already leaves replicas on brokers that are to "
             "have none; drop it, and plan again."
         )
 
@@ -218,7 +218,7 @@ def few_racks(given: Problem, replicas: int | None) -> Iterator[str]:
 
 
 def over_capacity(
-    start: Placement, found: Placement, request: PlanRequest, names: Names
+    start: Placement, target: Placement, request: PlanRequest, names: Names
 ) -> Iterator[str]:
     """Say which brokers end above what they can carry, one sentence for each measure.
 
@@ -226,8 +226,8 @@ def over_capacity(
     lead than the preferred replicas, both count: what brokers carry at first, and once leaders have
     been elected. Brokers that the plan may not give anything can still be handed leadership.
     """
-    given = found.problem
-    both = [(on, actual_leaders(on)) for on in (start, found)]
+    given = target.problem
+    both = [(on, actual_leaders(on)) for on in (start, target)]
     ways = [[on.carried for on, _ in both], [load_as_leader(on, leader) for on, leader in both]]
     sure = ways
     if given.sure is not given.items:  # by a guess it may be less, and by what is known more
@@ -257,9 +257,9 @@ def over_capacity(
         too = f" (above theirs, too: {broker_list(others)})" if others else ""
         if not given.counts[rows[0]]:
             help = "it comes to lead what others give up; plan with it, too"
-        elif found.carried[rows[0], measure] > can * (1 + TINY):
+        elif target.carried[rows[0], measure] > can * (1 + TINY):
             help = "add brokers, or carry less"
-        elif electable(found)[both[1][1] == rows[0]].any():
+        elif electable(target)[both[1][1] == rows[0]].any():
             help = "trimtab elect gives leaders back first"
         else:
             help = "what it leads for others goes back once they are up and in sync"

@@ -183,14 +183,14 @@ def kept_partitions(state: ClusterState, request: PlanRequest) -> Bool:
     """Return the partitions of topics to keep."""
     keep = pattern(request.keep, "--keep") if request.keep else None
     names = (topic.name for topic in state.topics)
-    found = [keep is not None and keep.fullmatch(name) is not None for name in names]
-    return np.array(found, np.bool_)[state.topic_of]
+    is_kept = [keep is not None and keep.fullmatch(name) is not None for name in names]
+    return np.array(is_kept, np.bool_)[state.topic_of]
 
 
 def probe_partitions(state: ClusterState) -> Bool:
     """Return the partitions that clients are probed on: each lies where it is to be."""
-    found = [topic.name.startswith(PROBE_TOPIC) for topic in state.topics]
-    return np.array(found, np.bool_)[state.topic_of]
+    is_probe = [topic.name.startswith(PROBE_TOPIC) for topic in state.topics]
+    return np.array(is_probe, np.bool_)[state.topic_of]
 
 
 def frozen_partitions(state: ClusterState, request: PlanRequest) -> Bool:

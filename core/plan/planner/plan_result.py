@@ -95,19 +95,22 @@ class PlanResult:
 
 
 def build_result(
-    start: Placement, found: Placement, notes: list[str], incomplete: bool, *, racks: bool = False
+    start: Placement, target: Placement, notes: list[str], incomplete: bool, *, racks: bool = False
 ) -> PlanResult:
     """Return the plan from one placement to another, and why; `racks` is whether to spread them."""
     given, state = start.problem, start.problem.state
     width = start.at.shape[1]
-    more = (found.at[:, width:] != NOBODY).any(axis=1)
-    others = np.sort(start.at, axis=1) != np.sort(found.at[:, :width], axis=1)
+    more = (target.at[:, width:] != NOBODY).any(axis=1)
+    others = np.sort(start.at, axis=1) != np.sort(target.at[:, :width], axis=1)
     # Followers in another order serve nobody.
-    other_leader = start.at[:, 0] != found.at[:, 0]
+    other_leader = start.at[:, 0] != target.at[:, 0]
     changed = np.flatnonzero(other_leader | others.any(axis=1) | more)
-    before, after = _assigned(given.ids, start.at[changed]), _assigned(given.ids, found.at[changed])
+    before, after = (
+        _assigned(given.ids, start.at[changed]),
+        _assigned(given.ids, target.at[changed]),
+    )
     topics = [state.topics[at] for at in state.topic_of[changed].tolist()]
-    reasons = _reasons(start, found, changed, racks=racks)
+    reasons = _reasons(start, target, changed, racks=racks)
     moves = [
         Move(TopicPartition(topic.name, partition), old, new, topic.id, reason=why.words)
         for topic, partition, old, new, why in zip(
@@ -122,9 +125,9 @@ def build_result(
         counts=given.counts,
         active=given.active,
         before=_shares(start),
-        after=_shares(found),
+        after=_shares(target),
         moves=sum(new > 0 for new in arriving),
-        leader_moves=int((start.at[changed, 0] != found.at[changed, 0]).sum()),
+        leader_moves=int((start.at[changed, 0] != target.at[changed, 0]).sum()),
         bytes=sum(new * int(max(size, 0)) for new, size in zip(arriving, sizes, strict=True)),
         unsized=int(np.array(arriving, np.int64)[~np.isfinite(given.needs_bytes[changed])].sum()),
         reasons={move.tp: why for move, why in zip(moves, reasons, strict=True)},
@@ -141,20 +144,20 @@ def _assigned(ids: Int32, at: Int32) -> list[tuple[int, ...]]:
     return [tuple(ids_of[: int(n)]) for ids_of, n in zip(named, (at != NOBODY).sum(1), strict=True)]
 
 
-def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[MoveReason]:
+def _reasons(start: Placement, target: Placement, rows: Int64, *, racks: bool) -> list[MoveReason]:
     """Return for each partition the broker and measure furthest off of those that it relieves.
 
     A replica that goes relieves what is full, one that comes what is empty; so does leadership.
     """
     given = start.problem
-    before, after = start.at[rows], found.at[rows]
+    before, after = start.at[rows], target.at[rows]
     gone, come = not_in(before, after), not_in(after, before)
     other_leader = before[:, :1] != after[:, :1]
     sides = [
-        (before, gone, _furthest(start, found, REPLICA_MEASURES, 1.0)),
-        (after, come, _furthest(start, found, REPLICA_MEASURES, -1.0)),
-        (before[:, :1], other_leader, _furthest(start, found, LEADER_MEASURES, 1.0)),
-        (after[:, :1], other_leader, _furthest(start, found, LEADER_MEASURES, -1.0)),
+        (before, gone, _furthest(start, target, REPLICA_MEASURES, 1.0)),
+        (after, come, _furthest(start, target, REPLICA_MEASURES, -1.0)),
+        (before[:, :1], other_leader, _furthest(start, target, LEADER_MEASURES, 1.0)),
+        (after[:, :1], other_leader, _furthest(start, target, LEADER_MEASURES, -1.0)),
     ]
     brokers = np.hstack([at for at, _, _ in sides])
     off = np.hstack([np.where(is_one, far[at], -np.inf) for at, is_one, (far, _) in sides])
@@ -169,23 +172,23 @@ def _reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) ->
             given.ids[broker].tolist(),
             [_MEASURES[at] for at in measure.tolist()],
             _shares(start)[broker, measure].tolist(),
-            _shares(found)[broker, measure].tolist(),
+            _shares(target)[broker, measure].tolist(),
             (relieved & ~given.counts[broker]).tolist(),
-            _request_reasons(start, found, rows, racks=racks),
+            _request_reasons(start, target, rows, racks=racks),
             strict=True,
         )
     ]
 
 
-def _request_reasons(start: Placement, found: Placement, rows: Int64, *, racks: bool) -> list[str]:
+def _request_reasons(start: Placement, target: Placement, rows: Int64, *, racks: bool) -> list[str]:
     """Return for each partition which number or which rack it is moved for, "" for neither."""
-    had, has = ((on.at[rows] != NOBODY).sum(axis=1) for on in (start, found))
+    had, has = ((on.at[rows] != NOBODY).sum(axis=1) for on in (start, target))
     texts = [
         f"from {old} to {new} replicas" if old != new else ""
         for old, new in zip(had.tolist(), has.tolist(), strict=True)
     ]
     if racks:
-        kinds, then = (_racks(on, rows) for on in (start, found))
+        kinds, then = (_racks(on, rows) for on in (start, target))
         for at in np.flatnonzero((had == has) & (kinds < then)).tolist():
             texts[at] = _fullest(start, int(rows[at]))
     return texts
@@ -205,12 +208,12 @@ def _fullest(on: Placement, row: int) -> str:
     """Say which rack holds most replicas of a partition, "" where none holds several."""
     known = on.problem.state.broker_by_id
     held = (on.problem.ids[at] for at in on.at[row].tolist() if at != NOBODY)
-    names = Counter(one.rack for id in held if (one := known.get(int(id))) and one.rack)
+    names = Counter(broker.rack for id in held if (broker := known.get(int(id))) and broker.rack)
     return next((f"rack {rack} held {n}" for rack, n in names.most_common(1) if n > 1), "")
 
 
 def _furthest(
-    start: Placement, found: Placement, measures: Sequence[Measure], sign: float
+    start: Placement, target: Placement, measures: Sequence[Measure], sign: float
 ) -> tuple[Float64, Int64]:
     """Return how far each broker is above its share (below, by the sign), and in which measure.
 
@@ -220,7 +223,7 @@ def _furthest(
     known = [m for m in measures if m in SHOWN and given.active[m]]
     if not known:
         return np.full(given.brokers, -np.inf), np.full(given.brokers, Measure.DISK, np.int64)
-    now, then = start.loads[:, known] - 1, found.loads[:, known] - 1
+    now, then = start.loads[:, known] - 1, target.loads[:, known] - 1
     off = sign * now
     off[np.abs(then) >= np.abs(now)] -= FAR
     if sign > 0:
@@ -238,29 +241,29 @@ FAR = 1e6
 """Shares that no broker is off by."""
 
 
-def is_reached(found: PlanResult, request: PlanRequest) -> bool:
+def is_reached(plan: PlanResult, request: PlanRequest) -> bool:
     """Return whether the plan does all that was wanted."""
-    if found.dirs is not None and not found.dirs.reached:
+    if plan.dirs is not None and not plan.dirs.reached:
         return False
-    return request.only_dirs or brokers_reached(found, request)
+    return request.only_dirs or brokers_reached(plan, request)
 
 
-def brokers_reached(found: PlanResult, request: PlanRequest) -> bool:
+def brokers_reached(plan: PlanResult, request: PlanRequest) -> bool:
     """Return whether brokers end as was wanted, whatever their log dirs."""
-    if found.incomplete:
+    if plan.incomplete:
         return False
     if request.fill:
-        return found.filled(request.fill, request.band, or_more=request.forces)
+        return plan.filled(request.fill, request.band, or_more=request.forces)
     if request.forces and not request.brokers:
         return True
-    return found.within(request.band, leaders_only=request.leaders_only)
+    return plan.within(request.band, leaders_only=request.leaders_only)
 
 
-def explain_no_plan(found: PlanResult, request: PlanRequest, between: str, *, reached: bool) -> str:
+def explain_no_plan(plan: PlanResult, request: PlanRequest, between: str, *, reached: bool) -> str:
     """Say why a plan has no move (`between` brokers, say); `reached`: there was none to do."""
     if reached:
         return f"Nothing to do{between}: it is so already."
-    if found.elects:
+    if plan.elects:
         return "An election comes first: no move is suggested before it."
     within = " within these limits" if request.limits.are_set else ""
     return f"No move{between} helps{within}."

@@ -71,21 +71,23 @@ def suggest_plan(
         return _with_dirs(state, load, request, names)
     given = _problem(state, load, request, request.replicas)
     start = Placement(given if request.replicas is None else _problem(state, load, request))
-    found, incomplete = _forced(given, request, names) if request.forces else (Placement(given), [])
+    target, incomplete = (
+        _forced(given, request, names) if request.forces else (Placement(given), [])
+    )
     incomplete += notes.hidden_stay(state, request.leaving)
     incomplete += notes.kept(
         request.kept, {*request.leaving, *brokers_outside(state, request.brokers, request.exclude)}
     )
     if request.fill:
-        _filled(found, request)
+        _filled(target, request)
     elif request.brokers:
-        incomplete += _gathered(found, request, names)
+        incomplete += _gathered(target, request, names)
     elif not request.forces:
-        found = _evened(given, request)
+        target = _evened(given, request)
     is_off = not request.forces or request.fill or request.brokers
-    off = _off_notes(found, request, names, bool(incomplete)) if is_off else []
-    incomplete += notes.over_capacity(start, found, request, names)
-    elsewhere = election_notes(found) if is_off and not request.fill else []
+    off = _off_notes(target, request, names, bool(incomplete)) if is_off else []
+    incomplete += notes.over_capacity(start, target, request, names)
+    elsewhere = election_notes(target) if is_off and not request.fill else []
     incomplete += elsewhere
     incomplete += notes.alone(given) if is_off and not (request.fill or request.brokers) else []
     known = [
@@ -95,9 +97,9 @@ def suggest_plan(
         *notes.capacities(given),
     ]
     # What stands in the way comes first, then what is not known.
-    few = infeasible.small_racks(found.problem) if is_off or found.moved else []
+    few = infeasible.small_racks(target.problem) if is_off or target.moved else []
     sentences = [*incomplete, *few, *off, *notes.not_empty(state, request), *known]
-    plan = build_result(start, found, sentences, bool(incomplete), racks=request.racks_only)
+    plan = build_result(start, target, sentences, bool(incomplete), racks=request.racks_only)
     more = notes.no_disk_sizes(given, plan.moves)
     return replace(plan, notes=(*plan.notes, *more), elects=bool(elsewhere))
 
@@ -147,15 +149,20 @@ def _problem(
     return scoped(given, request.brokers) if request.brokers else given
 
 
-def _off_notes(found: Placement, request: PlanRequest, names: Names, incomplete: bool) -> list[str]:
+def _off_notes(
+    target: Placement, request: PlanRequest, names: Names, incomplete: bool
+) -> list[str]:
     """Say what keeps brokers from getting even; what is `incomplete` has told of limits already."""
-    stopped = infeasible.limited(found, request, names) if _off(found) and not incomplete else []
-    if _off(found, REPLICA_MEASURES) and not request.leaders_only:
-        stopped += infeasible.full(found)
-    if _off(found):
-        stopped = [*infeasible.fixed(found, request, names), *stopped]
-    sentences = [*infeasible.too_big(found, request, stopped=incomplete or bool(stopped)), *stopped]
-    return sentences or ([] if incomplete else infeasible.not_found(found, request))
+    stopped = infeasible.limited(target, request, names) if _off(target) and not incomplete else []
+    if _off(target, REPLICA_MEASURES) and not request.leaders_only:
+        stopped += infeasible.full(target)
+    if _off(target):
+        stopped = [*infeasible.fixed(target, request, names), *stopped]
+    sentences = [
+        *infeasible.too_big(target, request, stopped=incomplete or bool(stopped)),
+        *stopped,
+    ]
+    return sentences or ([] if incomplete else infeasible.not_found(target, request))
 
 
 def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placement, list[str]]:
@@ -166,11 +173,11 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
     """
     on, limits = Placement(given), request.limits
     row = {int(broker): at for at, broker in enumerate(given.ids)}
-    found = []
+    sentences = []
     if request.replicas is not None:
         stuck = mandatory_moves.set_replica_count(on, request.replicas, limits)
         missing = f"are missing or too many for {request.replicas} of each partition"
-        found += stuck_sentences(on, stuck, names, missing)
+        sentences += stuck_sentences(on, stuck, names, missing)
         on.recount()
         # Of what had to stay as it was, leaders send to as many followers as they have.
         numbers = (on.at != NOBODY).sum(axis=1)
@@ -180,8 +187,8 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
         exchange_dropped(on, limits)
     if request.racks_only:
         stuck = mandatory_moves.repair_racks(on, limits)
-        found += stuck_sentences(on, stuck, names, "share a rack with another one")
-        found += notes.few_racks(given, request.replicas)
+        sentences += stuck_sentences(on, stuck, names, "share a rack with another one")
+        sentences += notes.few_racks(given, request.replicas)
         on.recount()
     if request.leaving:
         pairs = [(row[old], row[new]) for old, new in request.replace]
@@ -192,7 +199,7 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
         alone = kept_partitions(state, request) & chosen_partitions(state, request)
         rows = state.partition_of_replica[held_replicas(state, request.leaving)]
         stuck += [StuckReplica(at, Field.KEEP) for at in rows[alone[rows]].tolist()]
-        found += stuck_sentences(on, stuck, names)
+        sentences += stuck_sentences(on, stuck, names)
         on.recount()
         # Who leads what drained brokers led changes anyway, and choosing it costs nothing.
         given, first = on.problem, on.problem.replicas[:, 0]
@@ -200,7 +207,7 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
         on.problem = replace(given, movable=given.movable & new_leader)
         balance_leaders(on, limits)
         on.problem = given
-    return on, found
+    return on, sentences
 
 
 def _filled(on: Placement, request: PlanRequest) -> None:

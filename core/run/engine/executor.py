@@ -213,12 +213,12 @@ class Executor:
         match step:
             case steps.Preflight():
                 try:
-                    found = preflight(self._client, self.state, self._learned, self._load)
+                    facts = preflight(self._client, self.state, self._learned, self._load)
                 except RefusedError as error:
                     why = f"{error.title} {error.detail.strip()}".strip()
                     self._recorder.write(Kind.ENDED, outcome=Outcome.FAILED.value, why=why)
                 else:
-                    self._recorder.write(Kind.PREFLIGHT, **found)
+                    self._recorder.write(Kind.PREFLIGHT, **facts)
             case steps.NoteBaseline(measured):
                 self._recorder.write(Kind.MEASURED, **measured.to_json())
             case steps.Postpone(moves, why):

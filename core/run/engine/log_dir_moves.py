@@ -63,16 +63,16 @@ def goals(m: RunMove, observed: Observation) -> dict[int, str]:
     move = m.move
     if m.request is not MoveRequest.CANCEL:
         return {b: path for b, path in move.target_log_dirs.items() if b not in m.dirs_refused}
-    found = {} if move.reassigns else move.base_log_dirs
+    base_dirs = {} if move.reassigns else move.base_log_dirs
     back = {}
     for broker in move.target_log_dirs:
         location = observed.locations.get((move.tp, broker))
-        stays = broker not in found or broker in m.dirs_refused
+        stays = broker not in base_dirs or broker in m.dirs_refused
         if location is None:
             if not stays and (move.tp, broker) not in observed.unplaced:
-                back[broker] = found[broker]
+                back[broker] = base_dirs[broker]
         else:
-            back[broker] = location.path if stays else found[broker]
+            back[broker] = location.path if stays else base_dirs[broker]
     return back
 
 

@@ -95,13 +95,13 @@ class RetentionWriter:
         if passing := [topic for topic, fault in faults.items() if is_transient(fault)]:
             self._wait_to_retry(passing[0], "known", faults)
             return
-        found = [i for r, answer in answers.items() if (i := _intent(r, answer, retention_ms))]
-        topics = {intent.topic for intent in found}
+        intents = [i for r, answer in answers.items() if (i := _intent(r, answer, retention_ms))]
+        topics = {intent.topic for intent in intents}
         lowered = [tp for tp in tps if tp.topic in topics]
         earliest = self._client.fetch_offsets(lowered, OffsetAt.EARLIEST) if lowered else {}
         refused = {topic: str(fault) for topic, fault in faults.items()}
         refused |= {r.name: KEPT_REMOTELY for r, answer in answers.items() if _is_remote(answer)}
-        self._note_intended(retention_ms, found, earliest, refused)
+        self._note_intended(retention_ms, intents, earliest, refused)
 
     def _intend_changed(self, retention: Retention) -> None:
         """Journal anew what somebody has changed since it was intended: theirs is put back."""
@@ -180,8 +180,8 @@ class RetentionWriter:
         }
         brokers = sorted({broker for _, broker in places})
         answers = self._client.describe_log_dirs(brokers) if brokers else ()
-        found = replica_locations(answers, places)
-        return {places[place]: location.size_bytes for place, location in found.items()}
+        locations = replica_locations(answers, places)
+        return {places[place]: location.size_bytes for place, location in locations.items()}
 
     def _moved(self) -> set[TopicPartition]:
         """Return the partitions whose log begins later than before; one not told of has not."""
@@ -196,12 +196,12 @@ class RetentionWriter:
         left = (t for t in retention.topics if t in topics or Resource.topic(t) in self.backoff)
         self._recorder.intend_once(Kind.RETENTION_RESTORING, topics=list(left))
         client = with_denials_as_faults(self._client)  # a topic that is denied holds up no other
-        found = client.describe_configs([Resource.topic(topic) for topic in topics], [RETENTION])
+        configs = client.describe_configs([Resource.topic(topic) for topic in topics], [RETENTION])
         how: dict[str, str] = {}
         faults: dict[str, Fault] = {}
         changes = []
         for topic in topics:
-            intent, answer = retention.topics[topic], found[Resource.topic(topic)]
+            intent, answer = retention.topics[topic], configs[Resource.topic(topic)]
             if isinstance(answer, Fault):
                 if is_missing(answer):
                     how[topic] = "gone"

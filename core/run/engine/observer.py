@@ -115,13 +115,13 @@ class Observer:
             return {}
         brokers = {broker for broker, _ in run.throttles.rates}.intersection(self.state.alive_ids)
         topics = (topic for topic, _ in required_lists(run))
-        found = fetch_throttle_configs(with_denials_as_faults(self._client), topics, brokers)
+        configs = fetch_throttle_configs(with_denials_as_faults(self._client), topics, brokers)
         took = self._clock.monotonic() - now
-        alike = {r: a for r, a in found.items() if self._throttles.get(r) == a}
-        wait = THROTTLES_SECONDS if len(alike) == len(found) else 1.0
+        alike = {r: a for r, a in configs.items() if self._throttles.get(r) == a}
+        wait = THROTTLES_SECONDS if len(alike) == len(configs) else 1.0
         if run.guarded:  # of lists the controller is asked, of rates that very broker is
-            alike, wait = found, GUARDED_SECONDS
-        self._throttles, self._throttles_due = found, now + max(wait, DUTY * took)
+            alike, wait = configs, GUARDED_SECONDS
+        self._throttles, self._throttles_due = configs, now + max(wait, DUTY * took)
         return alike
 
     def _steadiness(

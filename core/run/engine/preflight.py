@@ -56,8 +56,8 @@ def preflight(
     reassignments = client.fetch_reassignments()
     state = client.describe_cluster()
     if state.cluster_id != run.cluster_id:
-        found, meant = name_and_id(state.cluster_id), name_and_id(run.cluster_id)
-        raise RefusedError(f"This is cluster {found}, not {meant}.")
+        cluster, meant = name_and_id(state.cluster_id), name_and_id(run.cluster_id)
+        raise RefusedError(f"This is cluster {cluster}, not {meant}.")
     involved = {b for move in plan for b in (*move.before, *move.after)}
     state = with_log_dirs(
         state, client.describe_log_dirs(sorted(involved.intersection(state.alive_ids)))
@@ -152,12 +152,12 @@ def _min_insync(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
     """Return min.insync.replicas of those topics of which it may be read."""
     resources = [Resource.topic(t) for t in sorted(topics)]
     answers = with_denials_as_faults(client).describe_configs(resources, [MIN_INSYNC])
-    found = {}
+    min_insync = {}
     for resource, answer in answers.items():
         value = None if isinstance(answer, Fault) else answer.get(MIN_INSYNC)
         if value is not None and value.value:
-            found[resource.name] = int(value.value)
-    return found
+            min_insync[resource.name] = int(value.value)
+    return min_insync
 
 
 def _with_min_insync(state: ClusterState, min_insync: Mapping[str, int]) -> ClusterState:

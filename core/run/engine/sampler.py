@@ -105,21 +105,21 @@ class Sampler:
     def _ask(self, brokers: Iterable[int]) -> dict[_Held, int]:
         """Return bytes of logs by broker, partition and log dir; None is any, but for copies."""
         ids = sorted(brokers)
-        found: dict[_Held, int] = {}
+        sizes: dict[_Held, int] = {}
         for answer in self._client.describe_log_dirs(ids) if ids else ():
             if answer.error is not None:
                 continue
             self.disks.pop(answer.broker, None)
-            failed = next((one for one in answer.log_dirs if one.error), None)
+            failed = next((log_dir for log_dir in answer.log_dirs if log_dir.error), None)
             if failed is not None:
                 why = f"log dir {failed.path} of broker {answer.broker} fails ({failed.error})"
                 self.disks[answer.broker] = why
             for log in answer.replicas:
                 tp = TopicPartition(log.topic, log.partition)
-                found[answer.broker, tp, log.log_dir] = log.size_bytes
+                sizes[answer.broker, tp, log.log_dir] = log.size_bytes
                 if not log.future:
-                    found[answer.broker, tp, None] = log.size_bytes
-        return found
+                    sizes[answer.broker, tp, None] = log.size_bytes
+        return sizes
 
     def _hold(self, run: RunState, copying: list[int], sizes: dict[_Held, int]) -> list[int]:
         """Take sizes in; return the moves of which a size is missing that was known before."""

@@ -59,10 +59,10 @@ def plan_clearing(
 
     Nothing is changed.
     """
-    found, faults = fetch_throttles(client, state, runs)
+    throttles, faults = fetch_throttles(client, state, runs)
     reasons = {
         t: _reason_to_keep(t, runs, named=bool(named))
-        for t in found
+        for t in throttles
         if not named or t.resource in named
     }
     cleared = tuple(t for t, reason in reasons.items() if not reason)
@@ -125,29 +125,29 @@ def _pairs(cleared: Iterable[Throttle]) -> Mapping[ListKey, set[str]]:
     return gone
 
 
-def _reason_to_keep(found: Throttle, runs: Iterable[KnownRun], *, named: bool) -> str:
+def _reason_to_keep(throttle: Throttle, runs: Iterable[KnownRun], *, named: bool) -> str:
     for run in runs:
         moves = [m.move for m in run.state.moves] if run.living else []
-        if found.resource.kind is ResourceKind.TOPIC:
-            is_used = any(move.tp.topic == found.resource.name for move in moves)
+        if throttle.resource.kind is ResourceKind.TOPIC:
+            is_used = any(move.tp.topic == throttle.resource.name for move in moves)
         else:
-            broker = int(found.resource.name)
+            broker = int(throttle.resource.name)
             is_used = any(broker in (*move.before, *move.after) for move in moves)
         if is_used:
             return f"run {run.state.run_id} is in progress and works with it"
-    if found.source in (ConfigSource.STATIC, ConfigSource.DEFAULT):
+    if throttle.source in (ConfigSource.STATIC, ConfigSource.DEFAULT):
         return "it is in the broker's own configuration file"
-    if found.source is ConfigSource.BROKER_DEFAULT:
+    if throttle.source is ConfigSource.BROKER_DEFAULT:
         return "it is a default of the whole cluster"
-    if found.source not in (ConfigSource.BROKER, ConfigSource.TOPIC):
+    if throttle.source not in (ConfigSource.BROKER, ConfigSource.TOPIC):
         return "nothing tells who set it"
     if named:
         return ""
-    if found.config == LOG_DIRS_RATE:  # whether there are such moves may not be known
+    if throttle.config == LOG_DIRS_RATE:  # whether there are such moves may not be known
         return "it is for moves between log dirs: name the broker to clear it"
-    if found.needed:
+    if throttle.needed:
         return "moves in flight run under it"
-    if found.value == ALL:
+    if throttle.value == ALL:
         return "it is for every replica of the topic: name the topic to clear it"
     return ""
 

@@ -45,10 +45,10 @@ REMEDY = (
 def find_left_probes(state: ClusterState, runs: Iterable[KnownRun]) -> tuple[str, ...]:
     """Return in words which topics of probes belong to no run that is in progress here."""
     living = {run.state.run_id for run in runs if run.living}
-    found = ((topic.name, topic.name.removeprefix(TOPIC_PREFIX)) for topic in state.topics)
+    candidates = ((topic.name, topic.name.removeprefix(TOPIC_PREFIX)) for topic in state.topics)
     return tuple(
         f"topic {topic} is of the probe of run {run}, which is not in progress here"
-        for topic, run in found
+        for topic, run in candidates
         if topic.startswith(TOPIC_PREFIX) and run not in living
     )
 
@@ -64,17 +64,17 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
     brokers = sorted(limited.intersection(client.describe_cluster().alive_ids))
     resources = [*map(Resource.topic, topics), *map(Resource.broker, brokers)]
     names = [*LISTS, *RATES, RETENTION]
-    found = client.describe_configs(resources, names) if resources else {}
+    configs = client.describe_configs(resources, names) if resources else {}
 
     def pairs(topic: str, side: str, ours: tuple[str, ...]) -> tuple[str, ...]:
-        answer = found.get(Resource.topic(topic), {})
+        answer = configs.get(Resource.topic(topic), {})
         if isinstance(answer, Fault):
             return () if surely or is_missing(answer) else ours
         there = entries(own_list(answer, Side(side)))
         return tuple(pair for pair in ours if pair in there)
 
     def kept_rate(rate: RateIntent) -> RateIntent | None:
-        answer = found.get(Resource.broker(rate.broker))
+        answer = configs.get(Resource.broker(rate.broker))
         if answer is None or isinstance(answer, Fault):
             return None if surely else rate
         if not rate.is_ours(answer):
@@ -82,12 +82,12 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
         held = as_rate(own_rate(answer, rate.side))
         return replace(rate, rate_bytes_per_s=held, perhaps=())
 
-    def lowered(one: LoweredRetention) -> bool:
-        answer = found.get(Resource.topic(one.topic), {})
+    def lowered(retention: LoweredRetention) -> bool:
+        answer = configs.get(Resource.topic(retention.topic), {})
         if isinstance(answer, Fault):
             return not (surely or is_missing(answer))
         own = own_value(answer.get(RETENTION), ResourceKind.TOPIC)
-        return own == str(one.retention_ms)
+        return own == str(retention.retention_ms)
 
     lists = [(topic, side, pairs(topic, side, ours)) for topic, side, ours in left.lists]
     return Leftovers(
@@ -101,12 +101,12 @@ def fetch_leftovers(client: ClusterClient, left: Leftovers, *, surely: bool = Fa
 def _copied(client: ClusterClient, left: Leftovers) -> set[TopicPartition]:
     """Return the partitions of which a replica is on its way to another log dir, or may be."""
     brokers = sorted({broker for _, broker in left.copies})
-    found = set()
+    tps = set()
     for answer in client.describe_log_dirs(brokers) if brokers else ():
         here = {tp for tp, broker in left.copies if broker == answer.broker}
         copies = {TopicPartition(r.topic, r.partition) for r in answer.replicas if r.future}
-        found |= here if answer.error is not None else here & copies
-    return found
+        tps |= here if answer.error is not None else here & copies
+    return tps
 
 
 _SHOWN = 3
@@ -156,7 +156,7 @@ def refuse_leftovers(run: str, left: Leftovers) -> None:
             f"Run {run} has left the retention of {first.topic}{others} lowered to {lowered}: "
             "put it back first.",
             detail="It would be taken for what was there before.",
-            next="; ".join(one.puts_back for one in left.retention[:_SHOWN])
+            next="; ".join(retention.puts_back for retention in left.retention[:_SHOWN])
             + (f"; the others: trimtab runs show {run}" if more >= _SHOWN else ""),
         )
 

@@ -61,7 +61,7 @@ class ForeignMove:
 
 def foreign_moves(state: ClusterState, ours: Collection[TopicPartition]) -> tuple[ForeignMove, ...]:
     """Return the partitions in flight that are not `ours`."""
-    found = []
+    moves = []
     for index in np.flatnonzero(state.reassigning).tolist():
         row = state.row(index)
         if row.tp in ours:
@@ -71,7 +71,7 @@ def foreign_moves(state: ClusterState, ours: Collection[TopicPartition]) -> tupl
         adding = state.adding[at]
         whole = int(state.partition_size_bytes[index])
         arrived = sizes[adding]
-        found.append(
+        moves.append(
             ForeignMove(
                 row.tp,
                 tuple(b for b in row.replicas if b not in row.adding),
@@ -81,7 +81,7 @@ def foreign_moves(state: ClusterState, ours: Collection[TopicPartition]) -> tupl
                 endless=not set(row.adding).isdisjoint(row.removing),
             )
         )
-    return (*found, *_between_dirs(state, ours))
+    return (*moves, *_between_dirs(state, ours))
 
 
 def _between_dirs(state: ClusterState, ours: Collection[TopicPartition]) -> Iterator[ForeignMove]:

@@ -89,17 +89,17 @@ def explain_throttles(
 ) -> Throttles:
     """Return the throttles in what brokers say, as far as moves in flight are known."""
     runs = tuple(runs)
-    found: list[Throttle] = []
+    throttles: list[Throttle] = []
     faults: dict[Resource, Fault] = {}
-    for resource, answer in sorted(answers.items(), key=lambda one: _order(one[0])):
+    for resource, answer in sorted(answers.items(), key=lambda entry: _order(entry[0])):
         if isinstance(answer, Fault):
             if not is_missing(answer):  # deleted meanwhile
                 faults[resource] = answer
         elif resource.kind is ResourceKind.BROKER:
-            found += _rates(resource, answer, in_flight, copies.get(int(resource.name)), runs)
+            throttles += _rates(resource, answer, in_flight, copies.get(int(resource.name)), runs)
         else:
-            found += _lists(resource, answer, in_flight, runs)
-    return Throttles(tuple(found), faults)
+            throttles += _lists(resource, answer, in_flight, runs)
+    return Throttles(tuple(throttles), faults)
 
 
 def _order(resource: Resource) -> tuple[bool, int, str]:

@@ -141,7 +141,7 @@ class HeldThrottles:
         """Take in that other values of these rates were refused; None is somebody else's, kept."""
         for key, rate in kept:
             known = self.rates[key]
-            perhaps = tuple(one for one in known.perhaps if one != rate)
+            perhaps = tuple(candidate for candidate in known.perhaps if candidate != rate)
             self.rates[key] = replace(known, rate_bytes_per_s=rate, perhaps=perhaps)
             self.rates_due.pop(key, None)
 
@@ -162,13 +162,13 @@ class HeldThrottles:
                 self.rates[key] = known.ours
                 left.append(key)
                 continue
-            found = replace(known, prior=entry["prior"], source=ConfigSource[entry["source"]])
+            intent = replace(known, prior=entry["prior"], source=ConfigSource[entry["source"]])
             # Journals of before say of one that was taken away too often that it is not put back.
-            if entry["mend"] or found.prior is None:
+            if entry["mend"] or intent.prior is None:
                 self._mend(key, entry)
-                self._due([found])
+                self._due([intent])
             else:
-                self.rates[key] = replace(found, rate_bytes_per_s=None, perhaps=(), ours=known)
+                self.rates[key] = replace(intent, rate_bytes_per_s=None, perhaps=(), ours=known)
                 self.rates_due.pop(key, None)
                 left.append(key)
         for entry in p["lists"]:

@@ -25,14 +25,14 @@ def move_to_json(move: Move) -> dict[str, Any]:
 
 
 def move_from_json(p: Mapping[str, Any]) -> Move:
-    found, named = p.get("log_dirs_before"), p.get("log_dirs")
+    dirs_before, named = p.get("log_dirs_before"), p.get("log_dirs")
     return Move(
         TopicPartition(p["topic"], p["partition"]),
         tuple(p["before"]),
         tuple(p["after"]),
         p["topic_id"],
         None if named is None else tuple(named),
-        None if found is None else tuple(found),
+        None if dirs_before is None else tuple(dirs_before),
     )
 
 

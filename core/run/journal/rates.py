@@ -145,27 +145,27 @@ class RateControl:
 
     def changed(self, rates: Iterable[tuple[Key, int]], at: datetime) -> RateControl:
         """Take in that these rates were set at `at`."""
-        found = dict(self.rates)
+        side_rates = dict(self.rates)
         for key, rate in rates:
-            known = found.get(key)
+            known = side_rates.get(key)
             troubled_at = known.troubled_at if known else None
             if known and self.bounds and not self.floored and rate < known.rate_bytes_per_s:
                 troubled_at = at
             refused = known.refused_bytes_per_s if known else None
-            found[key] = SideRate(rate, at, troubled_at, refused_bytes_per_s=refused)
-        return replace(self, rates=found)
+            side_rates[key] = SideRate(rate, at, troubled_at, refused_bytes_per_s=refused)
+        return replace(self, rates=side_rates)
 
     def refused(self, rates: Iterable[tuple[Key, int, int]], at: datetime) -> RateControl:
         """Take in that the cluster refused rates of sides, which keep others: key, both rates."""
-        found = dict(self.rates)
+        side_rates = dict(self.rates)
         for key, refused, kept in rates:
-            found[key] = replace(
-                found.get(key, SideRate(kept, at)),
+            side_rates[key] = replace(
+                side_rates.get(key, SideRate(kept, at)),
                 rate_bytes_per_s=kept,
                 changed_at=at,
                 refused_bytes_per_s=refused,
             )
-        return replace(self, rates=found)
+        return replace(self, rates=side_rates)
 
     def _none_left(self) -> RateControl:
         """Return what follows from asking for a rate: every side may be given it once more."""

@@ -64,7 +64,7 @@ def unreadable(kind: str, p: Mapping[str, Any]) -> str:
             if min(p["after"]) < 0 or len(set(p["after"])) < len(p["after"]):
                 return "a broker's id is never negative, and each broker is named once"
             ids = p.get("allow", [])
-            if not (isinstance(ids, list) and all(isinstance(one, str) for one in ids)):
+            if not (isinstance(ids, list) and all(isinstance(check_id, str) for check_id in ids)):
                 return f"{wrong}: what it allows are no ids of checks"
         case "skip" | "retry" if not _are_whole(p.get("moves")):
             return f"{wrong}: it needs the numbers of moves"

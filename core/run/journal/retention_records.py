@@ -61,9 +61,9 @@ class Retention:
         p = record.payload
         match record.kind:
             case Kind.RETENTION_LOWERING:
-                found = [RetentionIntent.from_json(entry) for entry in p["topics"]]
+                intents = [RetentionIntent.from_json(entry) for entry in p["topics"]]
                 earliest = {TopicPartition(t, n): offset for t, n, offset in p["earliest"]}
-                topics = {intent.topic: intent for intent in found}
+                topics = {intent.topic: intent for intent in intents}
                 return replace(self, intended=True, topics=topics, earliest=earliest)
             case Kind.RETENTION_LOWERED:
                 refused = p.get("refused", {})

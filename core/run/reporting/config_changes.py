@@ -101,15 +101,15 @@ class ChangedConfig:
 
 def changes(records: Iterable[Record], run: RunState) -> tuple[ChangedConfig, ...]:
     """Return every config that a run changed; `run` is the fold of all `records`."""
-    found: dict[tuple[str, str, str], ChangedConfig] = {}
+    configs: dict[tuple[str, str, str], ChangedConfig] = {}
     for record in records:
-        _take(found, record)
+        _take(configs, record)
     for (broker, side), rate in run.throttles.rates.items():
         if rate.rate_bytes_per_s is not None:
-            found["broker", str(broker), side.rate_config].after = "held"
+            configs["broker", str(broker), side.rate_config].after = "held"
     for topic, side in run.throttles.lists:
-        found["topic", topic, side.list_config].after = "held"
-    return tuple(sorted(found.values(), key=_by_name))
+        configs["topic", topic, side.list_config].after = "held"
+    return tuple(sorted(configs.values(), key=_by_name))
 
 
 def _by_name(change: ChangedConfig) -> tuple[str, int, str, str]:
@@ -117,59 +117,59 @@ def _by_name(change: ChangedConfig) -> tuple[str, int, str, str]:
     return change.resource, number, change.name, change.config
 
 
-def _take(found: dict[tuple[str, str, str], ChangedConfig], record: Record) -> None:
+def _take(configs: dict[tuple[str, str, str], ChangedConfig], record: Record) -> None:
     p = record.payload
     match record.kind:
         case Kind.THROTTLE_INTENT | Kind.RATE_INTENT:
             for rate in p["rates"]:
-                _rate(found, rate, ConfigSource[rate["source"]])
+                _rate(configs, rate, ConfigSource[rate["source"]])
                 if record.kind is Kind.RATE_INTENT:  # somebody may have changed it since the first
-                    one = found[_rate_key(rate)]
-                    one.theirs += rate["prior"] != one.before
+                    config = configs[_rate_key(rate)]
+                    config.theirs += rate["prior"] != config.before
             for entry in p.get("lists", ()):
-                one = _list(found, entry)
-                one.during += [pair for pair in entry["pairs"] if pair not in one.during]
+                config = _list(configs, entry)
+                config.during += [pair for pair in entry["pairs"] if pair not in config.during]
         case Kind.RATES_CHANGING:
             for rate in p["rates"]:
-                _rate(found, rate, ConfigSource.UNKNOWN)
+                _rate(configs, rate, ConfigSource.UNKNOWN)
         case Kind.RATES_CHANGED:
             for broker, side, refused, _ in p.get("refused", ()):
-                one = found["broker", str(broker), Side(side).rate_config]
-                one.during = [rate for rate in one.during if rate != str(refused)]
+                config = configs["broker", str(broker), Side(side).rate_config]
+                config.during = [rate for rate in config.during if rate != str(refused)]
         case Kind.DISTURBED:
             for rate in p["rates"]:
-                one, again = found[_rate_key(rate)], rate.get("again", False)
-                one.theirs += not again
-                one.after = "held" if again else "changed"
+                config, again = configs[_rate_key(rate)], rate.get("again", False)
+                config.theirs += not again
+                config.after = "held" if again else "changed"
             for entry in p["lists"]:
-                one = _list(found, entry)
-                one.theirs += 1
+                config = _list(configs, entry)
+                config.theirs += 1
                 if entry["mend"]:
-                    one.during += [pair for pair in entry["pairs"] if pair not in one.during]
+                    config.during += [pair for pair in entry["pairs"] if pair not in config.during]
                 else:
-                    one.after = "changed"
+                    config.after = "changed"
         case Kind.RATE_RESTORED:
             for rate in p["rates"]:
-                if one_rate := found.get(_rate_key(rate)):
+                if one_rate := configs.get(_rate_key(rate)):
                     one_rate.after = rate["how"]
         case Kind.PAIRS_REMOVED:
             for topic, side, _ in p["lists"]:
-                one = found["topic", topic, Side(side).list_config]
-                unset = [topic, side] in p["unset"] if "unset" in p else one.before is None
-                one.after = "unset" if unset else "found"
+                config = configs["topic", topic, Side(side).list_config]
+                unset = [topic, side] in p["unset"] if "unset" in p else config.before is None
+                config.after = "unset" if unset else "found"
         case Kind.RETENTION_LOWERING:
-            for key in [key for key in found if key[2] == RETENTION]:
-                del found[key]  # intended by a process that died, and looked at anew
+            for key in [key for key in configs if key[2] == RETENTION]:
+                del configs[key]  # intended by a process that died, and looked at anew
             for entry in p["topics"]:
                 source = ConfigSource[entry["source"]]
                 key = "topic", entry["topic"], RETENTION
-                found[key] = ChangedConfig(*key, entry["prior"], source, [str(p["ms"])])
+                configs[key] = ChangedConfig(*key, entry["prior"], source, [str(p["ms"])])
         case Kind.RETENTION_LOWERED:
             for topic in p.get("refused", {}):
-                del found["topic", topic, RETENTION]
+                del configs["topic", topic, RETENTION]
         case Kind.RETENTION_RESTORED:
             for topic, how in p["topics"].items():
-                found["topic", topic, RETENTION].after = how
+                configs["topic", topic, RETENTION].after = how
         case _:
             pass
 
@@ -179,18 +179,20 @@ def _rate_key(rate: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _rate(
-    found: dict[tuple[str, str, str], ChangedConfig], rate: Mapping[str, Any], source: ConfigSource
+    configs: dict[tuple[str, str, str], ChangedConfig],
+    rate: Mapping[str, Any],
+    source: ConfigSource,
 ) -> None:
     key = _rate_key(rate)
-    one = found.setdefault(key, ChangedConfig(*key, rate.get("prior"), source))
+    config = configs.setdefault(key, ChangedConfig(*key, rate.get("prior"), source))
     if rate["rate_bytes_per_s"] is None:
-        one.after = "kept"
+        config.after = "kept"
     else:
-        one.during.append(str(rate["rate_bytes_per_s"]))
+        config.during.append(str(rate["rate_bytes_per_s"]))
 
 
 def _list(
-    found: dict[tuple[str, str, str], ChangedConfig], entry: Mapping[str, Any]
+    configs: dict[tuple[str, str, str], ChangedConfig], entry: Mapping[str, Any]
 ) -> ChangedConfig:
     key = "topic", entry["topic"], Side(entry["side"]).list_config
-    return found.setdefault(key, ChangedConfig(*key, entry["prior"], ConfigSource.TOPIC))
+    return configs.setdefault(key, ChangedConfig(*key, entry["prior"], ConfigSource.TOPIC))

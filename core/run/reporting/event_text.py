@@ -232,13 +232,13 @@ def _throttled(run: RunState, batch: int) -> str:
     rates = run.throttles.batches[batch].rates
     if not rates:
         return "throttles as set before"
-    found = [
+    prior_rates = [
         f"b{r.broker} {r.side.value} {format_rate(r.found_bytes_per_s)}"
         + (" (kept)" if r.rate_bytes_per_s is None else "")
         for r in rates
         if r.prior is not None
     ]
-    before = f"{', '.join(found)}, others unset" if found else "all unset"
+    before = f"{', '.join(prior_rates)}, others unset" if prior_rates else "all unset"
     brokers = _brokers(r.broker for r in rates)
     return f"throttles set and read back on {brokers}; before: {before}"
 

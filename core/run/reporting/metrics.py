@@ -83,9 +83,9 @@ def run_metrics(readings: Iterable[RunReading]) -> Iterator[Metric]:
     for name, text, value in _VALUES:
         gauge = _gauge(name, text)
         for reading in readings:
-            found = value(reading.view)
-            if found is not None:
-                gauge.add_metric(_of(reading.view), float(found))
+            sample = value(reading.view)
+            if sample is not None:
+                gauge.add_metric(_of(reading.view), float(sample))
         yield gauge
     info = _gauge("info", "The run, with its cluster's id.", "cluster_id")
     states = _gauge("state", "1 for the state that the run is in, 0 for others.", "state")
@@ -123,7 +123,7 @@ def _of(view: RunView) -> list[str]:
 
 def _throttles(run: RunState) -> Iterator[tuple[int, str, str, int]]:
     """Yield the rates that hold under a run, or that it has left: broker, side, owner, bytes/s."""
-    for (broker, side), rate in sorted(run.throttles.rates.items(), key=lambda one: str(one[0])):
+    for (broker, side), rate in sorted(run.throttles.rates.items(), key=lambda pair: str(pair[0])):
         limit = rate.limit_bytes_per_s
         if limit is not None:
             yield broker, side.value, "other" if rate.is_theirs else "run", limit

@@ -57,18 +57,18 @@ def tracks(samples: Iterable[Sample]) -> dict[int, list[SamplePoint]]:
 
     What a destination that is down holds is what it was last seen to hold.
     """
-    found: defaultdict[int, list[SamplePoint]] = defaultdict(list)
+    points_by_move: defaultdict[int, list[SamplePoint]] = defaultdict(list)
     for sample in samples:
         held = frozenset(sample.payload.get("held", ()))
         for index, size, leader, arrived, since in sample.payload["moves"]:
-            track = found[index]
+            track = points_by_move[index]
             known = track[-1].arrived if track else (None,) * len(arrived)
             filled = tuple(
                 before if now is None else now for now, before in zip(arrived, known, strict=True)
             )
             missed = index in held or filled != tuple(arrived)
             track.append(SamplePoint(sample.at, size, leader, filled, since, missed))
-    return found
+    return points_by_move
 
 
 def _window(track: list[SamplePoint]) -> tuple[SamplePoint, SamplePoint]:
@@ -102,7 +102,7 @@ def passed(
 
     What came of a move after its last sample has come by the time at which it was done.
     """
-    found: defaultdict[Key, list[Passed]] = defaultdict(list)
+    traffic: defaultdict[Key, list[Passed]] = defaultdict(list)
     for index, track in tracks.items():
         m = run.moves[index]
         moments = [(p.at, p.leader, p.arrived) for p in track]
@@ -116,10 +116,10 @@ def passed(
             came = [max(0, (now or 0) - (was or 0)) for was, now in parts]
             for key, part in by_side(m.move, came, leader):
                 if part:
-                    found[key].append(Passed(at, index, part))
-    for rows in found.values():
+                    traffic[key].append(Passed(at, index, part))
+    for rows in traffic.values():
         rows.sort()
-    return dict(found)
+    return dict(traffic)
 
 
 def rate_now(m: RunMove, track: list[SamplePoint] | None) -> float | None:
@@ -204,10 +204,10 @@ def heading_for(run: RunState, key: Key) -> int | None:
 
 
 def left_range(
-    left_bytes: float, one: float | None, other: float | None, min_seconds: float = 0.0
+    left_bytes: float, first_rate: float | None, other: float | None, min_seconds: float = 0.0
 ) -> tuple[float, float] | None:
     """Return the time left at the better and at the worse of two rates, a tenth wider."""
-    rates = [rate for rate in (one, other) if rate]
+    rates = [rate for rate in (first_rate, other) if rate]
     if not rates or left_bytes < 0:
         return None
     low, high = left_bytes / max(rates), left_bytes / min(rates)

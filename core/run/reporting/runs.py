@@ -60,10 +60,10 @@ class SummaryCache:
         None when the journal is not there any more.
         """
         try:
-            found = journal.stat()
+            stat = journal.stat()
         except OSError:
             return None
-        return [found.st_size, found.st_mtime_ns, found.st_ino]
+        return [stat.st_size, stat.st_mtime_ns, stat.st_ino]
 
     def find(self, journal: Path) -> RememberedRun | None:
         """Return what is known of a journal that has not changed since."""
@@ -223,8 +223,8 @@ def calibration(cluster_id: str) -> Calibration:
 
 
 def _readable(cluster_id: str) -> list[RememberedRun]:
-    found = [known for known in _all(cluster_id) if isinstance(known, RememberedRun)]
-    return sorted(found, key=lambda known: known.summary.started_at, reverse=True)
+    runs = [known for known in _all(cluster_id) if isinstance(known, RememberedRun)]
+    return sorted(runs, key=lambda known: known.summary.started_at, reverse=True)
 
 
 def unreadable(cluster_id: str) -> tuple[str, ...]:
@@ -244,18 +244,18 @@ def refuse_unreadable(cluster_id: str, what: str) -> None:
 def _all(cluster_id: str) -> list[RememberedRun | JournalError]:
     """Return each run in one line, or why not; one that has ended is read only once."""
     summaries = SummaryCache(paths.runs_dir(cluster_id))
-    found: list[RememberedRun | JournalError] = []
+    runs_or_errors: list[RememberedRun | JournalError] = []
     for path in _journals(cluster_id):
         known = summaries.find(path)
         try:
-            found.append(known or _read_run(summaries, path, cluster_id))
+            runs_or_errors.append(known or _read_run(summaries, path, cluster_id))
         except JournalError as error:
             with suppress(JournalError), Journal.open(path) as journal:
                 if not journal.records():
                     continue  # its process died before it wrote what was asked: it did nothing
-            found.append(error)
+            runs_or_errors.append(error)
     summaries.save()
-    return found
+    return runs_or_errors
 
 
 def _read_run(summaries: SummaryCache, path: Path, cluster_id: str) -> RememberedRun:

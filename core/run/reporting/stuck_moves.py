@@ -57,7 +57,7 @@ class QuotaTurns:
             return
         self._passed = passed(self._state, self._tracks, first)
         in_sync = {
-            key: sum(one.in_bytes_per_s * one.in_sync_followers for one in growing)
+            key: sum(move.in_bytes_per_s * move.in_sync_followers for move in growing)
             for key, growing in _growing_sides(self._state, self._tracks).items()
             if key[1] is Side.LEADER
         }
@@ -215,14 +215,14 @@ def never_sides(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]) -> d
         due = [max(0, size - (part or 0)) for part in arrived]
         for key, part in by_side(run.moves[index].move, due, leader):
             left[key] += part
-    found = {}
+    reasons = {}
     for key, growing in _growing_sides(run, tracks).items():
         held = run.throttles.rates.get(key)
         rate = held.limit_bytes_per_s if held is not None else None
         if rate is not None and rate > FLOOR_BYTES_PER_S:
             requested = heading_for(run, key) or rate  # one that rises yet is not judged as it is
-            found[key] = never(*key, max(rate, requested), growing, left[key])
-    return {key: why for key, why in found.items() if why}
+            reasons[key] = never(*key, max(rate, requested), growing, left[key])
+    return {key: why for key, why in reasons.items() if why}
 
 
 def _growing_sides(

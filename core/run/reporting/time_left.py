@@ -71,7 +71,7 @@ def time_left(
     in_flight = frozenset(at for at, m in enumerate(moves) if m.phase.in_flight)
     submitted = [m.submitted_at for m in run.moves if m.submitted_at is not None]
     since = (max(submitted, default=now) - now).total_seconds()
-    found = simulate_copies(
+    trace = simulate_copies(
         copies,
         _idle_seconds(run, copies),
         Conditions(
@@ -89,12 +89,12 @@ def time_left(
         events=EVENTS,
         steps=STEPS,
     )
-    if not all(map(math.isfinite, found.ends)):
+    if not all(map(math.isfinite, trace.ends)):
         return None
     of: defaultdict[int, float] = defaultdict(float)
     for at in in_flight:
-        of[indices[at]] = max(of[indices[at]], found.ends[at])
-    return TimeLeft(max(found.ends) + END_SECONDS, dict(of))
+        of[indices[at]] = max(of[indices[at]], trace.ends[at])
+    return TimeLeft(max(trace.ends) + END_SECONDS, dict(of))
 
 
 def _due(
@@ -115,7 +115,7 @@ def _due(
         if leader is None or leader < 0:
             leader = m.move.before[0]
         came = dict(zip(m.move.receiving, track[-1].arrived, strict=True)) if track else {}
-        followers = sum(one != leader for one in m.move.before)
+        followers = sum(replica != leader for replica in m.move.before)
         for broker in m.move.adding:
             left = max(0.0, size - (came.get(broker) or 0))
             copies.append((index, Copy(m.move.tp, leader, broker, left, grows, followers)))
@@ -138,7 +138,7 @@ def _limits(run: RunState, sides: Iterable[BrokerSide]) -> dict[BrokerSide, floa
 
     None where one has none.
     """
-    found: dict[BrokerSide, float] = {}
+    limits: dict[BrokerSide, float] = {}
     control = run.rate_control
     for side in sides:
         limit: int | None = control.per_side_rates.get(side, control.first_bytes_per_s)
@@ -146,8 +146,8 @@ def _limits(run: RunState, sides: Iterable[BrokerSide]) -> dict[BrokerSide, floa
             limit = heading_for(run, side)
         if limit is None:
             return None
-        found[side] = limit
-    return found
+        limits[side] = limit
+    return limits
 
 
 def _idle_seconds(run: RunState, copies: Sequence[Copy]) -> dict[Flow, float]:
@@ -219,24 +219,24 @@ def _last_bytes(
     run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], at_work: Mapping[datetime, float]
 ) -> dict[datetime, dict[Flow, _FetcherInterval]]:
     """Return what was seen of each fetcher that had something to copy, by interval's end."""
-    found: defaultdict[datetime, dict[Flow, _FetcherInterval]] = defaultdict(dict)
+    intervals: defaultdict[datetime, dict[Flow, _FetcherInterval]] = defaultdict(dict)
     for index, track in tracks.items():
         m = run.moves[index]
         adding, receiving = m.move.adding, m.move.receiving
         for before, after in pairwise(track):
             if after.at not in at_work or before.leader is None or before.size_bytes is None:
                 continue
-            followers = sum(one != before.leader for one in m.move.before)
+            followers = sum(replica != before.leader for replica in m.move.before)
             for broker, was, now in zip(receiving, before.arrived, after.arrived, strict=True):
                 due = before.size_bytes - (was or 0)
                 if due > 0 and broker in adding:
                     flow = Flow(before.leader, broker)
-                    seen = found[after.at].setdefault(flow, _FetcherInterval())
+                    seen = intervals[after.at].setdefault(flow, _FetcherInterval())
                     seen.due += due
                     in_sync = m.produced_bytes_per_s * followers / len(adding)
                     seen.in_sync_bytes_per_s += in_sync
                     seen.came += max(0, (now or 0) - (was or 0))
-    return dict(found)
+    return dict(intervals)
 
 
 def _fair(

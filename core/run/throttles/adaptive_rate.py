@@ -32,7 +32,7 @@ MIN_RATE_INFLOW_FACTOR = 1.5
 
 def side_rates(per_side_rates: PerSideRates) -> dict[Key, int]:
     """Return the lower rates of an estimate as a run takes them."""
-    return {(one.broker, one.side): rate for one, rate in per_side_rates.items()}
+    return {(side.broker, side.side): rate for side, rate in per_side_rates.items()}
 
 
 def usual_bounds(
@@ -65,21 +65,21 @@ def expected_rate(
 
 def spare_rates(state: ClusterState, load: Load) -> dict[Key, float]:
     """Return what capacity leaves each broker's sides; those without a known one are left out."""
-    found: dict[Key, float] = {}
+    rates: dict[Key, float] = {}
     if np.isnan(load.in_bytes_per_s).all():
-        return found
+        return rates
     known = state.broker_by_id
-    for one in state_broker_loads(state, load.in_bytes_per_s, load.out_bytes_per_s):
-        broker = known.get(one.broker)
+    for usage in state_broker_loads(state, load.in_bytes_per_s, load.out_bytes_per_s):
+        broker = known.get(usage.broker)
         if broker is None:
             continue
-        if broker.out_capacity_bytes_per_s is not None and one.out_bytes_per_s is not None:
-            left = broker.out_capacity_bytes_per_s - one.out_bytes_per_s
-            found[one.broker, Side.LEADER] = max(0.0, left)
+        if broker.out_capacity_bytes_per_s is not None and usage.out_bytes_per_s is not None:
+            left = broker.out_capacity_bytes_per_s - usage.out_bytes_per_s
+            rates[usage.broker, Side.LEADER] = max(0.0, left)
         if broker.in_capacity_bytes_per_s is not None:
-            comes = (one.leader_in_bytes_per_s or 0.0) + (one.follower_in_bytes_per_s or 0.0)
-            found[one.broker, Side.FOLLOWER] = max(0.0, broker.in_capacity_bytes_per_s - comes)
-    return found
+            comes = (usage.leader_in_bytes_per_s or 0.0) + (usage.follower_in_bytes_per_s or 0.0)
+            rates[usage.broker, Side.FOLLOWER] = max(0.0, broker.in_capacity_bytes_per_s - comes)
+    return rates
 
 
 NEAR_SHARE = 0.8
@@ -139,7 +139,7 @@ def next_rates(
 ) -> RateChange | None:
     """Return the next change of rates, or None: what is to be lowered before what may be raised."""
     rates = {key: held.rate_bytes_per_s for key, held in rate_control.rates.items()}
-    slowest = holding_up(rates, {key: one.left_bytes for key, one in observed.items()})
+    slowest = holding_up(rates, {key: side.left_bytes for key, side in observed.items()})
     lower: dict[Key, int] = {}
     higher: dict[Key, int] = {}
     reasons: dict[Key, str] = {}
@@ -206,12 +206,12 @@ def _adapt(
         return high, _above(bounds, key, high)
     if rate < low:
         return _raise(rate, low), f"{_name(key)} gets {format_rate(low)} at least"
-    found, trouble = strain(observed, held.changed_at), held.troubled_at
+    side_strain, trouble = strain(observed, held.changed_at), held.troubled_at
     careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
     watched = _passed(held.changed_at, now, CAREFUL_SECONDS)
     used = observed.flow_bytes_per_s + observed.inflow_bytes_per_s
     needs = holds_up and rate < high and used >= USED_SHARE * rate
-    match found:
+    match side_strain:
         case Strain.OUT_OF_STEP if trouble is None or _passed(trouble, now, CAREFUL_SECONDS):
             why = f"{_name(key)} slows down: {observed.out_of_step}"
             return max(low, round(rate * ISR_STEP)), why
@@ -220,11 +220,11 @@ def _adapt(
             why = f"{_name(key)} slows down: producers wait {ratio} times as long as before"
             return max(low, round(rate * LATE_STEP)), why
         case Strain.CALM | Strain.UNKNOWN if needs:
-            if not watched and (careful or found is Strain.UNKNOWN):
+            if not watched and (careful or side_strain is Strain.UNKNOWN):
                 return rate, ""
             step = CAREFUL_STEP if careful else CALM_STEP
             why = "producers wait no longer than before"
-            if found is Strain.UNKNOWN:
+            if side_strain is Strain.UNKNOWN:
                 why = f"it has {format_rate(bounds.spare_bytes_per_s.get(key, 0.0))} to spare"
             raised = min(high, max(rate + 1, round(rate * (1 + step))))
             return raised, f"{_name(key)} may {_DOES[key[1]]} more: {why}"

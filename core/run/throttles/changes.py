@@ -59,7 +59,7 @@ def copying_sides(held: Iterable[int], adding: Collection[int]) -> Iterator[Key]
 
 def intend_lists(
     moves: Iterable[Move],
-    found: Configs,
+    configs: Configs,
     ours: Mapping[ListKey, ListIntent],
     held: Mapping[ListKey, frozenset[str]],
     left: Mapping[ListKey, str | None],
@@ -67,7 +67,7 @@ def intend_lists(
     """Return what to append to the topic lists; pairs that are there already are not ours.
 
     `ours` are the pairs of batches before this one: still in a list, and ours all the same.
-    `held` is what the controller says that is in each list: `found` may be older.
+    `held` is what the controller says that is in each list: `configs` may be older.
     `left` is how batches before this one left the lists that they gave back.
     A topic that is gone, or that has `*`, is left out.
     """
@@ -75,7 +75,7 @@ def intend_lists(
     intents = []
     for key in sorted(required, key=lambda key: (key[1] is Side.FOLLOWER, key[0])):
         topic, side = key
-        answer, there = found.get(Resource.topic(topic)), held.get(key)
+        answer, there = configs.get(Resource.topic(topic)), held.get(key)
         if answer is None or isinstance(answer, Fault) or there is None:
             continue
         shown = own_list(answer, side)
@@ -93,7 +93,7 @@ def intend_lists(
 def intend_rates(
     moves: Iterable[Move],
     rate_bytes_per_s: int,
-    found: Configs,
+    configs: Configs,
     ours: Collection[Key],
     *,
     max_bytes_per_s: int | None = None,
@@ -107,14 +107,14 @@ def intend_rates(
     Those in `per_side_rates` have one of their own. A lower rate of somebody else's is kept unless
     `override`, also one between ours and the most that ours may become; rates in `ours` stand
     already.
-    Brokers that `found` does not hold (they are down) are left out.
+    Brokers that `configs` do not hold (they are down) are left out.
     """
     max_rate = rate_bytes_per_s if max_bytes_per_s is None else max_bytes_per_s
     per_side_rates = per_side_rates or {}
     involved = {side for move in moves for side in sides(move)}
     intents = []
     for broker, side in sorted(involved, key=by_broker):
-        answer = found.get(Resource.broker(broker))
+        answer = configs.get(Resource.broker(broker))
         if (broker, side) in ours or answer is None or isinstance(answer, Fault):
             continue
         value = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
@@ -144,19 +144,19 @@ def rate_changes(intents: Iterable[RateIntent]) -> list[ConfigChange]:
 
 
 def not_in_force(
-    lists: Iterable[ListIntent], rates: Iterable[RateIntent], found: Configs
+    lists: Iterable[ListIntent], rates: Iterable[RateIntent], configs: Configs
 ) -> tuple[str, ...]:
     """Return in words what is not as intended yet; empty when all of it is in force."""
     off = []
     for i in lists:
-        answer = found.get(Resource.topic(i.topic), {})
+        answer = configs.get(Resource.topic(i.topic), {})
         there = frozenset[str]() if isinstance(answer, Fault) else entries(own_list(answer, i.side))
         if ALL not in there and not set(i.pairs) <= there:
             off.append(f"the {i.side.value} list of {i.topic}")
     for r in rates:
         if r.rate_bytes_per_s is None:
             continue
-        answer = found.get(Resource.broker(r.broker), {})
+        answer = configs.get(Resource.broker(r.broker), {})
         value = None if isinstance(answer, Fault) else answer.get(r.side.rate_config)
         if value is None or value.value != str(r.rate_bytes_per_s):
             off.append(f"the {r.side.value} rate of broker {r.broker}")
@@ -173,14 +173,14 @@ def batch_lists(moves: Iterable[Move]) -> dict[ListKey, frozenset[str]]:
     Follower side, as theirs: the adding ones only; an in-sync replica listed there is slowed by
     nothing but uses the quota up. (ReassignPartitionsCommand.calculateProposedMoveMap)
     """
-    found: defaultdict[ListKey, set[str]] = defaultdict(set)
+    lists: defaultdict[ListKey, set[str]] = defaultdict(set)
     for move in moves:
         if move.moves_data:
             topic, partition = move.tp
             listed = {*move.before, *move.adding}
-            found[topic, Side.LEADER].update(f"{partition}:{broker}" for broker in listed)
-            found[topic, Side.FOLLOWER].update(f"{partition}:{broker}" for broker in move.adding)
-    return {key: frozenset(pairs) for key, pairs in found.items()}
+            lists[topic, Side.LEADER].update(f"{partition}:{broker}" for broker in listed)
+            lists[topic, Side.FOLLOWER].update(f"{partition}:{broker}" for broker in move.adding)
+    return {key: frozenset(pairs) for key, pairs in lists.items()}
 
 
 READ_BACK_SECONDS = 10.0
@@ -216,14 +216,14 @@ def delete_changes(intent: ListIntent, there: frozenset[str]) -> list[ConfigChan
 
 
 def restore_changes(
-    intent: RateIntent, found: Configs, *, unverified: bool = False
+    intent: RateIntent, configs: Configs, *, unverified: bool = False
 ) -> list[ConfigChange]:
     """Return what puts a rate back: SET what somebody had set on the broker, else DELETE.
 
     Nothing when we had kept theirs, or when somebody has changed the rate since we set it.
     `unverified` puts it back although ours does not show.
     """
-    answer = found.get(Resource.broker(intent.broker))
+    answer = configs.get(Resource.broker(intent.broker))
     if answer is None or isinstance(answer, Fault):
         return []
     intent = intent.current(answer)
@@ -237,11 +237,11 @@ def restore_changes(
     return [ConfigChange(resource, name, ConfigOp.DELETE)]
 
 
-def missing_changes(changes: Iterable[ConfigChange], found: Configs) -> list[ConfigChange]:
-    """Return those restoring changes that `found` does not show yet (brokers lag a little)."""
+def missing_changes(changes: Iterable[ConfigChange], configs: Configs) -> list[ConfigChange]:
+    """Return those restoring changes that `configs` do not show yet (brokers lag a little)."""
 
     def shows(change: ConfigChange) -> bool:
-        answer = found.get(change.resource, {})
+        answer = configs.get(change.resource, {})
         if isinstance(answer, Fault):
             return True
         value = answer.get(change.name)

@@ -55,8 +55,8 @@ def inflow_bytes_per_s(side: Side, growing: Iterable[Growing]) -> float:
     follower's: what its own new replicas do.
     """
     return sum(
-        one.in_bytes_per_s * (one.in_sync_followers + one.adding if side is Side.LEADER else 1)
-        for one in growing
+        move.in_bytes_per_s * (move.in_sync_followers + move.adding if side is Side.LEADER else 1)
+        for move in growing
     )
 
 
@@ -100,27 +100,27 @@ def expected_sides(run: RunState, indices: Iterable[int]) -> dict[Key, list[Grow
         i: next(iter(m.move.before), None) if m.leader is None else m.leader
         for i, m in moves.items()
     }
-    found = _in_quotas(run, produced, leaders)
+    sides = _in_quotas(run, produced, leaders)
     for index, m in moves.items():
         for broker in m.move.dir_moves if produced[index] else ():
-            found.setdefault((broker, Side.LOG_DIRS), []).append(Growing(produced[index], 0, 1))
-    return found
+            sides.setdefault((broker, Side.LOG_DIRS), []).append(Growing(produced[index], 0, 1))
+    return sides
 
 
 def _in_quotas(
     run: RunState, produced: Mapping[int, float], leaders: Mapping[int, int | None]
 ) -> dict[Key, list[Growing]]:
-    found: defaultdict[Key, list[Growing]] = defaultdict(list)
+    sides: defaultdict[Key, list[Growing]] = defaultdict(list)
     for index, rate in produced.items():
         move, leader = run.moves[index].move, leaders.get(index)
         if leader is None or not rate or not move.adding:
             continue
         followers = sum(broker != leader for broker in move.before)
-        one = Growing(rate, followers, len(move.adding))
-        found[leader, Side.LEADER].append(one)
+        partition = Growing(rate, followers, len(move.adding))
+        sides[leader, Side.LEADER].append(partition)
         for broker in move.adding:
-            found[broker, Side.FOLLOWER].append(one)
-    return dict(found)
+            sides[broker, Side.FOLLOWER].append(partition)
+    return dict(sides)
 
 
 def remaining_bytes(
@@ -134,7 +134,7 @@ def remaining_bytes(
     By move: `arrived` is what each of its receiving brokers holds, `sizes` the leader's newest
     size, `leaders` who leads it; what they do not tell is as the preflight found it.
     """
-    found: defaultdict[Key, float | None] = defaultdict(float)
+    bytes_by_side: defaultdict[Key, float | None] = defaultdict(float)
     for index, m in enumerate(run.moves):
         if m.phase.ended or m.replaced or m.request is not MoveRequest.CONTINUE:
             continue
@@ -142,6 +142,6 @@ def remaining_bytes(
         leader = leaders.get(index, m.leader)
         came = arrived.get(index) or (0,) * len(m.move.receiving)
         for key, due in by_side(m.move, [max(0, (size or 0) - part) for part in came], leader):
-            before = found[key]
-            found[key] = None if size is None or before is None else before + due
-    return dict(found)
+            before = bytes_by_side[key]
+            bytes_by_side[key] = None if size is None or before is None else before + due
+    return dict(bytes_by_side)

@@ -68,8 +68,8 @@ class Signals:
     def before(self) -> dict[int, LatencyBaseline]:
         """Return what producers to each broker wait now, which is before the run begins."""
         windows = self._probe.windows() if self._probe else {}
-        found = {broker: before(seen) for broker, seen in windows.items()}
-        return {broker: wait for broker, wait in found.items() if wait is not None}
+        waits = {broker: before(seen) for broker, seen in windows.items()}
+        return {broker: wait for broker, wait in waits.items() if wait is not None}
 
     def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
         """Take one of the journal's samples in (core.run.engine.sampler)."""
@@ -103,10 +103,10 @@ class Signals:
             self._left = remaining_bytes(run, arrived, sizes, leaders)
         windows = self._probe.windows() if self._probe else {}
         places = self._probe.replicas_by_broker if self._probe else {}
-        found = {}
+        observations = {}
         for key in keys:
             probed = probed_broker(places, key)
-            found[key] = SideObservation(
+            observations[key] = SideObservation(
                 before=waited.get(probed),
                 windows=windows.get(probed, ()),
                 out_of_step=fallen.get(key, ""),
@@ -114,7 +114,7 @@ class Signals:
                 inflow_bytes_per_s=inflow_bytes_per_s(key[1], growing.get(key, ())),
                 left_bytes=self._left.get(key, 0),
             )
-        return found
+        return observations
 
     def _fallen(self, state: ClusterState) -> dict[Key, str]:
         """Return who is out of step for long enough: a replica that has just arrived seems so."""
@@ -163,14 +163,14 @@ def out_of_step(state: ClusterState) -> dict[Key, str]:
     reasons.
     """
     lost = ~state.in_sync & ~state.adding & np.isin(state.replica_broker, state.alive_ids)
-    found: dict[Key, str] = {}
+    reasons: dict[Key, str] = {}
     for replica in np.flatnonzero(lost).tolist():
         row = int(state.partition_of_replica[replica])
         broker, leader = int(state.replica_broker[replica]), int(state.leader[row])
         why = f"broker {broker} has left the ISR of {state.tp(row)}"
-        found.setdefault((leader, Side.LEADER), why)
-        found.setdefault((broker, Side.FOLLOWER), why)
-    return found
+        reasons.setdefault((leader, Side.LEADER), why)
+        reasons.setdefault((broker, Side.FOLLOWER), why)
+    return reasons
 
 
 MEASURE_SECONDS = 45.0
@@ -200,13 +200,13 @@ class SignalMonitor:
                 self._opened(run, state)  # closing it takes away what another process left
             self.close()
             return observed
-        found = self._opened(run, state)
+        signals = self._opened(run, state)
         before = run.measured.before if run.measured else {}
         measured: BaselineMeasurement | None = None
         is_late = self._clock.monotonic() - self._since >= MEASURE_SECONDS
-        if run.measured is None and (found.ready or is_late):
-            measured = BaselineMeasurement(found.before(), found.trouble)
-        sides = found.sides(run, state, before, run.rate_control.rates)
+        if run.measured is None and (signals.ready or is_late):
+            measured = BaselineMeasurement(signals.before(), signals.trouble)
+        sides = signals.sides(run, state, before, run.rate_control.rates)
         return replace(observed, measured=measured, sides=sides)
 
     def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:

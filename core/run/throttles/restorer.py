@@ -135,14 +135,14 @@ class ThrottleRestorer:
         brokers = [Resource.broker(b) for b in sorted({broker for broker, _ in rates})]
         keys = [[broker, side.value] for broker, side in rates]
         self._recorder.intend_once(Kind.RATE_RESTORING, rates=keys)
-        found = fetch_throttle_configs(self._back, brokers=(broker for broker, _ in rates))
-        failed = _in_words({r: a for r, a in found.items() if isinstance(a, Fault)})
+        configs = fetch_throttle_configs(self._back, brokers=(broker for broker, _ in rates))
+        failed = _in_words({r: a for r, a in configs.items() if isinstance(a, Fault)})
         intents = (self._throttles.rates[key] for key in rates)
-        shown = {i: found[r] for i in intents if (r := Resource.broker(i.broker)) not in failed}
+        shown = {i: configs[r] for i in intents if (r := Resource.broker(i.broker)) not in failed}
         once_more = self._once_more(shown)
         due = self._throttles.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
-            i: restore_changes(i, found, unverified=i.key in due)
+            i: restore_changes(i, configs, unverified=i.key in due)
             for i in shown
             if i.key not in once_more
         }

@@ -64,8 +64,8 @@ def is_freed(run: RunState, intent: RateIntent, answer: Mapping[str, ConfigValue
     requested = run.requested_rate(intent.key)
     if kept is None or kept > requested:
         return False
-    found = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
-    now = replace(intent, prior=found.value or None).found_bytes_per_s
+    config = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
+    now = replace(intent, prior=config.value or None).found_bytes_per_s
     return now is None or now > requested
 
 
@@ -74,11 +74,11 @@ def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> ste
     broker, side = key
     intent = run.throttles.rates[key]
     kept, again = intent.rate_bytes_per_s is None, intent.current(answer) is not intent
-    found = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
+    config = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
     mend = not kept and (own_rate(answer, side) is None or intent.is_as_found(answer))
-    value = found.value or None
+    value = config.value or None
     return steps.LostRate(
-        broker, side, value, found.source, mend, freed=kept and not again, again=again
+        broker, side, value, config.source, mend, freed=kept and not again, again=again
     )
 
 
@@ -242,10 +242,10 @@ def _goes_on(run: RunState, pair: Pair) -> bool:
 
 
 def _by_list(pairs: Iterable[Pair]) -> tuple[ListPairs, ...]:
-    found: defaultdict[ListKey, list[str]] = defaultdict(list)
+    lists: defaultdict[ListKey, list[str]] = defaultdict(list)
     for topic, side, pair in pairs:
-        found[topic, side].append(pair)
-    return tuple((topic, side, tuple(of)) for (topic, side), of in found.items())
+        lists[topic, side].append(pair)
+    return tuple((topic, side, tuple(of)) for (topic, side), of in lists.items())
 
 
 def release_throttles(

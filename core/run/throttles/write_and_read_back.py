@@ -63,11 +63,11 @@ def fetch_throttle_configs(
         ([Resource.topic(topic) for topic in sorted(set(topics))], LISTS),
         ([Resource.broker(broker) for broker in sorted(set(brokers))], RATES),
     )
-    found: dict[Resource, Any] = {}
+    configs: dict[Resource, Any] = {}
     for resources, names in queries:
         if resources:
-            found |= client.describe_configs(resources, names)
-    return found
+            configs |= client.describe_configs(resources, names)
+    return configs
 
 
 def fetch_lists(
@@ -89,24 +89,24 @@ def fetch_list_answers(
     """
     named = {(Resource.topic(topic), side.list_config): (topic, side) for topic, side in keys}
     answers = client.fetch_list_entries(list(named)) if named else {}
-    found = {named[of]: answer for of, answer in answers.items()}
-    left = [k for k, a in found.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
+    lists = {named[of]: answer for of, answer in answers.items()}
+    left = [k for k, a in lists.items() if isinstance(a, Fault) and a.name == UNSUPPORTED]
     if left:
         first = _describe_lists(client, left)
         clock.sleep(LAG_SECONDS)
         unsettled = Fault("REQUEST_TIMED_OUT", "brokers do not show the same list yet")
         for key, now in _describe_lists(client, left).items():
-            found[key] = now if now == first[key] else unsettled
-    return found
+            lists[key] = now if now == first[key] else unsettled
+    return lists
 
 
 def _describe_lists(
     client: ClusterClient, keys: Collection[ListKey]
 ) -> dict[ListKey, frozenset[str] | Fault]:
-    found = fetch_throttle_configs(client, (topic for topic, _ in keys))
+    configs = fetch_throttle_configs(client, (topic for topic, _ in keys))
     return {
         (topic, side): answer
-        if isinstance(answer := found[Resource.topic(topic)], Fault)
+        if isinstance(answer := configs[Resource.topic(topic)], Fault)
         else entries(own_list(answer, side))
         for topic, side in keys
     }
@@ -214,10 +214,10 @@ class VerifiedThrottles:
 
     def reread_rates(self, batch: int, moves: list[Move], rates: Collection[RateIntent]) -> None:
         """Journal rates anew that somebody has set, changed or freed since they were intended."""
-        found = fetch_throttle_configs(self._client, brokers=(rate.broker for rate in rates))
+        configs = fetch_throttle_configs(self._client, brokers=(rate.broker for rate in rates))
         changed = set()
         for rate in rates:
-            answer = found[Resource.broker(rate.broker)]
+            answer = configs[Resource.broker(rate.broker)]
             if isinstance(answer, Fault):
                 continue
             if rate.rate_bytes_per_s is None:
@@ -226,18 +226,18 @@ class VerifiedThrottles:
                 stale = not (rate.is_ours(answer) or rate.is_as_found(answer))
             if stale:
                 changed.add(rate.key)
-        answered = {r: a for r, a in found.items() if not isinstance(a, Fault)}
+        answered = {r: a for r, a in configs.items() if not isinstance(a, Fault)}
         known = self._throttles.rates.keys() - changed
         if changed:
             anew = [r for r in self.desired_rates(moves, answered, known) if r.key in changed]
             payload = [rate.to_json() for rate in anew]
             self._recorder.write(Kind.RATE_INTENT, batch=batch, rates=payload)
 
-    def unchanged_rates(self, held: Mapping[Key, RateIntent], found: Configs) -> list[Key]:
-        """Return which rates `found` shows as they were held; journal the others as lost."""
+    def unchanged_rates(self, held: Mapping[Key, RateIntent], configs: Configs) -> list[Key]:
+        """Return which rates `configs` show as they were held; journal the others as lost."""
         lost: dict[Key, LostRate] = {}
         for key, intent in held.items():
-            answer = found[Resource.broker(key[0])]
+            answer = configs[Resource.broker(key[0])]
             if not isinstance(answer, Fault) and not intent.is_as_held(answer):
                 lost[key] = lost_rate(self._state, key, answer)
         if lost:
@@ -251,10 +251,10 @@ class VerifiedThrottles:
         """
         rates = self._throttles.rates
         keys = [key for key in keys if Resource.broker(key[0]) in refusal.values]
-        found = fetch_throttle_configs(self._client, brokers=(broker for broker, _ in keys))
+        configs = fetch_throttle_configs(self._client, brokers=(broker for broker, _ in keys))
         kept: dict[Key, int | None] = {}
         for key in keys:
-            answer, intent = found[Resource.broker(key[0])], rates[key]
+            answer, intent = configs[Resource.broker(key[0])], rates[key]
             if isinstance(answer, Fault):
                 continue
             now = as_rate(own_rate(answer, key[1]))
@@ -271,13 +271,13 @@ class VerifiedThrottles:
         return set(kept)
 
     def desired_rates(
-        self, moves: list[Move], found: Configs, known: Collection[Key]
+        self, moves: list[Move], configs: Configs, known: Collection[Key]
     ) -> tuple[RateIntent, ...]:
         run = self._state
         return intend_rates(
             moves,
             run.rate_control.first_bytes_per_s,
-            found,
+            configs,
             known,
             max_bytes_per_s=run.rate_bytes_per_s,
             per_side_rates=run.rate_control.per_side_rates,

@@ -83,8 +83,8 @@ class ThrottleWriter:
         """Journal the lists of these moves, and the rates of all that is left of the batch."""
         beginning = [self._state.moves[index].move for index in indices]
         moves = [m.move for m in self._left_of(batch)]
-        found = fetch_throttle_configs(self._client, *limited(moves, observed.alive))
-        faults = {r: a for r, a in found.items() if isinstance(a, Fault) and not is_missing(a)}
+        configs = fetch_throttle_configs(self._client, *limited(moves, observed.alive))
+        faults = {r: a for r, a in configs.items() if isinstance(a, Fault) and not is_missing(a)}
         copying = sorted({move.tp.topic for move in beginning if move.moves_data})
         keys = [(topic, side) for topic in copying for side in LISTED]
         held, list_faults = fetch_lists(self._client, self._clock, keys)
@@ -98,8 +98,8 @@ class ThrottleWriter:
                 self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
             return
         ours, left = self._throttles.lists, self._throttles.lists_left
-        lists = intend_lists(beginning, found, ours, held, left)
-        rates = self._verified.desired_rates(moves, found, self._throttles.rates)
+        lists = intend_lists(beginning, configs, ours, held, left)
+        rates = self._verified.desired_rates(moves, configs, self._throttles.rates)
         self._recorder.write(
             Kind.THROTTLE_INTENT,
             batch=batch,
@@ -153,9 +153,9 @@ class ThrottleWriter:
     def intend_rates(self, batch: int, brokers: tuple[int, ...]) -> None:
         """Journal the rates of brokers that are back; one that does not answer is waited for."""
         moves = self._in_flight_or_left_of(batch)
-        found = fetch_throttle_configs(self._client, brokers=brokers)
-        faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
-        answered = {r: a for r, a in found.items() if r not in faults}
+        configs = fetch_throttle_configs(self._client, brokers=brokers)
+        faults = {r: a for r, a in configs.items() if isinstance(a, Fault)}
+        answered = {r: a for r, a in configs.items() if r not in faults}
         rates = self._verified.desired_rates(moves, answered, self._throttles.rates)
         if rates:
             payload = [rate.to_json() for rate in rates]
@@ -193,12 +193,14 @@ class ThrottleWriter:
         up, and what was there before it stays. Each is read first: one that
         somebody else has changed meanwhile is theirs.
         """
-        found = fetch_throttle_configs(self._client, brokers=(broker for (broker, _), _ in targets))
-        faults = {r: a for r, a in found.items() if isinstance(a, Fault)}
+        configs = fetch_throttle_configs(
+            self._client, brokers=(broker for (broker, _), _ in targets)
+        )
+        faults = {r: a for r, a in configs.items() if isinstance(a, Fault)}
         refused = first_fault("reading", faults) if faults else ""
         keys = [key for key, _ in targets if Resource.broker(key[0]) not in faults]
         held = {key: self._throttles.rates[key] for key in keys}
-        keys = self._verified.unchanged_rates(held, found)
+        keys = self._verified.unchanged_rates(held, configs)
         if keys:
             rates = [
                 {"broker": broker, "side": side.value, "rate_bytes_per_s": rate}
@@ -207,8 +209,8 @@ class ThrottleWriter:
             ]
             back = {"held": True} if held_back else {}
             self._recorder.write(Kind.RATES_CHANGING, rates=rates, why=why, **back)
-            found = fetch_throttle_configs(self._client, brokers=(broker for broker, _ in keys))
-            keys = self._verified.unchanged_rates({key: held[key] for key in keys}, found)
+            configs = fetch_throttle_configs(self._client, brokers=(broker for broker, _ in keys))
+            keys = self._verified.unchanged_rates({key: held[key] for key in keys}, configs)
             unset = self._verified.apply_and_verify(
                 (), [self._throttles.rates[key] for key in keys]
             )
@@ -227,12 +229,12 @@ class ThrottleWriter:
         """
         topics = [topic for topic, _ in required_lists(self._state)]
         brokers = {broker for broker, _ in self._throttles.rates} & observed.alive
-        found = fetch_throttle_configs(self._client, topics, brokers)
-        if note_drift(self._state, replace(observed, throttles=found)) is None:
+        configs = fetch_throttle_configs(self._client, topics, brokers)
+        if note_drift(self._state, replace(observed, throttles=configs)) is None:
             return True
         self._clock.sleep(LAG_SECONDS)
         later = fetch_throttle_configs(self._client, topics, brokers)
-        alike = {resource: a for resource, a in later.items() if found.get(resource) == a}
+        alike = {resource: a for resource, a in later.items() if configs.get(resource) == a}
         lost = note_drift(self._state, replace(observed, throttles=alike))
         return lost is None or not self._verified.note_lost(lost.rates, lost.lists, lost.editor)
 
@@ -241,11 +243,11 @@ class ThrottleWriter:
 
         A list that somebody has set to `*` meanwhile holds them already, and takes no more.
         """
-        found = fetch_throttle_configs(self._client, [topic for topic, _, _ in lists])
+        configs = fetch_throttle_configs(self._client, [topic for topic, _, _ in lists])
         whole = [
             (topic, side, pairs)
             for topic, side, pairs in lists
-            if not isinstance(answer := found[Resource.topic(topic)], Fault)
+            if not isinstance(answer := configs[Resource.topic(topic)], Fault)
             and ALL in entries(own_list(answer, side))
         ]
         if whole:
@@ -268,14 +270,14 @@ class ThrottleWriter:
         What is refused here was refused before; what shows is given back step by step.
         """
         held, _ = fetch_lists(self._client, self._clock, [i.key for i in intent.lists])
-        found = fetch_throttle_configs(self._client, brokers=[r.broker for r in intent.rates])
+        configs = fetch_throttle_configs(self._client, brokers=[r.broker for r in intent.rates])
         changes: list[ConfigChange] = []
         for i in intent.lists:
             there = held.get(i.key)
             if there is not None:
                 changes += subtract_changes(i, i.pairs, there, unverified=True)
         for r in intent.rates:
-            changes += restore_changes(r, found, unverified=True)
+            changes += restore_changes(r, configs, unverified=True)
         if changes:
             with suppress(AccessDeniedError):
                 self._client.alter_configs(changes)

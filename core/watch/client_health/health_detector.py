@@ -219,7 +219,7 @@ class HealthDetector:
                     broker.bands[side].look(now, broker.latencies[side])
             self._check_slow(id, broker, now)
         self._check_all_down(now)
-        events, self._events = sorted(self._events, key=lambda one: one.at), []
+        events, self._events = sorted(self._events, key=lambda event: event.at), []
         return events
 
     def health(self) -> tuple[BrokerHealth, ...]:

@@ -37,11 +37,11 @@ WIRE_BYTES: Final = 350
 
 def partitions_by_broker(partitions: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
     """Return each broker's partition: the lowest that lies on it alone, moved there by whomever."""
-    found: dict[int, int] = {}
+    own_partitions: dict[int, int] = {}
     for number, replicas in sorted(partitions.items()):
         if len(replicas) == 1:
-            found.setdefault(replicas[0], number)
-    return found
+            own_partitions.setdefault(replicas[0], number)
+    return own_partitions
 
 
 def missing_partitions(
@@ -140,10 +140,10 @@ class LayoutFollower:
 
     def layout(self) -> ProbeLayout | None:
         """Return the layout that was seen last, once; None until there is another."""
-        found = None
+        layout = None
         while not self._seen.empty():
-            found = self._seen.get()
-        return found
+            layout = self._seen.get()
+        return layout
 
     def close(self) -> None:
         self._stop.set()
@@ -253,8 +253,8 @@ class ProbeLoop:
                 self._next_report = max(self._next_report + REPORT_SECONDS, now)
                 at = self._clock.now()
                 events = tuple(
-                    ClientEvent(at - timedelta(seconds=now - one.at), one.text, one.brokers)
-                    for one in self._detector.look(now)
+                    ClientEvent(at - timedelta(seconds=now - event.at), event.text, event.brokers)
+                    for event in self._detector.look(now)
                 )
                 report(ProbeReport(at, self._cluster_id, self._detector.health(), events))
                 if self._detector.denied:
@@ -280,10 +280,10 @@ class ProbeLoop:
                 next="Begin again: trimtab probe makes it anew.",
             )
         self._absent_since = None
-        found = partitions_by_broker(layout.partitions)
-        self._detector.follow(found.keys() | layout.brokers, layout.brokers)
-        self._order = sorted(found)
-        self._pings.set_partitions(found)
+        partitions = partitions_by_broker(layout.partitions)
+        self._detector.follow(partitions.keys() | layout.brokers, layout.brokers)
+        self._order = sorted(partitions)
+        self._pings.set_partitions(partitions)
 
 
 PUBLISHER = "probe"
@@ -301,7 +301,7 @@ class ReportWriter:
         self._failed = False
 
     def take(self, report: ProbeReport) -> None:
-        notes = ((one.at, Note(PUBLISHER, one.text, one.brokers)) for one in report.events)
+        notes = ((event.at, Note(PUBLISHER, event.text, event.brokers)) for event in report.events)
         self._publisher.publish_all([Event(at, Kind.CLIENT, None, note) for at, note in notes])
         try:
             files.write_text(self._place, json.dumps(report_to_json(report)), durable=False)
@@ -335,9 +335,9 @@ def run_probe(
     with Publisher(state.cluster_id) as publisher:
         kept = ReportWriter(publisher, place, say)
 
-        def report(found: ProbeReport) -> None:
-            kept.take(found)
-            on_report(found)
+        def report(probe_report: ProbeReport) -> None:
+            kept.take(probe_report)
+            on_report(probe_report)
 
         try:
             ProbeLoop(pinger, follower.layout, state.cluster_id, connection.clock).run(

@@ -34,7 +34,7 @@ class ProbeReport:
     events: tuple[ClientEvent, ...] = ()
 
     def of(self, broker: int) -> BrokerHealth | None:
-        return next((one for one in self.brokers if one.broker == broker), None)
+        return next((health for health in self.brokers if health.broker == broker), None)
 
 
 def report_to_json(report: ProbeReport) -> dict[str, Any]:
@@ -44,13 +44,13 @@ def report_to_json(report: ProbeReport) -> dict[str, Any]:
         "cluster_id": report.cluster_id,
         "window_seconds": WINDOW_SECONDS,
         "brokers": [
-            asdict(one)
+            asdict(broker)
             | {
-                "health": one.health.value,
-                "produce": _wait_to_json(one.produce),
-                "fetch": _wait_to_json(one.fetch),
+                "health": broker.health.value,
+                "produce": _wait_to_json(broker.produce),
+                "fetch": _wait_to_json(broker.fetch),
             }
-            for one in report.brokers
+            for broker in report.brokers
         ],
         "told": [asdict(event) | {"at": format_time(event.at)} for event in report.events],
     }
@@ -66,19 +66,19 @@ def report_from_json(document: Mapping[str, Any]) -> ProbeReport:
             document["cluster_id"],
             tuple(
                 BrokerHealth(
-                    int(one["broker"]),
-                    Health(one["health"]),
-                    one["lasts_seconds"],
-                    tuple(one["errors"]),
-                    int(one["failed"]),
-                    _wait(one["produce"]),
-                    _wait(one["fetch"]),
+                    int(entry["broker"]),
+                    Health(entry["health"]),
+                    entry["lasts_seconds"],
+                    tuple(entry["errors"]),
+                    int(entry["failed"]),
+                    _wait(entry["produce"]),
+                    _wait(entry["fetch"]),
                 )
-                for one in document["brokers"]
+                for entry in document["brokers"]
             ),
             tuple(
-                ClientEvent(parse_time(one["at"]), one["text"], tuple(one["brokers"]))
-                for one in document["told"]
+                ClientEvent(parse_time(event["at"]), event["text"], tuple(event["brokers"]))
+                for event in document["told"]
             ),
         )
     except (KeyError, TypeError, ValueError) as error:

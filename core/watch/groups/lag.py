@@ -251,7 +251,7 @@ def build_views(now: GroupSample, before: GroupSample | None = None) -> tuple[Gr
     Groups that have vanished since are gone from it; new ones have no rates.
     """
     earlier = {} if before is None else {group.id: group for group in before.groups}
-    found = []
+    views = []
     for group in now.groups:
         reader = {tp: member.id for member in group.members for tp in member.assignment}
         partitions = []
@@ -263,13 +263,13 @@ def build_views(now: GroupSample, before: GroupSample | None = None) -> tuple[Gr
             if before is not None and rates is not None and committed is not None:
                 still = max(0, before.ends[tp] - committed)
             partitions.append(PartitionView(tp, reader.get(tp), committed, end, rates, still))
-        found.append(GroupView(group, tuple(partitions)))
-    return tuple(found)
+        views.append(GroupView(group, tuple(partitions)))
+    return tuple(views)
 
 
 def build_saved_views(groups: Sequence[DocumentGroup]) -> tuple[GroupView, ...]:
     """Return the groups of a saved document: no offsets, rates, protocol or assignor in it."""
-    found = []
+    views = []
     for saved in groups:
         unknown = Fault("UNKNOWN", "it was not told as this was saved") if saved.unknown else None
         other = saved.type not in ("", *CONSUMERS)
@@ -284,8 +284,8 @@ def build_saved_views(groups: Sequence[DocumentGroup]) -> tuple[GroupView, ...]:
             PartitionView(tp, reader.get(tp), None, None, saved_lag=saved.lag.get(tp))
             for tp in sorted({*reader, *saved.lag})
         )
-        found.append(GroupView(group, partitions))
-    return tuple(found)
+        views.append(GroupView(group, partitions))
+    return tuple(views)
 
 
 def fault_text(fault: Fault | None) -> str | None:
@@ -349,7 +349,7 @@ class GroupSamples:
         kept = self.earlier
         if not kept or self.newest.at - kept[-1].at >= MIN_RATE_SECONDS:
             kept = (*kept, self.newest)
-        recent = tuple(one for one in kept if look.at - one.at <= RATE_SECONDS)
+        recent = tuple(sample for sample in kept if look.at - sample.at <= RATE_SECONDS)
         return GroupSamples(look, recent or kept[-1:])
 
     @property

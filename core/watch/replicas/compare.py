@@ -99,13 +99,13 @@ class _ReplicaBatches:
 
     @classmethod
     def of(cls, body: bytes) -> _ReplicaBatches:
-        found: list[Batch] = []
+        whole_batches: list[Batch] = []
         try:
             for batch in batches(body):
-                found.append(batch)
+                whole_batches.append(batch)
         except UnreadableError as error:
-            return cls(body, tuple(found), True, isinstance(error, OldFormatError))
-        return cls(body, tuple(found), False)
+            return cls(body, tuple(whole_batches), True, isinstance(error, OldFormatError))
+        return cls(body, tuple(whole_batches), False)
 
     def bytes_of(self, batch: Batch) -> bytes:
         return self.body[batch.start : batch.end]
@@ -115,8 +115,8 @@ def _compare_batches(
     at: int, held: Mapping[int, _ReplicaBatches], ended: Mapping[int, int], compacted: bool
 ) -> ComparisonResult:
     reach = {
-        broker: max(at, one.batches[-1].last + 1 if one.batches else ended.get(broker, at))
-        for broker, one in held.items()
+        broker: max(at, piece.batches[-1].last + 1 if piece.batches else ended.get(broker, at))
+        for broker, piece in held.items()
     }
     until = min(reach.values())
     if until == at:
@@ -128,17 +128,17 @@ def _compare_batches(
         broken = tuple(b for b in stopped if held[b].broken and not (short and held[b].old))
         return ComparisonResult(at, 0, (), short, broken)
     by_first: dict[int, dict[int, Batch]] = {}
-    for broker, one in held.items():
-        for batch in one.batches:
+    for broker, replica in held.items():
+        for batch in replica.batches:
             if batch.first < until:
                 by_first.setdefault(batch.first, {})[broker] = batch
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for first in sorted(by_first):
-        found += _batch_differences(by_first[first], held, compacted)
+        differences += _batch_differences(by_first[first], held, compacted)
     size = max(
-        sum(b.end - b.start for b in one.batches if b.first < until) for one in held.values()
+        sum(b.end - b.start for b in piece.batches if b.first < until) for piece in held.values()
     )
-    return ComparisonResult(until, size, tuple(found))
+    return ComparisonResult(until, size, tuple(differences))
 
 
 def _batch_differences(
@@ -188,17 +188,17 @@ def _group_replicas(
     return [tuple(group) for group in sorted(groups, key=len, reverse=True)]
 
 
-def _agree_compacted(one: bytes, other: bytes) -> bool:
+def _agree_compacted(batch: bytes, other: bytes) -> bool:
     """Return whether two batches agree in the offsets that compaction has left in both."""
     try:
-        return first_difference(one, other, compacted=True) is None
+        return first_difference(batch, other, compacted=True) is None
     except ValueError:
         return False
 
 
-def _first_offset(one: bytes, other: bytes, compacted: bool = False) -> int | None:
+def _first_offset(batch: bytes, other: bytes, compacted: bool = False) -> int | None:
     try:
-        return first_difference(one, other, compacted=compacted)
+        return first_difference(batch, other, compacted=compacted)
     except ValueError:
         return None
 
@@ -317,9 +317,9 @@ class Comparison:
         else:
             self.part.discard(broker)
 
-    def differ(self, found: Sequence[Difference]) -> None:
-        self.different += len(found)
-        self.differences += found[: max(0, MAX_DIFFERENCES - len(self.differences))]
+    def differ(self, differences: Sequence[Difference]) -> None:
+        self.different += len(differences)
+        self.differences += differences[: max(0, MAX_DIFFERENCES - len(self.differences))]
 
     def verdict(self) -> PartitionResult:
         return PartitionResult(

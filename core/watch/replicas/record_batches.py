@@ -82,13 +82,13 @@ def read_records(batch: bytes) -> dict[int, Record] | None:
         return None
 
 
-def first_difference(one: bytes, other: bytes, *, compacted: bool = False) -> int | None:
+def first_difference(batch: bytes, other: bytes, *, compacted: bool = False) -> int | None:
     """Return the least offset at which two batches hold other records, None when there is none.
 
     With `compacted` only offsets count that both have. Raises ValueError when one of them cannot
     be read.
     """
-    left, right = read_records(one), read_records(other)
+    left, right = read_records(batch), read_records(other)
     if left is None or right is None:
         raise ValueError
     both = left.keys() & right.keys() if compacted else left.keys() | right.keys()
@@ -99,7 +99,7 @@ def _records(batch: bytes) -> dict[int, Record]:
     head = _HEADER.unpack_from(batch)
     first, attributes, base_time, max_time, count = head[0], head[5], head[7], head[8], head[12]
     body = _CODECS[attributes & _CODEC](batch[_HEADER.size :])
-    found: dict[int, Record] = {}
+    records: dict[int, Record] = {}
     at = 0
     for _ in range(count):
         length, at = _varint(body, at)
@@ -109,9 +109,9 @@ def _records(batch: bytes) -> dict[int, Record]:
         later, inside = _varint(body, at + 1)  # after the record's own attributes
         delta, inside = _varint(body, inside)
         time = max_time if attributes & _APPEND_TIME else base_time + later
-        found[first + delta] = (time, body[inside:end])
+        records[first + delta] = (time, body[inside:end])
         at = end
-    return found
+    return records
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -155,8 +155,8 @@ def _snappy_block(data: bytes) -> bytes:
             raise ValueError
         if byte < 0x80:
             break
-    found: bytes = pa.decompress(data, decompressed_size=size, codec="snappy", asbytes=True)
-    return found
+    content: bytes = pa.decompress(data, decompressed_size=size, codec="snappy", asbytes=True)
+    return content
 
 
 _CODECS: dict[int, Callable[[bytes], bytes]] = {

@@ -89,17 +89,17 @@ def _still_differs(client: ClusterClient, work: Comparison, suspect: Difference)
     if any(fault.name == CORRUPT for fault in faults.values()):
         return True
     if faults:
-        broker, fault = min(faults.items(), key=lambda one: one[0])
+        broker, fault = min(faults.items(), key=lambda entry: entry[0])
         raise _RecheckError(f"broker {broker}: {fault}")
     read = {b: answer for (_, b), answer in answers.items() if not isinstance(answer, Fault)}
     bodies = {broker: answer.records for broker, answer in read.items()}
     ended = {broker: answer.high_watermark for broker, answer in read.items() if not answer.records}
     try:
-        found = compare(suspect.first, bodies, ended, compacted=work.compacted)
+        recheck = compare(suspect.first, bodies, ended, compacted=work.compacted)
     except OldFormatError:
         return True
-    there = (d for d in found.differences if d.first <= suspect.last and suspect.first <= d.last)
-    return bool(found.unreadable or found.short or next(there, None))
+    there = (d for d in recheck.differences if d.first <= suspect.last and suspect.first <= d.last)
+    return bool(recheck.unreadable or recheck.short or next(there, None))
 
 
 PIECE_BYTES = 1 << 20
@@ -305,16 +305,16 @@ class Verifier:
             return False
         ended = {b: work.high[b] for b, body in bodies.items() if b in first and not body}
         try:
-            found = compare(work.at, bodies, ended, compacted=work.compacted)
+            result = compare(work.at, bodies, ended, compacted=work.compacted)
         except OldFormatError:
             work.leave(None, "its messages are older than Kafka 0.11")
             return False
-        work.at, work.size = found.until, work.size + found.size_bytes
-        work.differ(found.differences)
+        work.at, work.size = result.until, work.size + result.size_bytes
+        work.differ(result.differences)
         _mark_unreadable(
-            work, [*found.unreadable, *(b for b in found.short if b in first)], work.at
+            work, [*result.unreadable, *(b for b in result.short if b in first)], work.at
         )
-        return bool(found.short)
+        return bool(result.short)
 
 
 def _mark_unreadable(work: Comparison, brokers: Collection[int], at: int) -> None:

@@ -134,9 +134,9 @@ def _pairs(applied_at: Iterable[Mapping[int, int]]) -> dict[BrokerPair, list[tup
     pairs: dict[BrokerPair, list[tuple[int, int]]] = defaultdict(list)
     for times in applied_at:
         brokers = sorted(times)
-        for at, one in enumerate(brokers):
+        for at, broker in enumerate(brokers):
             for other in brokers[at + 1 : at + 1 + NEIGHBOURS]:
-                pairs[one, other].append((times[one], times[other]))
+                pairs[broker, other].append((times[broker], times[other]))
     return pairs
 
 
@@ -159,12 +159,14 @@ def _moments(times: list[tuple[int, int]]) -> list[int]:
     """Return one difference for each moment."""
     moments: list[list[int]] = []
     before: tuple[int, int] | None = None
-    for one, other in sorted(times):
-        near = before is not None and max(one - before[0], abs(other - before[1])) <= _ONE_MOMENT_MS
+    for time, other in sorted(times):
+        near = (
+            before is not None and max(time - before[0], abs(other - before[1])) <= _ONE_MOMENT_MS
+        )
         if not near:
             moments.append([])
-        moments[-1].append(one - other)
-        before = (one, other)
+        moments[-1].append(time - other)
+        before = (time, other)
     return [round(median(moment)) for moment in moments]
 
 
@@ -173,8 +175,8 @@ def _reference_broker(
 ) -> int | None:
     """Return the broker that shares the most moments with others."""
     shared: dict[int, int] = defaultdict(int)
-    for (one, other), (_, _, moments) in between.items():
-        shared[one] += moments
+    for (first_broker, other), (_, _, moments) in between.items():
+        shared[first_broker] += moments
         shared[other] += moments
     if not shared:
         return min(brokers, default=None)
@@ -188,24 +190,24 @@ def _reachable_offsets(
     if root is None or not between:
         return {}
     edges: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
-    for (one, other), (ahead, within, moments) in between.items():
-        edges[one].append((other, -ahead, within, moments))
-        edges[other].append((one, ahead, within, moments))
-    found = {root: (0, 0, max(moments for _, _, _, moments in edges[root]))}
+    for (first_broker, other), (ahead, within, moments) in between.items():
+        edges[first_broker].append((other, -ahead, within, moments))
+        edges[other].append((first_broker, ahead, within, moments))
+    offsets = {root: (0, 0, max(moments for _, _, _, moments in edges[root]))}
     open_edges = [(root, edge) for edge in edges[root]]
     while open_edges:
         # Well-told pairs first, whatever lies between; then the narrowest.
         best = min(
             open_edges,
-            key=lambda e: (e[1][3] < MIN_MOMENTS, found[e[0]][1] + e[1][2], -e[1][3], e[1][0]),
+            key=lambda e: (e[1][3] < MIN_MOMENTS, offsets[e[0]][1] + e[1][2], -e[1][3], e[1][0]),
         )
         at, (broker, ahead, within, moments) = best
-        ahead_before, within_before, moments_before = found[at]
+        ahead_before, within_before, moments_before = offsets[at]
         # `ahead` is broker's clock against that of `at`.
-        found[broker] = ahead_before + ahead, within_before + within, min(moments_before, moments)
+        offsets[broker] = ahead_before + ahead, within_before + within, min(moments_before, moments)
         open_edges = [
             (start, edge)
             for start, edge in [*open_edges, *((broker, edge) for edge in edges[broker])]
-            if edge[0] not in found
+            if edge[0] not in offsets
         ]
-    return found
+    return offsets

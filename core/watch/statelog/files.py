@@ -341,11 +341,11 @@ def _begin(source: LogFile, from_ms: int) -> int:
     low, high = 0, source.size_bytes
     while high - low > _CLOSE_BYTES:
         middle = (low + high) // 2
-        found = _first_time(source, middle, _MAX_SEARCH_BYTES)
-        if found is None or found[1] >= from_ms or found[0] >= high:
+        first_record = _first_time(source, middle, _MAX_SEARCH_BYTES)
+        if first_record is None or first_record[1] >= from_ms or first_record[0] >= high:
             high = middle
         else:
-            low = found[0]
+            low = first_record[0]
     return low
 
 

@@ -75,7 +75,7 @@ class MixedClusterCheck:
 
     def suspicions(self, sources: Sequence[LogFile]) -> tuple[Suspicion, ...]:
         """Return one for each broker, and each topic, that is in two places at once."""
-        found: list[Suspicion] = []
+        suspicions: list[Suspicion] = []
         paths = {source.number: source.path for source in sources}
         # A broker writes its server.log at the same time.
         of_broker: dict[tuple[int, bool], list[tuple[int, int, int]]] = {}
@@ -88,7 +88,7 @@ class MixedClusterCheck:
             for first, last, source in spans[1:]:
                 if min(until, last) - first > SAME_TIME_MS:
                     files = (paths[held], paths[source])
-                    found.append(Suspicion(broker, None, files, first, min(until, last)))
+                    suspicions.append(Suspicion(broker, None, files, first, min(until, last)))
                     break
                 if last > until:
                     until, held = last, source
@@ -99,9 +99,9 @@ class MixedClusterCheck:
             ids.sort()
             for (_, until), (first, last) in pairwise(ids):
                 if min(until, last) - first > BOTH_MS:
-                    found.append(Suspicion(None, topic, (), first, min(until, last)))
+                    suspicions.append(Suspicion(None, topic, (), first, min(until, last)))
                     break
-        return tuple(found)
+        return tuple(suspicions)
 
 
 BUFFERED_RECORDS = 64
@@ -367,9 +367,9 @@ class RecordReader:
 
 @lru_cache(maxsize=4096)
 def _writer(text: str) -> Writer | None:
-    if found := _BROKER.fullmatch(text):
-        epoch = int(found[3]) if found[3] else None
-        return Writer(int(found[2]), found[1] == "Controller", epoch)
-    if found := _PARTITION.fullmatch(text):
-        return Writer(int(found[3]), topic=found[1], partition=int(found[2]))
+    if match := _BROKER.fullmatch(text):
+        epoch = int(match[3]) if match[3] else None
+        return Writer(int(match[2]), match[1] == "Controller", epoch)
+    if match := _PARTITION.fullmatch(text):
+        return Writer(int(match[3]), topic=match[1], partition=int(match[2]))
     return None

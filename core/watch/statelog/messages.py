@@ -46,11 +46,11 @@ _SKIPPED_FORM = re.compile(
 
 
 def _parse_start(text: str) -> Change | None:
-    found = _STARTS.match(text)
-    if found is None:
+    match = _STARTS.match(text)
+    if match is None:
         return None
     role, topic, partition, topic_id, epoch, offset, version, isr, now, before, until = (
-        found.groups()
+        match.groups()
     )
     return new_tuple(
         Change,
@@ -74,10 +74,10 @@ def _parse_start(text: str) -> Change | None:
 
 
 def _parse_skipped(text: str) -> Change | None:
-    found = _SKIPPED_FORM.match(text)
-    if found is None:
+    match = _SKIPPED_FORM.match(text)
+    if match is None:
         return None
-    topic, partition, topic_id, replicas, isr, leader, epoch, version, rest = found.groups()
+    topic, partition, topic_id, replicas, isr, leader, epoch, version, rest = match.groups()
     if "storage error" in rest:
         return Change(LogEventKind.FAILED, topic, int(partition), topic_id=topic_id)
     kind = _SKIPPED if "at a newer partition epoch" in rest else _ISR
@@ -212,17 +212,17 @@ def parse_message(text: str) -> Change:
         if change is not None:
             return change
         for pattern, kind in _FORMS.get(text.partition(" ")[0], ()):
-            if (found := pattern.match(text)) is not None:
-                return _with_bracket_values(text, _named_change(kind, found))
+            if (match := pattern.match(text)) is not None:
+                return _with_bracket_values(text, _named_change(kind, match))
         # Until 2.7 a new leader said so in server.log, with the partition in front.
         return _parse_start(text) or UNKNOWN
     except ValueError:  # letters where a form has a number
         return UNKNOWN
 
 
-def _named_change(kind: LogEventKind, found: re.Match[str]) -> Change:
+def _named_change(kind: LogEventKind, match: re.Match[str]) -> Change:
     # Groups are named as the fields are.
-    fields: dict[str, Any] = {k: v for k, v in found.groupdict().items() if v is not None}
+    fields: dict[str, Any] = {k: v for k, v in match.groupdict().items() if v is not None}
     if "count" in fields:
         fields["partition_count"] = fields.pop("count")
     for name in _NUMBERS:

@@ -134,18 +134,18 @@ def _plain(value: object) -> str:
 
 
 def summary_document(
-    tally: MergeTally, found: LogFiles, zones: TimeZones, aligned: dict[int, int]
+    tally: MergeTally, logs: LogFiles, zones: TimeZones, aligned: dict[int, int]
 ) -> dict[str, Any]:
     """Return the last document of a merge."""
     return {
         "summary": {
-            "files": [_file_document(source) for source in found.sources],
-            "left_out": [{"file": str(path), "why": why} for path, why in found.left_out],
-            "named_twice": [str(path) for path in found.twice],
-            "lines": _lines(found),
+            "files": [_file_document(source) for source in logs.sources],
+            "left_out": [{"file": str(path), "why": why} for path, why in logs.left_out],
+            "named_twice": [str(path) for path in logs.twice],
+            "lines": _lines(logs),
             "events": tally.events,
             "unknown": tally.unknown,
-            "not_understood": not_understood(tally, found),
+            "not_understood": not_understood(tally, logs),
             "topics": len(tally.topics),
             "from": _time(tally.first_ms),
             "to": _time(tally.last_ms),
@@ -174,24 +174,24 @@ def summary_document(
                     "from": _time(suspicion.from_ms),
                     "to": _time(suspicion.to_ms),
                 }
-                for suspicion in tally.mixed_clusters.suspicions(found.sources)
+                for suspicion in tally.mixed_clusters.suspicions(logs.sources)
             ],
         }
     }
 
 
-def not_understood(tally: MergeTally, found: LogFiles) -> int:
+def not_understood(tally: MergeTally, logs: LogFiles) -> int:
     """Return how many lines are state changes, as far as is known, and of no known form."""
-    return tally.strange + sum(source.strange for source in found.sources)
+    return tally.strange + sum(source.strange for source in logs.sources)
 
 
-def is_incomplete(tally: MergeTally, found: LogFiles) -> bool:
+def is_incomplete(tally: MergeTally, logs: LogFiles) -> bool:
     """Return whether so much was not understood that what is told is not the story."""
-    return not_understood(tally, found) > _lines(found) * MAX_UNKNOWN_PART
+    return not_understood(tally, logs) > _lines(logs) * MAX_UNKNOWN_PART
 
 
-def _lines(found: LogFiles) -> int:
-    return sum(source.lines for source in found.sources)
+def _lines(logs: LogFiles) -> int:
+    return sum(source.lines for source in logs.sources)
 
 
 def _file_document(source: LogFile) -> dict[str, Any]:
@@ -212,15 +212,15 @@ def _time(at_ms: int | None) -> str | None:
 
 def summary_lines(
     tally: MergeTally,
-    found: LogFiles,
+    logs: LogFiles,
     zones: TimeZones,
     aligned: dict[int, int],
     unknown_shown: bool,
 ) -> Iterator[str]:
     """Yield the summary in words, a line each."""
-    files = len(found.sources)
+    files = len(logs.sources)
     yield (
-        f"{files:,} file{'s' * (files != 1)}, {_lines(found):,} lines: "
+        f"{files:,} file{'s' * (files != 1)}, {_lines(logs):,} lines: "
         f"{tally.events:,} event{'s' * (tally.events != 1)}"
     )
     if tally.unknown:
@@ -231,11 +231,11 @@ def summary_lines(
         yield f"from {_time(tally.first_ms)} to {_time(tally.last_ms)}, {span}"
     yield f"times without a zone are taken as {zones.words}; --zone says another"
     yield from _clock_lines(tally.clocks.offsets(), aligned)
-    yield from doubt_lines(tally, found)
+    yield from doubt_lines(tally, logs)
 
 
 def doubt_lines(
-    tally: MergeTally, found: LogFiles, more: str = "--json has them all"
+    tally: MergeTally, logs: LogFiles, more: str = "--json has them all"
 ) -> Iterator[str]:
     """Yield what speaks against the logs themselves, a line each; `more` says where the rest is."""
     if tally.disorder.records:
@@ -244,14 +244,14 @@ def doubt_lines(
             f"{tally.disorder.records:,} records lie back in their own file, by up to {longest}: "
             "a clock was set back"
         )
-    if is_incomplete(tally, found):
-        strange, lines = not_understood(tally, found), _lines(found)
+    if is_incomplete(tally, logs):
+        strange, lines = not_understood(tally, logs), _lines(logs)
         yield (
             f"{strange:,} of {lines:,} lines ({strange / lines:.0%}) are of no form that is known "
             "here: not all that happened is told"
         )
-    yield from _file_lines(found, more)
-    yield from map(_suspicion_line, tally.mixed_clusters.suspicions(found.sources))
+    yield from _file_lines(logs, more)
+    yield from map(_suspicion_line, tally.mixed_clusters.suspicions(logs.sources))
 
 
 def _clock_lines(offsets: tuple[ClockOffset, ...], aligned: dict[int, int]) -> Iterator[str]:
@@ -286,16 +286,16 @@ def is_in_other_zone(offset: ClockOffset) -> bool:
     )
 
 
-def _file_lines(found: LogFiles, more: str) -> Iterator[str]:
+def _file_lines(logs: LogFiles, more: str) -> Iterator[str]:
     troubled = [
-        *(f"{path}: left out, {why}" for path, why in found.left_out),
-        *(f"{s.path}: {s.trouble}, after {s.lines:,} lines" for s in found.sources if s.trouble),
+        *(f"{path}: left out, {why}" for path, why in logs.left_out),
+        *(f"{s.path}: {s.trouble}, after {s.lines:,} lines" for s in logs.sources if s.trouble),
         *(
             f"{s.path}: begins with {s.headless:,} lines of a record that it does not hold"
-            for s in found.sources
+            for s in logs.sources
             if s.headless
         ),
-        *(f"{path}: named twice, read once" for path in found.twice),
+        *(f"{path}: named twice, read once" for path in logs.twice),
     ]
     yield from troubled[:MAX_FILES_LISTED]
     if len(troubled) > MAX_FILES_LISTED:

@@ -60,13 +60,13 @@ def parse_offset(text: str) -> tzinfo | None:
     """Return the zone of `Z`, `+0200`, `-05:30`; None for anything else."""
     if text == "Z":
         return UTC
-    found = _OFFSET.fullmatch(text)
-    if found is None:
+    match = _OFFSET.fullmatch(text)
+    if match is None:
         return None
-    ahead = timedelta(hours=int(found[2]), minutes=int(found[3]))
+    ahead = timedelta(hours=int(match[2]), minutes=int(match[3]))
     if ahead >= timedelta(days=1):
         return None
-    return timezone(-ahead if found[1] == "-" else ahead)
+    return timezone(-ahead if match[1] == "-" else ahead)
 
 
 def _zone(text: str) -> tzinfo:

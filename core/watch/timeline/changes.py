@@ -87,15 +87,15 @@ def _partitions(before: ClusterState, after: ClusterState, at: datetime) -> list
     both = (old >= 0) & (new >= 0)
     differs = np.zeros(len(old), np.bool_)
     differs[both] = _find_differences(before, after, old[both], new[both])
-    found = []
+    events = []
     for place in np.flatnonzero(differs | ~both).tolist():
         was = replicas_of(before, int(old[place])) if old[place] >= 0 else None
         now = replicas_of(after, int(new[place])) if new[place] >= 0 else None
         state, row = (before, old) if now is None else (after, new)
         tp = state.tp(int(row[place]))
         kind = Kind.PARTITION if was is None or now is None else _change_kind(was, now)
-        found.append(Event(at, kind, was, now, tp.topic, tp.partition))
-    return sorted(found, key=lambda event: (event.topic or "", event.partition or 0))
+        events.append(Event(at, kind, was, now, tp.topic, tp.partition))
+    return sorted(events, key=lambda event: (event.topic or "", event.partition or 0))
 
 
 def replicas_of(state: ClusterState, index: int) -> Replicas:
@@ -146,28 +146,28 @@ def _align_partitions(before: ClusterState, after: ClusterState) -> tuple[Int64,
         topic.name if (now := after.topic(topic.name)) and _is_same_topic(topic, now) else ""
         for topic in before.topics
     ]
-    found = align_rows(names, before.topic_of, before.partition, after)
-    gone = np.setdiff1d(np.arange(before.partition_count), found)
+    old_rows = align_rows(names, before.topic_of, before.partition, after)
+    gone = np.setdiff1d(np.arange(before.partition_count), old_rows)
     none = np.full(len(gone), UNKNOWN)
-    return np.concatenate([gone, found]), np.concatenate([none, np.arange(len(found))])
+    return np.concatenate([gone, old_rows]), np.concatenate([none, np.arange(len(old_rows))])
 
 
 def _find_differences(
     before: ClusterState, after: ClusterState, old: Int64, new: Int64
 ) -> npt.NDArray[np.bool_]:
     """Return which of these pairs of rows tell different things."""
-    found: npt.NDArray[np.bool_] = np.not_equal(before.leader[old], after.leader[new])
+    mask: npt.NDArray[np.bool_] = np.not_equal(before.leader[old], after.leader[new])
     counts = np.diff(before.replica_start)[old]
     alike = counts == np.diff(after.replica_start)[new]
-    found |= ~alike
+    mask |= ~alike
     at = np.flatnonzero(alike)
     of = np.repeat(at, counts[at])
     within = np.arange(len(of)) - np.repeat(np.cumsum(counts[at]) - counts[at], counts[at])
     here, there = before.replica_start[old[of]] + within, after.replica_start[new[of]] + within
     for name in ("replica_broker", "in_sync", "adding", "removing"):
         unlike = getattr(before, name)[here] != getattr(after, name)[there]
-        found[of[unlike]] = True
-    return found
+        mask[of[unlike]] = True
+    return mask
 
 
 def apply_changes(state: ClusterState, events: Iterable[Event], at: datetime) -> ClusterState:
@@ -261,13 +261,13 @@ def _update_in_place(
 
     So it is nearly always, and then nothing has to be put in order anew. None where it is not so.
     """
-    found = [(state.find(tp), now) for tp, now in latest.items()]
-    rows = np.array([-1 if row is None else row for row, _ in found], np.int64)
-    counts = np.array([-1 if now is None else len(now.replicas) for _, now in found], np.int64)
+    updates = [(state.find(tp), now) for tp, now in latest.items()]
+    rows = np.array([-1 if row is None else row for row, _ in updates], np.int64)
+    counts = np.array([-1 if now is None else len(now.replicas) for _, now in updates], np.int64)
     sizes = np.diff(state.replica_start)
     if (rows < 0).any() or (sizes[rows] != counts).any():
         return None
-    put = [now for _, now in found if now is not None]
+    put = [now for _, now in updates if now is not None]
     at = _expand_runs(state.replica_start[rows], counts)
     leader, epoch = state.leader.copy(), state.leader_epoch.copy()
     replica, flags = state.replica_broker.copy(), state_flags(state)

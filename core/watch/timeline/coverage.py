@@ -23,14 +23,14 @@ def list_topics(timeline: Timeline) -> list[str]:
 
 def list_brokers(timeline: Timeline) -> list[int]:
     """Return the brokers that there are, that were there, or that anything was told of."""
-    found: set[int] = set(timeline.note_brokers)
+    brokers: set[int] = set(timeline.note_brokers)
     span = timeline.span
     state = None if span is None else timeline.state_at(span[1])
     if state is not None:
-        found |= {*state.broker_by_id, *np.unique(state.replica_broker).tolist()}
+        brokers |= {*state.broker_by_id, *np.unique(state.replica_broker).tolist()}
     for event in timeline.events(kinds=Kind.BROKER):
-        found |= {of.id for of in (event.before, event.after) if isinstance(of, Broker)}
-    return sorted(found)
+        brokers |= {of.id for of in (event.before, event.after) if isinstance(of, Broker)}
+    return sorted(brokers)
 
 
 MAX_SILENCE = timedelta(seconds=30)
@@ -62,15 +62,15 @@ def find_gaps(
     end = until or now
     begin = since or min(first, end)
     never = datetime.min.replace(tzinfo=UTC)
-    found = [Gap(never, first, f"Nothing was recorded before {format_time(first)}.")]
+    gaps = [Gap(never, first, f"Nothing was recorded before {format_time(first)}.")]
     for event in timeline.events(since, None, Kind.GAP):
         seconds = event.after if isinstance(event.after, int) else 0
         if seconds < 0:  # the clock was set back
             continue
         began = event.at - timedelta(seconds=seconds)
         text = f"Nobody looked from {format_time(began)} to {format_time(event.at)}."
-        found.append(Gap(began, event.at, text, kept=True))
+        gaps.append(Gap(began, event.at, text, kept=True))
     if now - last > MAX_SILENCE:
         ago = format_duration((now - last).total_seconds())
-        found.append(Gap(last, now, f"Recorded until {format_time(last)}, {ago} ago."))
-    return [gap for gap in found if gap.began < end and gap.ended > begin]
+        gaps.append(Gap(last, now, f"Recorded until {format_time(last)}, {ago} ago."))
+    return [gap for gap in gaps if gap.began < end and gap.ended > begin]

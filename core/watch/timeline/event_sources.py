@@ -121,7 +121,7 @@ class LoadEvents:
             return []
         self._last = at = snapshot.window_end
         totals = broker_totals(state, snapshot.aligned(state))
-        found = []
+        events = []
         for metric in (Metric.IN, Metric.OUT):
             values, fair = totals.values[metric], totals.fair[metric]
             for column, broker in enumerate(totals.brokers.tolist()):
@@ -134,8 +134,8 @@ class LoadEvents:
                     left = (broker, metric.value) in self._out
                     text = f"{_LEFT if left else _CAME_BACK}: {text}"
                     note = Note(f"broker {broker} {metric.value}", text, (broker,))
-                    found.append(Event(since, Kind.LOAD, None, note))
-        return found
+                    events.append(Event(since, Kind.LOAD, None, note))
+        return events
 
     def _since(self, key: _BrokerMetric, ratio: float, at: datetime) -> datetime | None:
         """Return since when a broker is on the other side, once it has stayed there."""
@@ -176,20 +176,20 @@ class RunEvents:
         began = self._clock.monotonic()
         if began < self._due:
             return []
-        found: list[Event] = []
+        events: list[Event] = []
         refused: dict[str, JournalError] = {}
         for path in sorted(paths.runs_dir(self._cluster_id).glob(f"*{SUFFIX}")):
             run = path.name.removesuffix(SUFFIX)
             try:
-                found += self._of(run, path.stat().st_mtime_ns)
+                events += self._of(run, path.stat().st_mtime_ns)
             except FileNotFoundError:
                 continue  # it was removed meanwhile
             except JournalError as error:
                 refused[run] = error
         spent = self._clock.monotonic() - began
         self._due = began + max(MIN_INTERVAL_SECONDS, spent * JOURNALS_COST)
-        if found:
-            return sorted(found, key=lambda event: event.at)
+        if events:
+            return sorted(events, key=lambda event: event.at)
         # What was not said of a journal yet is raised; it is read again until it can be.
         self._reported = {run: why for run, why in self._reported.items() if run in refused}
         for run, refusal in refused.items():
@@ -266,8 +266,8 @@ class ThrottleEvents:
             return
         topic, brokers = event.topic, event.after.brokers
         of = Resource.topic(topic) if topic is not None else Resource.broker(brokers[0])
-        if (found := _NOTE_TEXT.fullmatch(event.after.text)) is not None:
-            self._known[of, found[1]] = found[2]
+        if (match := _NOTE_TEXT.fullmatch(event.after.text)) is not None:
+            self._known[of, match[1]] = match[2]
         else:
             self._known.pop((of, event.after.text.split(" ")[0]), None)
 
@@ -322,15 +322,15 @@ class ThrottleEvents:
         self, state: ClusterState, answers: Configs
     ) -> tuple[dict[_Config, str], set[_Config]]:
         """Return others' throttles in words, and of which known ones nothing can be said now."""
-        found, faults = explain_throttles(answers, {}, {}, with_throttles(self._cluster_id))
+        throttles, faults = explain_throttles(answers, {}, {}, with_throttles(self._cluster_id))
         values: defaultdict[_Config, set[str]] = defaultdict(set)
         ours = set()
-        for one in found:
-            key = (one.resource, one.config)
-            if one.run is not None:
+        for throttle in throttles:
+            key = (throttle.resource, throttle.config)
+            if throttle.run is not None:
                 ours.add(key)
             else:
-                values[key] |= entries(one.value) or {""}
+                values[key] |= entries(throttle.value) or {""}
         silent = {
             key
             for key in self._known

@@ -44,46 +44,52 @@ class GroupEvents:
         Raises UnreachableError or AccessDeniedError.
         """
         try:
-            found = self._client.describe_active_groups(MAX_GROUPS)
+            listing = self._client.describe_active_groups(MAX_GROUPS)
         except AccessDeniedError as error:
             self._publisher.publish_all(self._access.notice(self._clock.now(), error.title))
             raise
         at = self._clock.now()
         happened: tuple[Rebalance, ...] = ()
         if self._watched is None:
-            self._watched = start_watching(found.groups, found.last_id)
+            self._watched = start_watching(listing.groups, listing.last_id)
         else:
             self._watched, happened = self._watched.then(
-                at, found.groups, complete=found.is_complete, up_to=found.last_id
+                at, listing.groups, complete=listing.is_complete, up_to=listing.last_id
             )
         events = self._access.notice(at, "") + [
-            Event(one.at, Kind.GROUP, None, Note(f"group {one.group}", one.text), one.topic)
-            for one in happened
+            Event(
+                rebalance.at,
+                Kind.GROUP,
+                None,
+                Note(f"group {rebalance.group}", rebalance.text),
+                rebalance.topic,
+            )
+            for rebalance in happened
         ]
-        if found.omitted_count and not self._left_out:
-            many = found.omitted_count + len(found.groups)
-            text = f"left out {found.omitted_count:,} of {many:,} groups with members"
+        if listing.omitted_count and not self._left_out:
+            many = listing.omitted_count + len(listing.groups)
+            text = f"left out {listing.omitted_count:,} of {many:,} groups with members"
             events.append(Event(at, Kind.GROUP, None, Note(RECORDER, text)))
-        events += self._other_group_events(at, found)
-        self._left_out = found.omitted_count
+        events += self._other_group_events(at, listing)
+        self._left_out = listing.omitted_count
         self._publisher.publish_all(events)
         return events
 
-    def _other_group_events(self, at: datetime, found: ActiveGroups) -> list[Event]:
+    def _other_group_events(self, at: datetime, listing: ActiveGroups) -> list[Event]:
         """Return which groups of no consumers have members now, or none any more; at first nothing.
 
         Of these nobody tells what is read, so that nothing else can be said of them.
         """
-        now = frozenset((group.id, group.protocol) for group in found.other_groups)
+        now = frozenset((group.id, group.protocol) for group in listing.other_groups)
         before, gone = self._other_groups, frozenset[tuple[str, str]]()
         if before is not None:
-            gone = before - now if found.is_complete else gone
+            gone = before - now if listing.is_complete else gone
             now |= before - gone
         self._other_groups = now
         if before is None:
             return []
         came = [(id, f"{type} group has members; what they read is not known") for id, type in now]
-        came = [one for one in came if one[0] not in {id for id, _ in before}]
+        came = [entry for entry in came if entry[0] not in {id for id, _ in before}]
         went = [(id, f"{type} group lost its last member") for id, type in gone]
         return [
             Event(at, Kind.GROUP, None, Note(f"group {id}", text))
@@ -140,7 +146,7 @@ def watch_groups(
     while keep_on():
         began = clock.monotonic()
         try:
-            found = watch.look()
+            events = watch.look()
         except TrimtabError as error:
             if str(error) != failed:
                 log.warning("groups: %s", error)
@@ -148,8 +154,8 @@ def watch_groups(
             wait = DENIED_SECONDS if isinstance(error, AccessDeniedError) else RETRY_SECONDS
         else:
             failed = ""
-            if found:
-                report(found)
+            if events:
+                report(events)
             took = clock.monotonic() - began
             wait = max(POLL_SECONDS - took, COST * took if took > POLL_SECONDS / COST else 0.0)
         sleep_until(clock, clock.monotonic() + wait, keep_on, step_seconds=POLL_SECONDS)

@@ -78,13 +78,13 @@ class Recorder:
         if last is not None and last.cluster_id == state.cluster_id:
             if state.moves_unknown:
                 state = keep_moves(last, state)
-            found = find_changes(last, state)
+            events = find_changes(last, state)
             away = (state.fetched_at - last.fetched_at).total_seconds()
             if away > GAP_SECONDS + self._interval_seconds or away < -SET_BACK_SECONDS:
-                found.insert(0, Event(state.fetched_at, Kind.GAP, None, round(away)))
-            self._timeline.append(found, state)
+                events.insert(0, Event(state.fetched_at, Kind.GAP, None, round(away)))
+            self._timeline.append(events, state)
         else:
-            found = []
+            events = []
             self._timeline.begin(state)
         self._last = state
         self._interval_seconds = self.observer.metadata_interval_seconds
@@ -99,17 +99,17 @@ class Recorder:
         if now - self._forgotten >= FORGET_SECONDS:
             self._forgotten = now
             self._timeline.forget(self._clock.now() - RETENTION)
-        return [*found, *news]
+        return [*events, *news]
 
     def _poll_sources(self, state: ClusterState) -> list[Event]:
         self.troubles = []
-        found: list[Event] = []
+        events: list[Event] = []
         for source in self._sources:
             try:
-                found += source(state)
+                events += source(state)
             except TrimtabError as error:
                 self.troubles.append(error)
-        return found
+        return events
 
 
 def run_recorder(
@@ -122,13 +122,13 @@ def run_recorder(
     """Look until `keep_on` says no; what fails is told, and tried again."""
     while keep_on():
         try:
-            found = recorder.look()
+            events = recorder.look()
         except TrimtabError as error:
             report(error)
             wait = RETRY_SECONDS
         else:
-            if found:
-                report(found)
+            if events:
+                report(events)
             for trouble in recorder.troubles:
                 report(trouble)
             wait = recorder.observer.seconds_until_due()  # as often as the cluster likes it

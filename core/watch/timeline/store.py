@@ -214,8 +214,8 @@ class Timeline:
     @property
     def noted(self) -> datetime | None:
         """Return when the cluster was last noted as looked at, by the clock as it was then."""
-        found = self._first("SELECT at FROM seen")
-        return None if found is None else self._time(found[0])
+        row = self._first("SELECT at FROM seen")
+        return None if row is None else self._time(row[0])
 
     def events(
         self,
@@ -329,13 +329,13 @@ class Timeline:
         """
         with sqlite_errors(self.path):
             # A picture that was kept with the last change of a look is as new as that look.
-            found = self._first(
+            row = self._first(
                 "SELECT seq, at, data FROM pictures WHERE at <= ? ORDER BY seq DESC LIMIT 1",
                 to_milliseconds(moment),
             )
-            if found is None:
+            if row is None:
                 return None
-            seq, at, data = found
+            seq, at, data = row
             state = packing.decode_state(data, from_milliseconds(at))
             changes = self._between(seq, self._to(moment), ALL_KINDS, onward=True)
             return apply_changes(state, changes, moment)
@@ -350,8 +350,8 @@ class Timeline:
 
     def _first_seq(self, is_when: str, moment: datetime) -> int:
         sql = f"SELECT seq FROM looks WHERE at {is_when} ? ORDER BY seq LIMIT 1"
-        found = self._first(sql, to_milliseconds(moment))
-        return int(found[0]) if found else self._next_seq()
+        row = self._first(sql, to_milliseconds(moment))
+        return int(row[0]) if row else self._next_seq()
 
     def _between(
         self, first: int, last: int, kinds: Kind, *, onward: bool = False

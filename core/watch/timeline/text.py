@@ -134,7 +134,7 @@ class EventGroup:
 
 def group_events(events: Iterable[Event], kinds: Kind = ALL_KINDS) -> list[EventGroup]:
     """Return what happened, of `kinds` or of all, in the order in which it began."""
-    found: list[EventGroup] = []
+    groups: list[EventGroup] = []
     open_ones: dict[tuple[Kind, str], EventGroup] = {}
     for event in events:
         for kind, about in _subjects(event):
@@ -143,17 +143,17 @@ def group_events(events: Iterable[Event], kinds: Kind = ALL_KINDS) -> list[Event
             last = open_ones.get((kind, about))
             if last is None or event.at - last.ended > MAX_PAUSE:
                 last = open_ones[kind, about] = EventGroup(kind, about, event.at, event.at)
-                found.append(last)
+                groups.append(last)
             last.ended = event.at
             last.events.append(event)
     # What two groups of one event alone would tell is told once.
     reported: set[int] = set()
     kept = []
-    for one in found:
-        if len(one.events) > 1 or id(one.events[0]) not in reported:
-            kept.append(one)
-        if len(one.events) == 1:
-            reported.add(id(one.events[0]))
+    for group in groups:
+        if len(group.events) > 1 or id(group.events[0]) not in reported:
+            kept.append(group)
+        if len(group.events) == 1:
+            reported.add(id(group.events[0]))
     return kept
 
 
@@ -171,43 +171,45 @@ def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
         yield event.kind, topic or ""
 
 
-def _count_text(one: EventGroup) -> str:
-    count = f"{len(one.events):,} partitions"
-    if isinstance(one.events[0].after, Note) and one.kind is not Kind.CONFIG:
-        return f"{format_event(one.events[0])}, {len(one.events):,} times"
-    match one.kind:
+def _count_text(group: EventGroup) -> str:
+    count = f"{len(group.events):,} partitions"
+    if isinstance(group.events[0].after, Note) and group.kind is not Kind.CONFIG:
+        return f"{format_event(group.events[0])}, {len(group.events):,} times"
+    match group.kind:
         case Kind.OFFLINE:
-            return f"{count} have no leader (was {one.about})"
+            return f"{count} have no leader (was {group.about})"
         case Kind.LEADER:
-            of = "a leader again" if one.about == NOBODY else f"another leader than {one.about}"
-            leaders = Counter(e.after.leader for e in one.events if isinstance(e.after, Replicas))
+            of = "a leader again" if group.about == NOBODY else f"another leader than {group.about}"
+            leaders = Counter(e.after.leader for e in group.events if isinstance(e.after, Replicas))
             each = ", ".join(f"{n:,} on {id}" for id, n in sorted(leaders.items()))
             return f"{count} have {of}: {each}"
         case Kind.ISR_SHRINK:
-            return f"{count} lost {one.about} from their ISR"
+            return f"{count} lost {group.about} from their ISR"
         case Kind.ISR_EXPAND:
-            return f"{count} have {one.about} in their ISR again"
+            return f"{count} have {group.about} in their ISR again"
         case Kind.ASSIGNMENT:
             what = {"moves": "began to move", "has": "have moved", "went": "went back"}
             what["order"] = "were re-ordered"
-            return f"{count} {what.get(one.about, 'got other replicas')}"
+            return f"{count} {what.get(group.about, 'got other replicas')}"
         case Kind.PARTITION:
-            gone = one.events[0].after is None
-            return f"{count} of {one.about} {'went' if gone else 'came'}"
-        case Kind.CONFIG if (topics := {e.topic for e in one.events}) and len(topics) > 1:
-            return f"{len(topics):,} topics: {one.about}"
-        case Kind.CONFIG if len(brokers := sorted({b for e in one.events for b in e.brokers})) > 1:
-            return f"brokers {_ids(brokers)}: {one.about}"
+            gone = group.events[0].after is None
+            return f"{count} of {group.about} {'went' if gone else 'came'}"
+        case Kind.CONFIG if (topics := {e.topic for e in group.events}) and len(topics) > 1:
+            return f"{len(topics):,} topics: {group.about}"
+        case Kind.CONFIG if (
+            len(brokers := sorted({b for e in group.events for b in e.brokers})) > 1
+        ):
+            return f"brokers {_ids(brokers)}: {group.about}"
         case _:
-            return f"{format_event(one.events[0])}, {len(one.events):,} times"
+            return f"{format_event(group.events[0])}, {len(group.events):,} times"
 
 
-def _scope_text(one: EventGroup) -> str:
-    topics = sorted({e.topic for e in one.events if e.topic})
-    many = "" if one.kind is Kind.CONFIG else f"{len(topics):,} topics"
+def _scope_text(group: EventGroup) -> str:
+    topics = sorted({e.topic for e in group.events if e.topic})
+    many = "" if group.kind is Kind.CONFIG else f"{len(topics):,} topics"
     named = ", ".join(topics) if len(topics) <= MAX_NAMED else many
-    of = f" ({named})" if one.kind is not Kind.PARTITION and named else ""
-    seconds = (one.ended - one.began).total_seconds()
+    of = f" ({named})" if group.kind is not Kind.PARTITION and named else ""
+    seconds = (group.ended - group.began).total_seconds()
     return f"{of}, over {seconds:.0f} s" if seconds >= 1 else of
 
 

@@ -24,7 +24,7 @@ def client_verdicts(report: ProbeReport, state: ClusterState) -> tuple[Verdict, 
     from core.watch.client_health.health_detector import Health, format_milliseconds
 
     dead = {broker.id for broker in state.brokers if not broker.alive}
-    found = []
+    verdicts = []
     for entry in report.brokers:
         if entry.lasts_seconds is None or entry.broker in dead:
             continue
@@ -37,8 +37,8 @@ def client_verdicts(report: ProbeReport, state: ClusterState) -> tuple[Verdict, 
             why = entry.errors[-1] if entry.errors else entry.health.value
             words, short, weight = f"clients of {name}: {why}", f"{name} fails clients", Weight.ACT
         id = f"clients-{entry.broker}"
-        found.append(Verdict(id, weight, words, short, broker=entry.broker))
-    return tuple(sorted(found, key=lambda verdict: verdict.weight))
+        verdicts.append(Verdict(id, weight, words, short, broker=entry.broker))
+    return tuple(sorted(verdicts, key=lambda verdict: verdict.weight))
 
 
 def client_words(entry: BrokerHealth) -> Line:

@@ -96,15 +96,15 @@ def hottest(model: Model, count: int) -> list[tuple[str, Span, str]]:
         metric = Metric.IN if not np.isnan(model.load.in_bytes_per_s).all() else Metric.SIZE
     values = partition_values(state, model.load, metric)
     held = [row for row in span if model.broker in state.replicas(row)]
-    found = [(row, replica_roles(state, row)[model.broker]) for row in held]
+    replicas = [(row, replica_roles(state, row)[model.broker]) for row in held]
     if metric.of_leaders:
         # A follower carries nothing of it: those that lead come first, laggards are news anyway.
-        found = [f for f in found if f[1] in (ReplicaRole.LEADER, ReplicaRole.OUT_OF_SYNC)]
-    found.sort(
+        replicas = [f for f in replicas if f[1] in (ReplicaRole.LEADER, ReplicaRole.OUT_OF_SYNC)]
+    replicas.sort(
         key=lambda f: (f[1] is not ReplicaRole.OUT_OF_SYNC, -np.nan_to_num(values[f[0]]), f[0])
     )
     rows: list[tuple[str, Span, str]] = []
-    for row, role in found[:count]:
+    for row, role in replicas[:count]:
         if role is ReplicaRole.OUT_OF_SYNC:
             at = state.replica_slice(row)
             lag = int(state.lag[at][state.replica_broker[at] == model.broker][0])
@@ -177,20 +177,22 @@ def replica_details(model: Model, row: int, width: int) -> list[Line]:
     return lines
 
 
-def suggestion_line(found: Suggestion | None, estimate: Estimate | None, *, short: bool) -> Line:
+def suggestion_line(
+    suggestion: Suggestion | None, estimate: Estimate | None, *, short: bool
+) -> Line:
     """Return the one thing to try: effect, bytes, time."""
-    if found is None:
+    if suggestion is None:
         return ()
-    unit = found.metric.unit
-    before, after = _pair(found.before, found.after, unit)
-    move = f"p{found.tp.partition} → {found.destination}"
-    if found.only_leader:
-        move = f"p{found.tp.partition} led by {found.destination}"
-    digits = 1 if f"{found.skew_before:.1f}" != f"{found.skew_after:.1f}" else 2
-    one, other = f"{found.skew_before:.{digits}f}", f"{found.skew_after:.{digits}f}"
-    skew = f"skew {one}× → {other}×"
-    cost = "no data moves" if found.only_leader else format_bytes(found.bytes)
-    if estimate is not None and not found.only_leader:
+    unit = suggestion.metric.unit
+    before, after = _pair(suggestion.before, suggestion.after, unit)
+    move = f"p{suggestion.tp.partition} → {suggestion.destination}"
+    if suggestion.only_leader:
+        move = f"p{suggestion.tp.partition} led by {suggestion.destination}"
+    digits = 1 if f"{suggestion.skew_before:.1f}" != f"{suggestion.skew_after:.1f}" else 2
+    old_skew, other = f"{suggestion.skew_before:.{digits}f}", f"{suggestion.skew_after:.{digits}f}"
+    skew = f"skew {old_skew}× → {other}×"
+    cost = "no data moves" if suggestion.only_leader else format_bytes(suggestion.bytes)
+    if estimate is not None and not suggestion.only_leader:
         if estimate.never is not None:
             cost += f", never at {format_rate(estimate.rate_bytes_per_s)}"
         elif estimate.seconds is not None:
@@ -199,9 +201,9 @@ def suggestion_line(found: Suggestion | None, estimate: Estimate | None, *, shor
             )
     label = "try  " if short else "try      "
     if short:
-        text = f"  b{found.source} {before} → {after}, {cost}"
+        text = f"  b{suggestion.source} {before} → {after}, {cost}"
     else:
-        text = f"  takes b{found.source} from {before} to {after}, {skew}, {cost}"
+        text = f"  takes b{suggestion.source} from {before} to {after}, {skew}, {cost}"
     return (dim(label), Span(move, Tone.YOURS, True), plain(text))
 
 
@@ -209,12 +211,12 @@ def _pair(before: float, after: float, unit: str) -> tuple[str, str]:
     """Return two amounts in one unit, which is written once."""
     if not unit:
         return f"{before:.0f}", f"{after:.0f}"
-    one, other = format_bytes(before, unit=unit), format_bytes(after, unit=unit)
-    if one == other:
+    old_text, other = format_bytes(before, unit=unit), format_bytes(after, unit=unit)
+    if old_text == other:
         # Too small a step to be seen in rounded numbers: say one digit more.
         scale = 1e9 if before >= 1e9 else 1e6 if before >= 1e6 else 1e3
         prefix = {1e9: "G", 1e6: "M", 1e3: "k"}[scale]
         return f"{before / scale:.1f}", f"{after / scale:.1f} {prefix}{unit}"
-    if one.split(" ")[-1] == other.split(" ")[-1]:
-        one = one.split(" ")[0]
-    return one, other
+    if old_text.split(" ")[-1] == other.split(" ")[-1]:
+        old_text = old_text.split(" ")[0]
+    return old_text, other

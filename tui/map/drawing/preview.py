@@ -54,20 +54,20 @@ def changes(model: Model, effect: Effect, brokers: Sequence[int]) -> list[Change
     """Return in, out and disk of these brokers and the skew of in, before and after."""
     ids = model.state.broker_ids.tolist()
     before, after = effect.before, effect.after
-    found: list[Change] = []
+    deltas: list[Change] = []
 
-    def column(title: str, one: Float64, other: Float64, shares: Float64 | None) -> None:
-        largest = float(np.nanmax(np.nan_to_num(one), initial=0.0))
+    def column(title: str, old_values: Float64, other: Float64, shares: Float64 | None) -> None:
+        largest = float(np.nanmax(np.nan_to_num(old_values), initial=0.0))
         scale = scale_of(largest, counted=shares is None)
         for broker in brokers:
             at = ids.index(broker)
-            a, b = float(one[at]), float(other[at])
+            a, b = float(old_values[at]), float(other[at])
             if math.isnan(a) or math.isnan(b) or scale.text(a) == scale.text(b):
                 continue
             fair = 0.0 if shares is None else float(shares[at])
             better = abs(b - fair) < abs(a - fair) if fair > 0 else None
             words = scale.text(a, "0"), scale.text(b, "0")
-            found.append(Change(f"b{broker} {title}", *words, better, a >= fair * ABOVE[0] > 0))
+            deltas.append(Change(f"b{broker} {title}", *words, better, a >= fair * ABOVE[0] > 0))
 
     totals = model.totals
     fair = totals.fair[Metric.IN]
@@ -76,15 +76,15 @@ def changes(model: Model, effect: Effect, brokers: Sequence[int]) -> list[Change
     disk = before.disk_fraction
     column("disk", disk * 100, after.disk_fraction * 100, totals.disk_fair * 100)
     if np.isnan(before.in_bytes_per_s).all():
-        one, other = before.replicas.astype(np.float64), after.replicas.astype(np.float64)
-        column("replicas", one, other, None)
+        old_counts, other = before.replicas.astype(np.float64), after.replicas.astype(np.float64)
+        column("replicas", old_counts, other, None)
     skew_before = max_ratio(before.in_bytes_per_s, fair)[1]
     skew_after = max_ratio(after.in_bytes_per_s, fair)[1]
     if not math.isnan(skew_before):
         words = f"{skew_before:.1f}×", f"{skew_after:.1f}×"
         better = skew_after < skew_before
-        found.append(Change("skew", *words, better, skew_before >= ABOVE[0]))
-    return found
+        deltas.append(Change("skew", *words, better, skew_before >= ABOVE[0]))
+    return deltas
 
 
 def touched(state: ClusterState, effect: Effect, first: Sequence[int] = ()) -> list[int]:

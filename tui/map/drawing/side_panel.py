@@ -64,10 +64,10 @@ def drag_words(model: Model, drag: Drag, brush: Brush) -> list[Line]:
     lines: list[Line] = [(dim("carrying "), bright(drag.words))]
     words = [plain(f"from {source} to {drag.target}" if drag.moved else f"from {source}")]
     racks = {broker.id: broker.rack for broker in model.state.brokers}
-    one, other = racks.get(source), racks.get(drag.target)
+    source_rack, other = racks.get(source), racks.get(drag.target)
     finding = drag.finding if drag.moved else None
-    if drag.moved and one and other and (finding is None or finding.id != "rack-spread"):
-        words.append(Span(f"  rack {one} → {other} {brush.glyphs.fine}", Tone.FINE))
+    if drag.moved and source_rack and other and (finding is None or finding.id != "rack-spread"):
+        words.append(Span(f"  rack {source_rack} → {other} {brush.glyphs.fine}", Tone.FINE))
     lines.append(tuple(words))
     if drag.to_lead:
         lines.append((Span("to lead there", Tone.YOURS, True),))
@@ -218,7 +218,7 @@ def _draw_touches(panel: Panel, scene: Scene) -> None:
         for group in scene.groups
         if (read := [lag for tp, lag in group.reads.items() if tp in moved])
     ]
-    lags.sort(key=lambda found: (-found[0], found[1]))
+    lags.sort(key=lambda group_lag: (-group_lag[0], group_lag[1]))
     safety = _in_sync_words(scene.model.state, drag.primary, panel.brush) if drag else ()
     if not lags and not safety:
         return

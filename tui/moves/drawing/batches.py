@@ -59,10 +59,10 @@ class Batch:
 
 def batches_of(moves: Sequence[MoveProgress]) -> tuple[Batch, ...]:
     """Return the batches in their order."""
-    found: defaultdict[int, list[MoveProgress]] = defaultdict(list)
+    moves_by_batch: defaultdict[int, list[MoveProgress]] = defaultdict(list)
     for move in moves:
-        found[move.batch].append(move)
-    return tuple(Batch(number, tuple(found[number])) for number in sorted(found))
+        moves_by_batch[move.batch].append(move)
+    return tuple(Batch(number, tuple(moves_by_batch[number])) for number in sorted(moves_by_batch))
 
 
 def current_batch(batches: Sequence[Batch]) -> int:

@@ -67,8 +67,8 @@ def filter_events(events: tuple[RunEvent, ...], words: str) -> tuple[RunEvent, .
             for word in parts
         )
 
-    found = zip(events, _searched(events), strict=True)
-    return tuple(event for event, text in found if holds(text))
+    event_texts = zip(events, _searched(events), strict=True)
+    return tuple(event for event, text in event_texts if holds(text))
 
 
 @memoize_last

@@ -55,8 +55,8 @@ def runs_lines(
     lines: list[Line] = []
     going = [run for run in runs or () if not run.state.ended]
     if external:
-        found = Span(f"  ◆ {external} in flight, not started here", Tone.LOOK, bold=True)
-        lines += [(found, dim("   f shows them")), BLANK]
+        notice = Span(f"  ◆ {external} in flight, not started here", Tone.LOOK, bold=True)
+        lines += [(notice, dim("   f shows them")), BLANK]
     elif runs is not None and not going:
         lines += [BLANK, (bright("  Nothing is moving."),), BLANK]
     lines += [rule("runs of this cluster", width, note=f"{len(runs)}" if runs else "")]

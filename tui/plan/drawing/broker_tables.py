@@ -78,9 +78,9 @@ def effect_lines(effect: Effect, parts: Mapping[Metric, Float64], width: int, he
 def effect_sentence(effect: Effect, parts: Mapping[Metric, Float64]) -> str:
     """Return the most changed brokers and the skew in one line, for where a table has no room."""
     if np.isnan(effect.before.in_bytes_per_s).all():
-        one, other = effect.before.replicas, effect.after.replicas
+        counts, other = effect.before.replicas, effect.after.replicas
         column = Column(
-            "replicas", one.astype(np.float64), other.astype(np.float64), parts[Metric.REPLICAS]
+            "replicas", counts.astype(np.float64), other.astype(np.float64), parts[Metric.REPLICAS]
         )
     else:
         column = _columns(effect, parts)[0]
@@ -97,14 +97,14 @@ def effect_sentence(effect: Effect, parts: Mapping[Metric, Float64]) -> str:
 
 
 def _columns(effect: Effect, parts: Mapping[Metric, Float64]) -> list[Column]:
-    one, other = effect.before, effect.after
-    leaders = one.leaders.astype(np.float64), other.leaders.astype(np.float64)
-    rates = (one.out_bytes_per_s, other.out_bytes_per_s)
+    before, other = effect.before, effect.after
+    leaders = before.leaders.astype(np.float64), other.leaders.astype(np.float64)
+    rates = (before.out_bytes_per_s, other.out_bytes_per_s)
     every = (
-        Column("in MB/s", one.in_bytes_per_s, other.in_bytes_per_s, parts[Metric.IN], 1e-6),
+        Column("in MB/s", before.in_bytes_per_s, other.in_bytes_per_s, parts[Metric.IN], 1e-6),
         Column("out MB/s", *rates, parts[Metric.OUT], 1e-6),
         Column("leaders", *leaders, parts[Metric.LEADERS]),
-        Column("disk %", one.disk_fraction, other.disk_fraction, scale=100.0),
+        Column("disk %", before.disk_fraction, other.disk_fraction, scale=100.0),
     )
     return [column for column in every if not np.isnan(column.before).all()]
 
@@ -119,16 +119,16 @@ def _change(columns: list[Column], i: int) -> float:
 
 
 def _pair(column: Column, i: int, *, roomy: bool) -> tuple[Span, ...]:
-    one, other = float(column.before[i]), float(column.after[i])
-    if math.isnan(one) or math.isnan(other):
+    old_value, other = float(column.before[i]), float(column.after[i])
+    if math.isnan(old_value) or math.isnan(other):
         return _changed(dim("?"), None, roomy=roomy)
-    old, new = _number(one * column.scale), _number(other * column.scale)
+    old, new = _number(old_value * column.scale), _number(other * column.scale)
     if old == new:
         return _changed(dim(old), None, roomy=roomy)
     fair = float(column.fair(column.before)[i])
-    hot = fair > 0 and one / fair >= HOT
-    too_hot = fair > 0 and other / fair >= HOT and other > one
-    nearer = abs(other - fair) < abs(one - fair)
+    hot = fair > 0 and old_value / fair >= HOT
+    too_hot = fair > 0 and other / fair >= HOT and other > old_value
+    nearer = abs(other - fair) < abs(old_value - fair)
     tone = Tone.FINE if nearer else Tone.LOOK if too_hot else Tone.BRIGHT
     return _changed(
         Span(old, Tone.LOOK if hot else Tone.PLAIN, bold=hot),
@@ -195,14 +195,14 @@ def bar_lines(even: Evenness, cursor: int, width: int, height: int) -> Lines:
 def _cell(even: Evenness, row: int, measure: Measure, width: int) -> tuple[Span, ...]:
     old, new = float(even.before[row, measure]), float(even.after[row, measure])
     counts = bool(even.counts[row])
-    one, other = _percent(old), _percent(new)
+    percent, other = _percent(old), _percent(new)
     was_off, is_off = (counts and abs(v - 1) > even.band + 1e-9 for v in (old, new))
     tone = Tone.LOOK if is_off else Tone.FINE if was_off else Tone.PLAIN
-    first = Span(right(one, 3), Tone.LOOK if was_off else Tone.DIM, bold=was_off and not is_off)
-    if one == other:
+    first = Span(right(percent, 3), Tone.LOOK if was_off else Tone.DIM, bold=was_off and not is_off)
+    if percent == other:
         pair: tuple[Span, ...] = (
             plain("    "),
-            Span(right(one, 3), tone if is_off else Tone.DIM, bold=is_off),
+            Span(right(percent, 3), tone if is_off else Tone.DIM, bold=is_off),
             plain(" "),
         )
     else:

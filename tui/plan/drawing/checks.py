@@ -44,7 +44,9 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
     if not findings:
         return ((Span("√", Tone.FINE), plain(" nothing speaks against it")),)
     max_lines = min(_MAX_LINES, height)
-    return _in_room([_block(one, width, max_lines) for one in findings], width, height, "finding")
+    return _in_room(
+        [_block(finding, width, max_lines) for finding in findings], width, height, "finding"
+    )
 
 
 def _block(finding: Finding, width: int, max_lines: int) -> list[Line]:

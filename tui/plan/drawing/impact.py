@@ -36,12 +36,12 @@ NUMBERS = (6, 8, 13, 10, 15)
 """Columns of a group's numbers: partitions, new leaders, lag, behind, then to read."""
 
 
-def impact_line(found: Impact, width: int) -> Line:
+def impact_line(impact: Impact, width: int) -> Line:
     """Return the worst in a line, as much of it as fits, and the key that shows all."""
     key = dim(" · i")
     spans: list[Span] = []
-    for words in impact_summary(found):
-        tone = Tone.LOOK if found.headroom and not spans else Tone.PLAIN
+    for words in impact_summary(impact):
+        tone = Tone.LOOK if impact.headroom and not spans else Tone.PLAIN
         more = (dim(" · "),) if spans else ()
         if width_of((*spans, *more)) + len(words) + width_of((key,)) + 8 > width:
             break
@@ -51,25 +51,25 @@ def impact_line(found: Impact, width: int) -> Line:
     return (dim("  hits  "), *spans, key)
 
 
-def impact_lines(found: Impact, width: int) -> Lines:
+def impact_lines(impact: Impact, width: int) -> Lines:
     """Return all that is known of who notices a plan, in as many lines as it takes."""
     lines: list[Line] = [
         (
             plain(" "),
             dim("impact  "),
-            bright(counted(found.moves, "partition")),
-            dim(f" · {found.copied:,} copied · {found.leader_changes:,} with another leader"),
+            bright(counted(impact.moves, "partition")),
+            dim(f" · {impact.copied:,} copied · {impact.leader_changes:,} with another leader"),
         ),
         BLANK,
-        *_headroom(found, width),
+        *_headroom(impact, width),
         rule("groups that read them", width),
-        *((dim("  "), dim(part)) for part in wrap_text(groups_sentence(found), width - 4) if part),
-        *_groups(found.groups or (), width),
+        *((dim("  "), dim(part)) for part in wrap_text(groups_sentence(impact), width - 4) if part),
+        *_groups(impact.groups or (), width),
         BLANK,
         rule("topics that are written to", width),
-        *_topics(found.topics, width),
+        *_topics(impact.topics, width),
     ]
-    shrunk = found.shrinking
+    shrunk = impact.shrinking
     if shrunk is not None:
         lines += [BLANK, rule("retention to shrink first", width)]
         lines += _wrapped(" ".join(retention_sentences(shrunk)), width)
@@ -78,10 +78,10 @@ def impact_lines(found: Impact, width: int) -> Lines:
     return tuple(lines)
 
 
-def _headroom(found: Impact, width: int) -> Lines:
-    sentences = headroom_sentences(found.headroom)
-    if found.headroom_unknown:
-        sentences.append(f"It is not known of {counted(found.headroom_unknown, 'partition')}.")
+def _headroom(impact: Impact, width: int) -> Lines:
+    sentences = headroom_sentences(impact.headroom)
+    if impact.headroom_unknown:
+        sentences.append(f"It is not known of {counted(impact.headroom_unknown, 'partition')}.")
     if not sentences:
         return ()
     lines = [line for sentence in sentences for line in _wrapped(sentence, width)]

@@ -214,14 +214,14 @@ def _verdict(view: PlanView) -> Line:
     """Return in a word whether this plan can be applied as it is."""
     if view.assessment is None or view.at_rate is None:
         return (dim("   checking"),)
-    found = view.at_rate.findings
+    findings = view.at_rate.findings
     for severity, mark, tone, word in (
         (Severity.ILLEGAL, "✗", Tone.ACT, "illegal"),
         (Severity.UNSAFE, "▲", Tone.LOOK, "to allow"),
     ):
-        if ids := {finding.id for finding in found if finding.severity is severity}:
+        if ids := {finding.id for finding in findings if finding.severity is severity}:
             return (Span(f"   {mark} {len(ids)} {word}", tone, bold=True),)
-    if has_unknowns(found) or view.assessment.not_compared:
+    if has_unknowns(findings) or view.assessment.not_compared:
         return (Span("   ? safe", Tone.LOOK),)
     return (Span("   √ safe", Tone.FINE),)
 

@@ -20,19 +20,22 @@ DISKS_SHARE = 3
 """One line in so many is left to disks, where not all lanes fit."""
 
 
-def lane_lines(found: PlanTimeline, width: int, height: int) -> Lines:
+def lane_lines(timeline: PlanTimeline, width: int, height: int) -> Lines:
     """Return a header and as many lanes as fit `height`, how many more there are among it."""
-    head = rule("over time", width, note=f"{format_duration(found.ends)} in all")
+    head = rule("over time", width, note=f"{format_duration(timeline.ends)} in all")
     names = (
         dim(" " + left("broker", 15) + right("at most", 9) + right("besides", 9)),
         dim(right("in use", 7) + " " * max(width - FIXED, 0) + right("until", 11)),
     )
     room = max(height - 2, 1)
-    every = len(found.lanes) + len(found.disks)
+    every = len(timeline.lanes) + len(timeline.disks)
     rows = room if every <= room else max(room - 1, 1)
-    disks = min(len(found.disks), max(rows - len(found.lanes), rows // DISKS_SHARE))
-    lanes: tuple[SideLane | DiskLane, ...] = (*found.lanes[: rows - disks], *found.disks[:disks])
-    shown = [_line(lane, found, max(width - FIXED, 0)) for lane in lanes]
+    disks = min(len(timeline.disks), max(rows - len(timeline.lanes), rows // DISKS_SHARE))
+    lanes: tuple[SideLane | DiskLane, ...] = (
+        *timeline.lanes[: rows - disks],
+        *timeline.disks[:disks],
+    )
+    shown = [_line(lane, timeline, max(width - FIXED, 0)) for lane in lanes]
     more = every - len(shown)
     rest: Lines = ((dim(f"  {more} more"),),) if more else ()
     return (head, names, *shown, *rest)[:height]

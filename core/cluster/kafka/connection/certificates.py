@@ -36,10 +36,10 @@ def find_certificates(settings: ConnectionSettings, servers: Sequence[str]) -> l
     tls = settings.tls
     stores = {"the trust store": tls.ca, "the key store": tls.certificate}
     own = [
-        Certificate(owner, one.not_valid_after_utc)
+        Certificate(owner, certificate.not_valid_after_utc)
         for owner, store in stores.items()
         if store is not None
-        for one in _read(owner, store)
+        for certificate in _read(owner, store)
     ]
     return [*own, *_of_servers(settings, servers)]
 
@@ -72,19 +72,19 @@ def _read(owner: str, store: Pem) -> list[x509.Certificate]:
 
 
 def _of_servers(settings: ConnectionSettings, servers: Sequence[str]) -> list[Certificate]:
-    found: list[Certificate] = []
+    certificates: list[Certificate] = []
     threads = [
-        threading.Thread(target=_look, args=(settings, server, found), daemon=True)
+        threading.Thread(target=_look, args=(settings, server, certificates), daemon=True)
         for server in servers
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(BROKER_SECONDS)
-    return list(found)
+    return list(certificates)
 
 
-def _look(settings: ConnectionSettings, server: str, found: list[Certificate]) -> None:
+def _look(settings: ConnectionSettings, server: str, certificates: list[Certificate]) -> None:
     from cryptography import x509
 
     host, _, port = server.rpartition(":")
@@ -97,4 +97,4 @@ def _look(settings: ConnectionSettings, server: str, found: list[Certificate]) -
             shown = x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True) or b"")
     except (OSError, ValueError, DocumentError):
         return  # why it is not reached is told where brokers are looked at
-    found.append(Certificate(f"broker {server}", shown.not_valid_after_utc))
+    certificates.append(Certificate(f"broker {server}", shown.not_valid_after_utc))

@@ -45,20 +45,20 @@ def _resolved(key: str, value: str, providers: Mapping[str, Lookup], path: Path)
             return match[0]
         place, name = match[3] or "", match[4]
         try:
-            found = lookup(place, name)
+            substitute = lookup(place, name)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise DocumentError(
                 f"{path}: {key} refers to {place}, which cannot be read: {reason}.",
                 next=f"Mend the reference, or the file's permissions; the provider is {match[1]}.",
             ) from error
-        if found is None:
+        if substitute is None:
             where = f" in {place}" if place else ""
             raise DocumentError(
                 f"{path}: {key} refers to {name}{where}, which does not exist.",
                 next=f"Set it, or mend the reference; the provider is {match[1]}.",
             )
-        return found
+        return substitute
 
     return _REFERENCE.sub(replacement, value)
 
@@ -119,5 +119,5 @@ def _of_folder(folder: Path, is_allowed: Callable[[Path], bool]) -> Lookup:
 def _allowed(paths: str | None, folder: Path) -> Callable[[Path], bool]:
     if not paths:
         return lambda _: True
-    roots = [(folder / one.strip()).resolve() for one in paths.split(",") if one.strip()]
+    roots = [(folder / part.strip()).resolve() for part in paths.split(",") if part.strip()]
     return lambda file: any(file.resolve().is_relative_to(root) for root in roots)

@@ -64,19 +64,19 @@ def unreachable(
         settings.check_login()
     except TrimtabError as error:
         return error
-    found = _found_error(settings, detail, troubles)
-    found.next = f"{found.next} {misspellings(settings.ignored)}".strip()
-    return found
+    failure = _found_error(settings, detail, troubles)
+    failure.next = f"{failure.next} {misspellings(settings.ignored)}".strip()
+    return failure
 
 
 def _found_error(
     settings: ConnectionSettings, detail: str, troubles: Sequence[ConnectionFailure]
 ) -> TrimtabError:
     brokers = {t.address: t.broker for t in troubles if t.broker is not None}
-    found = diagnose(settings, list(brokers) or settings.bootstrap.split(","))
-    if brokers and all(one.kind is not _Kind.ANSWERS for one in found.values()):
-        return _advertised_error(settings, list(found.values()), brokers)
-    worst = min(found.values(), key=lambda one: one.kind)
+    findings = diagnose(settings, list(brokers) or settings.bootstrap.split(","))
+    if brokers and all(finding.kind is not _Kind.ANSWERS for finding in findings.values()):
+        return _advertised_error(settings, list(findings.values()), brokers)
+    worst = min(findings.values(), key=lambda finding: finding.kind)
     number = brokers.get(worst.server)
     place = settings.route.describe(worst.server)
     subject = place if number is None else f"Broker {number} ({place})"
@@ -85,22 +85,22 @@ def _found_error(
             f"{subject} is there, but the cluster does not answer: {detail}.",
             next="Check that its brokers and controllers are healthy.",
         )
-    alone = len(found) == 1 or worst.kind not in (_Kind.REFUSES, _Kind.NO_HOST)
+    alone = len(findings) == 1 or worst.kind not in (_Kind.REFUSES, _Kind.NO_HOST)
     others = "." if alone else ", nor does any other server named answer."
     sentence = worst.sentence if number is None else ""
     return UnreachableError(f"{sentence or f'{subject} {worst.what}'}{others}", next=worst.advice)
 
 
 def _advertised_error(
-    settings: ConnectionSettings, found: Sequence[_Finding], brokers: Mapping[str, int | None]
+    settings: ConnectionSettings, findings: Sequence[_Finding], brokers: Mapping[str, int | None]
 ) -> TrimtabError:
     clauses = [
         f"broker {brokers[f.server]} advertises {settings.route.describe(f.server)}, which {f.what}"
-        for f in found
+        for f in findings
     ]
     text = "; ".join(clauses)
     return UnreachableError(
-        f"{text[0].upper()}{text[1:]}.", next=found[0].advertised or found[0].advice
+        f"{text[0].upper()}{text[1:]}.", next=findings[0].advertised or findings[0].advice
     )
 
 
@@ -147,8 +147,12 @@ def diagnose(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, 
 
 def find_unreachable(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, str]:
     """Return which servers do not answer as brokers do, and what each does instead."""
-    found = diagnose(settings, servers)
-    return {server: one.what for server, one in found.items() if one.kind is not _Kind.ANSWERS}
+    findings = diagnose(settings, servers)
+    return {
+        server: finding.what
+        for server, finding in findings.items()
+        if finding.kind is not _Kind.ANSWERS
+    }
 
 
 def is_misconfigured(settings: ConnectionSettings, server: str) -> bool:

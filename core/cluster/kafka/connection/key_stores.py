@@ -59,19 +59,21 @@ def _read_pkcs12(content: bytes, password: str | None) -> KeyStore:
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
     try:
-        found = load_pkcs12(content, None if password is None else password.encode())
+        bundle = load_pkcs12(content, None if password is None else password.encode())
     except ValueError as error:
         # It does not tell a wrong password from what is damaged, but for its words.
         if "password" in str(error).lower() or "mac" in str(error).lower():
             raise StorePasswordError from error
         raise
-    held = [found.cert, *found.additional_certs]
-    certificates = [one.certificate.public_bytes(Encoding.DER) for one in held if one is not None]
-    return _store(certificates, found.key)
+    held = [bundle.cert, *bundle.additional_certs]
+    certificates = [
+        entry.certificate.public_bytes(Encoding.DER) for entry in held if entry is not None
+    ]
+    return _store(certificates, bundle.key)
 
 
 def _store(certificates: Sequence[bytes], key: Any) -> KeyStore:
-    texts = "".join(_pem("CERTIFICATE", one) for one in certificates)
+    texts = "".join(_pem("CERTIFICATE", certificate) for certificate in certificates)
     if key is None:
         return KeyStore(texts)
     from cryptography.hazmat.primitives.serialization import (
@@ -104,11 +106,11 @@ class _Bytes:
         self.at = 0
 
     def take(self, count: int) -> bytes:
-        found = self._content[self.at : self.at + count]
-        if count < 0 or len(found) != count:
+        chunk = self._content[self.at : self.at + count]
+        if count < 0 or len(chunk) != count:
             raise ValueError("it is cut off")
         self.at += count
-        return found
+        return chunk
 
     def number(self) -> int:
         return int(struct.unpack(">i", self.take(4))[0])

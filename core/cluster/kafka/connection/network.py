@@ -78,14 +78,14 @@ class BrokerConnections(KafkaConnectionManager):
         for id, connection in list(self._conns.items()) if waiting else ():
             if not connection.connected or connection.in_flight_requests:
                 errors.setdefault(id, KafkaTimeoutError("it has not answered yet"))
-        found = []
+        failures = []
         for id, error in errors.items():
             node = self.cluster.broker_metadata(id)
             place = self._places.get(id) if node is None else f"{node.host}:{node.port}"
             if place is not None:
                 broker = id if isinstance(id, int) else None
-                found.append(ConnectionFailure(broker, place, str(error)))
-        return sorted(found, key=lambda trouble: (trouble.broker is None, trouble.broker or 0))
+                failures.append(ConnectionFailure(broker, place, str(error)))
+        return sorted(failures, key=lambda trouble: (trouble.broker is None, trouble.broker or 0))
 
     def close_sockets(self) -> None:
         """Close what the library leaves to the garbage collector; once its thread has ended."""
@@ -257,12 +257,12 @@ class BrokerConnections(KafkaConnectionManager):
             looked_up = self._in_thread(lambda: _addresses(host, port))
         try:
             wait_ms = max(0.0, ends - time.monotonic()) * 1000
-            found: list[tuple[int, Any]] = await self.wait_for(looked_up, wait_ms)
+            addresses: list[tuple[int, Any]] = await self.wait_for(looked_up, wait_ms)
         except KafkaTimeoutError:
             raise KafkaConnectionError(f"{host} was not resolved in time") from None
         except (OSError, UnicodeError) as error:
             raise KafkaConnectionError(f"{host} cannot be resolved: {error}") from error
-        return found
+        return addresses
 
     def _in_thread(self, call: Callable[[], Any]) -> Any:
         """Return a Future of what a call returns, or raises, that holds up nothing else."""
@@ -360,5 +360,5 @@ class BrokerConnections(KafkaConnectionManager):
 
 
 def _addresses(host: str, port: int, flags: int = 0) -> list[tuple[int, Any]]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
-    return list(dict.fromkeys((family, address) for family, *_, address in found))
+    addrinfos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return list(dict.fromkeys((family, address) for family, *_, address in addrinfos))

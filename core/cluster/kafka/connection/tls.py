@@ -158,8 +158,8 @@ def read_tls(entries: dict[str, str], path: Path, *, used: bool) -> Tls:
                 next="Take one of them out: Kafka's clients take either, too.",
             )
         if location:
-            found = _open_store(kind, location, path, password, key_password)
-            return found if isinstance(found, KeyStore) else [found] * len(texts)
+            contents = _open_store(kind, location, path, password, key_password)
+            return contents if isinstance(contents, KeyStore) else [contents] * len(texts)
         if any(texts) and not all(texts):
             raise DocumentError(
                 f"{path}: of {' and '.join(inline)} only one is set.", next="Set both."
@@ -220,12 +220,12 @@ def _pem_blocks(text: str) -> str:
                 raise ValueError("what is between its BEGIN and END is not base64")
             lines = [data[at : at + _COLUMNS] for at in range(0, len(data), _COLUMNS)]
         blocks.append("\n".join((begin, *lines, end, "")))
-    found = "".join(blocks)
-    if not found:
+    pem = "".join(blocks)
+    if not pem:
         raise ValueError("there is no BEGIN with its END")
-    if not found.isascii():
+    if not pem.isascii():
         raise ValueError("a part of it is not ASCII")
-    return found
+    return pem
 
 
 def _open_store(
@@ -246,7 +246,7 @@ def _open_store(
         if _PEM in content:
             _pem_blocks(content.decode("latin-1"))
             return Pem(str(place))
-        found = read_key_store(content, password, key_password)
+        key_store = read_key_store(content, password, key_password)
     except StorePasswordError as error:
         if password is None:
             missing = MissingPassword(properties, f"{store}.password", f"the store {place}")
@@ -260,11 +260,11 @@ def _open_store(
             f"{properties}: {store}.location {location} is damaged: {error}.",
             next="Write the file anew, from whoever made it.",
         ) from error
-    wanted = found.key if store == "ssl.keystore" else found.certificates
+    wanted = key_store.key if store == "ssl.keystore" else key_store.certificates
     if not wanted:
         what = "key" if store == "ssl.keystore" else "certificates"
         raise DocumentError(
             f"{properties}: {store}.location {location} holds no {what}.",
             next=f"`keytool -list -keystore {place}` shows what it holds.",
         )
-    return found
+    return key_store

@@ -60,14 +60,14 @@ RATES = (Measure.IN, Measure.OUT)
 
 def capacities(state: ClusterState, ids: Int32, max_replicas: float) -> Float64:
     """Return what each broker can carry, shape [B, MEASURES]; inf where nobody says."""
-    found = np.full((len(ids), MEASURES), np.inf)
-    found[:, Measure.REPLICAS] = max_replicas
+    capacity = np.full((len(ids), MEASURES), np.inf)
+    capacity[:, Measure.REPLICAS] = max_replicas
     for row, broker in enumerate(ids.tolist()):
         known = state.broker_by_id.get(broker)
         if known is not None:
-            found[row, Measure.IN] = known.in_capacity_bytes_per_s or np.inf
-            found[row, Measure.OUT] = known.out_capacity_bytes_per_s or np.inf
-    return found
+            capacity[row, Measure.IN] = known.in_capacity_bytes_per_s or np.inf
+            capacity[row, Measure.OUT] = known.out_capacity_bytes_per_s or np.inf
+    return capacity
 
 
 def ceilings(capacity: Float64, total: Float64, counts: Bool) -> Float64:
@@ -75,12 +75,12 @@ def ceilings(capacity: Float64, total: Float64, counts: Bool) -> Float64:
 
     There is none to keep where all that count cannot carry the `total` [MEASURES] with it.
     """
-    found = capacity.copy()
+    ceiling = capacity.copy()
     for measure in RATES:
         spared = (1 - HEADROOM) * capacity[:, measure]
         if spared[counts].sum() >= total[measure]:
-            found[:, measure] = spared
-    return found
+            ceiling[:, measure] = spared
+    return ceiling
 
 
 NOBODY = -1

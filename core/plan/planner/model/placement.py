@@ -260,13 +260,13 @@ class Placement:
         self.loads[destination, columns] += item * self.per_share[destination, columns]
 
     def _carried(self, items: Float64) -> Float64:
-        found = np.zeros((self.problem.brokers, MEASURES))
+        totals = np.zeros((self.problem.brokers, MEASURES))
         for place in range(self.at.shape[1]):
             held = self.at[:, place] != NOBODY
             brokers = self.at[held, place]
             for column in (*REPLICA_MEASURES, *LEADER_MEASURES) if place == 0 else REPLICA_MEASURES:
-                found[:, column] += np.bincount(brokers, items[held, column], len(found))
-        return found
+                totals[:, column] += np.bincount(brokers, items[held, column], len(totals))
+        return totals
 
 
 def not_in(at: Int32, excluded: Int32) -> Bool:

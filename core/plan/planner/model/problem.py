@@ -175,9 +175,9 @@ def with_replica_counts(given: Problem, held: Int64) -> Problem:
     items = given.items.copy()
     sure = items if given.sure is given.items else given.sure.copy()
     followers = np.maximum(held - 1, 0) - np.maximum(given.held - 1, 0)
-    for some in (items,) if sure is items else (items, sure):
+    for values in (items,) if sure is items else (items, sure):
         for measure in (Measure.OUT, Measure.MAY_SEND):
-            some[:, measure] += some[:, Measure.IN] * followers
+            values[:, measure] += values[:, Measure.IN] * followers
     parts = _parts_by_rack(given.even_parts, items, held, given.racks, given.counts)
     return replace(given, held=held, items=items, parts=parts, sure=sure)
 
@@ -324,14 +324,14 @@ def with_moves(given: Problem, plan: Plan) -> Problem:
 
     Moves of partitions that do not exist, and brokers that do not, are none.
     """
-    found = list(moves_with_rows(given.state, plan))
+    moves = list(moves_with_rows(given.state, plan))
     row_of = {int(broker): row for row, broker in enumerate(given.ids)}
-    width = max([given.replicas.shape[1], *(len(move.after) for move, _ in found)])
+    width = max([given.replicas.shape[1], *(len(move.after) for move, _ in moves)])
     more = ((0, 0), (0, width - given.replicas.shape[1]))
     replicas = np.pad(given.replicas, more, constant_values=NOBODY)
     may_lead = np.pad(given.may_lead, more)
     touched, room = np.zeros(len(replicas), np.bool_), given.room_bytes.copy()
-    for move, row in found:
+    for move, row in moves:
         known = [row_of[broker] for broker in move.after if broker in row_of]
         replicas[row] = NOBODY
         replicas[row, : len(known)] = known

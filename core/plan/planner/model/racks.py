@@ -38,11 +38,11 @@ def rack_shares(
     highest = beside + (values * -(-replicas // len(names))).sum()
     weight = np.array([parts[counts & (racks == name)].sum() for name in names])
     held = _within(weight, float((values * replicas).sum() + sum(beside)), lowest, highest)
-    found = parts.copy()
+    shares = parts.copy()
     for name, want, has in zip(names, weight, held, strict=True):
         if want > 0:
-            found[counts & (racks == name)] *= has / want
-    return np.asarray(found / found.sum())
+            shares[counts & (racks == name)] *= has / want
+    return np.asarray(shares / shares.sum())
 
 
 def _within(weight: Float64, total: float, lowest: Float64, highest: Float64) -> Float64:
@@ -74,12 +74,12 @@ def barred(at: Int32, source: int, to: Int64, racks: Int32) -> Bool:
     """
     places = [place.copy() for place in at.T]
     taking = to.astype(np.int32)[:, None]
-    found = np.zeros((len(to), len(at)), np.bool_)
+    is_barred = np.zeros((len(to), len(at)), np.bool_)
     for brokers in places:
-        found |= brokers == taking
+        is_barred |= brokers == taking
     names = np.unique(racks[racks != NOBODY])
     if not len(names):
-        return found.T
+        return is_barred.T
     rack = int(racks[source])
     others = np.zeros((len(names), len(at)), np.int8)
     here = np.zeros(len(at), np.int8)
@@ -93,5 +93,5 @@ def barred(at: Int32, source: int, to: Int64, racks: Int32) -> Bool:
         here = np.maximum(evenly, others.max(axis=0)).astype(np.int8)
     full = (others >= here)[np.searchsorted(names, racks[to])]
     full[racks[to] == NOBODY] = rack != NOBODY
-    found |= full
-    return found.T
+    is_barred |= full
+    return is_barred.T

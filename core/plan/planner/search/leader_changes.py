@@ -97,19 +97,21 @@ class _LeaderChanges:
             if len(since_best) > PATIENCE * brokers:
                 break
             off = on.off_by(self._columns).max(axis=1)
-            found: list[Change] = []
+            changes: list[Change] = []
             for broker in np.argsort(-off, kind="stable").tolist():
-                if off[broker] <= 0.0 or found:
+                if off[broker] <= 0.0 or changes:
                     break
                 rows = on.held(broker)
                 rows = rows[on.problem.movable[rows] & (kept_until[rows] < turn)]
                 looked += len(rows)
                 leads = on.at[rows, 0] == broker
-                found = self._given(rows[leads], broker, 1, -np.inf)
-                found += self._taken(rows[~leads], broker, 1, -np.inf)
-            if not found:
+                changes = self._given(rows[leads], broker, 1, -np.inf)
+                changes += self._taken(rows[~leads], broker, 1, -np.inf)
+            if not changes:
                 break
-            _, partition, place = min(found, key=lambda change: (-change[0], change[1], change[2]))
+            _, partition, place = min(
+                changes, key=lambda change: (-change[0], change[1], change[2])
+            )
             on.lead(partition, place)
             kept_until[partition] = turn + TENURE
             since_best.append((partition, place))
@@ -129,13 +131,13 @@ class _LeaderChanges:
         rows = rows[on.problem.movable[rows]]
         leads = on.at[rows, 0] == broker
         max_changes = max(MIN_CHANGES, len(rows) // PART)
-        found = [
+        changes = [
             *self._given(rows[leads], broker, 2 * max_changes),
             *self._taken(rows[~leads], broker, 2 * max_changes),
         ]
-        found.sort(key=lambda change: (-change[0], change[1], change[2]))
+        changes.sort(key=lambda change: (-change[0], change[1], change[2]))
         took = 0
-        for gain, partition, place in found:
+        for gain, partition, place in changes:
             old, new = int(on.at[partition, 0]), int(on.at[partition, place])
             if took and self._gain(np.array([partition]), old, new)[0] < STILL * gain:
                 continue
@@ -146,13 +148,13 @@ class _LeaderChanges:
         return took
 
     def _given(self, rows: Int64, broker: int, count: int, above: float = MIN_GAIN) -> list[Change]:
-        on, found = self._on, []
+        on, changes = self._on, []
         for place in range(1, on.at.shape[1]):
             able = rows[self._may_lead(rows, place) & on.problem.counts[on.at[rows, place]]]
             gains = self._gain(able, broker, on.at[able, place])
             top = _top(gains, count, above)
-            found += [(float(gains[i]), int(able[i]), place) for i in top]
-        return found
+            changes += [(float(gains[i]), int(able[i]), place) for i in top]
+        return changes
 
     def _taken(self, rows: Int64, broker: int, count: int, above: float = MIN_GAIN) -> list[Change]:
         on = self._on

@@ -53,13 +53,13 @@ def balanced_bounds(loads: Float64, counts: Bool, band: float, ceilings: Float64
     edge = edge_of(band)
     for column in range(loads.shape[1]):
         order = np.argsort(loads[counts, column], kind="stable")
-        one, top, bottom = (of[counts, column][order] for of in (loads, plain.high, plain.low))
-        over = float(np.maximum(one - top, 0).sum())
-        under = float(np.maximum(bottom - one, 0).sum())
+        load, top, bottom = (of[counts, column][order] for of in (loads, plain.high, plain.low))
+        over = float(np.maximum(load - top, 0).sum())
+        under = float(np.maximum(bottom - load, 0).sum())
         if over > under:
-            low[:, column] = np.minimum(_level(one, over), plain.high[:, column])
+            low[:, column] = np.minimum(_level(load, over), plain.high[:, column])
         elif under > over:
-            level = max(-_level(-one[::-1], under), 1 - edge)
+            level = max(-_level(-load[::-1], under), 1 - edge)
             high[:, column] = np.minimum(level, plain.high[:, column])
         if column == 0:
             giving = over >= under

@@ -30,8 +30,8 @@ def empty_brokers(
         for p in placement.held(broker)
         if problem.touchable[p]
     ]
-    held.sort(key=lambda one: (-problem.items[one[0], Measure.DISK], one))
-    found = []
+    held.sort(key=lambda replica: (-problem.items[replica[0], Measure.DISK], replica))
+    stuck_replicas = []
     for partition, broker in held:
         why: Obstacle | Field | None
         if problem.movable[partition]:
@@ -39,8 +39,8 @@ def empty_brokers(
         else:
             why = why_untouchable(problem, partition)
         if why:
-            found.append(StuckReplica(partition, why))
-    return found
+            stuck_replicas.append(StuckReplica(partition, why))
+    return stuck_replicas
 
 
 def repair_racks(placement: Placement, limits: Limits) -> list[StuckReplica]:
@@ -273,7 +273,7 @@ def replace_brokers(
             else:
                 leads = bool(at[0, 0] == old)
                 obstacles = _obstacles(placement, partition, to, limits, leads=leads)
-                why = next((one for one, does in obstacles if does[0]), why)
+                why = next((obstacle for obstacle, does in obstacles if does[0]), why)
             if why:
                 stay.append(StuckReplica(partition, why))
             else:
@@ -325,17 +325,17 @@ def _able(on: Placement) -> _Exchanges:
     """Return all that may be exchanged, each replica that went for each follower."""
     given, at = on.problem, on.at
     fewer = (at != NOBODY).sum(axis=1) < (given.replicas != NOBODY).sum(axis=1)
-    some = np.flatnonzero(fewer & given.touchable & given.movable)
-    found = [_Exchanges(some[:0], at[:0, 0], at[:0, 0])]
+    rows = np.flatnonzero(fewer & given.touchable & given.movable)
+    exchanges = [_Exchanges(rows[:0], at[:0, 0], at[:0, 0])]
     for place in range(1, at.shape[1]):
         for old in range(given.replicas.shape[1]):
-            source, destination = at[some, place], given.replicas[some, old]
-            may = (source != NOBODY) & (destination != NOBODY) & (source != given.leader_row[some])
+            source, destination = at[rows, place], given.replicas[rows, old]
+            may = (source != NOBODY) & (destination != NOBODY) & (source != given.leader_row[rows])
             may &= given.counts[source] & given.gives[source] & given.counts[destination]
-            may &= (at[some] != destination[:, None]).all(axis=1)
-            may &= _keeps_spread(on, some, source, destination)
-            found.append(_Exchanges(some[may], source[may], destination[may]))
-    return _Exchanges(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+            may &= (at[rows] != destination[:, None]).all(axis=1)
+            may &= _keeps_spread(on, rows, source, destination)
+            exchanges.append(_Exchanges(rows[may], source[may], destination[may]))
+    return _Exchanges(*(np.concatenate(columns) for columns in zip(*exchanges, strict=True)))
 
 
 def _keeps_spread(on: Placement, rows: Int64, source: Int32, destination: Int32) -> Bool:

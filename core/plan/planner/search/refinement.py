@@ -130,12 +130,12 @@ class _Search:
 
     def _best_step(self, kept: Bool) -> _Step | None:
         """Return the step that leads nearest to the band, of equals the one with fewest bytes."""
-        found: list[_Step] = []
+        steps: list[_Step] = []
         for source in np.flatnonzero(self._given.gives).tolist():
-            found += self._moves_off(source, kept)
-        found += self._leaders(kept)
+            steps += self._moves_off(source, kept)
+        steps += self._leaders(kept)
         return min(
-            found,
+            steps,
             key=lambda step: (round(step.off, 12), step.bytes, step.row, step.place, step.to),
             default=None,
         )
@@ -210,7 +210,7 @@ class _Search:
 
     def _leaders(self, kept: Bool) -> list[_Step]:
         """Return the best change of a leader among the replicas that there are, if any."""
-        found: list[_Step] = []
+        steps: list[_Step] = []
         on, given = self._on, self._given
         before = self._off(self._loads, self._every)
         for place in range(1, self.at.shape[1]):
@@ -233,8 +233,8 @@ class _Search:
             at = int(np.argmin(off))
             if np.isfinite(off[at]):
                 row = int(rows[at])
-                found.append(_Step(float(off[at]), 0.0, row, place, int(new[at]), True))
-        return found
+                steps.append(_Step(float(off[at]), 0.0, row, place, int(new[at]), True))
+        return steps
 
     def take_back(self) -> int:
         """Take back, largest first, what changes no broker for the better; return how many.
@@ -286,8 +286,8 @@ class _Search:
             items = sign * self._given.items[row]
             for place, broker in enumerate(held.tolist()):
                 if broker != NOBODY:
-                    some = np.where(_LEADER_COLUMNS, 0.0, items) if place else items
-                    self._loads[broker] += some * self._on.per_share[broker]
+                    amounts = np.where(_LEADER_COLUMNS, 0.0, items) if place else items
+                    self._loads[broker] += amounts * self._on.per_share[broker]
         self.at[row] = brokers
 
     def _came(self) -> Bool:
@@ -298,7 +298,7 @@ class _Search:
         return float(self._came().sum(axis=1) @ self._given.items[:, Measure.DISK])
 
 
-def _per_broker(at: Int32, some: Bool, values: Float64, brokers: int) -> Float64:
+def _per_broker(at: Int32, mask: Bool, values: Float64, brokers: int) -> Float64:
     """Return the sum of partitions' values for the brokers of some of their replicas, [B]."""
-    rows, places = np.nonzero(some)
+    rows, places = np.nonzero(mask)
     return np.asarray(np.bincount(at[rows, places], values[rows], brokers), np.float64)

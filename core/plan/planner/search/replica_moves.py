@@ -157,11 +157,11 @@ class ReplicaMoves:
         each = min(max(EACH, len(rows) // PART), max_moves)
         for needless in (False, True):
             if needless:
-                some = np.isfinite(score).any(axis=0)
-                if not some.any():
+                has_move = np.isfinite(score).any(axis=0)
+                if not has_move.any():
                     break
-                harmless = self._gain(source, to, items[some], self._band) > MIN_GAIN
-                score[:, some] = np.where(harmless, score[:, some], -np.inf)
+                harmless = self._gain(source, to, items[has_move], self._band) > MIN_GAIN
+                score[:, has_move] = np.where(harmless, score[:, has_move], -np.inf)
             where, at = _best(score, each)
             kept = self._kept(source, to[where], items[at], rows[at], gain[where, at])[:max_moves]
             if len(kept):
@@ -254,12 +254,12 @@ class ReplicaMoves:
 
     def _barred(self, source: int, to: Int64, rows: Int64) -> Bool:
         """Return which moves must not be, [to, rows]: for racks, a second replica, or a ceiling."""
-        found = barred(self._on.at[rows], source, to, self._on.problem.racks).T
+        is_barred = barred(self._on.at[rows], source, to, self._on.problem.racks).T
         for measure in self._on.bound:
             more = self._items.added(rows, source, measure)[None, :]
             per = self._on.per_share[to, measure]
-            found |= more * per[:, None] > self._on.spare(to, measure)[:, None]
-        return found
+            is_barred |= more * per[:, None] > self._on.spare(to, measure)[:, None]
+        return is_barred
 
     def _spare_room(
         self, source: int, to: Int64, rows: Int64, items: Float64, useful: Bool
@@ -271,10 +271,10 @@ class ReplicaMoves:
             return
         large = sizes[None, :] > room[:, None]
         out = large & useful & (np.isfinite(sizes)[None, :] & ~on.short_of_room[to][:, None])
-        some = out.any(axis=0)
-        if some.any():
-            helps = self._gain(source, to, items[some], self._band) > MIN_GAIN
-            on.short_of_room[to] |= (helps & out[:, some]).any(axis=1)
+        lacks_room = out.any(axis=0)
+        if lacks_room.any():
+            helps = self._gain(source, to, items[lacks_room], self._band) > MIN_GAIN
+            on.short_of_room[to] |= (helps & out[:, lacks_room]).any(axis=1)
         useful &= ~large
 
     def _spare_bytes(
@@ -321,6 +321,6 @@ def _before_at(keys: Int64, values: Float64) -> Float64:
     order = np.argsort(keys, kind="stable")
     sums = _before(values[order])
     first = np.searchsorted(keys[order], keys)
-    found = np.empty_like(sums)
-    found[order] = sums
-    return np.asarray(found - sums[first])
+    sums_by_row = np.empty_like(sums)
+    sums_by_row[order] = sums
+    return np.asarray(sums_by_row - sums[first])

@@ -43,30 +43,30 @@ class ReplicaSwaps:
             off = on.off_by(self._columns)
             min_gain = max(WORTH * float((off**2).sum()), MIN_GAIN)
             order = np.argsort(-off.max(axis=1), kind="stable").tolist()
-            if not any(self._swap(one, min_gain) for one in order if off[one].any()):
+            if not any(self._swap(broker, min_gain) for broker in order if off[broker].any()):
                 break
             swaps += 1
         return swaps
 
-    def _swap(self, one: int, min_gain: float) -> bool:
+    def _swap(self, broker: int, min_gain: float) -> bool:
         """Let a broker swap what helps most for its bytes with any other; return whether it did."""
         if self._pairs > MAX_PAIRS or self._comparisons > MAX_COMPARISONS:
             return False
         on, problem = self._on, self._on.problem
         able = problem.gives & problem.takes & problem.counts
         able &= on.part_in + 2 <= self._limits.max_per_broker  # each gives one and takes one
-        if not able[one]:
+        if not able[broker]:
             return False
         strain = np.abs(on.loads[:, self._columns] - 1).max(axis=1)
-        others = [int(at) for at in np.argsort(-strain, kind="stable") if able[at] and at != one]
+        others = [int(at) for at in np.argsort(-strain, kind="stable") if able[at] and at != broker]
         best = (0.0, -1, -1, -1)
         for other in others[:DESTINATIONS]:
             self._comparisons += 1
-            ours, theirs = self._rows(one, other), self._rows(other, one)
+            ours, theirs = self._rows(broker, other), self._rows(other, broker)
             if not (len(ours) and len(theirs)):
                 continue
             self._pairs += len(ours) * len(theirs)
-            score = self._score(one, other, ours, theirs, min_gain)
+            score = self._score(broker, other, ours, theirs, min_gain)
             at = int(np.argmax(score))
             if score.flat[at] > best[0]:
                 mine, yours = np.unravel_index(at, score.shape)
@@ -74,8 +74,8 @@ class ReplicaSwaps:
         _, to, gone, come = best
         if to < 0:
             return False
-        on.move(gone, one, to)
-        on.move(come, to, one)
+        on.move(gone, broker, to)
+        on.move(come, to, broker)
         return True
 
     def _rows(self, source: int, to: int) -> Int64:
@@ -88,13 +88,15 @@ class ReplicaSwaps:
         rows = rows[able]
         return rows[:: -(-len(rows) // MAX_REPLICAS) or 1]
 
-    def _score(self, one: int, other: int, ours: Int64, theirs: Int64, min_gain: float) -> Float64:
+    def _score(
+        self, source: int, other: int, ours: Int64, theirs: Int64, min_gain: float
+    ) -> Float64:
         """Return what each pair [ours, theirs] helps for its bytes, 0 where it must not be."""
         on = self._on
-        given, taken = self._items.of(ours, one), self._items.of(theirs, other)
+        given, taken = self._items.of(ours, source), self._items.of(theirs, other)
         gain = np.zeros((len(ours), len(theirs)))
         allowed = self._affordable(ours, theirs)
-        for broker, sign in ((one, 1.0), (other, -1.0)):
+        for broker, sign in ((source, 1.0), (other, -1.0)):
             for k, measure in enumerate(self._columns.tolist()):
                 low, high = self._band.low[broker, k], self._band.high[broker, k]
                 now = on.loads[broker, measure]
@@ -103,9 +105,9 @@ class ReplicaSwaps:
                 gain += max(now - high, low - now, 0.0) ** 2
                 gain -= np.maximum(np.maximum(then - high, low - then), 0.0) ** 2
         for measure in on.bound:
-            for broker, sign in ((one, 1.0), (other, -1.0)):
+            for broker, sign in ((source, 1.0), (other, -1.0)):
                 more = self._items.added(theirs, other, measure)[None, :]
-                more = sign * (more - self._items.added(ours, one, measure)[:, None])
+                more = sign * (more - self._items.added(ours, source, measure)[:, None])
                 then = on.loads[broker, measure] + more * on.per_share[broker, measure]
                 worse = (then > on.ceilings[broker, measure] + TINY) & (more > 0)
                 allowed &= ~worse

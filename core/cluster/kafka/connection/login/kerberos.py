@@ -53,11 +53,11 @@ class KerberosLogin:
             if self.keytab is not None:
                 cache = f"MEMORY:trimtab-{self.principal}"
                 store = {"client_keytab": str(self.keytab), "ccache": cache}
-            found = gssapi.Credentials(name=name, usage="initiate", store=store)
-            found.inquire()  # a keytab is used, and a cache is read, no sooner
+            credentials = gssapi.Credentials(name=name, usage="initiate", store=store)
+            credentials.inquire()  # a keytab is used, and a cache is read, no sooner
         except gssapi.exceptions.GSSError as error:
             raise self._no_ticket(describe_error(error)) from error
-        return found
+        return credentials
 
     def _no_ticket(self, reason: str) -> LoginRefusedError:
         if self.keytab is None:

@@ -67,15 +67,15 @@ class AwsCredentials:
         from botocore.session import Session
 
         session = Session(profile=self.profile or None)
-        found = session.get_credentials()
-        if found is None:
+        credentials = session.get_credentials()
+        if credentials is None:
             raise LoginRefusedError(
                 "There are no AWS credentials.",
                 next="Set them as for AWS's tools, or name a profile: awsProfileName=… in "
                 "sasl.jaas.config.",
             )
         if not self.role:
-            return found.get_frozen_credentials()
+            return credentials.get_frozen_credentials()
         sts = session.create_client("sts", region_name=self.region)
         given = sts.assume_role(RoleArn=self.role, RoleSessionName=self.session_name)["Credentials"]
         return Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])

@@ -145,7 +145,7 @@ def read_oauth(entries: dict[str, str], options: Mapping[str, str], path: Path) 
 
     Raises DocumentError for what cannot be done here, and for what is missing.
     """
-    found = {name: entries.pop(name, "") for name in PROPERTIES}
+    properties = {name: entries.pop(name, "") for name in PROPERTIES}
     for name in _INERT:
         entries.pop(name, None)
     extensions = tuple(
@@ -153,8 +153,8 @@ def read_oauth(entries: dict[str, str], options: Mapping[str, str], path: Path) 
         for name, value in sorted(options.items())
         if name.startswith("extension_")
     )
-    handler = found[HANDLER]
-    if handler in ("", _UNSECURED) and not found[ENDPOINT]:
+    handler = properties[HANDLER]
+    if handler in ("", _UNSECURED) and not properties[ENDPOINT]:
         subject = options.get("unsecuredLoginStringClaim_sub")
         if subject is None:
             raise DocumentError(
@@ -173,7 +173,7 @@ def read_oauth(entries: dict[str, str], options: Mapping[str, str], path: Path) 
             f"{path}: {HANDLER} {handler} is not supported.",
             next=f"Supported: {LOGIN_HANDLER}.",
         )
-    url = found[ENDPOINT]
+    url = properties[ENDPOINT]
     kind = urllib.parse.urlsplit(url).scheme
     if kind == "file":
         place = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
@@ -188,21 +188,21 @@ def read_oauth(entries: dict[str, str], options: Mapping[str, str], path: Path) 
             f"{path}: {ENDPOINT} has a user in it.",
             next=f"Take it out, and set {CLIENT_ID} and {CLIENT_SECRET}.",
         )
-    client_id = found[CLIENT_ID] or options.get("clientId", "")
-    secret = found[CLIENT_SECRET] or options.get("clientSecret", "")
+    client_id = properties[CLIENT_ID] or options.get("clientId", "")
+    secret = properties[CLIENT_SECRET] or options.get("clientSecret", "")
     if not client_id or not secret:
         raise DocumentError(
             f"{path}: there is no {CLIENT_SECRET if client_id else CLIENT_ID}.",
             next="Set it, or clientId and clientSecret in sasl.jaas.config.",
         )
-    authority = found[AUTHORITY] or options.get("ssl.truststore.location", "")
+    authority = properties[AUTHORITY] or options.get("ssl.truststore.location", "")
     return OAuthLogin(
         OidcEndpoint(
             url,
             client_id,
             secret,
-            found[SCOPE] or options.get("scope", ""),
-            found[URL_ENCODE].lower() == "true",
+            properties[SCOPE] or options.get("scope", ""),
+            properties[URL_ENCODE].lower() == "true",
             path.absolute().parent / authority if authority else None,
         ),
         extensions,

@@ -140,8 +140,8 @@ class OidcEndpoint:
 
     def _token(self, answer: bytes) -> Token:
         try:
-            found = parse_json(answer)
-            value = found["access_token"]
+            response = parse_json(answer)
+            value = response["access_token"]
             if not isinstance(value, str):
                 raise TypeError
         except (ValueError, KeyError, TypeError) as error:
@@ -149,7 +149,7 @@ class OidcEndpoint:
                 f"{self.url} answers without an access_token.",
                 next=f"Check {ENDPOINT}: it is the server's token endpoint.",
             ) from error
-        lifetime = found.get("expires_in")
+        lifetime = response.get("expires_in")
         ends = time.time() + lifetime if isinstance(lifetime, int | float) else None
         return _checked(value, self.url, principal=self.client_id, expires_at=ends)
 
@@ -236,7 +236,7 @@ def _encoded(part: Mapping[str, Any]) -> str:
 def _error_code(answer: bytes) -> str:
     """Return the error of RFC 6749 in an answer, "" where it has none."""
     try:
-        found = parse_json(answer)["error"]
+        code = parse_json(answer)["error"]
     except (ValueError, KeyError, TypeError):
         return ""
-    return found if isinstance(found, str) and re.fullmatch(r"[a-z_]{1,64}", found) else ""
+    return code if isinstance(code, str) and re.fullmatch(r"[a-z_]{1,64}", code) else ""

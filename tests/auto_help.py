@@ -63,7 +63,7 @@ def look(
 ) -> Observation:
     """Return one look at a cluster, with its load as of now unless one is given."""
     load = load or loaded(state, as_of=now)
-    found = Observation(
+    observation = Observation(
         now=now,
         state=state,
         reassignments={},
@@ -71,7 +71,7 @@ def look(
         imbalance=placement_imbalance(settings, state, load),
         leader_imbalance=leader_imbalance(settings, state, load),
     )
-    return replace(found, **changes)  # type: ignore[arg-type]
+    return replace(observation, **changes)  # type: ignore[arg-type]
 
 
 def lasted(
@@ -146,9 +146,9 @@ def act_on(
     history: DecisionHistory | None = None,
 ) -> Act:
     """Decide where that must be to act."""
-    found = decided(observed, settings, history)
-    assert isinstance(found, Act)
-    return found
+    decision = decided(observed, settings, history)
+    assert isinstance(decision, Act)
+    return decision
 
 
 def ids(decision: Decision) -> list[str]:

@@ -109,7 +109,7 @@ def plan_of(state: ClusterState, targets: Mapping[str, Sequence[int]]) -> Plan:
 def placed(state: ClusterState, plan: Plan) -> dict[str, tuple[int, ...]]:
     """Return every partition's replicas once a plan is done."""
     tps = [state.tp(row) for row in range(state.partition_count)]
-    return {str(one): plan.target(state, one) for one in tps}
+    return {str(partition): plan.target(state, partition) for partition in tps}
 
 
 def load_of(state: ClusterState, in_bytes_per_s: Mapping[str, float] | float = 0.0) -> Load:

@@ -26,15 +26,15 @@ def commands(
     yield name, context
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
-            found = command.get_command(context, below)
-            if found is not None and not found.hidden:
-                yield from commands(found, f"{name} {below}", context)
+            subcommand = command.get_command(context, below)
+            if subcommand is not None and not subcommand.hidden:
+                yield from commands(subcommand, f"{name} {below}", context)
 
 
 def section(name: str, context: click.Context) -> str:
     """Return what one command does, how it is called, and its options, as Markdown."""
     usage = " ".join(context.command.collect_usage_pieces(context)[1:])
-    options = (one for one in context.command.params if isinstance(one, click.Option))
+    options = (param for param in context.command.params if isinstance(param, click.Option))
     records = (option.get_help_record(context) for option in options)
     rows = [
         f"| `{names}` | {help} |"
@@ -53,7 +53,7 @@ def _cells(record: tuple[str, str]) -> tuple[str, str]:
 
 
 def page() -> str:
-    return "\n\n".join((HEAD.rstrip(), *(section(*found) for found in commands(root)))) + "\n"
+    return "\n\n".join((HEAD.rstrip(), *(section(*command) for command in commands(root)))) + "\n"
 
 
 if __name__ == "__main__":

@@ -355,13 +355,13 @@ class ClientContract:
         becomes(cluster, topic, "retention.ms", default)
 
     def test_a_rate_belongs_to_its_broker(self, cluster: ContractCluster) -> None:
-        one, two = Resource.broker(1), Resource.broker(2)
-        assert change(cluster, one, FOLLOWER_RATE, ConfigOp.SET, "5000000") is None
+        broker_1, broker_2 = Resource.broker(1), Resource.broker(2)
+        assert change(cluster, broker_1, FOLLOWER_RATE, ConfigOp.SET, "5000000") is None
         expected = ConfigValue("5000000", ConfigSource.BROKER)
-        becomes(cluster, one, FOLLOWER_RATE, expected)
-        assert _unset(value(cluster, two, FOLLOWER_RATE))
-        assert change(cluster, one, FOLLOWER_RATE, ConfigOp.DELETE) is None
-        until(cluster, lambda: _unset(value(cluster, one, FOLLOWER_RATE)))
+        becomes(cluster, broker_1, FOLLOWER_RATE, expected)
+        assert _unset(value(cluster, broker_2, FOLLOWER_RATE))
+        assert change(cluster, broker_1, FOLLOWER_RATE, ConfigOp.DELETE) is None
+        until(cluster, lambda: _unset(value(cluster, broker_1, FOLLOWER_RATE)))
 
     def test_a_cluster_wide_rate_shows_at_every_broker(self, cluster: ContractCluster) -> None:
         everywhere = Resource(ResourceKind.BROKER, "")
@@ -392,8 +392,8 @@ class ClientContract:
         assert change(cluster, topic, FOLLOWER_LIST, ConfigOp.DELETE) is None
 
         def default() -> bool:
-            found = value(cluster, topic, FOLLOWER_LIST)
-            return found is None or found.source is ConfigSource.DEFAULT
+            config = value(cluster, topic, FOLLOWER_LIST)
+            return config is None or config.source is ConfigSource.DEFAULT
 
         until(cluster, default)
 
@@ -627,8 +627,8 @@ class ClientContract:
 
         def place() -> str:
             (answer,) = cluster.client.describe_log_dirs([1])
-            found = [r for r in answer.replicas if (r.topic, r.partition) == tp]
-            return next(r.log_dir for r in found if not r.future)
+            logs = [r for r in answer.replicas if (r.topic, r.partition) == tp]
+            return next(r.log_dir for r in logs if not r.future)
 
         (answer,) = cluster.client.describe_log_dirs([1])
         before = place()
@@ -728,19 +728,19 @@ class BrokerDownContract:
     def test_its_log_dirs_are_an_error_and_the_others_are_not_lost(
         self, down: ContractCluster
     ) -> None:
-        one, four = down.client.describe_log_dirs([1, 4])
-        assert one.error is None
-        assert one.replicas
-        assert four.error
-        assert not four.log_dirs
+        answer_1, answer_4 = down.client.describe_log_dirs([1, 4])
+        assert answer_1.error is None
+        assert answer_1.replicas
+        assert answer_4.error
+        assert not answer_4.log_dirs
 
     def test_its_configs_are_a_fault_and_the_others_are_not_lost(
         self, down: ContractCluster
     ) -> None:
-        one, four = Resource.broker(1), Resource.broker(4)
-        answers = down.client.describe_configs([one, four], [FOLLOWER_RATE])
-        assert not isinstance(answers[one], Fault)
-        assert isinstance(answers[four], Fault)
+        broker_1, broker_4 = Resource.broker(1), Resource.broker(4)
+        answers = down.client.describe_configs([broker_1, broker_4], [FOLLOWER_RATE])
+        assert not isinstance(answers[broker_1], Fault)
+        assert isinstance(answers[broker_4], Fault)
 
     def test_offsets_leave_out_partitions_without_a_leader(self, down: ContractCluster) -> None:
         led = {TopicPartition("contract.fenced", p) for p in range(2)}
@@ -779,15 +779,15 @@ def _layout(cluster: ContractCluster, topic: str) -> list[tuple[int, ...]]:
     return [state.replicas(row) for row in state.partitions_of(topic)]
 
 
-def _unset(found: ConfigValue | None) -> bool:
-    return found is None or not found.value
+def _unset(config: ConfigValue | None) -> bool:
+    return config is None or not config.value
 
 
 def _lying(cluster: ContractCluster, tp: TopicPartition, broker: int) -> list[tuple[str, bool]]:
     """Return the log dir of a replica, then that of its copy, marked as such."""
     (answer,) = cluster.client.describe_log_dirs([broker])
     logs = [log for log in answer.replicas if (log.topic, log.partition) == tp]
-    return sorted(((log.log_dir, log.future) for log in logs), key=lambda one: one[1])
+    return sorted(((log.log_dir, log.future) for log in logs), key=lambda pair: pair[1])
 
 
 def _sizes(cluster: ContractCluster, tp: TopicPartition) -> dict[int, int]:

@@ -41,27 +41,33 @@ class Tenth:
 
 def tenths(course: Sequence[Prediction], seconds: float) -> list[Tenth]:
     """Return what was said last before each tenth of a run that took so many seconds."""
-    found = []
+    comparisons = []
     for tenth in TENTHS:
         moment = seconds * tenth / 10
-        known = [one for one in course if one.at <= moment and one.left is not None]
+        known = [
+            prediction
+            for prediction in course
+            if prediction.at <= moment and prediction.left is not None
+        ]
         if not known:
             continue
         last = known[-1]
-        said, really = max(0.0, (last.left or 0.0) - (moment - last.at)), seconds - moment
-        off = abs(said - really)
-        found.append(
-            Tenth(tenth, moment, said, last.largest, really, off / seconds, off / max(really, 1e-9))
+        eta, really = max(0.0, (last.left or 0.0) - (moment - last.at)), seconds - moment
+        off = abs(eta - really)
+        comparisons.append(
+            Tenth(tenth, moment, eta, last.largest, really, off / seconds, off / max(really, 1e-9))
         )
-    return found
+    return comparisons
 
 
 def longer_than_the_whole(course: Iterable[Prediction]) -> list[Prediction]:
     """Return when a single move was said to take longer than the whole run."""
     return [
-        one
-        for one in course
-        if one.left is not None and one.largest is not None and one.largest > one.left + 0.05
+        prediction
+        for prediction in course
+        if prediction.left is not None
+        and prediction.largest is not None
+        and prediction.largest > prediction.left + 0.05
     ]
 
 

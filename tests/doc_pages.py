@@ -37,15 +37,15 @@ def links(page: Path) -> list[str]:
 def anchors(page: Path) -> frozenset[str]:
     """Return a page's headings as links name them: a second one of a name ends in -1."""
     seen: Counter[str] = Counter()
-    found = []
+    slugs = []
     for before, token in zip(tokens(page), tokens(page)[1:], strict=False):
         if before.type != "heading_open":
             continue
         text = "".join(child.content for child in token.children or ())
         slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
-        found.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        slugs.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
-    return frozenset(found)
+    return frozenset(slugs)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -88,8 +88,8 @@ def check_command_line(words: list[str]) -> None:
                 option.type.convert(value, option, context)
         if not isinstance(command, click.Group) or not rest:
             break
-        _, found, rest = command.resolve_command(context, rest)
-        assert found is not None
-        command, context = found, click.Context(found, parent=context)
+        _, subcommand, rest = command.resolve_command(context, rest)
+        assert subcommand is not None
+        command, context = subcommand, click.Context(subcommand, parent=context)
     if isinstance(command, click.Group) and not command.invoke_without_command:
         raise click.UsageError(f"{' '.join(words)}: a command of it is missing")

@@ -38,7 +38,7 @@ class FakePrometheus:
         is_timestamp = query.startswith("timestamp(")
         name = query.removeprefix("timestamp(").partition("{")[0]
         start, end, step = (float(words[word]) for word in ("start", "end", "step"))
-        found = []
+        matrix = []
         for of, labels, samples in self.series:
             points = []
             for n in range(int((end - start) / step + 1e-6) + 1):
@@ -52,8 +52,8 @@ class FakePrometheus:
                 or "topic" not in query
             )
             if is_wanted and points:
-                found.append({"metric": {"__name__": of, **labels}, "values": points})
-        return found
+                matrix.append({"metric": {"__name__": of, **labels}, "values": points})
+        return matrix
 
 
 @contextmanager

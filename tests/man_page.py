@@ -63,7 +63,7 @@ def _lines() -> Iterator[str]:
 
 
 def _options(context: click.Context) -> Iterator[str]:
-    options = (one for one in context.command.params if isinstance(one, click.Option))
+    options = (param for param in context.command.params if isinstance(param, click.Option))
     records = (option.get_help_record(context) for option in options)
     yield from _terms(dict(record for record in records if record is not None))
 

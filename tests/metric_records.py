@@ -127,6 +127,6 @@ class CruiseControlReporters:
         put(cruise_control_record(5, at_ms, broker, 0.25))  # its CPU, which is of no use here
 
 
-def relative_errors(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def relative_errors(values: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Return by how much each value is off, as a share of the true one."""
-    return np.abs(found / truth - 1)
+    return np.abs(values / truth - 1)

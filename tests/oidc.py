@@ -47,16 +47,16 @@ class Endpoint:
 
 @contextmanager
 def endpoint() -> Iterator[Endpoint]:
-    found = Endpoint()
+    token_endpoint = Endpoint()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
             form = dict(urllib.parse.parse_qsl(self.rfile.read(length).decode()))
-            status, body = found.respond(form, self.headers["Authorization"])
+            status, body = token_endpoint.respond(form, self.headers["Authorization"])
             self.send_response(status)
             if status == 302:
-                self.send_header("Location", f"{found.url}/elsewhere")
+                self.send_header("Location", f"{token_endpoint.url}/elsewhere")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -67,9 +67,9 @@ def endpoint() -> Iterator[Endpoint]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        found.url = f"http://127.0.0.1:{server.server_port}/token"
+        token_endpoint.url = f"http://127.0.0.1:{server.server_port}/token"
         try:
-            yield found
+            yield token_endpoint
         finally:
             server.shutdown()
             thread.join()

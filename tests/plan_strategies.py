@@ -24,8 +24,8 @@ def moves(draw):
         return Move(partition, before, after)
     named = dict(zip(after, log_dirs, strict=True))
     other = {"/d1": "/d2", "/d2": "/d1", ANY: ANY}
-    found = tuple(other[named.get(b, "/d1")] for b in before)
-    return Move(partition, before, after, None, log_dirs, found)
+    old_dirs = tuple(other[named.get(b, "/d1")] for b in before)
+    return Move(partition, before, after, None, log_dirs, old_dirs)
 
 
 plans = st.lists(moves(), unique_by=lambda move: move.tp).map(Plan.of)

@@ -12,8 +12,8 @@ from tests.acceptance import (
 from tests.acceptance.scenario import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
-    found.name: found
-    for found in (
+    scenario.name: scenario
+    for scenario in (
         dms_balancing.SCENARIO,
         group_rebalance.SCENARIO,
         leader_return.SCENARIO,

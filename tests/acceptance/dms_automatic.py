@@ -28,13 +28,13 @@ def _spread(stage: Stage, name: str, limit: int | None) -> Iterator[Step]:
     source, *targets = stage.brokers[:4]
     topics = [f"automatic-{name}-limit.{letter}" for letter in "ab"]
     stage.make({topic: [(source,)] * PARTITIONS for topic in topics}, SIZE_BYTES)
-    found = stage.document(
+    suggestion = stage.document(
         *("plan", "suggest", "--topics", f"automatic-{name}-limit\\..", "--rf", "2"),
         *("--brokers", ",".join(map(str, targets))),
     )
-    planned = Counter(row["replicas"][0] for row in found["plan"]["partitions"])
+    planned = Counter(row["replicas"][0] for row in suggestion["plan"]["partitions"])
     yield _even(f"{name} a limit: leaders that are planned", planned, targets, stage)
-    plan = stage.write(f"automatic-{name}", found["plan"])
+    plan = stage.write(f"automatic-{name}", suggestion["plan"])
     throttle = "-1" if limit is None else f"{limit}B/s"
     code, events, _ = stage.follow(*("apply", plan, "--throttle", throttle, *ALLOWED, "--yes"))
     yield same(f"apply --throttle {throttle}, its exit code", ExitCode.DONE.value, code)

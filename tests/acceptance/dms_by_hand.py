@@ -49,9 +49,9 @@ def refused(stage: Stage) -> Iterator[Step]:
         ),
     ):
         answer = stage.trimtab(*words)
-        said = " ".join(answer.stderr.removeprefix("trimtab: ").split())
-        is_refused = why in said and answer.returncode in (ExitCode.USAGE, ExitCode.REFUSED)
-        yield Step(what, f"refused: … {why} …", said or f"exit {answer.returncode}", is_refused)
+        message = " ".join(answer.stderr.removeprefix("trimtab: ").split())
+        is_refused = why in message and answer.returncode in (ExitCode.USAGE, ExitCode.REFUSED)
+        yield Step(what, f"refused: … {why} …", message or f"exit {answer.returncode}", is_refused)
     started = len(stage.document("runs", "ls")) - len(runs)
     yield same("runs that were started by that", 0, started)
 

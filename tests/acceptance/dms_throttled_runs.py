@@ -104,11 +104,11 @@ def _throttled_run(stage: Stage, part: Part, row: Throttled) -> Iterator[Step]:
         yield from _needed(title, part, row, answer, within)
         at = f"{answer['recommended_bytes_per_s']}B/s"
         grown, began = -_leaders_bytes(stage, topics), time.monotonic()
-        code, events, said = stage.follow("apply", plan, "--throttle", at, *ALLOWED, "--yes")
+        code, events, stderr = stage.follow("apply", plan, "--throttle", at, *ALLOWED, "--yes")
         grown += _leaders_bytes(stage, topics)
         rate = grown / (time.monotonic() - began)
     if code != ExitCode.DONE:
-        raise TrimtabError(f"{title}: its run ended with {code}.", detail=said)
+        raise TrimtabError(f"{title}: its run ended with {code}.", detail=stderr)
     if produced:
         yield Step(
             f"{title}: produced meanwhile",
@@ -141,8 +141,8 @@ def _refused(stage: Stage, title: str, plan: Any, bytes_per_s: float, leader: in
     """Try to apply at a rate below ordinary replication."""
     at = ("--throttle", f"{bytes_per_s:.0f}B/s", *ALLOWED)
     answer = stage.trimtab("apply", plan, *at, "--yes")
-    told = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
-    why = next((line for line in told if line.startswith("never:")), f"exit {answer.returncode}")
+    lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
+    why = next((line for line in lines if line.startswith("never:")), f"exit {answer.returncode}")
     return Step(
         f"{title}: apply at {format_rate(bytes_per_s)}, below what is produced and replicated",
         f"refused (exit {ExitCode.REFUSED:d}): never, for broker {leader}",
@@ -156,8 +156,8 @@ def _on_time(
 ) -> Iterator[Step]:
     took, at = _took_seconds(events), format_rate(answer["recommended_bytes_per_s"])
     low, high = answer["range_seconds"]
-    told = f"{low:.0f} to {high:.0f} s"
-    yield Step(f"{title}: time at {at}, told", told, f"{took:.1f} s", low <= took <= high)
+    expected_range = f"{low:.0f} to {high:.0f} s"
+    yield Step(f"{title}: time at {at}, told", expected_range, f"{took:.1f} s", low <= took <= high)
     deadline = f"{part.seconds:g} s at most"
     in_time = took <= part.seconds
     yield Step(f"{title}: time at {at}, wanted", deadline, f"{took:.1f} s", in_time)
@@ -168,8 +168,8 @@ def _ended(
 ) -> Iterator[Step]:
     took, at = _took_seconds(events), format_rate(answer["recommended_bytes_per_s"])
     low, most = answer["range_seconds"][0], SHORT_TIMES * part.seconds
-    told = f"not sooner than {low:.0f} s, {most:.0f} s at most"
-    yield Step(f"{title}: ends at {at}", told, f"{took:.1f} s", low <= took <= most)
+    expected_range = f"not sooner than {low:.0f} s, {most:.0f} s at most"
+    yield Step(f"{title}: ends at {at}", expected_range, f"{took:.1f} s", low <= took <= most)
 
 
 def _took_seconds(events: Sequence[Mapping[str, Any]]) -> float:
@@ -220,13 +220,13 @@ def _await_growth(stage: Stage, topics: Layout) -> None:
 def _sizes(stage: Stage) -> dict[TopicPartition, int]:
     """Return each partition's largest replica, which is its leader's."""
     client = KafkaClient(stage.settings)
-    found: dict[TopicPartition, int] = {}
+    sizes: dict[TopicPartition, int] = {}
     for answer in client.describe_log_dirs(stage.brokers):
         for replica in answer.replicas:
             tp = TopicPartition(replica.topic, replica.partition)
-            found[tp] = max(found.get(tp, 0), replica.size_bytes)
+            sizes[tp] = max(sizes.get(tp, 0), replica.size_bytes)
     client.close()
-    return found
+    return sizes
 
 
 def _must(answer: Any) -> None:

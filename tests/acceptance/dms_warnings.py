@@ -43,18 +43,18 @@ def check_warnings(stage: Stage) -> Iterator[Step]:
 def _of_room(stage: Stage, plan: Path, full: int) -> Iterator[Step]:
     """Ask of a saved picture on which a broker is `full`, and nothing is produced."""
     saved = stage.write("saved", _quiet(stage.document("show"), full=full))
-    found = stage.document("--from", saved, "plan", "check", plan, offline=True)
-    said = [f["sentence"] for f in found["findings"] if f["id"] == "disk" and not f["allowed"]]
+    check = stage.document("--from", saved, "plan", "check", plan, offline=True)
+    texts = [f["sentence"] for f in check["findings"] if f["id"] == "disk" and not f["allowed"]]
     yield Step(
         f"plan check, with 1 MB free on broker {full}",
         f"refused: disk, broker {full}",
-        " ".join(said) or "nothing about its disk",
-        not found["ok"] and bool(said) and said[0].startswith(f"Broker {full} has 1.0 MB free"),
+        " ".join(texts) or "nothing about its disk",
+        not check["ok"] and bool(texts) and texts[0].startswith(f"Broker {full} has 1.0 MB free"),
     )
     size = stage.document("plan", "show", plan)["bytes"]
     options = ("plan", "impact", plan, "--retention", "1s")
-    told = stage.document("--from", saved, *options, offline=True)["shrinking"]
-    most = 0 if told is None else told["most_bytes"]
+    shrinking = stage.document("--from", saved, *options, offline=True)["shrinking"]
+    most = 0 if shrinking is None else shrinking["most_bytes"]
     yield same("plan impact: a retention of 1 s saves", *map(_up_to, (size, most)))
 
 
@@ -76,8 +76,8 @@ def shortened(stage: Stage) -> Iterator[Step]:
     yield Step(what, "a tenth at most", format_bytes(left), left <= before / 10)
     story = [event["kind"] for event in shown["story"]]
     steps = ("retention_lowered", "retention_awaited", "submitted", "moved", "retention_restored")
-    found = [kind for kind in story if kind in steps]
-    yield same("its story", ", ".join(steps), ", ".join(found))
+    kinds = [kind for kind in story if kind in steps]
+    yield same("its story", ", ".join(steps), ", ".join(kinds))
     journal = [
         f"{change['before']}, {' '.join(change['during'])}, {change['after']} as before"
         for change in shown["configs"]
@@ -85,8 +85,8 @@ def shortened(stage: Stage) -> Iterator[Step]:
     ]
     expected = f"{KEPT_MS}, 1000, set as before"
     yield same("its retention in the journal", expected, "; ".join(journal))
-    told = stage.configs("topics", AGED)
-    kept = KEPT_MS if f"retention.ms={KEPT_MS} " in told else told.strip()
+    config_text = stage.configs("topics", AGED)
+    kept = KEPT_MS if f"retention.ms={KEPT_MS} " in config_text else config_text.strip()
     yield same("its retention, as Kafka's tool shows it", KEPT_MS, kept)
     yield same("partitions that Kafka's tool finds completed", 1, stage.verified(plan))
 

@@ -147,12 +147,12 @@ def produce(
     """Send records by producers in turn; return the keys that each partition has acknowledged."""
     from confluent_kafka import Producer
 
-    found: dict[int, list[str | None]] = {n: [] for n in range(partitions)}
+    keys_by_partition: dict[int, list[str | None]] = {n: [] for n in range(partitions)}
 
     def delivered(error: Any, message: Any) -> None:
         if error is None:
             key = message.key()
-            found[message.partition()].append(None if key is None else key.decode())
+            keys_by_partition[message.partition()].append(None if key is None else key.decode())
 
     config = settings.librdkafka_config()
     logger = config.pop("logger")
@@ -183,4 +183,4 @@ def produce(
         producer.poll(0)
     for producer in producers:
         producer.flush(END_SECONDS)
-    return found
+    return keys_by_partition

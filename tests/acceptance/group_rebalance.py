@@ -96,11 +96,11 @@ def _after(recorder: Running, group: str, shares: str, change: Any) -> str:
     change()
     deadline = time.monotonic() + TOLD_SECONDS
     while True:
-        told = [_shares(text) for text in _event_texts(recorder, "group", group)[before:]]
-        if shares in told:
+        share_texts = [_shares(text) for text in _event_texts(recorder, "group", group)[before:]]
+        if shares in share_texts:
             return shares
         if time.monotonic() > deadline:
-            return "; ".join(told) or "nothing"
+            return "; ".join(share_texts) or "nothing"
         time.sleep(0.1)
 
 
@@ -120,10 +120,10 @@ def _shares(text: str) -> str:
 
 def _shown(stage: Stage, group: str) -> str:
     """Return the shares of a group as the command shows them."""
-    (found,) = stage.document("groups", group)
-    counts = sorted((len(m["assignment"]) for m in found["members"]), reverse=True)
+    (description,) = stage.document("groups", group)
+    counts = sorted((len(m["assignment"]) for m in description["members"]), reverse=True)
     reading = "+".join(str(count) for count in counts if count)
-    idle = sum(member["idle"] for member in found["members"])
+    idle = sum(member["idle"] for member in description["members"])
     many = counted(len(counts), "member")
     return f"{many}, {reading} partitions{f', {idle} idle' if idle else ''}"
 
@@ -160,8 +160,8 @@ def _read(readers: Sequence[Reader]) -> list[tuple[int, int]]:
 
 def _spread(stage: Stage, how: How) -> Iterator[Step]:
     stage.report(f"two producers send {RECORDS} records with {how.value}")
-    found = produce(stage.settings, TOPIC, RECORDS, how, partitions=PARTITIONS)
-    counts = [len(found[p]) for p in range(PARTITIONS)]
+    keys_by_partition = produce(stage.settings, TOPIC, RECORDS, how, partitions=PARTITIONS)
+    counts = [len(keys_by_partition[p]) for p in range(PARTITIONS)]
     seen = "+".join(map(str, counts))
     what = f"records by partition, with {how.value}"
     if how is How.EXPLICIT:
@@ -171,7 +171,7 @@ def _spread(stage: Stage, how: How) -> Iterator[Step]:
     even = sum(counts) == RECORDS and low <= min(counts) and max(counts) <= high
     yield Step(what, f"{low} to {high} each, {RECORDS} in all", seen, even)
     if how is How.KEYS:
-        places = [{key for key in keys if key is not None} for keys in found.values()]
+        places = [{key for key in keys if key is not None} for keys in keys_by_partition.values()]
         twice = sum(len(places[a] & places[b]) for a in range(PARTITIONS) for b in range(a))
         yield same("keys that were sent to two partitions", 0, twice)
 
@@ -213,8 +213,8 @@ def _goes_on(stage: Stage, group: str, readers: Sequence[Reader], sent: int) -> 
 
 def _committed(stage: Stage, group: str) -> tuple[int | None, dict[int, int]]:
     """Return a group's lag, and the offset it has committed of each partition."""
-    (found,) = stage.document("groups", group)
-    return found["lag"], {p["partition"]: p["committed"] for p in found["partitions"]}
+    (description,) = stage.document("groups", group)
+    return description["lag"], {p["partition"]: p["committed"] for p in description["partitions"]}
 
 
 # -- a broker dies ---------------------------------------------------------------------------------
@@ -227,17 +227,17 @@ def _broker_dies(
     broker = stage.brokers[0]
     sent = len(set(_read(readers)))
     with Publisher(stage.sandbox.cluster_id) as teller:
-        told: set[tuple[str, str]] = set()
+        client_errors: set[tuple[str, str]] = set()
 
         def publish_errors() -> bool:
             """Tell the timeline what clients were told, each kind of error once a client."""
             for error in list(heard.errors):
-                if (key := (error.client, error.name)) not in told:
-                    told.add(key)
+                if (key := (error.client, error.name)) not in client_errors:
+                    client_errors.add(key)
                     teller.report(
                         Kind.CLIENT, by=f"consumer {error.client}", text=_error_note(error)
                     )
-            return any(client == hit.name for client, _ in told)
+            return any(client == hit.name for client, _ in client_errors)
 
         # Who reads from others has no connection to it, and may hear nothing.
         hit = next(reader for reader in readers if reader.assigned == {0})
@@ -249,7 +249,7 @@ def _broker_dies(
             lambda: bool(_broker(recorder, f"broker {broker} went down")), "its death is told"
         )
         publish_errors()
-        names = sorted({error_text(name) for _, name in told})
+        names = sorted({error_text(name) for _, name in client_errors})
         yield Step(
             f"clients' errors while broker {broker} is dead",
             "transport failure among them",

@@ -78,15 +78,15 @@ def _first_back(
     yield same(f"ISRs that {back} is in, as it is back", held, in_sync)
     led = sum(partition["leader"] == back for partition in rows)
     yield same(f"partitions that {back} leads, as it is back", 0, led)
-    found = stage.document("elect", "--topics", TOPIC, "--yes")
-    yield from _settings(found)
-    yield same("elected", f"{TOPIC}-0 to {back}", _elected(found))
+    report = stage.document("elect", "--topics", TOPIC, "--yes")
+    yield from _settings(report)
+    yield same("elected", f"{TOPIC}-0 to {back}", _elected(report))
     left = "; ".join(
         f"{TOPIC}-{p}: preferred replica {row[0]} is down"
         for p, row in enumerate(layout)
         if row[0] in down
     )
-    yield same("left as they are, and why", left, _left(found))
+    yield same("left as they are, and why", left, _left(report))
     # Who did not lead before is not made to by this election, except for its preferred ones.
     expected = [
         row[0] if row[0] not in down else next(b for b in row if b not in (back, *down))
@@ -96,17 +96,17 @@ def _first_back(
     yield same("leaders then, as Kafka's tool describes them", _listed(expected), _listed(now))
 
 
-def _settings(found: Any) -> Iterator[Step]:
+def _settings(report: Any) -> Iterator[Step]:
     """Compare what stands beside the imbalance: what would act on it."""
-    live = [told for told in found["rebalance"] if told["unknown"] is None]
-    said = {(told["enabled"], told["interval_seconds"], told["percentage"]) for told in live}
+    live = [row for row in report["rebalance"] if row["unknown"] is None]
+    settings = {(row["enabled"], row["interval_seconds"], row["percentage"]) for row in live}
     yield same(
         "auto.leader.rebalance.enable, its interval and percentage, by live brokers",
         "off, 300 s, not reported",
         "; ".join(
             f"{'on' if enabled else 'off'}, {seconds} s, "
             f"{'not reported' if percentage is None else f'{percentage} %'}"
-            for enabled, seconds, percentage in said
+            for enabled, seconds, percentage in settings
         ),
     )
 
@@ -119,12 +119,12 @@ def _all_back(stage: Stage, layout: Sequence[Replicas], late: Sequence[int]) -> 
     back = f"{', '.join(map(str, late))} {'are' if len(late) > 1 else 'is'} back"
     yield same(f"leaders as {back}, before an election", _listed(before), _listed(now))
     away = [p for p, row in enumerate(layout) if row[0] in late]
-    found = stage.document("elect", "--partitions", f"{TOPIC}-{away[0]}", "--yes")
+    report = stage.document("elect", "--partitions", f"{TOPIC}-{away[0]}", "--yes")
     expected = f"{TOPIC}-{away[0]} to {layout[away[0]][0]}"
-    yield same("elected, of one partition that was named", expected, _elected(found))
-    found = stage.document("elect", "--topics", TOPIC, "--yes")
+    yield same("elected, of one partition that was named", expected, _elected(report))
+    report = stage.document("elect", "--topics", TOPIC, "--yes")
     expected = ", ".join(f"{TOPIC}-{p} to {layout[p][0]}" for p in away[1:]) or "nothing"
-    yield same("elected, of all that are left", expected, _elected(found))
+    yield same("elected, of all that are left", expected, _elected(report))
     rows = stage.describe(TOPIC)
     brokers = sorted({row[0] for row in layout})
     yield same("leaders then, as Kafka's tool describes them", _each(brokers), count_leaders(rows))
@@ -141,18 +141,18 @@ def _start(stage: Stage, broker: int) -> list[dict[str, Any]]:
     )
 
 
-def _elected(found: Any) -> str:
-    return ", ".join(_of(found, "elected", lambda row: f" to {row['to']}")) or "nothing"
+def _elected(report: Any) -> str:
+    return ", ".join(_of(report, "elected", lambda row: f" to {row['to']}")) or "nothing"
 
 
-def _left(found: Any) -> str:
-    return "; ".join(_of(found, "left", lambda row: f": {row['why']}")) or "nothing"
+def _left(report: Any) -> str:
+    return "; ".join(_of(report, "left", lambda row: f": {row['why']}")) or "nothing"
 
 
-def _of(found: Any, outcome: str, more: Callable[[Any], str]) -> list[str]:
+def _of(report: Any, outcome: str, more: Callable[[Any], str]) -> list[str]:
     return [
         f"{row['topic']}-{row['partition']}{more(row)}"
-        for row in found["elections"]
+        for row in report["elections"]
         if row["outcome"] == outcome
     ]
 
@@ -186,12 +186,12 @@ def _check_logs(
 
 
 def _merged(stage: Stage, partition: int, since: datetime, to: datetime) -> list[dict[str, Any]]:
-    found = stage.lines(
+    lines = stage.lines(
         *("statelog", "merge", stage.sandbox.folder, "--topic", TOPIC),
         *("--partitions", str(partition), "--zone", _zone()),
         *("--from", format_time(since), "--to", format_time(to)),
     )
-    return found[:-1]  # the last one is the summary
+    return lines[:-1]  # the last one is the summary
 
 
 def _zone() -> str:
@@ -202,11 +202,11 @@ def _zone() -> str:
 
 def _leaders(events: Sequence[Mapping[str, Any]]) -> list[int]:
     """Return the brokers that told that they lead, without repetitions."""
-    found: list[int] = []
+    leaders: list[int] = []
     for event in events:
-        if event["kind"] == "leader" and event["broker"] not in found[-1:]:
-            found.append(event["broker"])
-    return found
+        if event["kind"] == "leader" and event["broker"] not in leaders[-1:]:
+            leaders.append(event["broker"])
+    return leaders
 
 
 # -- moved and verified ----------------------------------------------------------------------------
@@ -217,15 +217,15 @@ def _moved(stage: Stage, targets: Sequence[int]) -> Iterator[Step]:
     wanted = stage.write("topics", {"topics": [{"topic": TOPIC}], "version": 1})
     to = ",".join(map(str, targets))
     for replicas, more in ((REPLICAS, ()), (2, ("--rf", "2"))):
-        found = stage.document(
+        suggestion = stage.document(
             "plan", "suggest", "--topics-to-move", wanted, "--brokers", to, *more
         )
-        plan = stage.write(f"to-{replicas}", found["plan"])
+        plan = stage.write(f"to-{replicas}", suggestion["plan"])
         code, _, _ = stage.follow("apply", plan, "--allow", "rf-change", "--elect", "--yes")
         yield same(f"apply of {TOPIC} to {to}, its exit code", ExitCode.DONE.value, code)
         yield same("verify", True, stage.document("verify", plan)["verified"])
         yield same(
-            "partitions that Kafka's tool finds completed", _count(found), stage.verified(plan)
+            "partitions that Kafka's tool finds completed", _count(suggestion), stage.verified(plan)
         )
         rows = stage.describe(TOPIC)
         held = {broker for row in rows for broker in row.replicas}
@@ -236,24 +236,24 @@ def _moved(stage: Stage, targets: Sequence[int]) -> Iterator[Step]:
         yield same("leaders, as Kafka's tool describes them", each, count_leaders(rows))
 
 
-def _count(found: Any) -> int:
-    return len(found["plan"]["partitions"])
+def _count(suggestion: Any) -> int:
+    return len(suggestion["plan"]["partitions"])
 
 
 def _verified(stage: Stage) -> Iterator[Step]:
     """Compare all replicas: the largest lag of each partition, and whether they are the same."""
-    found = stage.document("replicas", "verify", "--topics", "topic.*")
-    rows = found["partitions"]
+    report = stage.document("replicas", "verify", "--topics", "topic.*")
+    rows = report["partitions"]
     lags = ", ".join(str(row["largest_lag"]) for row in rows)
     yield same("replicas verify: largest lags", ", ".join("0" for _ in rows), lags)
     whole = sum(row["until"] == row["end"] and row["compared_bytes"] > 0 for row in rows)
     yield same("partitions compared to their high watermark", len(rows), whole)
-    yield same("replicas that hold the same records", "all", "all" if found["same"] else "not all")
+    yield same("replicas that hold the same records", "all", "all" if report["same"] else "not all")
 
 
 def _partitions(stage: Stage) -> list[dict[str, Any]]:
-    (found,) = stage.document("topics", "describe", TOPIC)
-    rows: list[dict[str, Any]] = found["partitions"]
+    (description,) = stage.document("topics", "describe", TOPIC)
+    rows: list[dict[str, Any]] = description["partitions"]
     return rows
 
 

@@ -61,8 +61,8 @@ def wait_for(
     Raises TrimtabError as `until` does.
     """
     deadline = time.monotonic() + seconds
-    while not holds(found := look()):
+    while not holds(value := look()):
         if time.monotonic() > deadline:
             raise TrimtabError(f"Waited {seconds:.0f} s until {what}, in vain.")
         time.sleep(0.1)
-    return found
+    return value

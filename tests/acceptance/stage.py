@@ -199,23 +199,23 @@ class Stage:
         events: list[dict[str, Any]] = []
         line = self._line((*words, "--json"), offline=False)
         with (
-            (self.folder / "said").open("w+") as said,
+            (self.folder / "said").open("w+") as stderr,
             subprocess.Popen(
-                line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
+                line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True
             ) as process,
         ):
             assert process.stdout is not None
             self.report(_command_line(words))
-            for told in process.stdout:
-                events.append(json.loads(told))
+            for event_line in process.stdout:
+                events.append(json.loads(event_line))
                 if events[-1]["event"] == "progress":
                     moved, total = (events[-1][key] for key in ("moved_bytes", "total_bytes"))
                     self.report(
                         f"{_command_line(words)}: {format_bytes(moved)} of {format_bytes(total)}"
                     )
             code = process.wait()
-            said.seek(0)
-            return code, events, said.read()
+            stderr.seek(0)
+            return code, events, stderr.read()
 
     def begin(self, name: str, *words: str | Path) -> Running:
         """Start a command that goes on until it is stopped; what it prints goes to a file."""
@@ -247,16 +247,16 @@ class Stage:
 
     def describe(self, *topics: str) -> list[Described]:
         """Return topics' partitions in order, as Kafka's TopicCommand describes them."""
-        told = self.kafka(f"{_TOOLS}.TopicCommand", "--describe", "--topic", ",".join(topics))
-        return parse_description(told, topics)
+        output = self.kafka(f"{_TOOLS}.TopicCommand", "--describe", "--topic", ",".join(topics))
+        return parse_description(output, topics)
 
     def verified(self, plan: Path) -> int:
         """Return how many partitions of a plan Kafka's tool finds completed."""
-        told = self.kafka(
+        output = self.kafka(
             f"{_TOOLS}.reassign.ReassignPartitionsCommand",
             *("--verify", "--preserve-throttles", "--reassignment-json-file", str(plan)),
         )
-        return told.count("is completed.")
+        return output.count("is completed.")
 
     def configs(self, kind: str, *name: str) -> str:
         """Return the configs of all `topics` or `brokers`, or of one, as ConfigCommand prints."""
@@ -266,9 +266,9 @@ class Stage:
     def throttles(self) -> str:
         """Return the throttles of brokers and topics that Kafka's ConfigCommand shows, or none."""
         with ThreadPoolExecutor() as side_by_side:
-            told = "".join(side_by_side.map(self.configs, ("brokers", "topics")))
-        found = [line.strip() for line in told.splitlines() if ".replication.throttled." in line]
-        return "; ".join(found) or "none"
+            output = "".join(side_by_side.map(self.configs, ("brokers", "topics")))
+        limits = [line.strip() for line in output.splitlines() if ".replication.throttled." in line]
+        return "; ".join(limits) or "none"
 
 
 @dataclass(frozen=True, slots=True)

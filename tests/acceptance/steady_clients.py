@@ -48,7 +48,7 @@ class Dips:
 
     def report(self, now: int) -> list[str]:
         """Return what is to be told of the slices that are whole by `now`."""
-        found = []
+        events = []
         for at in range(self._next, now):
             acks, looking = self._acks.pop(at, None), self._looking.pop(at, set())
             rates = {p: (acks[p] if acks else 0) / self._each for p in looking}
@@ -57,15 +57,15 @@ class Dips:
             if low and self._lowest is None:
                 self._begun, self._lowest = at, min(low)
                 many = f"in {len(low)} of {self._partitions} partitions"
-                found.append(f"rate fell to {min(low):.0%} {many}")
+                events.append(f"rate fell to {min(low):.0%} {many}")
             elif self._lowest is not None:
                 self._lowest = min([self._lowest, *low])
                 if self._calm >= CALM:
                     took = (at + 1 - CALM - self._begun) * SLICE_SECONDS
-                    found.append(f"rate recovered after {took:.1f} s, at least {self._lowest:.0%}")
+                    events.append(f"rate recovered after {took:.1f} s, at least {self._lowest:.0%}")
                     self._lowest = None
         self._next = max(self._next, now)
-        return found
+        return events
 
 
 TICK_SECONDS = 0.05
@@ -168,10 +168,10 @@ class Producer:
             self._report(f"was acknowledged again after {took:.1f} s", partition)
 
     def _heard(self, text: str) -> None:
-        found = _NOT_LEADER.search(text)
-        if found is None or found["topic"].split(":")[-1] != self._topic:
+        match = _NOT_LEADER.search(text)
+        if match is None or match["topic"].split(":")[-1] != self._topic:
             return
-        partition = int(found["partition"])
+        partition = int(match["partition"])
         if partition not in self._waits:
             self._waits[partition] = time.monotonic()
             self._dips.look_for_leader(self._now(), partition)

@@ -103,11 +103,11 @@ class Month:
 def _growth(random: np.random.Generator, hours: int) -> Float64:
     """Return how topics grow, shrink, and jump at times, [H, TOPICS]."""
     day = np.arange(hours)[:, None] / 24
-    found = np.exp(day * random.normal(0.01, 0.015, TOPICS))
+    scale = np.exp(day * random.normal(0.01, 0.015, TOPICS))
     for at in range(24, hours, 24):
         if random.random() < 0.15:
-            found[at + random.integers(0, 24) :, random.integers(TOPICS)] *= random.choice([0.5, 2])
-    return np.asarray(found)
+            scale[at + random.integers(0, 24) :, random.integers(TOPICS)] *= random.choice([0.5, 2])
+    return np.asarray(scale)
 
 
 def _rhythm(random: np.random.Generator, hours: int) -> Float64:
@@ -120,19 +120,19 @@ def _rhythm(random: np.random.Generator, hours: int) -> Float64:
 
 def _sizes(rates: Float64) -> Float64:
     """Return what is kept: as much as came within the retention."""
-    found = np.empty_like(rates)
+    sizes = np.empty_like(rates)
     size = rates[:24].mean(axis=0) * RETENTION_SECONDS
     for hour, rate in enumerate(rates):
         size = size + 3600 * (rate - size / RETENTION_SECONDS)
-        found[hour] = size
-    return found
+        sizes[hour] = size
+    return sizes
 
 
 def _downs(random: np.random.Generator) -> tuple[Down, ...]:
-    found = []
+    downs = []
     for begin in np.sort(random.integers(24, DAYS * 24 - 24, 3)).tolist():
-        found.append(Down(int(random.integers(JOINS)), begin, begin + int(random.integers(1, 13))))
-    return tuple(found)
+        downs.append(Down(int(random.integers(JOINS)), begin, begin + int(random.integers(1, 13))))
+    return tuple(downs)
 
 
 def _placed(random: np.random.Generator, topic: np.ndarray) -> ClusterState:
@@ -257,12 +257,12 @@ class Autopilot:
             imbalance=placement_imbalance(SETTINGS, state, load),
         )
         self.history = self.history.seeing(SETTINGS, observed)
-        found = decide(SETTINGS, self.history, observed)
-        if isinstance(found, Act):
+        decision = decide(SETTINGS, self.history, observed)
+        if isinstance(decision, Act):
             self._run = f"run-{self.placed.runs}"
-            moved = frozenset(move.tp for move in found.plan)
-            self.history = self.history.acting(PastAction(now, self._run, moved, found.bytes))
-            self.placed.begin(now, found.plan, state)
+            moved = frozenset(move.tp for move in decision.plan)
+            self.history = self.history.acting(PastAction(now, self._run, moved, decision.bytes))
+            self.placed.begin(now, decision.plan, state)
 
 
 class Daily:
@@ -280,7 +280,7 @@ class Daily:
             return
         coming = range(at, min(at + 24, len(month.rates)))
         days = (_load(month, month.rates[h], now) for h in coming)
-        if not any(placement_imbalance(SETTINGS, state, one).outside for one in days):
+        if not any(placement_imbalance(SETTINGS, state, hour_load).outside for hour_load in days):
             return
         mean = _load(month, month.rates[at : at + 24].mean(axis=0), now)
         plan = suggest_plan(state, mean, PlanRequest(band=SETTINGS.aim_band)).plan

@@ -70,7 +70,7 @@ def change_delays(sandbox: Sandbox, folder: Path) -> dict[str, Any]:
         where: summed_up([by[where] for _, by in took])
         | {
             "kinds": {
-                kind: summed_up([by[where] for one, by in took if one == kind])
+                kind: summed_up([by[where] for change_kind, by in took if change_kind == kind])
                 for kind in dict.fromkeys(kind for kind, _ in took)
             }
         }

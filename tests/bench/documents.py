@@ -40,15 +40,15 @@ def play(form: str, partitions: int, most_seconds: float | None) -> dict[str, An
             arrow.write_arrow(document, path)
         played = [run_measured(str(path), program=READ) for _ in range(ROUNDS)]
         size = path.stat().st_size
-    assert all(int(one.output) == state.replica_count for one in played)
+    assert all(int(run.output) == state.replica_count for run in played)
     return {
         "form": form,
         "partitions": partitions,
         "bytes": size,
-        "seconds": [one.seconds for one in played],
-        "processor_seconds": [one.processor_seconds for one in played],
+        "seconds": [run.seconds for run in played],
+        "processor_seconds": [run.processor_seconds for run in played],
         "most_seconds": most_seconds,
-        "memory_bytes": max(one.memory_bytes for one in played),
+        "memory_bytes": max(run.memory_bytes for run in played),
     }
 
 

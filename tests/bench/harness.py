@@ -44,15 +44,15 @@ def arguments(doc: str | None, **defaults: Any) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def leave(found: Any, path: Path) -> None:
+def leave(report: Any, path: Path) -> None:
     """Write what was found to PATH, as JSON; the folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found, indent=2) + "\n")
+    path.write_text(json.dumps(report, indent=2) + "\n")
 
 
-def leave_and_print(found: Any, path: Path) -> None:
-    leave(found, path)
-    print(json.dumps(found, indent=2))
+def leave_and_print(report: Any, path: Path) -> None:
+    leave(report, path)
+    print(json.dumps(report, indent=2))
 
 
 @contextmanager
@@ -248,7 +248,7 @@ def begun(output: Path, name: str, expected_names: Sequence[Any]) -> list[dict[s
     """Return the rows of an interrupted bench, by `name`; none where it had all that are wanted."""
     if not output.exists():
         return []
-    found = json.loads(output.read_text())
-    rows = found["plans"] if isinstance(found, dict) else found
+    report = json.loads(output.read_text())
+    rows = report["plans"] if isinstance(report, dict) else report
     done = [row for row in rows if row[name] in expected_names]
     return [] if len(done) == len(expected_names) else done

@@ -21,37 +21,37 @@ def table(*rows: Iterable[object]) -> list[str]:
     return [head, "|" + "---|" * (head.count("|") - 1), *others]
 
 
-def listed(found: Iterable[Any], *columns: tuple[str, Callable[[Any], object]]) -> list[str]:
+def listed(records: Iterable[Any], *columns: tuple[str, Callable[[Any], object]]) -> list[str]:
     """Return a row for each of what was found; a column is its head and how a cell is told."""
-    rows = ([tell(one) for _, tell in columns] for one in found)
+    rows = ([tell(record) for _, tell in columns] for record in records)
     return table([head for head, _ in columns], *rows)
 
 
-def first_paint(found: dict[str, Any]) -> list[str]:
+def first_paint(report: dict[str, Any]) -> list[str]:
     return table(
         ("", "median of five, s"),
-        ("`trimtab -b …`", f"{found['first_paint_median_seconds']:.2f}"),
-        ("`TopicCommand --describe`", f"{found['topic_command_median_seconds']:.2f}"),
-        ("ratio", f"{found['ratio']:.2f}"),
+        ("`trimtab -b …`", f"{report['first_paint_median_seconds']:.2f}"),
+        ("`TopicCommand --describe`", f"{report['topic_command_median_seconds']:.2f}"),
+        ("ratio", f"{report['ratio']:.2f}"),
     )
 
 
-def terminal_bytes(found: dict[str, Any]) -> list[str]:
+def terminal_bytes(report: dict[str, Any]) -> list[str]:
     names = {
         "idle_10_s": "idle for 10 s",
         "one_cell": "one cell changed",
         "one_row_scrolled": "one row scrolled",
     }
-    budgets = found["budgets"]
-    rows = ((name, f"{found[key]:,}", f"{budgets[key]:,}") for key, name in names.items())
+    budgets = report["budgets"]
+    rows = ((name, f"{report[key]:,}", f"{budgets[key]:,}") for key, name in names.items())
     return table(("", "bytes", "budget"), *rows)
 
 
-def estimate(found: list[dict[str, Any]]) -> list[str]:
-    errors = [abs(row["error"]) for row in found]
+def estimate(rows: list[dict[str, Any]]) -> list[str]:
+    errors = [abs(row["error"]) for row in rows]
     return [
         *listed(
-            found,
+            rows,
             ("plan", lambda row: row["shape"]),
             ("limit", lambda row: f"{row['rate_bytes_per_s'] / 1e6:g}"),
             ("produced", _produced),
@@ -63,8 +63,8 @@ def estimate(found: list[dict[str, Any]]) -> list[str]:
         ),
         "",
         f"Median error {median(errors):.1%}, worst {max(errors):.1%}; "
-        f"{sum(row['in_range'] for row in found)} of {len(found)} within their range; "
-        f"{sum(not row['quiet'] for row in found)} beside other work on the machine.",
+        f"{sum(row['in_range'] for row in rows)} of {len(rows)} within their range; "
+        f"{sum(not row['quiet'] for row in rows)} beside other work on the machine.",
     ]
 
 
@@ -73,8 +73,8 @@ def _produced(row: dict[str, Any]) -> str:
     return f"{asked:g}, {came:.2f}" if asked else "–"
 
 
-def time_left(found: dict[str, Any]) -> list[str]:
-    targets, plans = found["targets"], found["plans"]
+def time_left(report: dict[str, Any]) -> list[str]:
+    targets, plans = report["targets"], report["plans"]
     return [
         *listed(
             plans,
@@ -86,9 +86,9 @@ def time_left(found: dict[str, Any]) -> list[str]:
             ("off, % of the run, at each tenth", _off),
         ),
         "",
-        f"Median {found['median']:.1%} (target {targets['median']:.0%}), worst "
-        f"{found['worst']:.1%} (target {targets['worst']:.0%}); of what was really left "
-        f"{found['median_of_left']:.1%} and {found['worst_of_left']:.1%}. A single move was said",
+        f"Median {report['median']:.1%} (target {targets['median']:.0%}), worst "
+        f"{report['worst']:.1%} (target {targets['worst']:.0%}); of what was really left "
+        f"{report['median_of_left']:.1%} and {report['worst_of_left']:.1%}. A single move was said",
         f"to take longer than the whole {sum(row['single_above_whole'] for row in plans)} times",
         f"in {sum(row['looks'] for row in plans):,} looks; {sum(not row['quiet'] for row in plans)}"
         " plans beside other work on the",
@@ -101,8 +101,8 @@ def _off(row: dict[str, Any]) -> str:
     return " ".join(f"{100 * (t['said'] - t['really']) / took:+.0f}" for t in row["tenths"])
 
 
-def run_against_tool(found: dict[str, Any]) -> list[str]:
-    ours, tool = found["medians"]["trimtab"], found["medians"]["tool"]
+def run_against_tool(report: dict[str, Any]) -> list[str]:
+    ours, tool = report["medians"]["trimtab"], report["medians"]["tool"]
     rows = (
         ("whole_seconds", "command to end, s", "≤ 1.05 × the tool's"),
         ("moving_seconds", "first move listed to last one gone, s", ""),
@@ -114,7 +114,7 @@ def run_against_tool(found: dict[str, Any]) -> list[str]:
     )
 
 
-def produce_latency(found: dict[str, Any]) -> list[str]:
+def produce_latency(report: dict[str, Any]) -> list[str]:
     who = ("trimtab", "nothing", "throttled-tool", "tool")
     names = {
         "moving_seconds": "moves in flight, s",
@@ -123,19 +123,19 @@ def produce_latency(found: dict[str, Any]) -> list[str]:
         "ratio": "ratio",
         "away_p99_ms": "p99 then, 2 s after the end of each move left out, ms",
     }
-    medians = found["medians"]
+    medians = report["medians"]
     ours, tool = medians["trimtab"]["ratio"], medians["tool"]["ratio"]
     verdict = "≤ 1.5 for trimtab: " + ("met" if ours <= 1.5 and ours < tool else "**missed**")
-    least = f"least rate of `auto`, {found['least_bytes_per_s'] / 1e6:g} MB/s"
+    least = f"least rate of `auto`, {report['least_bytes_per_s'] / 1e6:g} MB/s"
     heads = (
         *("", "`trimtab apply --throttle auto`", "no moves"),
         *(f"`ReassignPartitionsCommand`, at the {least}", "the same, no throttle", "target"),
     )
     rows = (
-        (what, *(_number(medians[one][key]) for one in who), verdict if key == "ratio" else "")
+        (what, *(_number(medians[way][key]) for way in who), verdict if key == "ratio" else "")
         for key, what in names.items()
     )
-    turns = f"{len(found['turns'])} turns counted, {len(found['rejected'])} rejected."
+    turns = f"{len(report['turns'])} turns counted, {len(report['rejected'])} rejected."
     return [*table(heads, *rows), "", turns]
 
 
@@ -143,23 +143,23 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def many_moves(found: dict[str, Any]) -> list[str]:
-    step = found["step_ms"]
+def many_moves(report: dict[str, Any]) -> list[str]:
+    step = report["step_ms"]
     steps = ", ".join(str(step[part]) for part in ("first_tenth", "middle_tenth", "last_tenth"))
     return table(
         ("", "", "budget"),
-        ("memory of the process, MB", f"{found['memory_bytes'] / 1e6:.0f}", 150),
-        ("journal, MB", f"{found['journal_bytes'] / 1e6:.1f}", 20),
+        ("memory of the process, MB", f"{report['memory_bytes'] / 1e6:.0f}", 150),
+        ("journal, MB", f"{report['journal_bytes'] / 1e6:.1f}", 20),
         ("a step, ms: first, middle, last tenth", steps, "flat"),
     )
 
 
-def tools(found: list[dict[str, Any]]) -> list[str]:
+def tools(rows: list[dict[str, Any]]) -> list[str]:
     def seconds(name: str) -> Callable[[dict[str, Any]], str]:
         return lambda row: f"{row[name]:.2f}"
 
     return listed(
-        found,
+        rows,
         ("", lambda row: f"`{row['what']}`, `{row['tool']}`"),
         ("s", seconds("wall_seconds")),
         ("tool, s", seconds("tool_wall_seconds")),
@@ -171,24 +171,24 @@ def tools(found: list[dict[str, Any]]) -> list[str]:
     )
 
 
-def pipeline(found: dict[str, Any]) -> list[str]:
+def pipeline(report: dict[str, Any]) -> list[str]:
     rows = (
         (part, row["what"], row["value"], row["target"], "yes" if row["met"] else "**no**")
-        for part, row in found.items()
+        for part, row in report.items()
     )
     lines = table(("", "", "measured", "target", "met"), *rows)
-    return [*lines, *(_against_the_truth(found["P9"]) if "P9" in found else ())]
+    return [*lines, *(_against_the_truth(report["P9"]) if "P9" in report else ())]
 
 
-def _against_the_truth(found: dict[str, Any]) -> list[str]:
-    hot = found["hot_partition_mb_per_s"]
+def _against_the_truth(report: dict[str, Any]) -> list[str]:
+    hot = report["hot_partition_mb_per_s"]
 
     def errors(row: dict[str, float]) -> str:
         return ", ".join(f"{row[name]:.1%}" for name in ("median", "p99", "worst"))
 
     rows = (
         (f"{name}: {row['what']}", errors(row["trimtab"]), errors(row["even split"]))
-        for name, row in found["topics"].items()
+        for name, row in report["topics"].items()
     )
     heads = ("trimtab: median, p99, worst error", "even split: median, p99, worst error")
     return [
@@ -206,9 +206,9 @@ def _against_the_truth(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def plans(found: list[dict[str, Any]]) -> list[str]:
+def plans(rows: list[dict[str, Any]]) -> list[str]:
     return listed(
-        found,
+        rows,
         ("cluster", lambda row: row["shape"]),
         ("s", lambda row: f"{median(row['seconds']):.1f}"),
         ("target, s", lambda row: f"{row['most_seconds']:g}"),
@@ -221,9 +221,9 @@ def plans(found: list[dict[str, Any]]) -> list[str]:
     )
 
 
-def documents(found: list[dict[str, Any]]) -> list[str]:
+def documents(rows: list[dict[str, Any]]) -> list[str]:
     return listed(
-        found,
+        rows,
         ("partitions", lambda row: f"{row['partitions']:,}"),
         ("form", lambda row: row["form"]),
         ("MB", lambda row: f"{row['bytes'] / 1e6:,.0f}"),
@@ -233,8 +233,8 @@ def documents(found: list[dict[str, Any]]) -> list[str]:
     )
 
 
-def autopilot(found: dict[str, Any]) -> list[str]:
-    ours, theirs, months = found["autopilot"], found["daily"], found["months"]
+def autopilot(report: dict[str, Any]) -> list[str]:
+    ours, theirs, months = report["autopilot"], report["daily"], report["months"]
     rows: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
         ("runs", "runs", str),
         ("partitions moved", "partitions", "{:,}".format),
@@ -253,15 +253,15 @@ def autopilot(found: dict[str, Any]) -> list[str]:
             *((what, form(ours[key]), form(theirs[key])) for what, key, form in rows),
         ),
         "",
-        f"Bytes {found['bytes_ratio']:.2f} ×, time outside the band "
-        f"{found['outside_ratio']:.2f} ×. Of single months, the largest: bytes "
+        f"Bytes {report['bytes_ratio']:.2f} ×, time outside the band "
+        f"{report['outside_ratio']:.2f} ×. Of single months, the largest: bytes "
         f"{max(single_bytes):.2f} ×, time outside {max(single_hours):.2f} ×",
         f"({sum(ratio > 1.3 for ratio in single_hours)} of {len(single_hours)} above 1.3).",
     ]
 
 
-def timeline(found: dict[str, Any]) -> list[str]:
-    month, seen = found["month"], found["seen_seconds"]
+def timeline(report: dict[str, Any]) -> list[str]:
+    month, seen = report["month"], report["seen_seconds"]
     jump = month["jump_ms"]
     return table(
         ("", "", "target"),
@@ -282,31 +282,31 @@ def _latencies(seconds: dict[str, float]) -> str:
     return f"{seconds['median']:.1f}, {seconds['p95']:.1f}"
 
 
-def rebalances(found: dict[str, Any]) -> list[str]:
+def rebalances(report: dict[str, Any]) -> list[str]:
     return table(
         ("group protocol", "on the Groups screen", "on the timeline", "target"),
         *(
             (name, _latencies(of["screen"]), _latencies(of["timeline"]), 2)
-            for name, of in found.items()
+            for name, of in report.items()
         ),
     )
 
 
-def statelog_merge(found: dict[str, Any]) -> list[str]:
-    turns, tenth = found["turns"], found["tenth"]
+def statelog_merge(report: dict[str, Any]) -> list[str]:
+    turns, tenth = report["turns"], report["tenth"]
     return table(
         ("", "", "target"),
         ("s", f"{median(turn['seconds'] for turn in turns):.1f}", 10),
         ("s of processor", f"{median(turn['processor_seconds'] for turn in turns):.1f}", ""),
         ("memory, MB", f"{max(turn['memory_bytes'] for turn in turns) / 1e6:.0f}", 150),
         ("memory with a tenth of the lines, MB", f"{tenth['memory_bytes'] / 1e6:.0f}", ""),
-        ("s with `--json`", f"{found['json']['seconds']:.1f}", ""),
-        ("s for one topic", f"{found['one_topic']['seconds']:.1f}", ""),
+        ("s with `--json`", f"{report['json']['seconds']:.1f}", ""),
+        ("s for one topic", f"{report['one_topic']['seconds']:.1f}", ""),
     )
 
 
-def replicas_verify(found: dict[str, Any]) -> list[str]:
-    turns, last, target = found["turns"], found["found"], f"{found['target_seconds']:.0f}"
+def replicas_verify(report: dict[str, Any]) -> list[str]:
+    turns, last, target = report["turns"], report["found"], f"{report['target_seconds']:.0f}"
     named = sum(map(len, last["differences"]))
     return table(
         ("", "", "target"),
@@ -321,10 +321,10 @@ def replicas_verify(found: dict[str, Any]) -> list[str]:
     )
 
 
-def chaos(found: dict[str, Any]) -> list[str]:
+def chaos(report: dict[str, Any]) -> list[str]:
     names = ("what", "target", "seen", "verdict")
-    rows = ([row[name] for name in names] for row in found["rows"])
-    return [*table((*names[:3], ""), *rows), "", f"{found['minutes']:.0f} minutes."]
+    rows = ([row[name] for name in names] for row in report["rows"])
+    return [*table((*names[:3], ""), *rows), "", f"{report['minutes']:.0f} minutes."]
 
 
 SECTIONS: dict[str, tuple[str, Section]] = {
@@ -352,7 +352,9 @@ SECTIONS: dict[str, tuple[str, Section]] = {
 def page(reports: Path, before: str) -> str:
     """Return the page; what was not measured anew stands as it stood `before`."""
     head, *others = f"\n{before}".split("\n## ")
-    stood = {one.partition("\n")[0]: one.partition("\n")[2].strip().split("\n") for one in others}
+    stood = {
+        text.partition("\n")[0]: text.partition("\n")[2].strip().split("\n") for text in others
+    }
     parts = [head.strip()]
     for title, (name, section) in SECTIONS.items():
         lines, report = stood.get(title, []), reports / f"{name}.json"

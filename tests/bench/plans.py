@@ -103,9 +103,9 @@ def play(shape: Shape, most_seconds: float, folder: Path) -> dict[str, Any]:
     arrow.write_arrow(ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s), saved)
     command = ("--from", str(saved), "plan", "suggest", "--json")
     played = [run_measured(*command) for _ in range(ROUNDS)]
-    found = json.loads(played[-1].output)
+    proposal = json.loads(played[-1].output)
     plan = folder / "plan.json"
-    plan.write_text(json.dumps(found["plan"]))
+    plan.write_text(json.dumps(proposal["plan"]))
     estimated = run_measured("--from", str(saved), "estimate", str(plan), "--json")
     start = Placement(build_problem(state, load, band=BAND))
     bound = lower_bound_bytes(start)
@@ -115,26 +115,26 @@ def play(shape: Shape, most_seconds: float, folder: Path) -> dict[str, Any]:
         "shape": str(shape),
         "seed": shape.seed,
         "replicas": state.replica_count,
-        "seconds": [one.seconds for one in played],
-        "processor_seconds": [one.processor_seconds for one in played],
+        "seconds": [run.seconds for run in played],
+        "processor_seconds": [run.processor_seconds for run in played],
         "most_seconds": most_seconds,
-        "memory_bytes": max(one.memory_bytes for one in played),
+        "memory_bytes": max(run.memory_bytes for run in played),
         "most_memory_bytes": MEMORY,
         "estimate_processor_seconds": estimated.processor_seconds,
-        "moves": found["moves"],
-        "leader_moves": found["leader_moves"],
-        "bytes": found["bytes"],
+        "moves": proposal["moves"],
+        "leader_moves": proposal["leader_moves"],
+        "bytes": proposal["bytes"],
         "lower_bound_bytes": round(bound),
-        "ratio": round(found["bytes"] / bound, 4),
-        "off": _off(found),
+        "ratio": round(proposal["bytes"] / bound, 4),
+        "off": _off(proposal),
         "generate": _generated(state, load, start),
     }
 
 
-def _off(found: dict[str, Any]) -> dict[str, float]:
+def _off(proposal: dict[str, Any]) -> dict[str, float]:
     """Return by measure how far the worst broker is from its fair share in the end."""
     return {
-        measure: round(max(abs(broker[measure] - 1) for broker in found["after"]["brokers"]), 4)
+        measure: round(max(abs(broker[measure] - 1) for broker in proposal["after"]["brokers"]), 4)
         for measure in ("disk", "in", "replicas", "leaders", "leader_in", "out")
     }
 

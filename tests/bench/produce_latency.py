@@ -262,7 +262,7 @@ def main() -> None:
         }
         for who in WHO
     }
-    found = {
+    report = {
         "bytes": PARTITIONS * PARTITION_BYTES,
         "messages_per_s": MESSAGES_PER_S,
         "least_bytes_per_s": MIN_BYTES_PER_S,
@@ -271,7 +271,7 @@ def main() -> None:
         "failed_messages": turns.producer.failed,
         "medians": medians,
     }
-    leave(found, chosen.output)
+    leave(report, chosen.output)
     print(json.dumps({"medians": medians, "rejected": len(rejected)}, indent=2))
 
 

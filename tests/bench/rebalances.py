@@ -139,7 +139,7 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 def main() -> None:
     chosen = arguments(__doc__)
-    found: dict[str, Any] = {}
+    delays: dict[str, Any] = {}
     overrides = {
         "group.consumer.min.heartbeat.interval.ms": "500",
         "group.consumer.heartbeat.interval.ms": "500",
@@ -148,8 +148,8 @@ def main() -> None:
         create_topics(ConnectionSettings(sandbox.bootstrap), {TOPIC: [(1,), (2,), (3,)]})
         for protocol in ("classic", "consumer"):
             took = asyncio.run(shown_after(sandbox, protocol))
-            found[protocol] = {where: summed_up(all) for where, all in took.items()}
-    leave_and_print(found, chosen.output)
+            delays[protocol] = {where: summed_up(all) for where, all in took.items()}
+    leave_and_print(delays, chosen.output)
 
 
 if __name__ == "__main__":

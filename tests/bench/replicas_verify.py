@@ -31,13 +31,13 @@ def verify(sandbox: Sandbox, code: int) -> dict[str, Any]:
     words = ("-b", sandbox.bootstrap, "replicas", "verify", "--topics", TOPIC, "--json")
     done = run_measured(*words)
     assert done.code == code
-    found = json.loads(done.output)
+    verification = json.loads(done.output)
     return {
         "seconds": round(done.seconds, 2),
         "processor_seconds": round(done.processor_seconds, 2),
-        "compared_bytes": found["compared_bytes"],
-        "read_bytes": found["read_bytes"],
-        "differences": [p["differences"] for p in found["partitions"] if p["differences"]],
+        "compared_bytes": verification["compared_bytes"],
+        "read_bytes": verification["read_bytes"],
+        "differences": [p["differences"] for p in verification["partitions"] if p["differences"]],
     }
 
 
@@ -76,17 +76,17 @@ def measure(sandbox: Sandbox) -> dict[str, Any]:
     try:
         turns = [verify(sandbox, ExitCode.DONE) for _ in range(TURNS)]
         flipped = flip(sandbox, client)
-        found = verify(sandbox, ExitCode.NO)
+        verification = verify(sandbox, ExitCode.NO)
     finally:
         client.close()
-    ((difference,),) = found["differences"]
+    ((difference,),) = verification["differences"]
     assert difference["brokers"] == [flipped["broker"]], difference
     return {
         "replicas": REPLICAS,
         "target_seconds": TARGET_SECONDS,
         "turns": turns,
         "flipped": flipped,
-        "found": found,
+        "found": verification,
     }
 
 

@@ -65,8 +65,8 @@ class Turns:
         else:
             self._plan.tool("--execute", "--throttle", str(RATE))
             flight.wait(MOVED_SECONDS)
-            said = self._plan.tool("--verify")
-            assert said.count("is completed.") == PARTITIONS, said
+            output = self._plan.tool("--verify")
+            assert output.count("is completed.") == PARTITIONS, output
         whole = time.monotonic() - began
         flight.wait(MOVED_SECONDS)
         flight.close()
@@ -100,7 +100,7 @@ def main() -> None:
         }
         for who in ("trimtab", "tool")
     }
-    found = {
+    report = {
         "rate_bytes_per_s": RATE,
         "bytes": PARTITIONS * PARTITION_BYTES,
         "rounds": rows,
@@ -110,8 +110,8 @@ def main() -> None:
             for name in ("whole_seconds", "moving_seconds")
         },
     }
-    leave(found, chosen.output)
-    print(json.dumps({"medians": medians, "ratio": found["ratio"]}, indent=2))
+    leave(report, chosen.output)
+    print(json.dumps({"medians": medians, "ratio": report["ratio"]}, indent=2))
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ def story(lines: int) -> Iterator[tuple[int, int, str]]:
     """Yield (milliseconds, broker, message) of elections and ISR changes; `lines` of them."""
     chance = random.Random(7)
     epochs: dict[tuple[int, int], tuple[int, int]] = {}
-    at, told = 0, 0
-    while told < lines:
+    at, count = 0, 0
+    while count < lines:
         at += 500 + chance.randrange(2000)
         applied = [at + chance.randrange(200) for _ in range(BROKERS + 1)]
         for _ in range(chance.randrange(1, 40)):
@@ -46,8 +46,8 @@ def story(lines: int) -> Iterator[tuple[int, int, str]]:
                 text = _message(name, replicas, leader, broker, epoch, version, elected)
                 applied[broker] += chance.randrange(2)
                 yield applied[broker], broker, text
-                told += 1
-                if told == lines:
+                count += 1
+                if count == lines:
                     return
 
 

@@ -36,12 +36,12 @@ def measure() -> dict[str, int]:
         # The suggestion is worked out once the cursor rests; it belongs to the first paint.
         terminal.wait_for("try ")
         terminal.settle(quiet=QUIET_SECONDS)
-        found = {"first_paint": terminal.received}
-        found["idle_10_s"] = terminal.read_for(10.0)
+        byte_counts = {"first_paint": terminal.received}
+        byte_counts["idle_10_s"] = terminal.read_for(10.0)
         os.kill(terminal.pid, signal.SIGUSR1)
-        found["one_cell"] = terminal.reaction(quiet=QUIET_SECONDS)
+        byte_counts["one_cell"] = terminal.reaction(quiet=QUIET_SECONDS)
         os.kill(terminal.pid, signal.SIGUSR2)
-        found["one_rate"] = terminal.reaction(quiet=QUIET_SECONDS)
+        byte_counts["one_rate"] = terminal.reaction(quiet=QUIET_SECONDS)
         terminal.send("j" * (LINES - 12))
         terminal.settle(quiet=QUIET_SECONDS)
         scrolled = []
@@ -49,11 +49,11 @@ def measure() -> dict[str, int]:
             terminal.send("j")
             scrolled.append(terminal.reaction(quiet=QUIET_SECONDS))
         # On a busy machine a reaction may come in two parts, with the next one.
-        found["one_row_scrolled"] = sorted(scrolled)[1]
+        byte_counts["one_row_scrolled"] = sorted(scrolled)[1]
         terminal.send("k")
-        found["cursor_one_row_up"] = terminal.reaction(quiet=QUIET_SECONDS)
+        byte_counts["cursor_one_row_up"] = terminal.reaction(quiet=QUIET_SECONDS)
         terminal.send("q")
-    return found
+    return byte_counts
 
 
 # -- the dashboard ---------------------------------------------------------------------------------

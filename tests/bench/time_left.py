@@ -84,12 +84,12 @@ class Bench:
                 rate = estimate["recommended_bytes_per_s"]
                 words = ("--throttle", f"{rate}B/s", "--yes", "--detach", "--json")
                 run = json.loads(trimtab(self.sandbox, "apply", plan, *words))["run"]
-                found = self._follow(run, seed)
+                outcome = self._follow(run, seed)
         finally:
             delete_topics(self.settings, topics)
         return {
             "seed": seed,
-            **found,
+            **outcome,
             "rate_bytes_per_s": rate,
             "load_before": round(load, 1),
             "quiet": load < QUIET_LOAD,
@@ -204,10 +204,10 @@ def main() -> None:
                 rows.append(bench.measure(seed))
                 leave(report(rows), chosen.output)
                 print(format_row(rows[-1]), flush=True)
-    found = report(rows)
+    errors = report(rows)
     print(
-        f"{len(rows)} plans: median {found['median']:.1%}, worst {found['worst']:.1%} of a run's"
-        f" time; of what was left {found['median_of_left']:.1%}, {found['worst_of_left']:.1%}"
+        f"{len(rows)} plans: median {errors['median']:.1%}, worst {errors['worst']:.1%} of a run's"
+        f" time; of what was left {errors['median_of_left']:.1%}, {errors['worst_of_left']:.1%}"
     )
 
 

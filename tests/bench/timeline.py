@@ -58,8 +58,8 @@ def month() -> Iterator[ClusterState]:
         first = state.replica_start[chosen]
         fell = first + rng.integers(1, 3, CHANGES_A_LOOK)
         in_sync[fell] ^= True
-        some = chosen[::3]
-        leader[some] = state.replica_broker[state.replica_start[some] + rng.integers(0, 3)]
+        subset = chosen[::3]
+        leader[subset] = state.replica_broker[state.replica_start[subset] + rng.integers(0, 3)]
         at = began + timedelta(days=DAYS) * (look + 1) / looks
         state = replace(state, fetched_at=at, leader=read_only(leader), in_sync=read_only(in_sync))
         yield state
@@ -75,10 +75,10 @@ def kept_month(folder: Path) -> dict[str, Any]:
             timeline.begin(state)
         else:
             began = time.process_time()
-            found = find_changes(last, state)
-            timeline.append(found, state)
+            changes = find_changes(last, state)
+            timeline.append(changes, state)
             appending += time.process_time() - began
-            count += len(found)
+            count += len(changes)
         last = state
     timeline.close()
     reader = Timeline.read(path)

@@ -106,16 +106,16 @@ class Acknowledged:
         try:
             low, _ = consumer.get_watermark_offsets(At(*tp), timeout=30)
             consumer.assign([At(tp.topic, tp.partition, low)])
-            found: set[int] = set()
+            numbers: set[int] = set()
             deadline = time.monotonic() + 120
             while time.monotonic() < deadline:
                 message = consumer.poll(1.0)
                 if message is None:
                     continue
                 if message.error():
-                    return found  # the end of the partition
+                    return numbers  # the end of the partition
                 if len(message.value()) == VALUE_BYTES:
-                    found.add(int(message.value()))
+                    numbers.add(int(message.value()))
             raise unreachable(ConnectionSettings(self._bootstrap), f"{tp} was not read to its end.")
         finally:
             consumer.close()

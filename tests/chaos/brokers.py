@@ -108,8 +108,8 @@ class Brokers:
     def shown(self, resource: Resource, name: str) -> str | None:
         """Return a config as brokers show it now; None when it is not set, or not told."""
         configs = self.client.describe_configs([resource], [name])[resource]
-        found = None if isinstance(configs, Fault) else configs.get(name)
-        return found.value if found else None
+        config = None if isinstance(configs, Fault) else configs.get(name)
+        return config.value if config else None
 
     # -- runs -------------------------------------------------------------------------------------
 
@@ -273,21 +273,21 @@ class Brokers:
                 return (self._active_controller(),)
             case _:
                 return tuple(
-                    n for one in part.split(" and ") for n in self.nodes_of(one, targets, before)
+                    n for role in part.split(" and ") for n in self.nodes_of(role, targets, before)
                 )
 
     def _active_controller(self) -> int:
-        found: list[int] = []
+        controllers: list[int] = []
 
         def leads() -> bool:
             with suppress(UnreachableError):
                 leader = self.client.describe_cluster().controller
                 if leader is not None and self.sandbox.process(leader) is not None:
-                    found.append(leader)
-            return bool(found)
+                    controllers.append(leader)
+            return bool(controllers)
 
         eventually(leads)
-        return found[0]
+        return controllers[0]
 
     def start_nodes(self) -> None:
         """Start whatever is down, but for the broker that is dead for good."""

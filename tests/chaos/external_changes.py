@@ -110,10 +110,10 @@ def own_configs(cluster: SimulatedCluster) -> dict[tuple[Resource, str], str | N
     state = cluster.describe_cluster()
     topics = [Resource.topic(topic.name) for topic in state.topics]
     brokers = [Resource.broker(broker.id) for broker in state.brokers if broker.alive]
-    found = cluster.describe_configs([*topics, *brokers])
+    configs = cluster.describe_configs([*topics, *brokers])
     own: dict[tuple[Resource, str], str | None] = {
         (resource, name): value.value
-        for resource, values in found.items()
+        for resource, values in configs.items()
         if not isinstance(values, Fault)
         for name, value in values.items()
         if value.source in _OWN

@@ -279,10 +279,10 @@ class Disturbed(Form):
         eventually(is_settled)
 
     def _has_rate(self) -> bool:
-        (found,) = self.brokers.client.describe_configs(
+        (configs,) = self.brokers.client.describe_configs(
             [Resource.broker(self.broker)], [FOLLOWER_RATE]
         ).values()
-        return isinstance(found, dict) and FOLLOWER_RATE in found
+        return isinstance(configs, dict) and FOLLOWER_RATE in configs
 
 
 class Around(Form):

@@ -25,18 +25,18 @@ class Judges:
     def completed(self, targets: Targets) -> int:
         """Return how many partitions Kafka's tool calls complete; it leaves throttles alone."""
         self._verify.write_text(document(targets))
-        said = self._tool(
+        output = self._tool(
             "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
             *("--verify", "--preserve-throttles", "--reassignment-json-file", str(self._verify)),
         )
-        return said.count("is completed.")
+        return output.count("is completed.")
 
     def replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
         """Return the replicas in order, as Kafka's tool describes them."""
-        said = self._tool("org.apache.kafka.tools.TopicCommand", "--describe")
+        output = self._tool("org.apache.kafka.tools.TopicCommand", "--describe")
         return {
             TopicPartition(topic, int(partition)): tuple(map(int, brokers.split(",")))
-            for topic, partition, brokers in _REPLICAS.findall(said)
+            for topic, partition, brokers in _REPLICAS.findall(output)
             if topic in TOPICS
         }
 
@@ -48,7 +48,7 @@ class Judges:
 
         with ThreadPoolExecutor() as side_by_side:
             answers = list(side_by_side.map(describe_configs, ("topics", "brokers")))
-        lines = [line.strip() for said in answers for line in said.splitlines() if line.strip()]
+        lines = [line.strip() for answer in answers for line in answer.splitlines() if line.strip()]
         return "\n".join(lines)
 
     def settle_configs(self) -> None:

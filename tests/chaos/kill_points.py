@@ -158,18 +158,18 @@ def runs_with_requests(
 
 
 def _ask(rng: random.Random, look: int) -> Ask:
-    some = rng.sample(range(MOVES), rng.randint(1, 5))
+    moves = rng.sample(range(MOVES), rng.randint(1, 5))
     match rng.randrange(6):
         case 0:
             return Ask(look, "throttle", {"rate_bytes_per_s": rng.choice((300_000, 3 * RATE))})
         case 1:
-            return Ask(look, "cancel", {"moves": some})
+            return Ask(look, "cancel", {"moves": moves})
         case 2:
-            return Ask(look, "skip", {"moves": some})
+            return Ask(look, "skip", {"moves": moves})
         case 3:
             return Ask(look, "retry", {"moves": list(range(MOVES))})
         case 4:
             after = rng.sample((1, 2, 3, 4, 5, 6), 2)
-            return Ask(look, "retarget", {"move": some[0], "after": after})
+            return Ask(look, "retarget", {"move": moves[0], "after": after})
         case _:
             return Ask(look, "rollback")

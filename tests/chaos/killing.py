@@ -38,7 +38,7 @@ CANCELLED_AT = OF_A_RUN[:-1]
 
 def died(part: str, order: Order) -> list[str]:
     """Return the groups in which the death of a part's nodes at a record counts."""
-    return [f"{one} killed {order}" for one in part.split(" and ")]
+    return [f"{role} killed {order}" for role in part.split(" and ")]
 
 
 def compatible(orders: Iterable[Order]) -> Iterator[Order]:

@@ -71,8 +71,8 @@ class Lives:
         lives = sum(kind.value == "started" for kind in brokers.kinds(run))
         outcome = history.ended.value if history.ended else None
         took = time.monotonic() - began
-        told = f"{form.name} {part}: {outcome}, {len(struck)} strikes, {lives} lives, {took:.0f} s"
-        print(f"run {run}: {told}", *wrong, sep="\n  ", file=sys.stderr, flush=True)
+        line = f"{form.name} {part}: {outcome}, {len(struck)} strikes, {lives} lives, {took:.0f} s"
+        print(f"run {run}: {line}", *wrong, sep="\n  ", file=sys.stderr, flush=True)
         return Lived(run, outcome, history.ended_why, struck, lives, tuple(wrong))
 
     def _start(self, form: Form) -> str:
@@ -146,8 +146,8 @@ class Lives:
             wrong.append(f"it ended as {ended}: {history.ended_why}")
         if not form.crashes and "Traceback" in (log := brokers.log(run)):
             wrong.append(f"its log has a traceback: {log[log.index('Traceback') :][:2000]}")
-        said = brokers.as_the_run_says(run)
-        targets = {tp: r for tp, r in said.items() if tp not in form.touched}
+        run_replicas = brokers.as_the_run_says(run)
+        targets = {tp: r for tp, r in run_replicas.items() if tp not in form.touched}
         there = {tp: r for tp, r in brokers.judges.replicas().items() if tp in targets}
         if there != targets:
             wrong.append(f"replicas are {there}, not {targets}")

@@ -39,8 +39,8 @@ def troubled(brokers: Brokers, lives: Lives, results: ResultLog) -> Iterator[Non
             form = Troubled(brokers, Random(seed))
             lived = lives.live(form)
             result = {"outcome": lived.outcome, "why": lived.why, "run": lived.run}
-            told = {"wrong": list(lived.wrong), "lives": lived.lives, "happened": form.happened}
-            results.add(TROUBLE, f"seed {seed}", result | told)
+            details = {"wrong": list(lived.wrong), "lives": lived.lives, "happened": form.happened}
+            results.add(TROUBLE, f"seed {seed}", result | details)
             yield
 
 

@@ -35,7 +35,7 @@ class ResultLog:
 
     def count(self, group: str) -> int:
         """Return how many of a group have been played."""
-        return sum(one == group for one, _ in self._results)
+        return sum(entry_group == group for entry_group, _ in self._results)
 
     def expect(self, of: Mapping[str, int]) -> None:
         """Keep how many there are of each group, so that what is missing can be told."""
@@ -91,8 +91,8 @@ def stops_in_order() -> None:
     """Leave by an exception on SIGTERM, SIGHUP and Ctrl-C; a second one changes nothing."""
 
     def stop(number: int, frame: Any) -> None:
-        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(one, signal.SIG_IGN)
+        for stop_signal in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(stop_signal, signal.SIG_IGN)
         raise SystemExit(STOPPED)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

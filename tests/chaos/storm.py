@@ -177,7 +177,7 @@ class Storm:
         rng, look = self._rng, 0
         for _ in range(rng.choice((0, 0, 1, 3))):
             look += rng.randint(1, 200)
-            some = rng.sample(range(len(self.plan)), 3)
+            moves = rng.sample(range(len(self.plan)), 3)
             match rng.randrange(6):
                 case 0:
                     yield Ask(look, "pause", {"floor": rng.random() < 0.5})
@@ -186,11 +186,11 @@ class Storm:
                 case 1:
                     yield Ask(look, "throttle", {"rate_bytes_per_s": rng.choice((2, 6)) * MB})
                 case 2:
-                    yield Ask(look, "cancel", {"moves": some})
+                    yield Ask(look, "cancel", {"moves": moves})
                 case 3:
-                    yield Ask(look, "skip", {"moves": some})
+                    yield Ask(look, "skip", {"moves": moves})
                 case 4:
-                    yield Ask(look, "retry", {"moves": some})
+                    yield Ask(look, "retry", {"moves": moves})
                 case _:
                     yield Ask(look, rng.choice(("cancel", "rollback")))
 
@@ -245,8 +245,8 @@ class Storm:
             if tp in listed:
                 yield f"{tp} is still in flight"
             if index is None:
-                told = m.phase is Phase.DONE or m.why == GONE or "not started" in m.why
-                if not told and tp.topic not in topics:
+                is_explained = m.phase is Phase.DONE or m.why == GONE or "not started" in m.why
+                if not is_explained and tp.topic not in topics:
                     yield f"{tp} was deleted, and the run says {m.why!r}"
                 continue
             wanted = m.move.after if m.phase is Phase.DONE else m.move.before

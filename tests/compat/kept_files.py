@@ -59,10 +59,10 @@ def home() -> Path:
 def journals() -> dict[str, tuple[str, str, bytes]]:
     """Return (cluster id, run id, content) of the journals that are kept, by name."""
     with tarfile.open(FILES / "journals.tar.xz") as archive:
-        found = {}
+        journals_by_name = {}
         for member in archive.getmembers():
             name, cluster_id, file = member.name.split("/")
             content = archive.extractfile(member)
             assert content is not None
-            found[name] = (cluster_id, file.removesuffix(".run"), content.read())
-        return found
+            journals_by_name[name] = (cluster_id, file.removesuffix(".run"), content.read())
+        return journals_by_name

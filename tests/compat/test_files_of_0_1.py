@@ -70,7 +70,7 @@ def keys_of_then(value: Any, then: Any) -> Any:
         case dict(), dict():
             return {key: keys_of_then(value[key], then[key]) for key in then if key in value}
         case list(), list() if len(value) == len(then):
-            return [keys_of_then(one, other) for one, other in zip(value, then, strict=True)]
+            return [keys_of_then(entry, other) for entry, other in zip(value, then, strict=True)]
         case _:
             return value
 
@@ -93,8 +93,8 @@ def test_a_journal_tells_of_the_same_run(name: str, command: Command) -> None:
     shown = command("runs", "show", run, "--json")
     listed = command("runs", "ls", "--json")
     code, *then = expected()[name]
-    found = [facts(shown.document), facts(listed.document)]
-    assert (shown.exit_code, keys_of_then(found, then)) == (code, then)
+    run_facts = [facts(shown.document), facts(listed.document)]
+    assert (shown.exit_code, keys_of_then(run_facts, then)) == (code, then)
     for words in (("runs", "show", run), ("runs", "report", run)):
         assert command(*words).exit_code in (0, shown.exit_code)
 

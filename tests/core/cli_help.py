@@ -65,12 +65,12 @@ class Here:
     def replicas(self, plan: Path) -> list[tuple[list[int], list[int]]]:
         """Return (now, planned) of a plan's partitions."""
         state = self.state()
-        found = []
+        assignments = []
         for entry in json.loads(plan.read_text())["partitions"]:
             row = state.find(TopicPartition(entry["topic"], entry["partition"]))
             assert row is not None
-            found.append((list(state.replicas(row)), entry["replicas"]))
-        return found
+            assignments.append((list(state.replicas(row)), entry["replicas"]))
+        return assignments
 
 
 @pytest.fixture(scope="module")
@@ -117,5 +117,5 @@ def with_option(group: click.Group, option: str) -> Iterator[str]:
     """Yield every command below `group` that has this option, and can be called alone."""
     for words, command in every_command(group):
         is_called = not isinstance(command, click.Group) or command.invoke_without_command
-        if is_called and any(option in found.opts for found in command.params):
+        if is_called and any(option in parameter.opts for parameter in command.params):
             yield words

@@ -88,8 +88,8 @@ def records(
 
 
 def _rate(broker: int, side: str, limit: int | None) -> dict[str, Any]:
-    found = {"prior": None, "source": "DEFAULT", "rate_bytes_per_s": limit}
-    return {"broker": broker, "side": side, **found}
+    config = {"prior": None, "source": "DEFAULT", "rate_bytes_per_s": limit}
+    return {"broker": broker, "side": side, **config}
 
 
 Course = Callable[[int], int]
@@ -101,7 +101,7 @@ def samples(
 ) -> list[Sample]:
     """Return a sample a second of moves that come like this, and have SIZE to come."""
     since = [0.0] * len(courses)
-    found = []
+    series = []
     for second in range(seconds + 1):
         at = NOON + timedelta(seconds=second)
         entries = []
@@ -110,5 +110,5 @@ def samples(
             if second == 0 or came != course(second - 1):
                 since[index] = at.timestamp()
             entries.append([index, SIZE, leader, [came], since[index]])
-        found.append(Sample(at, {"moves": entries, "down": list(down)}))
-    return found
+        series.append(Sample(at, {"moves": entries, "down": list(down)}))
+    return series

@@ -19,13 +19,13 @@ def replica_locations(client: ClusterClient, tp: TopicPartition) -> dict[int, tu
     """Return where the replicas of a partition lie, by broker, and then their copies."""
     state = client.describe_cluster()
     answers = client.describe_log_dirs([b.id for b in state.brokers if b.alive])
-    found: dict[int, tuple[str, ...]] = {}
+    dirs_by_broker: dict[int, tuple[str, ...]] = {}
     for answer in answers:
         logs = [log for log in answer.replicas if (log.topic, log.partition) == tp]
         if logs:
             ordered = sorted(logs, key=lambda log: log.future)
-            found[answer.broker] = tuple(log.log_dir for log in ordered)
-    return found
+            dirs_by_broker[answer.broker] = tuple(log.log_dir for log in ordered)
+    return dirs_by_broker
 
 
 def here(client: ClusterClient, tp: TopicPartition, broker: int) -> str:

@@ -61,7 +61,7 @@ class Replicas(Faulty):
     def end(self, broker: int) -> int:
         if broker in self.ends:
             return self.ends[broker]
-        return max((one.last + 1 for one in batches(b"".join(self.logs[broker]))), default=0)
+        return max((span.last + 1 for span in batches(b"".join(self.logs[broker]))), default=0)
 
     def _offsets(
         self, real: Any, offsets_by_broker: Mapping[int, Collection[TopicPartition]], at: OffsetAt
@@ -89,12 +89,12 @@ class Replicas(Faulty):
         high = self.high.get(broker, self.end(broker))
         if not self.starts.get(broker, 0) <= at <= self.end(broker):
             return Fault("OFFSET_OUT_OF_RANGE")
-        found = b""
+        payload = b""
         for body in self.logs[broker]:
             first = int.from_bytes(body[:8], "big")
             last = first + int.from_bytes(body[23:27], "big")
             if last >= at and last < high:
-                found += body
+                payload += body
         # Brokers cut where the room ends, and give the first batch whole.
-        first_length = 12 + int.from_bytes(found[8:12], "big") if found else 0
-        return ReplicaRecords(high, found[: max(max_bytes, min(first_length, len(found)))])
+        first_length = 12 + int.from_bytes(payload[8:12], "big") if payload else 0
+        return ReplicaRecords(high, payload[: max(max_bytes, min(first_length, len(payload)))])

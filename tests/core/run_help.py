@@ -71,8 +71,8 @@ def throttles(client: SimulatedCluster) -> dict[Resource, dict[str, ConfigValue]
     state = client.describe_cluster()
     resources = [Resource.broker(b.id) for b in state.brokers]
     resources += [Resource.topic(topic.name) for topic in state.topics]
-    found = client.describe_configs(resources, THROTTLES)
-    return {r: a for r, a in found.items() if not isinstance(a, Fault)}
+    answers = client.describe_configs(resources, THROTTLES)
+    return {r: a for r, a in answers.items() if not isinstance(a, Fault)}
 
 
 def set_config(client: SimulatedCluster, resource: Resource, name: str, value: str) -> None:
@@ -231,7 +231,7 @@ def refusing(
 
 def answering(fault: str) -> Callable[..., Any]:
     """Answer whatever is asked, or asked for, with this fault."""
-    return lambda real, keys, *more: {getattr(one, "resource", one): Fault(fault) for one in keys}
+    return lambda real, keys, *more: {getattr(key, "resource", key): Fault(fault) for key in keys}
 
 
 def unreachable(*_: Any, **__: Any) -> Any:
@@ -288,8 +288,8 @@ def ask(run: Run, kind: str, **payload: Any) -> None:
 
 def own(client: SimulatedCluster, resource: Resource, name: str) -> str | None:
     """Return what a throttle is set to; None when it is not, or to nothing."""
-    found = throttles(client)[resource].get(name)
-    return found.value or None if found else None
+    config = throttles(client)[resource].get(name)
+    return config.value or None if config else None
 
 
 def delete(client: SimulatedCluster, resource: Resource, *names: str) -> None:

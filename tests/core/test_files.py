@@ -49,8 +49,8 @@ def test_locks_and_small_texts_of_ours_are_their_owners_only(tmp_path: Path) -> 
     finally:
         os.umask(before)
     for folder, mode in (paths.data_dir() / "a", 0o600), (tmp_path / "published", 0o644):
-        found = {place.name: place.stat().st_mode & 0o777 for place in folder.iterdir()}
-        assert found == dict.fromkeys(("text", "lock", "lease"), mode)
+        modes = {place.name: place.stat().st_mode & 0o777 for place in folder.iterdir()}
+        assert modes == dict.fromkeys(("text", "lock", "lease"), mode)
 
 
 def test_nothing_that_waits_in_a_folder_of_everybodys_is_written_through(tmp_path: Path) -> None:

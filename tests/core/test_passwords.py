@@ -64,9 +64,9 @@ def settings_of(address: Address) -> ConnectionSettings:
 
 
 def missing(address: Address) -> MissingPassword:
-    found = missing_password(address)
-    assert found is not None
-    return found
+    password = missing_password(address)
+    assert password is not None
+    return password
 
 
 def test_the_key_says_which_password_is_its_own(address: Address) -> None:
@@ -194,9 +194,9 @@ def test_a_user_s_password_is_what_the_cluster_takes(
 @pytest.fixture
 def started() -> Iterator[list[Process]]:
     """Processes that end with the test."""
-    found: list[Process] = []
-    yield found
-    for process in found:
+    processes: list[Process] = []
+    yield processes
+    for process in processes:
         process.stop(0.0)
 
 

@@ -42,8 +42,8 @@ def folders(here: Path, **environment: str) -> list[str]:
         check=True,
     )
     assert done.stderr == ""
-    found: list[str] = json.loads(done.stdout)
-    return found
+    dirs: list[str] = json.loads(done.stdout)
+    return dirs
 
 
 def test_relative_xdg_folders_are_ignored_as_their_specification_has_it(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_absolute_xdg_folders_are_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("home", ["own", "./own", "{here}/own"])
 def test_a_relative_home_is_meant_from_where_it_was_typed(tmp_path: Path, home: str) -> None:
     given = home.format(here=tmp_path)
-    found = folders(tmp_path, TRIMTAB_HOME=given, XDG_DATA_HOME="elsewhere")
-    assert found == [str(tmp_path / "own" / k) for k in ("config", "cache", "data", "log", "run")]
+    dirs = folders(tmp_path, TRIMTAB_HOME=given, XDG_DATA_HOME="elsewhere")
+    assert dirs == [str(tmp_path / "own" / k) for k in ("config", "cache", "data", "log", "run")]
 
 
 def test_our_folders_are_their_owners_only_whatever_the_umask(

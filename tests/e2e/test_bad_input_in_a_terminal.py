@@ -100,11 +100,11 @@ def test_a_wrong_port_is_named_for_what_it_is(
         }
         asked = {at: start(environment, "-b", at, "show", "--json") for at in cases}
         with Terminal([TRIMTAB, "-b", closed], environment=environment) as dashboard:
-            for at, said in cases.items():
+            for at, message in cases.items():
                 out, err = asked[at].communicate(timeout=PATIENCE_SECONDS)
                 assert (asked[at].returncode, out) == (4, ""), err
                 first, *what_to_do = err.splitlines()
-                assert said in first
+                assert message in first
                 assert len(what_to_do) == 1
             assert dashboard.wait_for_exit() == 4
             assert "Nothing listens on" in dashboard.text()
@@ -190,7 +190,10 @@ def test_of_two_applies_at_once_one_runs_and_one_is_refused(
         words = ("--throttle", "1MB/s", "--yes", "--detach", "--json")
         words += ("--allow", "out-of-sync,rack-spread,never")
         asked = [start(environment, *at, "apply", plan, *words) for plan in plans]
-        answers = [(*one.communicate(timeout=PATIENCE_SECONDS), one.returncode) for one in asked]
+        answers = [
+            (*process.communicate(timeout=PATIENCE_SECONDS), process.returncode)
+            for process in asked
+        ]
         assert sorted(code for _, _, code in answers) == [0, 3], answers
         (run,) = (json.loads(out)["run"] for out, _, code in answers if code == 0)
         (err,) = (err for _, err, code in answers if code == 3)

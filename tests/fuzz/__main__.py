@@ -40,7 +40,9 @@ def main() -> int:
             first = next(number for number, text in result.faults.items() if text == fault)
             print(f"    {times}× {fault} (first: {first})", flush=True)
     if options.output:
-        options.output.write_text(json.dumps([asdict(one) for one in results], indent=2) + "\n")
+        options.output.write_text(
+            json.dumps([asdict(outcome) for outcome in results], indent=2) + "\n"
+        )
     return 1 if any(result.faults for result in results) else 0
 
 

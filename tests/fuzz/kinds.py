@@ -408,8 +408,8 @@ def journals(folder: Path) -> Play:
         else:
             path.write_bytes(damaged(examples[name], dice))
         if dice.random() < 0.3:
-            for found in list_runs(cluster_id):
-                json_text(summary_document(found))
+            for summary in list_runs(cluster_id):
+                json_text(summary_document(summary))
             unreadable(cluster_id)
         reading = read_journal(cluster_id, path.stem)
         json_text(run_document(reading))
@@ -498,13 +498,13 @@ def logs(folder: Path) -> Play:
             name = dice.choice(("state-change.log", "state-change.log.2026-01-31-02", "s.log.gz"))
             (place / f"{name}-{broker}").write_bytes(data)
         zone = dice.choice(zones)
-        found = find_log_files(sorted(place.iterdir()), zone)
+        log_files = find_log_files(sorted(place.iterdir()), zone)
         tally, as_json = MergeTally(), dice.random() < 0.5
         chosen = EventFilter(None, None, None, None, unknown=dice.random() < 0.5)
-        for text in merge_lines(found.sources, chosen, {}, tally, as_json=as_json, processes=1):
+        for text in merge_lines(log_files.sources, chosen, {}, tally, as_json=as_json, processes=1):
             _require_harmless(text)
-        json_line(summary_document(tally, found, zone, {}))
-        list(summary_lines(tally, found, zone, {}, chosen.unknown))
+        json_line(summary_document(tally, log_files, zone, {}))
+        list(summary_lines(tally, log_files, zone, {}, chosen.unknown))
 
     return play
 

@@ -202,13 +202,13 @@ def _odd_cell(cell: Any, dice: random.Random) -> Any:
     text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
     if isinstance(text, str) and text[:1] in ("{", "[") and dice.random() < 0.8:
         with suppress(ValueError, RecursionError):  # it was changed before
-            found = odd_json(json.loads(text), dice)
-            return found if isinstance(cell, bytes) else found.decode("utf-8", "replace")
+            odd_value = odd_json(json.loads(text), dice)
+            return odd_value if isinstance(cell, bytes) else odd_value.decode("utf-8", "replace")
     if isinstance(cell, bytes) and dice.random() < 0.8:
         return damaged(cell, dice)
-    found = dice.choice((*ODD_NUMBERS, *ODD_TEXTS, None, b"", b"\xff\x00"))
-    if isinstance(found, int) and not -(2**63) <= found < 2**63:
-        found = float(found)
+    odd_value = dice.choice((*ODD_NUMBERS, *ODD_TEXTS, None, b"", b"\xff\x00"))
+    if isinstance(odd_value, int) and not -(2**63) <= odd_value < 2**63:
+        odd_value = float(odd_value)
     if isinstance(cell, int) and dice.random() < 0.5:
-        found = cell + dice.choice((-1, 1, 2, 1000, -(2**40), 2**40))
-    return found
+        odd_value = cell + dice.choice((-1, 1, 2, 1000, -(2**40), 2**40))
+    return odd_value

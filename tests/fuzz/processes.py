@@ -70,13 +70,13 @@ def play_kind(kind: str, first: int, last: int) -> Result:
 
 def _work(kind: str, first: int, last: int, at: object, to: Connection) -> None:
     with prepared(kind) as of:
-        outcomes, told = [], time.monotonic()
+        outcomes, sent_at = [], time.monotonic()
         for number in range(first, last):
             at.value = number  # type: ignore[attr-defined]
             outcomes.append(play(kind, number, of))
             if number == first + 20:  # what is imported and mapped by then is the loaders' own
                 limit_memory()
-            if time.monotonic() - told > BATCH_SECONDS or number == last - 1:
+            if time.monotonic() - sent_at > BATCH_SECONDS or number == last - 1:
                 to.send(outcomes)
-                outcomes, told = [], time.monotonic()
+                outcomes, sent_at = [], time.monotonic()
     to.close()

@@ -30,7 +30,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
     monkeypatch.setattr(paths, "timeline_file", lambda cluster_id: tmp_path / "a.timeline")
     connection = connect(Address(sandbox.bootstrap))
     reports: list[ProbeReport] = []
-    said: list[str] = []
+    messages: list[str] = []
     stop = threading.Event()
 
     def work() -> None:
@@ -39,7 +39,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
             tmp_path,
             keep_on=lambda: not stop.is_set(),
             on_report=reports.append,
-            say=said.append,
+            say=messages.append,
         )
 
     def health(broker: int) -> Health | None:
@@ -47,7 +47,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
         return seen.health if seen is not None else None
 
     def event_texts() -> list[str]:
-        return [one.text for report in list(reports) for one in report.events]
+        return [event.text for report in list(reports) for event in report.events]
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -68,7 +68,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
         worker.join()
         delete_probe_topic(connection.client, connection.client.describe_cluster())
         connection.client.close()
-    assert said == []
+    assert messages == []
     for seen in reports[-1].brokers:
         if seen.produce.p50_ms is not None and seen.fetch.p50_ms is not None:
             assert 0 < seen.produce.p50_ms <= (seen.produce.p99_ms or 0)
@@ -94,10 +94,10 @@ def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
     connection = connect(Address(sandbox.bootstrap))
     client = connection.client
     deadline = time.monotonic() + 60
-    told: list[str] = []
+    messages: list[str] = []
 
     def delete(report: ProbeReport) -> None:
-        told.extend(one.text for one in report.events)
+        messages.extend(event.text for event in report.events)
         if any(seen.fetch.messages for seen in report.brokers):
             delete_probe_topic(client, client.describe_cluster())
 
@@ -108,11 +108,11 @@ def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
                 tmp_path,
                 keep_on=lambda: time.monotonic() < deadline,
                 on_report=delete,
-                say=told.append,
+                say=messages.append,
             )
     finally:
         client.close()
-    assert told == [], "no broker is to blame"
+    assert messages == [], "no broker is to blame"
 
 
 def _topics(sandbox: Sandbox) -> set[str]:

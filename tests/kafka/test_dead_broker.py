@@ -102,7 +102,11 @@ def elect_and_list_leaders(client: KafkaClient, partitions: Collection[TopicPart
     """Give leaders back; return who leads."""
     client.elect_leaders(partitions)
     state = client.describe_cluster()
-    return {int(state.leader[row]) for one in partitions if (row := state.find(one)) is not None}
+    return {
+        int(state.leader[row])
+        for partition in partitions
+        if (row := state.find(partition)) is not None
+    }
 
 
 def test_brokers_that_are_silent_are_not_the_cluster(sandbox: Sandbox) -> None:

@@ -42,11 +42,11 @@ def connection(side: Sandbox) -> Iterator[Connection]:
 @pytest.fixture(scope="module")
 def ground(side: Sandbox, connection: Connection) -> DrillTarget:
     eventually(lambda: side.has_workload)
-    found = find_drill_target(
+    target = find_drill_target(
         Address(side.bootstrap), connection.client.describe_cluster().cluster_id
     )
-    assert found is not None
-    return found
+    assert target is not None
+    return target
 
 
 def do(ground: DrillTarget, connection: Connection, kind: DrillKind, on: str) -> None:
@@ -58,10 +58,10 @@ def do(ground: DrillTarget, connection: Connection, kind: DrillKind, on: str) ->
 def test_a_consumer_joins_and_leaves(ground: DrillTarget, connection: Connection) -> None:
     def members(count: int) -> bool:
         try:
-            found = connection.client.describe_groups("stock")
+            groups = connection.client.describe_groups("stock")
         except UnreachableError:  # its coordinator is still coming up
             return False
-        return len(found) == 1 and len(found[0].members) == count
+        return len(groups) == 1 and len(groups[0].members) == count
 
     eventually(lambda: members(1), 60)
     do(ground, connection, DrillKind.JOIN, "group stock")

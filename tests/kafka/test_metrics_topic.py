@@ -61,7 +61,7 @@ def test_reading_begins_where_it_is_told_and_goes_on_where_it_ended(
     since = now - timedelta(minutes=1)
 
     def read(partitions: tuple[int, ...], at: datetime) -> list[bytes]:
-        return sorted(r.value for some in reader.read(partitions, since, at) for r in some)
+        return sorted(r.value for records in reader.read(partitions, since, at) for r in records)
 
     try:
         assert read((0, 1), now) == [b"a", b"b"]
@@ -87,9 +87,9 @@ def test_what_kafka_python_cannot_unpack_is_told_with_what_it_takes(
     monkeypatch.setattr(ConnectionSettings, "suits_librdkafka", False)
     monkeypatch.setattr("kafka.codec.zstd", None)
     reader = open_topic_reader(Address(sandbox.bootstrap), TOPIC)
-    with closing(reader), pytest.raises(UsageError, match="zstd") as told:
+    with closing(reader), pytest.raises(UsageError, match="zstd") as excinfo:
         list(reader.read((0,), now - timedelta(minutes=1), now))
-    assert "Install zstandard" in told.value.next
+    assert "Install zstandard" in excinfo.value.next
 
 
 @contextmanager

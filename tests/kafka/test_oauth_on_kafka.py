@@ -25,8 +25,8 @@ TOKEN_SECONDS = 4.0
 @pytest.fixture
 def server() -> Iterator[Endpoint]:
     oauth.tokens_of.cache_clear()
-    with endpoint() as found:
-        yield found
+    with endpoint() as token_endpoint:
+        yield token_endpoint
 
 
 def address(secured: SecuredBroker, tmp_path: Path, written: str) -> Address:
@@ -53,8 +53,8 @@ def test_both_libraries_stay_logged_in_past_the_end_of_many_tokens(
 
         def answers_after(tokens: int) -> bool:
             assert client.describe_cluster().brokers  # by kafka-python
-            (found,) = client.describe_configs([TOPIC], [RETENTION]).values()  # by librdkafka
-            assert RETENTION in found
+            (configs,) = client.describe_configs([TOPIC], [RETENTION]).values()  # by librdkafka
+            assert RETENTION in configs
             return len(server.requests) >= tokens
 
         eventually(lambda: answers_after(6), 120)

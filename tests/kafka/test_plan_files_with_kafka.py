@@ -56,7 +56,8 @@ def client(sandbox: Sandbox) -> Iterator[KafkaClient]:
 def wait_until_done(client: KafkaClient, targets) -> None:
     eventually(
         lambda: all(
-            one.status is VerifyStatus.DONE for one in verify(client.describe_cluster(), targets)
+            verdict.status is VerifyStatus.DONE
+            for verdict in verify(client.describe_cluster(), targets)
         )
     )
 

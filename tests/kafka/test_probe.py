@@ -43,13 +43,13 @@ def test_each_broker_is_measured_and_nothing_is_left(sandbox: Sandbox) -> None:
     probe = started(sandbox, "a", (1, 2, 3))
     try:
         eventually(lambda: {b for b, w in probe.windows().items() if len(w) > 1} == {1, 2, 3})
-        found = probe.windows()
+        windows_by_broker = probe.windows()
         assert dict(probe.replicas_by_broker) == {1: (1, 2, 3), 2: (2, 3, 1), 3: (3, 1, 2)}
         assert probe_topics(sandbox) == [f"{TOPIC_PREFIX}a"]
     finally:
         probe.close()
     assert not probe.trouble
-    for windows in found.values():
+    for windows in windows_by_broker.values():
         for window in windows:
             assert window.messages > 0
             assert 0 < window.p50_ms <= window.p99_ms

@@ -68,9 +68,9 @@ class Kafka:
     def login(self, path: Path) -> Login | None:
         """Return how an admin client with these properties would log in."""
         try:
-            found = self._load_properties(str(path))
-            found.setProperty("bootstrap.servers", "b1:9092")
-            config = self._config(found)
+            properties = self._load_properties(str(path))
+            properties.setProperty("bootstrap.servers", "b1:9092")
+            config = self._config(properties)
             if not config.getString("security.protocol").upper().startswith("SASL"):
                 return ("", "", "")
             context = self._jaas({"sasl.jaas.config": config.getPassword("sasl.jaas.config")})
@@ -92,15 +92,15 @@ def refused(error: Py4JJavaError, *kinds: str) -> None:
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Kafka]:
-    found = java.find_java()
+    runtime = java.find_java()
     path = kafka_jars.classpath(
-        kafka_jars.fetch_jars(kafka_jars.KAFKA_VERSION, found, lambda _: None)
+        kafka_jars.fetch_jars(kafka_jars.KAFKA_VERSION, runtime, lambda _: None)
     )
     port, token, process = launch_gateway(
         classpath=path,
         die_on_exit=True,
         enable_auth=True,
-        java_path=str(found.path),
+        java_path=str(runtime.path),
         return_proc=True,
     )
     gateway = JavaGateway(
@@ -223,10 +223,10 @@ def named(entries: dict[str, str] | None) -> dict[str, str] | None:
 
 def our_login(path: Path) -> Login | None:
     try:
-        found = ConnectionSettings.load("b1:9092", path)
+        settings = ConnectionSettings.load("b1:9092", path)
     except DocumentError:
         return REFUSED
-    login = found.login
+    login = settings.login
     return ("", "", "") if login is None else (login.mechanism, login.username, login.password)
 
 

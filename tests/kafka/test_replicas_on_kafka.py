@@ -72,9 +72,9 @@ def test_a_flipped_byte_in_one_replicas_log_is_found_and_named(
     assert code == 6
     first, second = document["partitions"]
     assert (first["standing"], second["standing"]) == ("different", "same")
-    (found,) = first["differences"]
-    assert (found["what"], found["brokers"], found["others"]) == ("corrupt", [3], [1, 2])
-    assert 200 < found["first_offset"] <= found["offset"] <= found["last_offset"] < 400
+    (diff,) = first["differences"]
+    assert (diff["what"], diff["brokers"], diff["others"]) == ("corrupt", [3], [1, 2])
+    assert 200 < diff["first_offset"] <= diff["offset"] <= diff["last_offset"] < 400
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -99,12 +99,12 @@ def test_records_are_read_however_they_are_packed(
     # A follower hears of the high watermark with its next fetch.
     eventually(lambda: read().high_watermark == begin + len(values))
     answer = read()
-    found: dict[int, Record] = {}
+    records_by_offset: dict[int, Record] = {}
     for batch in batches(answer.records):
         assert batch.sound
-        found |= read_records(answer.records[batch.start : batch.end]) or {}
-    assert list(found) == list(range(begin, begin + len(values)))
-    assert all(value in found[begin + at][1] for at, value in enumerate(values))
+        records_by_offset |= read_records(answer.records[batch.start : batch.end]) or {}
+    assert list(records_by_offset) == list(range(begin, begin + len(values)))
+    assert all(value in records_by_offset[begin + at][1] for at, value in enumerate(values))
 
 
 def _flip(sandbox: Sandbox, broker: int, at: int) -> None:

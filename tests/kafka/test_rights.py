@@ -36,8 +36,8 @@ def admin(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFactory) -> C
     """Somebody who may do everything, on a cluster with a topic and a group."""
     from confluent_kafka import Consumer, TopicPartition
 
-    found = address(secured, tmp_path_factory.mktemp("admin"), "admin")
-    settings = ConnectionSettings.load(found.bootstrap, found.command_config)
+    admin_address = address(secured, tmp_path_factory.mktemp("admin"), "admin")
+    settings = ConnectionSettings.load(admin_address.bootstrap, admin_address.command_config)
     create_topics(settings, {"rights": [(1,)]})
     consumer = Consumer({**settings.librdkafka_config(), "group.id": "rights-readers"})
     consumer.commit(offsets=[TopicPartition("rights", 0, 0)], asynchronous=False)
@@ -84,12 +84,12 @@ def test_one_that_is_missing_is_named_without_trying(
     guest = address(secured, tmp_path, "guest")
     with allowed(admin, guest, [right for right in READ if right != left_out]):
         code, out, err = run_as_guest(guest, "doctor", "--acls", "read", "--json")
-    found = json.loads(out)
+    document = json.loads(out)
     assert code == ExitCode.NO, err
-    assert found["principal"] == "User:guest"
-    denied = [(r["resource"], r["operation"]) for r in found["rights"] if r["granted"] is False]
+    assert document["principal"] == "User:guest"
+    denied = [(r["resource"], r["operation"]) for r in document["rights"] if r["granted"] is False]
     assert denied == [(left_out.resource.name.lower(), left_out.operation)]
-    (command,) = found["commands"]
+    (command,) = document["commands"]
     assert "--allow-principal User:guest" in command
 
 

@@ -168,10 +168,10 @@ STATIC_RATE = ConfigValue("900000000", ConfigSource.STATIC)
 def static_leader_rate(sandbox: Sandbox) -> Iterator[Resource]:
     """Broker 2 gets a rate in its properties file when the test restarts it, and loses it after."""
     node = sandbox.node(2)
-    found = node.properties.read_text()
-    node.properties.write_text(f"{found}{LEADER_RATE}={STATIC_RATE.value}\n")
+    original = node.properties.read_text()
+    node.properties.write_text(f"{original}{LEADER_RATE}={STATIC_RATE.value}\n")
     yield Resource.broker(node.id)
-    node.properties.write_text(found)
+    node.properties.write_text(original)
     sandbox.stop(node.id)
     sandbox.start(node.id)
     client = KafkaClient(ConnectionSettings(sandbox.bootstrap))
@@ -205,18 +205,18 @@ def test_a_throttled_run_ends_as_kafkas_tool_says_and_leaves_every_throttle_as_f
     )
     answer = cluster.follow("apply", plan, "--throttle", "5MB/s", "--yes", "--json")
     assert answer.returncode == ExitCode.DONE, answer.stderr
-    told = events(answer.stdout)
+    run_events = events(answer.stdout)
     # What is only re-ordered comes first and needs no throttle.
-    assert [e["event"] for e in told if e["event"] != "progress"][:5] == [
+    assert [e["event"] for e in run_events if e["event"] != "progress"][:5] == [
         *("started", "submitted", "moved", "throttled", "submitted"),
     ]
-    assert {(e["topic"], e["partition"]) for e in told if e["event"] == "moved"} == {
+    assert {(e["topic"], e["partition"]) for e in run_events if e["event"] == "moved"} == {
         *(("run-a", 0), ("run-a", 1), ("run-a", 2), ("run-b", 0)),
     }
-    assert told[-1]["outcome"] == "done"
-    limited = {(r["broker"], r["side"]) for e in told for r in e.get("rates", [])}
+    assert run_events[-1]["outcome"] == "done"
+    limited = {(r["broker"], r["side"]) for e in run_events for r in e.get("rates", [])}
     assert (4, "follower") in limited
-    (*_, last) = [e for e in told if e["event"] == "progress"]
+    (*_, last) = [e for e in run_events if e["event"] == "progress"]
     assert last["moved_bytes"] == last["total_bytes"] > 18 * MB
     assert cluster.verify(plan).count("is completed.") == 4
     eventually(lambda: cluster.throttles() == before)
@@ -233,8 +233,8 @@ def test_brokers_that_need_less_for_a_deadline_get_less(cluster: Cluster) -> Non
     assert answer.returncode == ExitCode.DONE, answer.stderr
     for side in ("broker 2 sends at 10 MB/s", "broker 4 receives at 10 MB/s"):
         assert side in answer.stderr
-    told = events(answer.stdout)
-    limited = [r for e in told for r in e.get("rates", []) if e["event"] == "throttled"]
+    run_events = events(answer.stdout)
+    limited = [r for e in run_events for r in e.get("rates", []) if e["event"] == "throttled"]
     rates = {(r["broker"], r["side"]): r["rate_bytes_per_s"] for r in limited}
     assert rates[2, "leader"] == rates[4, "follower"] == 10 * MB
     assert rates[1, "leader"] == rates[3, "follower"] > 12 * MB

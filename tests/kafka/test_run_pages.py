@@ -56,8 +56,8 @@ class Reader:
         eventually(lambda: "moving" in {move["state"] for move in self.show()["moves"]}, every=0.2)
 
     def show(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._bash.run("trimtab runs show --json")[1])
-        return found
+        document: dict[str, Any] = json.loads(self._bash.run("trimtab runs show --json")[1])
+        return document
 
     def waiting(self) -> list[str]:
         """Return the partitions whose moves have not begun."""

@@ -69,8 +69,8 @@ def test_two_polls_lie_in_a_topic_that_is_made_for_them(
     first, second = json.loads(answer.stdout)
     state = client.describe_cluster()
     assert len(state.partitions_of(TOPIC)) == PARTITIONS
-    found = client.describe_configs([Resource.topic(TOPIC)], ["retention.ms"])
-    assert found[Resource.topic(TOPIC)]["retention.ms"].value == str(48 * 3600 * 1000)
+    configs = client.describe_configs([Resource.topic(TOPIC)], ["retention.ms"])
+    assert configs[Resource.topic(TOPIC)]["retention.ms"].value == str(48 * 3600 * 1000)
 
     records = read(sandbox, TOPIC, first["records"] + second["records"])
     assert {record.key for record in records} == {state.cluster_id.encode()}

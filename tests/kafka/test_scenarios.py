@@ -33,9 +33,9 @@ class InProcess(Stage):
 @pytest.fixture
 def stage(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
-    found = InProcess(sandbox, tmp_path, short=True)
-    yield found
-    found.drop()
+    scenario_stage = InProcess(sandbox, tmp_path, short=True)
+    yield scenario_stage
+    scenario_stage.drop()
     stop_daemons(paths.load_root(), sandbox.cluster_id, [ROLE], seconds=10)
 
 

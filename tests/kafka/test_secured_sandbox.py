@@ -144,8 +144,8 @@ def test_nobody_is_told_which_right_it_takes(
 ) -> None:
     plan = move_to(locked, tmp_path, 3, 2)
     line = [plan if word == "PLAN" else word for word in words]
-    found, out, err = run_as(locked, "nobody", Way.TLS, *line)
-    assert (found, f"It takes {takes}." in err) == (code, True), (out, err)
+    exit_code, out, err = run_as(locked, "nobody", Way.TLS, *line)
+    assert (exit_code, f"It takes {takes}." in err) == (code, True), (out, err)
 
 
 # -- a run, with the rights of the table and without one of them ----------------------------------
@@ -199,8 +199,8 @@ def test_a_run_without_one_of_its_rights_names_it_and_moves_nothing(
     with allowed(locked, [right for right in RUN if right != left_out]):
         code, out, err = apply_as_nobody(locked, tmp_path, *to)
     assert code != ExitCode.DONE
-    told = (out + err).replace(f"on {MOVED.topic}", "on topics")
-    assert f"takes {left_out}" in told, told
+    output = (out + err).replace(f"on {MOVED.topic}", "on topics")
+    assert f"takes {left_out}" in output, output
     assert replicas(locked) == before
 
 
@@ -222,8 +222,8 @@ def test_a_run_works_with_exactly_its_rights(
 def test_a_sandbox_is_driven_as_a_plain_one(locked: Sandbox) -> None:
     token_endpoint = locked.node(TOKEN_ENDPOINT)
     assert locked.stop(token_endpoint.id)
-    found, _, err = run_as(locked, "reader", Way.OAUTH, "topics", "ls")
-    assert (found, "gives no token" in err) == (ExitCode.UNREACHABLE, True), err
+    exit_code, _, err = run_as(locked, "reader", Way.OAUTH, "topics", "ls")
+    assert (exit_code, "gives no token" in err) == (ExitCode.UNREACHABLE, True), err
     assert Sandbox.open(locked.name).start(token_endpoint.id)
     assert run_as(locked, "reader", Way.OAUTH, "topics", "ls")[0] == ExitCode.DONE
     assert Sandbox.find(locked.bootstrap, locked.cluster_id) is not None

@@ -33,10 +33,10 @@ class PlanCheck:
     def suggested(self, *request: str) -> dict[int, tuple[int, ...]]:
         """Carry out what is suggested; return the topic's replicas then."""
         plan = self._home / "plan.json"
-        found = trimtab(
+        suggestion = trimtab(
             self._sandbox.bootstrap, "plan", "suggest", *request, "--topics", TOPIC, "--json"
         )
-        document = json.loads(found.stdout)
+        document = json.loads(suggestion.stdout)
         assert document["reached"], document["notes"]
         plan.write_text(json.dumps(document["plan"]))
         allow = ("--allow", ",".join(document["allow"])) if document["allow"] else ()

@@ -87,11 +87,11 @@ def test_both_libraries_come_through(
 ) -> None:
     code, out, err = command(secured.at(listener), properties(secured), "show", "--json")
     assert code == ExitCode.DONE, err
-    assert [found["id"] for found in json.loads(out)["brokers"]] == [1]
+    assert [broker["id"] for broker in json.loads(out)["brokers"]] == [1]
     _, out, _ = command(secured.at(listener), properties(secured), "doctor", "--json")
-    found = {finding["name"]: finding["fine"] for finding in json.loads(out)["findings"]}
-    assert found["cluster"]
-    assert found["right to see log dirs"]
+    fine_by_name = {finding["name"]: finding["fine"] for finding in json.loads(out)["findings"]}
+    assert fine_by_name["cluster"]
+    assert fine_by_name["right to see log dirs"]
 
 
 def unsaid(broker: SecuredBroker) -> str:
@@ -223,13 +223,13 @@ REFUSALS = {
 def test_a_refusal_is_one_sentence_and_what_to_do(
     secured: SecuredBroker, command: Command, case: str
 ) -> None:
-    asked, said, advice = REFUSALS[case]
+    asked, message, advice = REFUSALS[case]
     began = time.monotonic()
     code, out, err = command(*asked(secured), "show", "--json")
     assert time.monotonic() - began < CONNECT_SECONDS, "what is final is not waited for"
     assert (code, out) == (ExitCode.UNREACHABLE, ""), err
     first, *rest = err.splitlines()
-    assert said in first
+    assert message in first
     assert advice in "\n".join(rest)
     assert len(rest) == 1
     gc.collect()

@@ -66,8 +66,8 @@ def test_kafkas_tool_sees_the_leaders_that_were_elected(
     assert (election["leader"], election["to"], election["outcome"]) == (2, 1, "elected")
 
     def leaders() -> list[str]:
-        told = theirs(sandbox, "TopicCommand", "--describe", "--topic", name)
-        return re.findall(r"Leader: (\d)", told)
+        output = theirs(sandbox, "TopicCommand", "--describe", "--topic", name)
+        return re.findall(r"Leader: (\d)", output)
 
     eventually(lambda: leaders() == ["1", "3"])
 
@@ -85,17 +85,17 @@ def test_kafkas_tool_sees_the_topics_that_were_made_altered_and_deleted(
     code, out = ours(sandbox, capfd, "topics", "alter", name, *changed, "--yes", "--json")
     assert code == 0
     wanted += json.loads(out)["added"]
-    told = theirs(sandbox, "TopicCommand", "--describe", "--topic", name)
-    assert re.findall(r"Replicas: ([\d,]+)", told) == [
+    output = theirs(sandbox, "TopicCommand", "--describe", "--topic", name)
+    assert re.findall(r"Replicas: ([\d,]+)", output) == [
         ",".join(map(str, p["replicas"])) for p in wanted
     ]
-    configs = re.findall(r"Configs: ?(\S*)", told)[0].split(",")
+    configs = re.findall(r"Configs: ?(\S*)", output)[0].split(",")
     assert "max.message.bytes=2000000" in configs
     assert not [config for config in configs if config.startswith("retention.ms")]
-    (found,) = json.loads(ours(sandbox, capfd, "topics", "describe", name, "--json")[1])
-    assert re.findall(r"TopicId: (\S+)", told) == [found["id"]]
-    assert re.findall(r"Isr: ([\d,]+)", told) == [
-        ",".join(map(str, p["isr"])) for p in found["partitions"]
+    (description,) = json.loads(ours(sandbox, capfd, "topics", "describe", name, "--json")[1])
+    assert re.findall(r"TopicId: (\S+)", output) == [description["id"]]
+    assert re.findall(r"Isr: ([\d,]+)", output) == [
+        ",".join(map(str, p["isr"])) for p in description["partitions"]
     ]
     assert ours(sandbox, capfd, "topics", "delete", name, "--yes")[0] == 0
     assert name not in theirs(sandbox, "TopicCommand", "--list").split()
@@ -140,16 +140,16 @@ def test_kafkas_tool_sees_the_groups_that_we_tell_of(
         producer.produce(name, b"late", partition=1)
         producer.flush()
         code, out = ours(sandbox, capfd, "groups", id, "--json")
-        told = theirs(sandbox, "consumer.group.ConsumerGroupCommand", "--describe", "--group", id)
+        output = theirs(sandbox, "consumer.group.ConsumerGroupCommand", "--describe", "--group", id)
     finally:
         consumer.close()
-    (found,) = json.loads(out)
-    assert (code, found["state"], found["protocol"], found["lag"]) == (0, "stable", protocol, 1)
-    lines = [line.split() for line in told.splitlines() if line.startswith(id)]
-    host = found["members"][0]["host"]
+    (group,) = json.loads(out)
+    assert (code, group["state"], group["protocol"], group["lag"]) == (0, "stable", protocol, 1)
+    lines = [line.split() for line in output.splitlines() if line.startswith(id)]
+    host = group["members"][0]["host"]
     keys = ("partition", "committed", "end", "lag", "member")
     assert sorted(line[:8] for line in lines) == [
-        [id, name, *(str(p[key]) for key in keys), host] for p in found["partitions"]
+        [id, name, *(str(p[key]) for key in keys), host] for p in group["partitions"]
     ]
 
 
@@ -171,12 +171,12 @@ def test_a_share_group_is_listed_as_kafkas_tool_lists_it(
             every=0.2,
         )
         code, out = ours(sandbox, capfd, "groups", id, "--json")
-        told = theirs(sandbox, "GroupsCommand", "--list")
+        output = theirs(sandbox, "GroupsCommand", "--list")
     finally:
         producer = Producer({"bootstrap.servers": sandbox.bootstrap})
         producer.produce(name, b"ends it")
         producer.flush()
         reading.join()
-    (found,) = json.loads(out)
-    assert (code, found["protocol"], found["lag"]) == (0, "share", None)
-    assert [id, "Share", "share"] in [line.split() for line in told.splitlines()]
+    (group,) = json.loads(out)
+    assert (code, group["protocol"], group["lag"]) == (0, "share", None)
+    assert [id, "Share", "share"] in [line.split() for line in output.splitlines()]

@@ -95,8 +95,8 @@ def _plan(cluster: SimulatedCluster) -> Plan:
         tp, target = state.tp(row), SLOW_BROKER if len(plan) == SLOW_MOVE else DEAD_BROKER
         if 7 not in state.replicas(row) or state.partition_size_bytes[row] < LEAST_BYTES:
             continue
-        found = check_drop(state, Load.unknown(state), plan, tp, 7, target)
-        if found is None or found.severity < Severity.UNSAFE:
+        finding = check_drop(state, Load.unknown(state), plan, tp, 7, target)
+        if finding is None or finding.severity < Severity.UNSAFE:
             plan = plan.with_move(state, tp, 7, target)
         if len(plan) == MOVES:
             break

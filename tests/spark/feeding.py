@@ -174,11 +174,11 @@ def window_rows(root: Path) -> Iterator[Row]:
 
 def batch_records(root: Path) -> list[Row]:
     """Return what is noted of the batches that are complete, in order."""
-    found = (
+    batches = (
         json.loads(path.read_text())
         for path in sorted(layout.batches(root, CLUSTER).glob("*.json"))
     )
-    return sorted((r for r in found if r["carried"]), key=lambda r: r["carried"]["number"])
+    return sorted((r for r in batches if r["carried"]), key=lambda r: r["carried"]["number"])
 
 
 def closed(start: datetime, last: datetime) -> bool:

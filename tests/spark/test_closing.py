@@ -58,12 +58,12 @@ def expect_by_hand(root: Path, rows: list[Row], hour: list[Row]) -> None:
     """
     last = max(r["ts"] for r in rows)
     by_hand = {key: of for key, of in windows_by_hand(rows).items() if closed(key[1], last)}
-    found = {(r["partition"], r["window_start"]): r for r in window_rows(root)}
-    assert found.keys() == by_hand.keys()
+    windows_by_key = {(r["partition"], r["window_start"]): r for r in window_rows(root)}
+    assert windows_by_key.keys() == by_hand.keys()
     for key, expected in by_hand.items():
         for rate in COLUMNS:
             for what in ("sum", "avg", "p95", "max"):
-                assert found[key][f"{rate}_{what}"] == pytest.approx(expected[rate][what])
+                assert windows_by_key[key][f"{rate}_{what}"] == pytest.approx(expected[rate][what])
     snapshot = newest(root)
     for p in range(2):
         mine = [r for r in rows if r["partition"] == p]
@@ -87,26 +87,26 @@ def test_a_job_that_goes_on_and_one_that_begins_anew_say_the_same(
     parts = [range(25), (26, 35), (36, 28), (44, 61), (62,)]
     rows: list[Row] = []
     of_hour: list[Row] = []
-    told: list[Published] = []
+    publications: list[Published] = []
 
     def feed_next() -> None:
-        part = [r for number in parts[len(told)] for r in poll(number)]
+        part = [r for number in parts[len(publications)] for r in poll(number)]
         rows.extend(part)
-        feed(tmp_path, f"p{len(told)}", part)
+        feed(tmp_path, f"p{len(publications)}", part)
 
     def fed_on(batch: list[Published]) -> None:
-        told.extend(batch)
-        if len(told) in (2, 4):
+        publications.extend(batch)
+        if len(publications) in (2, 4):
             of_hour[:] = rows
         expect_by_hand(tmp_path, rows, of_hour)
-        if len(told) < len(parts):
+        if len(publications) < len(parts):
             feed_next()
 
     feed_next()
     Job(spark, tmp_path, CLUSTER, StillClock(NOW), fed_on).run(
-        0.3, lambda: len(told) < len(parts), rest=0
+        0.3, lambda: len(publications) < len(parts), rest=0
     )
-    assert [published.counts.late for published in told] == [0, 0, 2, 0, 0]
+    assert [published.counts.late for published in publications] == [0, 0, 2, 0, 0]
 
     rows += poll(63)
     feed(tmp_path, "anew", poll(63))

@@ -46,7 +46,7 @@ def day(root: Path) -> dict[tuple[str, str], Any]:
 
 def expect_day(root: Path, rows: list[Row], until: datetime) -> None:
     """Hold the figures of the day that ends with `until` to what the rows sum up to."""
-    found = day(root)
+    rates = day(root)
     for p in range(3):
         mine = [r for r in rows if r["partition"] == p and until - DAY <= r["ts"] < until]
         by_hand = windows_by_hand(mine)
@@ -55,7 +55,7 @@ def expect_day(root: Path, rows: list[Row], until: datetime) -> None:
             means = [w[rate]["avg"] for w in by_hand.values() if w[rate]["avg"] is not None]
             expected["p95"] = percentile(means, 0.95)
             for what in ("avg", "p95", "max"):
-                assert np.isclose(found[rate, what][p], expected[what], rtol=1e-9), (p, rate, what)
+                assert np.isclose(rates[rate, what][p], expected[what], rtol=1e-9), (p, rate, what)
 
 
 def test_a_day_is_what_counting_by_hand_gives_of_its_whole_hours(
@@ -146,11 +146,11 @@ def test_an_hour_is_of_its_windows(spark: SparkSession) -> None:
     assert (hours[0].in_bytes_per_s_sum, hours[0].in_bytes_per_s_ms) == (110.0, 3000)
     assert sorted(hours[0].in_bytes_per_s_means) == [10.0, 50.0]
     assert hours[1].in_bytes_per_s_means == [50.0]
-    (said,) = windows.day_figures(windows.hours_of(whole)).collect()
-    assert said.in_bytes_per_s_24h_avg == 40.0
-    assert said.in_bytes_per_s_24h_max == 70.0
-    assert said.in_bytes_per_s_24h_p95 == 50.0
-    assert all(said[f"{rate}_24h_avg"] is None for rate in RATES if rate != "in_bytes_per_s")
+    (figures,) = windows.day_figures(windows.hours_of(whole)).collect()
+    assert figures.in_bytes_per_s_24h_avg == 40.0
+    assert figures.in_bytes_per_s_24h_max == 70.0
+    assert figures.in_bytes_per_s_24h_p95 == 50.0
+    assert all(figures[f"{rate}_24h_avg"] is None for rate in RATES if rate != "in_bytes_per_s")
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 20, 21, 288])
@@ -160,5 +160,5 @@ def test_a_percentile_is_numpys(spark: SparkSession, n: int) -> None:
 
     from core.pipeline.rates import percentile as p95
 
-    found = rows.selectExpr(f"{p95('a')} AS p").collect()[0].p
-    assert found == (pytest.approx(np.percentile(values, 95)) if n else None)
+    value = rows.selectExpr(f"{p95('a')} AS p").collect()[0].p
+    assert value == (pytest.approx(np.percentile(values, 95)) if n else None)

@@ -33,15 +33,15 @@ def of(cluster: str, poll: int, **changes: Any) -> Row:
 
 
 def published(root: Path, cluster: str) -> LoadSnapshot:
-    found = read_snapshot(root, cluster)
-    assert found is not None
-    return found
+    snapshot = read_snapshot(root, cluster)
+    assert snapshot is not None
+    return snapshot
 
 
 def run_all(spark: SparkSession, root: Path) -> dict[str, Published]:
-    told: list[Published] = []
-    Job(spark, root, "all", StillClock(NOW), told.extend, source=Spool(root)).once()
-    return {one.cluster_id: one for one in told}
+    publications: list[Published] = []
+    Job(spark, root, "all", StillClock(NOW), publications.extend, source=Spool(root)).once()
+    return {publication.cluster_id: publication for publication in publications}
 
 
 def test_each_cluster_has_its_own_snapshot_windows_and_counts(
@@ -50,13 +50,13 @@ def test_each_cluster_has_its_own_snapshot_windows_and_counts(
     for number, cluster in enumerate(("a", "b", "c-3")):
         rows = [of(cluster, poll, in_bytes=1000.0 * (number + 1)) for poll in range(1, 35)]
         feed(tmp_path, "x", rows, cluster=cluster)
-    told = run_all(spark, tmp_path)
+    by_cluster = run_all(spark, tmp_path)
     assert cluster_ids(tmp_path) == ("a", "b", "c-3")
     for number, cluster in enumerate(("a", "b", "c-3")):
         assert published(tmp_path, cluster).rate("in_bytes_per_s").tolist() == [
             100.0 * (number + 1)
         ]
-        assert told[cluster].counts.accepted == 34
+        assert by_cluster[cluster].counts.accepted == 34
         assert layout.window_file(tmp_path, cluster, START).exists()
         assert not list(layout.spool(tmp_path, cluster).glob("checkpoint"))
 
@@ -80,12 +80,12 @@ def test_one_that_sends_rubbish_one_that_stalls_and_one_that_is_refused_delay_no
             rows = [{**r, "in_bytes": float("nan")} for r in rows[:-1]] + rows[-1:]
             rows += [of("elsewhere", 3)]
         feed(tmp_path, "2", rows, cluster=cluster)
-    told = run_all(spark, tmp_path)
-    assert told["good"].snapshot is not None
+    by_cluster = run_all(spark, tmp_path)
+    assert by_cluster["good"].snapshot is not None
     assert published(tmp_path, "good").rate("in_bytes_per_s", "5m", "max").tolist() == [700.0]
-    assert told["bad"].counts.quarantined == {"not_a_number": 36, "other_cluster": 1}
-    assert told["bad"].snapshot is not None
-    assert "away" not in told
+    assert by_cluster["bad"].counts.quarantined == {"not_a_number": 36, "other_cluster": 1}
+    assert by_cluster["bad"].snapshot is not None
+    assert "away" not in by_cluster
     assert published(tmp_path, "away").snapshot_id == before
 
 
@@ -99,19 +99,19 @@ def test_what_one_cluster_cannot_have_stops_no_other(spark: SparkSession, tmp_pa
     (bad / "rows").write_text("no folder")
     feed(tmp_path, "2", [of("shut", 2), of("shut", 31), of("shut", 61)], cluster="shut")
     layout.windows(tmp_path, "shut").parent.mkdir(parents=True, exist_ok=True)
-    told = run_all(spark, tmp_path)  # nobody else is in this batch
-    assert told["shut"].snapshot is None
+    by_cluster = run_all(spark, tmp_path)  # nobody else is in this batch
+    assert by_cluster["shut"].snapshot is None
     feed(tmp_path, "2", [of("refusing", 2, in_bytes=-1.0), of("refusing", 3)], cluster="refusing")
     feed(tmp_path, "2", [of("new", 1, ts=START - timedelta(days=4))], cluster="new")
     long_ago = datetime(1970, 1, 2, tzinfo=UTC)
     feed(tmp_path, "2", [of("ancient", 1, ts=long_ago), of("ancient", 2)], cluster="ancient")
     feed(tmp_path, "2", [of("good", 2)], cluster="good")
-    told = run_all(spark, tmp_path)
-    assert {c for c, one in told.items() if one.snapshot is not None} == {
+    by_cluster = run_all(spark, tmp_path)
+    assert {c for c, publication in by_cluster.items() if publication.snapshot is not None} == {
         *("good", "new", "ancient", "refusing")
     }
-    assert told["refusing"].counts.quarantined == {"negative": 1}
-    assert told["ancient"].counts.quarantined == {"too_late": 1}
+    assert by_cluster["refusing"].counts.quarantined == {"negative": 1}
+    assert by_cluster["ancient"].counts.quarantined == {"too_late": 1}
     assert published(tmp_path, "good").counts.accepted == 2
 
 
@@ -129,8 +129,8 @@ def test_rows_of_any_time_are_counted_and_no_more(spark: SparkSession, tmp_path:
     arrived = rows.arrived(spark, batch, {})
     assert arrived is not None
     oldest = spark.createDataFrame([], "cluster string, oldest_at bigint")
-    found = samples.polls(judged(arrived.rows, oldest, to_micros(NOW))).collect()
-    assert sorted((r.reason or "", r.rows) for r in found) == [("", 1), ("future", 2000)]
+    polls = samples.polls(judged(arrived.rows, oldest, to_micros(NOW))).collect()
+    assert sorted((r.reason or "", r.rows) for r in polls) == [("", 1), ("future", 2000)]
 
 
 def test_a_cluster_that_is_behind_the_others_keeps_its_windows_for_late_samples(
@@ -239,9 +239,9 @@ def test_a_poll_that_comes_in_parts_counts_once_and_a_snapshot_has_whole_polls(
     assert ids[1:] == [[0, 1, 2], [0, 1, 2], [0, 1]]
     source.put(part(2, 0, 0, False), part(3, 1, 1, True))
     run()
-    found = published(tmp_path / "root", "c-1")
-    assert (found.counts.accepted, found.counts.duplicate) == (7, 1)
-    assert found.rate("messages_per_s").tolist() == [10.0, 10.0]
+    snapshot = published(tmp_path / "root", "c-1")
+    assert (snapshot.counts.accepted, snapshot.counts.duplicate) == (7, 1)
+    assert snapshot.rate("messages_per_s").tolist() == [10.0, 10.0]
 
 
 @pytest.mark.parametrize("hours", [1, 40])

@@ -49,10 +49,10 @@ def adds_up(counts: Counts) -> bool:
     return counts.read == counts.accepted + counts.duplicate + sum(counts.quarantined.values())
 
 
-def same(found: float | None, expected: float | None) -> bool:
-    if expected is None or found is None:
-        return found is None and expected is None
-    return bool(np.isclose(found, expected, rtol=1e-9))
+def same(actual: float | None, expected: float | None) -> bool:
+    if expected is None or actual is None:
+        return actual is None and expected is None
+    return bool(np.isclose(actual, expected, rtol=1e-9))
 
 
 def test_windows_and_snapshot_are_what_counting_by_hand_gives(
@@ -68,12 +68,16 @@ def test_windows_and_snapshot_are_what_counting_by_hand_gives(
 
     last = max(r["ts"] for r in rows)
     by_hand = {key: of for key, of in windows_by_hand(rows).items() if closed(key[1], last)}
-    found = {(r["partition"], r["window_start"]): r for r in window_rows(tmp_path)}
-    assert found.keys() == by_hand.keys()
+    windows_by_key = {(r["partition"], r["window_start"]): r for r in window_rows(tmp_path)}
+    assert windows_by_key.keys() == by_hand.keys()
     for key, expected in by_hand.items():
         for rate in COLUMNS:
             for what in ("sum", "avg", "p95", "max"):
-                assert same(found[key][f"{rate}_{what}"], expected[rate][what]), (key, rate, what)
+                assert same(windows_by_key[key][f"{rate}_{what}"], expected[rate][what]), (
+                    key,
+                    rate,
+                    what,
+                )
 
     snapshot = newest(tmp_path)
     assert snapshot.source is Source.SPARK
@@ -114,10 +118,10 @@ def test_brokers_and_history_come_with_the_snapshot(spark: SparkSession, tmp_pat
     feed(tmp_path, "a", rows)
     run(spark, tmp_path)
     snapshot = newest(tmp_path)
-    one, two = snapshot.brokers
-    assert (one.broker, one.leaders, one.replicas) == (1, 1, 1)
-    assert one.leader_in_bytes_per_s == 500.0
-    assert one.out_bytes_per_s == 250.0 + 500.0
+    leader, two = snapshot.brokers
+    assert (leader.broker, leader.leaders, leader.replicas) == (1, 1, 1)
+    assert leader.leader_in_bytes_per_s == 500.0
+    assert leader.out_bytes_per_s == 250.0 + 500.0
     assert (two.broker, two.leaders, two.follower_in_bytes_per_s) == (2, 0, 500.0)
     assert two.size_bytes == 50_000 + 5000 * 39
     assert snapshot.growth_bytes_per_s.tolist() == [500.0]
@@ -156,8 +160,8 @@ def test_an_average_over_an_outage_does_not_pass_for_five_minutes(
     feed(tmp_path, "b", [row(poll) for poll in range(back + 13, back + 32)])
     run(spark, tmp_path)
     assert newest(tmp_path).quality.tolist() == [Quality.FULL]
-    found = [r["quality"] for r in window_rows(tmp_path)]
-    assert found == [Quality.SINGLE, Quality.ADJACENT]
+    qualities = [r["quality"] for r in window_rows(tmp_path)]
+    assert qualities == [Quality.SINGLE, Quality.ADJACENT]
 
 
 def test_bad_rows_are_quarantined_by_reason_and_the_rest_goes_on(
@@ -267,28 +271,28 @@ def test_a_checkpoint_does_not_grow_for_ever(
     limit, polls = 500, 7
     monkeypatch.setattr(job, "LIMIT_BYTES", limit)
     lists = layout.checkpoint(tmp_path, CLUSTER) / "sources" / "0"
-    told: list[Published] = []
+    publications: list[Published] = []
     largest: list[int] = []
 
     def fed_on(batch: list[Published]) -> None:
-        told.extend(batch)
+        publications.extend(batch)
         largest.append(max(path.stat().st_size for path in lists.glob("[0-9]*")))
-        if len(told) < polls:
-            feed(tmp_path, f"p{len(told):03d}", [row(len(told))])
+        if len(publications) < polls:
+            feed(tmp_path, f"p{len(publications):03d}", [row(len(publications))])
 
     feed(tmp_path, "p000", [row(0)])
     spark.conf.set(COMPACT_INTERVAL, 3)  # the whole list is written in each third batch
     try:
         Job(spark, tmp_path, CLUSTER, StillClock(NOW), fed_on).run(
-            0.3, lambda: len(told) < polls, rest=0
+            0.3, lambda: len(publications) < polls, rest=0
         )
     finally:
         spark.conf.unset(COMPACT_INTERVAL)
 
-    assert len({published.key.split("-")[0] for published in told}) > 1
+    assert len({published.key.split("-")[0] for published in publications}) > 1
     # Without a bound the last list would name all 7; each name takes about 250 bytes.
     assert max(largest) < 2.5 * limit
-    ids = [published.snapshot.snapshot_id for published in told if published.snapshot]
+    ids = [published.snapshot.snapshot_id for published in publications if published.snapshot]
     assert ids == sorted(set(ids))
     assert len(ids) == polls
     counts = newest(tmp_path).counts
@@ -321,9 +325,9 @@ def test_tables_that_are_damaged_are_said_with_what_makes_them_anew(
     for path in folder.rglob("*.parquet"):
         path.write_bytes(b"PAR1 and no more")
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-    with pytest.raises(DocumentError, match="is damaged") as told:
+    with pytest.raises(DocumentError, match="is damaged") as excinfo:
         run(spark, tmp_path)
-    assert "pipeline rebuild" in told.value.next
+    assert "pipeline rebuild" in excinfo.value.next
     shutil.rmtree(folder)
     with pytest.raises(DocumentError, match="is damaged"):
         run(spark, tmp_path)

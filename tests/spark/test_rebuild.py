@@ -45,19 +45,19 @@ def polls(first: int, last: int) -> list[Row]:
     ]
 
 
-def same(one: LoadSnapshot, other: LoadSnapshot) -> None:
-    assert one.snapshot_id < other.snapshot_id
-    assert (one.window_end, one.topics, one.brokers) == (
+def same(snapshot: LoadSnapshot, other: LoadSnapshot) -> None:
+    assert snapshot.snapshot_id < other.snapshot_id
+    assert (snapshot.window_end, snapshot.topics, snapshot.brokers) == (
         other.window_end,
         other.topics,
         other.brokers,
     )
-    assert one.counts == other.counts
-    assert one.rates.keys() == other.rates.keys()
-    for key, column in one.rates.items():
+    assert snapshot.counts == other.counts
+    assert snapshot.rates.keys() == other.rates.keys()
+    for key, column in snapshot.rates.items():
         np.testing.assert_allclose(column, other.rates[key], err_msg=str(key))
     for name in ("partition", "size_bytes", "growth_bytes_per_s", "quality", "method", "leader"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        np.testing.assert_array_equal(getattr(snapshot, name), getattr(other, name))
 
 
 def lose_tables(root: Path) -> None:
@@ -87,8 +87,8 @@ def test_what_was_damaged_is_published_as_it_was(
 ) -> None:
     before, held = newest(root), messages(root)
     DAMAGE[damaged](root)
-    found = rebuild(spark, root, CLUSTER, CLOCK)
-    assert (found.segments, found.left_out, found.windows) == (4, 0, 4)
+    outcome = rebuild(spark, root, CLUSTER, CLOCK)
+    assert (outcome.segments, outcome.left_out, outcome.windows) == (4, 0, 4)
     same(before, newest(root))
     assert messages(root) == held
     looked = verify_snapshot(root, CLUSTER)
@@ -122,8 +122,8 @@ def test_windows_that_no_segment_reaches_stay_as_they_were(spark: SparkSession, 
     held = messages(root)
     for segment in root.rglob("s[01].parquet"):
         segment.unlink()
-    found = rebuild(spark, root, CLUSTER, CLOCK)
-    assert (found.segments, found.windows) == (2, 1), "the oldest may lack some"
+    outcome = rebuild(spark, root, CLUSTER, CLOCK)
+    assert (outcome.segments, outcome.windows) == (2, 1), "the oldest may lack some"
     assert messages(root) == held
     assert len({r["window_start"] for r in window_rows(root)}) == 3
 
@@ -131,8 +131,8 @@ def test_windows_that_no_segment_reaches_stay_as_they_were(spark: SparkSession, 
 def test_a_damaged_segment_is_left_out_and_counted(spark: SparkSession, root: Path) -> None:
     (segment,) = root.rglob("s1.parquet")
     segment.write_bytes(segment.read_bytes()[:-40])
-    found = rebuild(spark, root, CLUSTER, CLOCK)
-    assert (found.segments, found.left_out) == (3, 1)
+    outcome = rebuild(spark, root, CLUSTER, CLOCK)
+    assert (outcome.segments, outcome.left_out) == (3, 1)
 
 
 def test_readers_have_what_was_published_until_it_is_whole(
@@ -170,9 +170,9 @@ def test_it_asks_first_and_never_beside_a_pipeline(
     feed(tmp_path, "a", polls(0, 3))
     words = ["pipeline", "rebuild", "--root", str(tmp_path)]
     assert command_line(lambda _: None, words) == 2
-    said = capsys.readouterr().err
-    assert "1 segment kept, back to 2026-03-01 12:00 UTC." in said
-    assert "Add --yes to rebuild" in said
+    err = capsys.readouterr().err
+    assert "1 segment kept, back to 2026-03-01 12:00 UTC." in err
+    assert "Add --yes to rebuild" in err
     with hold_lease(lease_file(tmp_path, CLUSTER, "pipeline")) as ours:
         assert ours
         assert command_line(lambda _: None, [*words, "--yes"]) == 3

@@ -73,10 +73,10 @@ def with_value(record: Record, value: bytes) -> Record:
 
 def test_a_record_becomes_a_row_for_each_sample(spark: SparkSession) -> None:
     records = [poll(0, 1), poll(2, cluster="c-2")._replace(partition=4, offset=17)]
-    found = rows(batch(spark, records))
-    assert found.columns == ["cluster", "unit", "part", "is_last", *(c.name for c in COLUMNS)]
-    assert [field.dataType for field in found.schema.fields[4:]] == [f.dataType for f in ROWS]
-    by_partition = {row.partition: row.asDict() for row in found.collect()}
+    frame = rows(batch(spark, records))
+    assert frame.columns == ["cluster", "unit", "part", "is_last", *(c.name for c in COLUMNS)]
+    assert [field.dataType for field in frame.schema.fields[4:]] == [f.dataType for f in ROWS]
+    by_partition = {row.partition: row.asDict() for row in frame.collect()}
     assert by_partition[0].pop("unit") == f"{TOPIC}-3-0"
     assert by_partition[2]["unit"] == f"{TOPIC}-4-17"
     assert by_partition[2]["cluster"] == by_partition[2]["cluster_id"] == "c-2"
@@ -89,9 +89,9 @@ def test_a_record_becomes_a_row_for_each_sample(spark: SparkSession) -> None:
 
 
 def test_a_poll_without_replicas_has_no_rows_and_is_not_bad(spark: SparkSession) -> None:
-    one = batch(spark, [poll()])
-    assert rows(one).collect() == []
-    assert bad_records(one).collect() == []
+    frame = batch(spark, [poll()])
+    assert rows(frame).collect() == []
+    assert bad_records(frame).collect() == []
 
 
 def test_a_number_that_is_too_large_for_its_column_is_null(spark: SparkSession) -> None:
@@ -111,9 +111,9 @@ def test_a_number_that_is_too_large_for_its_column_is_null(spark: SparkSession) 
 
 @pytest.mark.parametrize("key", [b"\xff\xfe", b"a/b", b"", b"x" * 400, None])
 def test_a_key_that_names_no_cluster_is_no_cluster(spark: SparkSession, key: bytes | None) -> None:
-    one = batch(spark, [poll(0)._replace(key=key)])
-    assert rows(one).collect() == []
-    (bad,) = bad_records(one).collect()
+    frame = batch(spark, [poll(0)._replace(key=key)])
+    assert rows(frame).collect() == []
+    (bad,) = bad_records(frame).collect()
     assert (bad.cluster, bad.reason) == (None, "cluster")
 
 
@@ -165,9 +165,9 @@ def test_bytes_that_changed_on_the_way_never_reach_the_reader(spark: SparkSessio
         at = chance.randrange(len(value))
         value[at] ^= 1 << chance.randrange(8)
         changed.append(GOOD._replace(value=bytes(value), offset=offset))
-    found = batch(spark, changed)
-    assert rows(found).count() == 0
-    assert [row.asDict() for row in bad_records(found).groupBy("reason").count().collect()] == [
+    frame = batch(spark, changed)
+    assert rows(frame).count() == 0
+    assert [row.asDict() for row in bad_records(frame).groupBy("reason").count().collect()] == [
         {"reason": "damaged", "count": 100}
     ]
 
@@ -190,10 +190,10 @@ def test_records_that_were_gone_before_they_were_read_are_counted(
         for partition, all_of_it in offsets.items()
         for offset in all_of_it
     ]
-    found = spans(batch(spark, records))
-    assert found == [Span(TOPIC, 3, 5, 9, 3), Span(TOPIC, 4, 0, 1, 2)]
+    offset_spans = spans(batch(spark, records))
+    assert offset_spans == [Span(TOPIC, 3, 5, 9, 3), Span(TOPIC, 4, 0, 1, 2)]
     expected = {f"{TOPIC}-3": 2}
-    assert lost_records(found, expected) == 3 + 2
+    assert lost_records(offset_spans, expected) == 3 + 2
     assert expected == {f"{TOPIC}-3": 10, f"{TOPIC}-4": 2}
     (warning,) = caplog.messages
     assert f"{TOPIC}-3: 5 records" in warning
@@ -233,10 +233,10 @@ def test_client_properties_reach_the_connector_but_for_those_it_sets_itself() ->
 
 
 def test_the_stream_is_of_records(spark: SparkSession) -> None:
-    found = SamplesTopic({"bootstrap.servers": "127.0.0.1:1"}).stream(spark)
-    assert found.isStreaming
-    assert found.columns == list(topic.RECORD_COLUMNS)
-    assert rows(found).isStreaming
+    stream = SamplesTopic({"bootstrap.servers": "127.0.0.1:1"}).stream(spark)
+    assert stream.isStreaming
+    assert stream.columns == list(topic.RECORD_COLUMNS)
+    assert rows(stream).isStreaming
 
 
 def test_the_connector_is_of_the_version_of_pyspark() -> None:

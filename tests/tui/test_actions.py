@@ -95,9 +95,9 @@ async def test_help_lists_the_places_keys_and_says_what_needs_write(size: tuple[
 def test_help_is_never_cut_off(place: str, width: int) -> None:
     palette = load_palettes()["dark"]
     rows = help_rows(place, False, "start with --write", {}, width, palette, ASCII, drills=True)
-    said = " ".join("".join(row.chars)[HELP_AT:].strip() for row in rows)
+    help_text = " ".join("".join(row.chars)[HELP_AT:].strip() for row in rows)
     for action in (*actions_of(place), *actions_of(GLOBAL)):
-        assert action.help in " ".join(said.split())
+        assert action.help in " ".join(help_text.split())
 
 
 def test_a_name_does_not_run_into_what_it_does() -> None:

@@ -51,10 +51,10 @@ def later(run: RunView, minutes: int) -> RunView:
 )
 def test_each_end_and_each_stall_is_told_once(views: Sequence[RunView], texts: list[str]) -> None:
     notices = NoticeTracker()
-    told = [notice for run in views if (notice := notices.update(run)) is not None]
-    assert len(told) == len(texts), told
-    assert all(text in notice.text for notice, text in zip(told, texts, strict=True))
-    assert all("prod-eu" in notice.title for notice in told)
+    announcements = [notice for run in views if (notice := notices.update(run)) is not None]
+    assert len(announcements) == len(texts), announcements
+    assert all(text in notice.text for notice, text in zip(announcements, texts, strict=True))
+    assert all("prod-eu" in notice.title for notice in announcements)
 
 
 @pytest.mark.parametrize(

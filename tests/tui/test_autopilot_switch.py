@@ -85,9 +85,9 @@ async def test_to_act_takes_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -
         await rested(pilot)
         (switch,) = started
         assert (switch.mode, switch.name, switch.address) == (Mode.ACT, name, Address("b:9092"))
-        found = switches.read(switch.cluster_id)
-        assert found is not None
-        assert found.settings == switch.settings
+        stored_switch = switches.read(switch.cluster_id)
+        assert stored_switch is not None
+        assert stored_switch.settings == switch.settings
 
 
 async def test_the_open_dialog_goes_with_the_autopilot() -> None:
@@ -118,8 +118,8 @@ async def test_one_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatc
         await press(pilot, "O")
         await pilot.click("#suggest")
         await rested(pilot)
-        said = "The switch is set; the autopilot cannot be started: no more processes."
-        assert said in footer(pilot)
+        message = "The switch is set; the autopilot cannot be started: no more processes."
+        assert message in footer(pilot)
 
 
 async def test_off_is_set_at_once() -> None:

@@ -32,7 +32,9 @@ def test_a_name_can_be_read_on_its_colour(color: str) -> None:
     style = palette().cluster(color)
     assert style.color is not None
     assert style.bgcolor is not None
-    text, ground = (Color.from_rich_color(one) for one in (style.color, style.bgcolor))
+    text, ground = (
+        Color.from_rich_color(rich_color) for rich_color in (style.color, style.bgcolor)
+    )
     assert contrast(text, ground) >= 4.5
 
 

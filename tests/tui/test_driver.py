@@ -25,10 +25,10 @@ class End:
         self.writer.start()
 
     def read(self, size: int) -> str:
-        found = b""
-        while len(found) < size:
-            found += os.read(self.reading, size - len(found))
-        return found.decode()
+        output = b""
+        while len(output) < size:
+            output += os.read(self.reading, size - len(output))
+        return output.decode()
 
 
 @pytest.fixture

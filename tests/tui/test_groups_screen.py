@@ -81,14 +81,14 @@ def test_a_group_is_as_far_as_its_worst_partition() -> None:
     group = Group("g", "stable", "range", 1, (), {})
 
     def words(*partitions: tuple[int, int, Rates]) -> str:
-        found = GroupView(
+        group_view = GroupView(
             group,
             tuple(
                 PartitionView(tp(f"t-{n}"), "m", None, None, rates, still, lag)
                 for n, (lag, still, rates) in enumerate(partitions)
             ),
         )
-        return text_of(pace_words(found))
+        return text_of(pace_words(group_view))
 
     well = (5_000, 0, Rates(1000, 1000))
     assert words(*[well] * 11, (10_000, 1_000, Rates(0, 1000))) == "▲ never: 1 of 12"
@@ -153,8 +153,10 @@ async def test_groups_their_members_and_the_map_fit(
 
 
 async def test_names_of_members_may_be_short(changing: Changing) -> None:
-    (one,) = (group for group in changing.found if group.id == "other")  # type: ignore[union-attr]
-    changing.found = [replace(one, members=(replace(one.members[0], client_id="c"),))]
+    (other_group,) = (group for group in changing.found if group.id == "other")  # type: ignore[union-attr]
+    changing.found = [
+        replace(other_group, members=(replace(other_group.members[0], client_id="c"),))
+    ]
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         assert "member  host" in body(pilot)
 
@@ -282,9 +284,9 @@ async def test_all_that_is_not_known_of_groups_is_told(
     monkeypatch.setattr(changing, "fetch_offsets", denied, raising=False)
     changing.lost = (Fault("COORDINATOR_LOAD_IN_PROGRESS"),)
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
-        told = [line for line in body(pilot).split("\n") if "▲" in line][:2]
-        assert "A broker does not list its groups" in told[0]
-        assert "The ends of logs are not known, and no lag: The cluster says no" in told[1]
+        warning_lines = [line for line in body(pilot).split("\n") if "▲" in line][:2]
+        assert "A broker does not list its groups" in warning_lines[0]
+        assert "The ends of logs are not known, and no lag: The cluster says no" in warning_lines[1]
         assert "readers" in body(pilot)
         changing.lost = (*changing.lost, Fault("BROKER_NOT_AVAILABLE"))
         await pressed(pilot, "r")
@@ -293,14 +295,14 @@ async def test_all_that_is_not_known_of_groups_is_told(
 
 
 async def test_what_may_not_be_known_of_one_group_hides_no_other(changing: Changing) -> None:
-    one, *rest = tuple(changing.found)  # type: ignore[arg-type]
+    group, *rest = tuple(changing.found)  # type: ignore[arg-type]
     denied = Fault("GROUP_AUTHORIZATION_FAILED")
-    changing.found = [Group("locked", "unknown", "", None, (), {}, fault=denied), one, *rest]
+    changing.found = [Group("locked", "unknown", "", None, (), {}, fault=denied), group, *rest]
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         await pressed(pilot, "s", "j")
         assert "It may not be looked at: GROUP_AUTHORIZATION_FAILED" in body(pilot)
         assert "readers" in body(pilot)
-        changing.found = [replace(one, committed={}, committed_fault=denied), *rest]
+        changing.found = [replace(group, committed={}, committed_fault=denied), *rest]
         await pressed(pilot, "r", "g")
         assert "What it has committed is not known: GROUP_AUTHORIZATION_FAILED" in body(pilot)
 
@@ -316,9 +318,9 @@ async def test_nobody_asks_for_groups_while_another_screen_is_open(changing: Cha
 
 
 async def test_a_rebalance_and_what_nobody_reads_are_said(changing: Changing) -> None:
-    (one,) = (group for group in changing.found if group.id == "readers")  # type: ignore[union-attr]
-    left = replace(one, state="preparing_rebalancing", members=one.members[1:])
-    nobody = tuple(replace(member, assignment=()) for member in one.members)
+    (readers_group,) = (group for group in changing.found if group.id == "readers")  # type: ignore[union-attr]
+    left = replace(readers_group, state="preparing_rebalancing", members=readers_group.members[1:])
+    nobody = tuple(replace(member, assignment=()) for member in readers_group.members)
     changing.found = [left]
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         assert "1 not stable" in body(pilot)
@@ -364,8 +366,8 @@ def test_what_nobody_recorded_is_recalled_as_it_was_seen() -> None:
     with Publisher("c") as teller:
         teller.report(Kind.GROUP, by="group readers", text="recorded", at=at(2))
     seen = (Rebalance(at(1), "left-out", "seen"), Rebalance(at(2), "readers", "seen, too"))
-    found = merge_rebalances("c", at(3), seen)
-    assert [(one.group, one.text) for one in found] == [
+    rebalances = merge_rebalances("c", at(3), seen)
+    assert [(rebalance.group, rebalance.text) for rebalance in rebalances] == [
         ("left-out", "seen"),
         ("readers", "recorded"),
     ]
@@ -374,7 +376,7 @@ def test_what_nobody_recorded_is_recalled_as_it_was_seen() -> None:
 def test_a_damaged_timeline_recalls_nothing() -> None:
     with Publisher("c") as teller:
         teller.report(Kind.GROUP, by="group readers", text="rebalanced", at=at(0))
-    assert [one.text for one in read_rebalances("c", at(1))] == ["rebalanced"]
+    assert [rebalance.text for rebalance in read_rebalances("c", at(1))] == ["rebalanced"]
     damage(paths.timeline_file("c"))
     assert read_rebalances("c", at(1)) == ()
 

@@ -178,10 +178,10 @@ async def test_of_two_that_took_the_same_plan_up_one_removes_only_what_the_other
     save_plan(PLAN)
     empty = Plan(STATE.cluster_id)
     async with (
-        dashboard(session_of(empty), "map") as one,
+        dashboard(session_of(empty), "map") as pilot,
         dashboard(session_of(empty), "map") as other,
     ):
-        keeps, drops = await show_picture(one), await show_picture(other)
+        keeps, drops = await show_picture(pilot), await show_picture(other)
         assert keeps.session.plan == drops.session.plan == PLAN
         drops.session.edit(empty)
         for app in (keeps, drops) if first == "stays" else (drops, keeps):

@@ -13,14 +13,14 @@ def test_the_same_is_reckoned_once_and_anything_else_anew() -> None:
         reckoned.append((numbers, words))
         return f"{sum(numbers)} {words}"
 
-    one, equal, other = [1, 2], [1, 2], [3]
+    original, equal, other = [1, 2], [1, 2], [3]
     for numbers, words, answer, times in (
-        (one, "a", "3 a", 1),
-        (one, "a", "3 a", 1),
-        (one, "b", "3 b", 2),
+        (original, "a", "3 a", 1),
+        (original, "a", "3 a", 1),
+        (original, "b", "3 b", 2),
         (equal, "b", "3 b", 3),
         (other, "b", "3 b", 4),
-        (one, "a", "3 a", 5),
+        (original, "a", "3 a", 5),
     ):
         assert work(numbers, words) == answer
         assert len(reckoned) == times

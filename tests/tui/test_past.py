@@ -309,10 +309,10 @@ async def test_where_nothing_is_kept_it_is_said(screen: str, key: str, tmp_path:
     session.snapshots = str(tmp_path)
     async with dashboard(session, screen) as pilot:
         await pressed(pilot, key, "enter")
-        said = text(pilot) if key == "H" else footer(pilot)
+        message = text(pilot) if key == "H" else footer(pilot)
         await pressed(pilot, key)
-        said = text(pilot) if key == "H" else footer(pilot)
-        assert "No load has been published for this cluster yet." in said
+        message = text(pilot) if key == "H" else footer(pilot)
+        assert "No load has been published for this cluster yet." in message
         await pressed(pilot, "escape")
         assert session.past_moment is None
 

@@ -200,9 +200,9 @@ def test_load_stays_with_its_partitions_when_topics_come_and_go() -> None:
     old = cluster({"a-0": [1], "b-0": [1], "b-1": [1]})
     new = cluster({"b-0": [1], "b-1": [1], "b-2": [1], "c-0": [1]})
     load = load_of(old, {"a-0": 1.0, "b-0": 2.0, "b-1": 3.0})
-    found = realign_load(load, old, new).in_bytes_per_s
-    assert found[:2].tolist() == [2.0, 3.0]
-    assert np.isnan(found[2:]).all()
+    rates = realign_load(load, old, new).in_bytes_per_s
+    assert rates[:2].tolist() == [2.0, 3.0]
+    assert np.isnan(rates[2:]).all()
     assert realign_load(load, old, old) is load
 
 
@@ -223,13 +223,13 @@ def test_a_document_that_cannot_be_read_ends_the_dashboard_with_its_sentence(
 def test_a_documents_groups_are_shown_and_an_absent_list_is_unknown(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
     least = '"brokers": [{"id": 1}], "partitions": []'
-    for groups, told in ((', "groups": [{"id": "etl", "lag": []}]', ["etl"]), ("", None)):
+    for groups, group_ids in ((', "groups": [{"id": "etl", "lag": []}]', ["etl"]), ("", None)):
         path.write_text(f"{{{least}{groups}}}", encoding="utf-8")
         feed, got = Feed(Target(from_file=path)), list[Event]()
         feed.attach(got.append)
         feed._read_document()
         seen = [[g.id for g in event.groups] for event in got if isinstance(event, GroupsChanged)]
-        assert seen == ([told] if told is not None else [])
+        assert seen == ([group_ids] if group_ids is not None else [])
 
 
 async def test_an_unreachable_cluster_at_start_ends_the_dashboard_later_it_does_not() -> None:
@@ -300,9 +300,9 @@ async def test_a_message_covers_the_lines_that_it_needs_until_the_next_key(
         await pilot.pause()
         below = strips(app)
         assert below[:-lines] == before[:-lines]
-        told = " ".join(line.strip() for line in below[-lines:])
+        text = " ".join(line.strip() for line in below[-lines:])
         assert (
-            told == message if length < 400 else message.startswith(told[:-1]) and len(told) > 200
+            text == message if length < 400 else message.startswith(text[:-1]) and len(text) > 200
         )
         await pilot.press("j")
         await pilot.pause()
@@ -437,21 +437,21 @@ async def test_the_terminal_gets_few_bytes(monkeypatch: pytest.MonkeyPatch) -> N
 
         await rested(pilot)
         assert counted.received > 10_000, "the first paint"
-        found = dict.fromkeys(BUDGETS, 0)
+        traffic = dict.fromkeys(BUDGETS, 0)
         for _ in range(10):
             feed.publish()
-            found["idle_10_s"] += await reaction()
+            traffic["idle_10_s"] += await reaction()
             now += 1.0
             app.draw()  # as when an age reads differently
-            found["idle_10_s"] += await reaction()
+            traffic["idle_10_s"] += await reaction()
         feed.one_cell()
         feed.publish()
-        found["one_cell"] = await reaction()
+        traffic["one_cell"] = await reaction()
         await pilot.press(*"j" * 28)
         await reaction()
         app.post_message(Key("j", "j"))
-        found["one_row_scrolled"] = await reaction()
-    over = {case: found[case] for case, budget in BUDGETS.items() if found[case] > budget}
+        traffic["one_row_scrolled"] = await reaction()
+    over = {case: traffic[case] for case, budget in BUDGETS.items() if traffic[case] > budget}
     assert over == {}
-    assert found["one_cell"] > 0
-    assert found["one_row_scrolled"] > 0
+    assert traffic["one_cell"] > 0
+    assert traffic["one_row_scrolled"] > 0

@@ -59,9 +59,9 @@ def session() -> Session:
 def past(
     words: str = "", kind: str = "", known: RecordedTimeline | None = None
 ) -> RecordedTimeline:
-    found = read_timeline(RECORDED, TimelineFilter(words, kind), known)
-    assert found is not None
-    return found
+    timeline = read_timeline(RECORDED, TimelineFilter(words, kind), known)
+    assert timeline is not None
+    return timeline
 
 
 # -- what was read -------------------------------------------------------------------------------
@@ -172,13 +172,13 @@ def test_the_newest_are_held_and_that_older_ones_are_left_is_known(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.timeline.reader.MAX_EVENTS", 3)
-    found = past()
-    assert found.cut
-    assert [format_event(event) for event in found.events] == [
+    timeline = past()
+    assert timeline.cut
+    assert [format_event(event) for event in timeline.events] == [
         "topic new was created",
         "new-0 came, on 1,2",
     ]
-    assert found.lanes.brokers == (1, 2, 3, 4)
+    assert timeline.lanes.brokers == (1, 2, 3, 4)
 
 
 def test_that_older_ones_of_what_was_told_are_left_is_known_and_hides_nothing_seen(
@@ -187,16 +187,16 @@ def test_that_older_ones_of_what_was_told_are_left_is_known_and_hides_nothing_se
     whole = past()
     monkeypatch.setattr("tui.timeline.reader.MAX_EVENTS", 20)
     report(Kind.RUN, "run 1", *((30 + n, f"step {n}") for n in range(30)))
-    found = past()
-    assert found.reported_cut
-    assert not found.cut
-    notes = [event for event in found.events if event.kind is Kind.RUN]
+    timeline = past()
+    assert timeline.reported_cut
+    assert not timeline.cut
+    notes = [event for event in timeline.events if event.kind is Kind.RUN]
     assert [format_event(event) for event in notes] == [f"run 1: step {n}" for n in range(10, 30)]
-    assert [event for event in found.events if event not in notes] == list(whole.events)
-    assert found.lanes.times[1][0] == at(0).timestamp()
-    assert past(known=found) is found
-    rows = rows_of(found.found, frozenset())
-    view = TimelineView(found, (), rows, 0, None, None, True, None, at(121), False)
+    assert [event for event in timeline.events if event not in notes] == list(whole.events)
+    assert timeline.lanes.times[1][0] == at(0).timestamp()
+    assert past(known=timeline) is timeline
+    rows = rows_of(timeline.found, frozenset())
+    view = TimelineView(timeline, (), rows, 0, None, None, True, None, at(121), False)
     assert "the newest shown" in text_of(timeline_lines(view, 120, 40)[0])
 
 
@@ -227,11 +227,11 @@ def test_what_is_let_go_of_while_it_is_read_is_still_read(
 
 
 def test_rows_are_happenings_and_the_events_of_those_unfolded(session: Session) -> None:
-    found = past().found
-    rows = rows_of(found, frozenset())
-    assert len(rows) == len(found)
+    happenings = past().found
+    rows = rows_of(happenings, frozenset())
+    assert len(rows) == len(happenings)
     many = next(row for row in rows if len(row.happening.events) > 1)
-    unfolded = rows_of(found, frozenset({many.key}))
+    unfolded = rows_of(happenings, frozenset({many.key}))
     assert len(unfolded) == len(rows) + 4
     assert [row.event for row in unfolded].count(None) == len(rows)
 
@@ -568,10 +568,10 @@ class Comparisons:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Comparisons]:
-    found = Comparisons()
-    monkeypatch.setattr(comparing, "compare", found)
-    yield found
-    found.go.set()
+    comparisons = Comparisons()
+    monkeypatch.setattr(comparing, "compare", comparisons)
+    yield comparisons
+    comparisons.go.set()
 
 
 def comparison(pilot: Any) -> comparing.TimelineComparison:

@@ -64,15 +64,15 @@ def measure(
     if part == "P8":
         from tests.bench.pipeline import kills
 
-        return {part: kills.measure(known, lambda found: keep({part: found}))}
+        return {part: kills.measure(known, lambda summary: keep({part: summary}))}
     from tests.bench.pipeline import truth
 
     return {part: truth.measure()}
 
 
-def done(found: dict[str, Any] | None) -> bool:
+def done(summary: dict[str, Any] | None) -> bool:
     """Return whether a part needs no more measuring."""
-    return found is not None and found.get("whole", False)
+    return summary is not None and summary.get("whole", False)
 
 
 def main() -> None:
@@ -89,8 +89,8 @@ def main() -> None:
     if path.exists() and not arguments.fresh:
         known = json.loads(path.read_text(encoding="utf-8"))
 
-    def keep(found: Found, *, whole: bool = False) -> None:
-        for part, result in found.items():
+    def keep(results: Found, *, whole: bool = False) -> None:
+        for part, result in results.items():
             what = WHAT[part].format(clusters=arguments.clusters)
             known[part] = {"what": what, "whole": whole, **result}
         ordered = sorted(known, key=lambda part: int(part[1:]))
@@ -106,10 +106,10 @@ def main() -> None:
                 continue
             began = time.monotonic()
             keep(measure(part, arguments.clusters, known.get(part), keep), whole=True)
-            found = known[part]
+            summary = known[part]
             print(
-                f"{part}: {found['value']} (target: {found['target']})"
-                f"{'' if found['met'] else ', MISSED'}; took {time.monotonic() - began:.0f} s",
+                f"{part}: {summary['value']} (target: {summary['target']})"
+                f"{'' if summary['met'] else ', MISSED'}; took {time.monotonic() - began:.0f} s",
                 flush=True,
             )
 

@@ -118,14 +118,14 @@ def duckdb_query(folder: Path, *, exact: bool) -> str:
     )
 
 
-def run_spark(found: DataFrame) -> None:
-    found.write.format("noop").mode("overwrite").save()
+def run_spark(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
 
 
-def expect_same(connection: Any, query: str, found: DataFrame) -> None:
+def expect_same(connection: Any, query: str, frame: DataFrame) -> None:
     """Hold what both find to each other, by the sum of each column and the number of rows."""
-    names = [c for c in found.columns if c not in ("cluster", "topic_id", "partition", "start")]
-    ours = found.agg(F.count(F.lit(1)), *(F.sum(name) for name in names)).collect()[0]
+    names = [c for c in frame.columns if c not in ("cluster", "topic_id", "partition", "start")]
+    ours = frame.agg(F.count(F.lit(1)), *(F.sum(name) for name in names)).collect()[0]
     sums = ", ".join(f"sum({name})" for name in names)
     theirs = connection.sql(f"SELECT count(*), {sums} FROM ({query})").fetchall()[0]
     np.testing.assert_allclose(list(ours), [float(value) for value in theirs], rtol=1e-9)
@@ -165,16 +165,16 @@ def measure(partitions: int = PARTITIONS) -> dict[str, dict[str, Any]]:
         session = open_session()
         suit(session.spark, partitions * SAMPLES_EACH)
         try:
-            found = {
+            ratios = {
                 part: _ratio(_by_turns(session, connection, folder, exact), TARGETS[part])
                 for part, exact in (("P1", False), ("P2", True))
             }
-            found["P2"]["from_samples"] = _from_samples(session, connection, folder, partitions)
+            ratios["P2"]["from_samples"] = _from_samples(session, connection, folder, partitions)
         finally:
             session.stop()
     return {
         part: {"partitions": partitions, "samples": partitions * SAMPLES_EACH, **of}
-        for part, of in found.items()
+        for part, of in ratios.items()
     }
 
 

@@ -64,29 +64,29 @@ def measure(
     seeds: int = SEEDS,
 ) -> dict[str, Any]:
     """Kill what has not been killed yet; `keep` takes what is known after each few seeds."""
-    found = {kind: dict((known or {}).get(kind, {})) for kind in KINDS}
+    trials = {kind: dict((known or {}).get(kind, {})) for kind in KINDS}
     os.environ.update({name: environment()[name] for name in ("JAVA_HOME", "SPARK_LOCAL_IP")})
     # The first to end leaves the class-data archive that makes all starts quick.
     open_session(cores=1, quick=True).stop()
     session = open_session(cores=1, quick=True)
     suit(session.spark, 0)
     try:
-        for kind, of in found.items():
+        for kind, of in trials.items():
             left = [seed for seed in range(seeds) if str(seed) not in of]
             for i in range(0, len(left), AT_ONCE):
                 of |= several(session.spark, left[i : i + AT_ONCE], on_workers=kind != "seeds")
-                keep(_summed(found, seeds))
+                keep(_summed(trials, seeds))
     finally:
         session.stop()
-    return _summed(found, seeds)
+    return _summed(trials, seeds)
 
 
-def _summed(found: dict[str, dict[str, Any]], seeds: int) -> dict[str, Any]:
+def _summed(trials: dict[str, dict[str, Any]], seeds: int) -> dict[str, Any]:
     wanted = seeds * len(POINTS)
-    kills = [sum(len(of["killed_after"]) for of in by_seed.values()) for by_seed in found.values()]
+    kills = [sum(len(of["killed_after"]) for of in by_seed.values()) for by_seed in trials.values()]
     exact = [
         sum(len(of["killed_after"]) for of in by_seed.values() if not of["wrong"])
-        for by_seed in found.values()
+        for by_seed in trials.values()
     ]
     here, there = (f"{a} of {b}" for a, b in zip(exact, kills, strict=True))
     return {
@@ -94,7 +94,7 @@ def _summed(found: dict[str, dict[str, Any]], seeds: int) -> dict[str, Any]:
         "value": f"{here} exact on this machine's Spark, {there} on two workers of a standalone "
         "one, a worker killed each time, too",
         "met": exact == kills == [wanted] * len(KINDS),
-        **found,
+        **trials,
     }
 
 
@@ -175,7 +175,7 @@ class _Workers:
 
     def one(self) -> int:
         """Return the process id of one of the two that run."""
-        self._alive = [one for one in self._alive if one.poll() is None]
+        self._alive = [process for process in self._alive if process.poll() is None]
         while len(self._alive) < WORKERS:
             name = f"worker-{self._begun}"
             self._begun += 1
@@ -192,13 +192,13 @@ def _process(spark: Any, root: Path) -> None:
 
 def wrong(root: Path, rows: list[Row]) -> list[str]:
     """Return what windows, the hour and counts say otherwise than the samples."""
-    fed, found = _fed(rows), _found(root)
+    fed, windows = _fed(rows), _found(root)
     out = [
         f"{name} of partition {key[0]} in the window of {key[1]:%H:%M} is "
-        f"{found[key][name]}, not {fed[key][name]}"
-        for key in sorted(fed.keys() | found.keys())
+        f"{windows[key][name]}, not {fed[key][name]}"
+        for key in sorted(fed.keys() | windows.keys())
         for name in (*COLUMNS, "n")
-        if not math.isclose(fed[key][name], found[key][name], rel_tol=1e-9, abs_tol=1e-6)
+        if not math.isclose(fed[key][name], windows[key][name], rel_tol=1e-9, abs_tol=1e-6)
     ]
     return [*out, *_wrong_of_snapshot(root, rows)]
 
@@ -261,7 +261,7 @@ def _wrong_of_snapshot(root: Path, rows: list[Row]) -> list[str]:
         for rate, column in COLUMNS.items():
             known = [r for r in hour if r["partition"] == partition and r[column] is not None]
             expected = sum(r[column] for r in known) * 1000 / sum(r["dt_ms"] for r in known)
-            said = float(snapshot.rate(rate, "1h")[i])
-            if not math.isclose(said, expected, rel_tol=1e-9):
-                out.append(f"the hour's {rate} of partition {partition} is {said}, not {expected}")
+            value = float(snapshot.rate(rate, "1h")[i])
+            if not math.isclose(value, expected, rel_tol=1e-9):
+                out.append(f"the hour's {rate} of partition {partition} is {value}, not {expected}")
     return out

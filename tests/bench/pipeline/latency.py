@@ -48,19 +48,19 @@ TRIGGER_SECONDS = 0.5
 
 def measure(sizes: tuple[Size, ...] = SIZES, polls: int = POLLS) -> dict[str, Any]:
     """Return the time of each poll at each size."""
-    found = [{**measure_size(size, polls), "met": False} for size in sizes]
-    for size, of in zip(sizes, found, strict=True):
+    timings = [{**measure_size(size, polls), "met": False} for size in sizes]
+    for size, of in zip(sizes, timings, strict=True):
         of["met"] = of["p95_seconds"] <= size.target_seconds and of["polls"] == polls
     targets = (f"{s.target_seconds:g} s at {s.partitions:,}" for s in sizes)
     values = (
-        f"{of['p95_seconds']:.2f} s at {of['partitions']:,} ({of['polls']} polls)" for of in found
+        f"{of['p95_seconds']:.2f} s at {of['partitions']:,} ({of['polls']} polls)" for of in timings
     )
     return {
         "target": f"p95 of {polls} polls at most {', '.join(targets)}",
         "value": ", ".join(values),
-        "met": all(of["met"] for of in found),
+        "met": all(of["met"] for of in timings),
         "poll_seconds": POLL_SECONDS,
-        "sizes": found,
+        "sizes": timings,
     }
 
 

@@ -205,11 +205,11 @@ def running_job(
 
 def measure(most: int = CLUSTERS, partitions: int = PARTITIONS) -> dict[str, Any]:
     """Return what a window's batches take at each number of clusters, up to `most`."""
-    found = []
+    timings = []
     for clusters in (most // 4, most // 2, most):
         with feeding(clusters, partitions, windows=1) as fed:
             seconds = [fed.batch()[1] for _ in range(BATCHES_A_WINDOW)]
-            found.append(
+            timings.append(
                 {
                     "clusters": clusters,
                     "partitions_each": partitions,
@@ -218,18 +218,18 @@ def measure(most: int = CLUSTERS, partitions: int = PARTITIONS) -> dict[str, Any
                     "rows_per_s": round(fed.rows * len(seconds) / sum(seconds)),
                 }
             )
-    speed = found[-1]["rows_per_s"]
+    speed = timings[-1]["rows_per_s"]
     grown = max(
         (sum(more["seconds"]) / more["clusters"]) / (sum(fewer["seconds"]) / fewer["clusters"])
-        for fewer, more in pairwise(found)
+        for fewer, more in pairwise(timings)
     )
-    each = ", ".join(f"{np.mean(of['seconds']):.1f} s at {of['clusters']:,}" for of in found)
+    each = ", ".join(f"{np.mean(of['seconds']):.1f} s at {of['clusters']:,}" for of in timings)
     return {
         "target": f"at least {ROWS_TARGET:,}; a batch's time grows at most in proportion",
         "value": f"{speed:,}; {each}",
         "met": speed >= ROWS_TARGET and grown <= IN_PROPORTION,
         "most_for_as_many_more": round(grown, 3),
-        "sizes": found,
+        "sizes": timings,
     }
 
 
@@ -240,11 +240,11 @@ def measure_isolation(
     clusters: int = CLUSTERS, partitions: int = PARTITIONS, turns: int = TURNS
 ) -> dict[str, Any]:
     """Return how long the other clusters wait for their manifests with two that misbehave."""
-    found: dict[str, list[list[list[float]]]] = {"nothing wrong": [], "trouble": []}
+    windows_by_kind: dict[str, list[list[list[float]]]] = {"nothing wrong": [], "trouble": []}
     with feeding(clusters, partitions, windows=2 * turns) as fed:
         rubbish, stalled, *others = fed.polls.clusters
         for _ in range(turns):
-            for kind, windows in found.items():
+            for kind, windows in windows_by_kind.items():
                 wrong = (rubbish, stalled) if kind == "trouble" else (None, None)
                 window = []
                 for _ in range(BATCHES_A_WINDOW):
@@ -254,7 +254,7 @@ def measure_isolation(
         manifest = read_manifest(fed.root, rubbish)
         assert manifest is not None
         assert manifest.counts.quarantined, "all of its rows could be"
-    fine, trouble = (np.array(windows) for windows in found.values())
+    fine, trouble = (np.array(windows) for windows in windows_by_kind.values())
     middle, worst = (_delay(how(fine, axis=2), how(trouble, axis=2)) for how in (np.median, np.max))
     return {
         "target": "none beyond noise",

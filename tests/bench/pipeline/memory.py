@@ -31,7 +31,7 @@ CLUSTER = "bench"
 
 def measure(partitions: int = engines.PARTITIONS) -> dict[str, Any]:
     """Return the peaks at both sizes, in bytes."""
-    found = {}
+    peaks_by_size = {}
     for times in (1, TIMES):
         with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as name:
             folder = Path(name)
@@ -42,10 +42,10 @@ def measure(partitions: int = engines.PARTITIONS) -> dict[str, Any]:
             for number in range(POLLS):
                 at = now - timedelta(seconds=POLL_SECONDS * (POLLS - number))
                 polls.feed(folder / "root", number, at)
-            found[str(many)] = _in_its_own_process(folder)
-    first, last = found.values()
-    python = max(peaks["python"] for one in found.values() for peaks in one.values())
-    jvm = max(peaks["jvm"] for one in found.values() for peaks in one.values())
+            peaks_by_size[str(many)] = _in_its_own_process(folder)
+    first, last = peaks_by_size.values()
+    python = max(peaks["python"] for steps in peaks_by_size.values() for peaks in steps.values())
+    jvm = max(peaks["jvm"] for steps in peaks_by_size.values() for peaks in steps.values())
     grown = max(
         last[step][which] / first[step][which] for step in first for which in ("python", "jvm")
     )
@@ -56,7 +56,7 @@ def measure(partitions: int = engines.PARTITIONS) -> dict[str, Any]:
         ),
         "value": f"{python / 1e6:.0f} MB and {jvm / 1e9:.2f} GB, {grown:.2f} times",
         "met": python <= PYTHON_TARGET and jvm <= JVM_TARGET and grown <= GROWN,
-        "bytes": found,
+        "bytes": peaks_by_size,
         "grown": round(grown, 3),
     }
 
@@ -90,12 +90,12 @@ def main() -> None:
     session = open_session()
     try:
         engines.run_spark(engines.spark_figures(session, folder / "rows", exact=False))
-        found = {"P1": peaks(session)}
+        peaks_by_step = {"P1": peaks(session)}
         Job(session.spark, folder / "root", CLUSTER, SystemClock()).once()
-        found["the job"] = peaks(session)
+        peaks_by_step["the job"] = peaks(session)
     finally:
         session.stop()
-    print(json.dumps(found))
+    print(json.dumps(peaks_by_step))
 
 
 if __name__ == "__main__":

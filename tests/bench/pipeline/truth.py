@@ -217,7 +217,7 @@ def _compared(simulated: SimulatedCluster, truth: Truth, root: Path) -> dict[str
             if (topic, partition) == ("one hot partition", 0):
                 for who, value in (("true", real[i]), ("trimtab", ours), ("even split", split[i])):
                     hot[who].append(float(value))
-    found = {
+    summaries = {
         name: {
             "what": TOPICS[name],
             **{
@@ -232,7 +232,7 @@ def _compared(simulated: SimulatedCluster, truth: Truth, root: Path) -> dict[str
         for name in TOPICS
     }
     worst = {
-        who: {name: max(row[who][name] for row in found.values()) for name in TARGETS}
+        who: {name: max(row[who][name] for row in summaries.values()) for name in TARGETS}
         for who in WAYS
     }
 
@@ -245,7 +245,7 @@ def _compared(simulated: SimulatedCluster, truth: Truth, root: Path) -> dict[str
         "value": f"{words(worst['trimtab'])} (even split: {words(worst['even split'])})",
         "met": all(worst["trimtab"][name] <= bound for name, bound in TARGETS.items()),
         "windows": len(hot["true"]),
-        "topics": found,
+        "topics": summaries,
         "hot_partition_mb_per_s": {
             who: round(float(np.mean(of)) / 1e6, 2) for who, of in hot.items()
         },

@@ -47,7 +47,9 @@ def measure(
                         took = [fed.batch()[1] for _ in range(WARM_UP + BATCHES_A_WINDOW)]
                         number = fed.number
                     seconds[workers].append([round(of, 2) for of in took[-BATCHES_A_WINDOW:]])
-    ratios = [sum(one) / sum(two) for one, two in zip(seconds[1], seconds[2], strict=True)]
+    ratios = [
+        sum(single) / sum(double) for single, double in zip(seconds[1], seconds[2], strict=True)
+    ]
     ratio = median(ratios)
     return {
         "target": f"at least {TARGET} times as fast",

@@ -44,39 +44,39 @@ def samples(observed: Observation | None, **changes: Any) -> dict[tuple[str, ...
 
 def test_its_mode_and_last_decision_are_one_of_all() -> None:
     last = Entry(NOON, EntryKind.SUGGEST, (Reason("uneven", "Broker 1 …"), Reason("x", "y")))
-    found = samples(look(hot()), last=last)
-    assert {mode: found["autopilot_mode", mode.value] for mode in Mode} == {
+    metrics = samples(look(hot()), last=last)
+    assert {mode: metrics["autopilot_mode", mode.value] for mode in Mode} == {
         mode: float(mode is Mode.ACT) for mode in Mode
     }
-    assert {kind: found["autopilot_state", kind.value] for kind in STATES} == {
+    assert {kind: metrics["autopilot_state", kind.value] for kind in STATES} == {
         kind: float(kind is EntryKind.SUGGEST) for kind in STATES
     }
-    assert [key[1] for key in found if key[0] == "autopilot_reason_info"] == ["uneven"]
-    assert found["autopilot_cluster_up",] == 1
+    assert [key[1] for key in metrics if key[0] == "autopilot_reason_info"] == ["uneven"]
+    assert metrics["autopilot_cluster_up",] == 1
 
 
 def test_skew_is_the_fullest_brokers_share_by_each_measure() -> None:
     """Of two brokers one holds everything: twice its share."""
-    found = samples(look(hot()))
-    skew = {key[1]: value for key, value in found.items() if key[0] == "skew_ratio"}
+    metrics = samples(look(hot()))
+    skew = {key[1]: value for key, value in metrics.items() if key[0] == "skew_ratio"}
     assert skew == pytest.approx(
         dict.fromkeys(("disk", "in", "replicas", "leaders", "leader_in", "out"), 2.0)
     )
 
 
 def test_of_a_cluster_that_does_not_answer_nothing_is_known() -> None:
-    found = samples(None)
-    assert found["autopilot_cluster_up",] == 0
-    assert not [key for key in found if key[0] in ("skew_ratio", "throttle_bytes_per_second")]
-    assert found["autopilot_last_look_timestamp_seconds",] == NOON.timestamp()
+    metrics = samples(None)
+    assert metrics["autopilot_cluster_up",] == 0
+    assert not [key for key in metrics if key[0] in ("skew_ratio", "throttle_bytes_per_second")]
+    assert metrics["autopilot_last_look_timestamp_seconds",] == NOON.timestamp()
 
 
 def test_its_budget_is_there_with_what_is_spent_of_it() -> None:
     history = DecisionHistory(acts=(acted(NOON, [tp("t-0")], bytes=5e9),))
-    found = samples(look(hot()), history=history)
-    assert found["autopilot_hour_bytes",] == 5e9
-    assert found["autopilot_hour_limit_bytes",] == EAGER.max_bytes_per_hour
-    assert (found["autopilot_hour_moves",], found["autopilot_hour_limit_moves",]) == (1, 200)
+    metrics = samples(look(hot()), history=history)
+    assert metrics["autopilot_hour_bytes",] == 5e9
+    assert metrics["autopilot_hour_limit_bytes",] == EAGER.max_bytes_per_hour
+    assert (metrics["autopilot_hour_moves",], metrics["autopilot_hour_limit_moves",]) == (1, 200)
     unlimited = replace(SWITCH, settings=replace(EAGER, max_bytes_per_hour=math.inf))
     assert ("autopilot_hour_limit_bytes",) not in samples(look(hot()), switch=unlimited)
 
@@ -95,9 +95,9 @@ def test_external_throttles_are_asked_for_as_often_as_configs() -> None:
     clock = At()
     throttles = ClusterThrottles(client, clock, "test-cluster")
     observed = replace(look(hot()), state=client.describe_cluster())
-    found = samples(observed, throttles=throttles.look(observed))
-    assert found["throttle_bytes_per_second", "2", "other", "", "leader"] == 3 * MB
-    assert found["throttle_needed", "2", "other", "", "leader"] == 0, "nothing moves"
+    metrics = samples(observed, throttles=throttles.look(observed))
+    assert metrics["throttle_bytes_per_second", "2", "other", "", "leader"] == 3 * MB
+    assert metrics["throttle_needed", "2", "other", "", "leader"] == 0, "nothing moves"
     set_config(client, Resource.broker(2), LEADER_RATE, str(4 * MB))
     clock.seconds = CONFIGS_SECONDS - 1
     assert [throttle.value for throttle in throttles.look(observed)] == [str(3 * MB)]

@@ -29,9 +29,9 @@ def ago(**how_long: float) -> datetime:
 
 
 def test_a_hot_broker_gives_half_of_what_it_holds() -> None:
-    found = act_on(look(hot()))
-    assert (found.copies, found.bytes) == (4, 4 * MB)
-    assert found.reasons[0].text == (
+    act = act_on(look(hot()))
+    assert (act.copies, act.bytes) == (4, 4 * MB)
+    assert act.reasons[0].text == (
         "Broker 1 is at 0% of its fair share of disk: 4 partitions moved, 4.0 MB to copy, and "
         "then broker 1 is at 100% of its fair share of disk."
     )
@@ -39,9 +39,9 @@ def test_a_hot_broker_gives_half_of_what_it_holds() -> None:
 
 def test_leaders_are_chosen_anew_where_that_is_enough() -> None:
     state = cluster({f"t-{n}": [2, 1] for n in range(8)}, brokers=(1, 2), size_bytes=MB)
-    found = act_on(look(steady(state)))
-    assert (found.copies, found.bytes, found.leaders) == (0, 0, 4)
-    assert "led by another of its replicas, nothing to copy" in found.reasons[0].text
+    act = act_on(look(steady(state)))
+    assert (act.copies, act.bytes, act.leaders) == (0, 0, 4)
+    assert "led by another of its replicas, nothing to copy" in act.reasons[0].text
 
 
 def test_off_decides_nothing_and_suggest_as_act_does() -> None:
@@ -110,10 +110,10 @@ def test_what_is_not_safe_is_not_done(
     rule: str, bend: Callable[[Observation], Observation], says: str
 ) -> None:
     observed = look(hot())
-    found = decide(EAGER, lasted(EAGER, observed), bend(observed))
-    assert isinstance(found, Wait)
-    assert found.reasons[0].id == rule
-    assert says in found.reasons[0].text
+    decision = decide(EAGER, lasted(EAGER, observed), bend(observed))
+    assert isinstance(decision, Wait)
+    assert decision.reasons[0].id == rule
+    assert says in decision.reasons[0].text
 
 
 def test_of_its_own_run_that_died_it_says_how_to_bring_it_back() -> None:
@@ -129,18 +129,18 @@ def test_a_controller_that_has_just_changed_is_given_a_minute(first: int | None,
     history = lasted(EAGER, before).seeing(EAGER, after)
     assert ids(decide(EAGER, history, after))[0] == "controller"
     minute = look(replace(hot(), controller=then), now=NOON + timedelta(minutes=1))
-    found = decide(EAGER, lasted(EAGER, minute, history, seconds=50), minute)
-    assert isinstance(found, Act)
+    decision = decide(EAGER, lasted(EAGER, minute, history, seconds=50), minute)
+    assert isinstance(decision, Act)
 
 
 @pytest.mark.parametrize(("poll_count", "rule"), [(1, "few-looks"), (2, "few-looks"), (3, "act")])
 def test_three_of_the_collectors_intervals_are_enough(poll_count: int, rule: str) -> None:
     state = hot()
     observed = look(state, load=loaded(state, source=Source.LIVE), poll_count=poll_count)
-    found = decided(observed)
-    assert ids(found) == [rule]
+    decision = decided(observed)
+    assert ids(decision) == [rule]
     if rule == "act":
-        assert "(by 3 of the collector's intervals)" in found.reasons[0].text
+        assert "(by 3 of the collector's intervals)" in decision.reasons[0].text
 
 
 # -- the band, and how long ------------------------------------------------------------------------
@@ -161,12 +161,12 @@ def uneven(more: int) -> Observation:
     ],
 )
 def test_it_starts_outside_the_band_and_aims_inside_it(more: int, moved: int | None) -> None:
-    found = decided(uneven(more))
+    decision = decided(uneven(more))
     if moved is None:
-        assert ids(found) == ["balanced"]
+        assert ids(decision) == ["balanced"]
     else:
-        assert isinstance(found, Act)
-        assert found.copies == moved
+        assert isinstance(decision, Act)
+        assert decision.copies == moved
 
 
 def test_an_imbalance_has_to_last() -> None:
@@ -251,9 +251,9 @@ def until(seconds: float, option: str) -> AutopilotSettings:
     return replace(EAGER, **{option: hours})  # type: ignore[arg-type]
 
 
-def reckoned_seconds(settings: AutopilotSettings, found: Act) -> float:
+def reckoned_seconds(settings: AutopilotSettings, act: Act) -> float:
     situation = Situation(settings, DecisionHistory(), look(large(), settings))
-    within = estimate_run(situation, found.plan)[1].range_seconds
+    within = estimate_run(situation, act.plan)[1].range_seconds
     return within[1]
 
 
@@ -317,8 +317,8 @@ def test_a_clock_that_was_ahead_is_waited_for_once(remembered: DecisionHistory) 
     remembered = remembered.seeing(EAGER, look(hot()))
     assert decide(EAGER, remembered, look(hot())).reasons
     later = look(hot(), now=NOON + timedelta(hours=1, minutes=1))
-    found = decide(EAGER, lasted(EAGER, later, remembered), later)
-    assert isinstance(found, Act)
+    decision = decide(EAGER, lasted(EAGER, later, remembered), later)
+    assert isinstance(decision, Act)
 
 
 def test_what_failed_and_somebody_elses_run_are_cooled_down_after_too() -> None:
@@ -330,11 +330,11 @@ def test_what_failed_and_somebody_elses_run_are_cooled_down_after_too() -> None:
 def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
     settings = replace(EAGER, max_bytes_per_hour=4 * MB)
     before = acted(ago(minutes=50), bytes=2 * MB, ended_at=ago(minutes=40))
-    found = act_on(look(hot(), settings), settings, DecisionHistory(acts=(before,)))
-    assert found.bytes == 2 * MB
+    act = act_on(look(hot(), settings), settings, DecisionHistory(acts=(before,)))
+    assert act.bytes == 2 * MB
     assert (
         "2 partitions moved, 2.0 MB to copy (of a plan of 4 moves and 4.0 MB), and"
-        in found.reasons[0].text
+        in act.reasons[0].text
     )
 
 
@@ -379,15 +379,15 @@ def test_a_plan_that_no_hour_has_room_for_is_carried_out_in_parts_that_stay() ->
     moved: list[TopicPartition] = []
     for hour in range(0, 24, 2):
         now = NOON + timedelta(hours=hour)
-        found = at(now, hourly, history)
-        if not isinstance(found, Act):
+        decision = at(now, hourly, history)
+        if not isinstance(decision, Act):
             break
-        assert found.bytes <= hourly.max_bytes_per_hour
-        part = [move.tp for move in found.plan]
+        assert decision.bytes <= hourly.max_bytes_per_hour
+        part = [move.tp for move in decision.plan]
         moved += part
-        held |= {str(move.tp): list(move.after) for move in found.plan}
-        history = history.acting(acted(now, part, bytes=found.bytes, ended_at=now))
-    assert ids(found) == ["balanced"]
+        held |= {str(move.tp): list(move.after) for move in decision.plan}
+        history = history.acting(acted(now, part, bytes=decision.bytes, ended_at=now))
+    assert ids(decision) == ["balanced"]
     assert len(set(moved)) == len(moved) <= 1.15 * len(whole.plan)
     assert len(history.acts) <= 1 + whole.bytes / hourly.max_bytes_per_hour
 
@@ -399,8 +399,8 @@ def test_a_partition_larger_than_an_hours_budget_keeps_no_other_from_being_moved
     rest = DecisionHistory(
         acts=(acted(ago(hours=5), [tp("t-2"), tp("t-3")], ended_at=ago(hours=4)),)
     )
-    found = act_on(look(state, settings), settings, rest)
-    assert {str(move.tp) for move in found.plan} <= {f"t-{n}" for n in range(4, 8)}
+    act = act_on(look(state, settings), settings, rest)
+    assert {str(move.tp) for move in act.plan} <= {f"t-{n}" for n in range(4, 8)}
 
 
 def test_what_fits_an_hour_is_moved_where_most_of_the_plan_never_does() -> None:
@@ -410,8 +410,8 @@ def test_what_fits_an_hour_is_moved_where_most_of_the_plan_never_does() -> None:
     sizes = {name: (150 if name.startswith("t") else 1) * MB for name in held}
     state = steady(cluster(held, brokers=(1, 2, 3), size_bytes=sizes))
     settings = replace(EAGER, max_bytes_per_hour=100 * MB)
-    found = act_on(look(state, settings), settings)
-    assert {move.tp.topic for move in found.plan} == {"u"}
+    act = act_on(look(state, settings), settings)
+    assert {move.tp.topic for move in act.plan} == {"u"}
 
 
 # -- by the day ------------------------------------------------------------------------------------
@@ -429,9 +429,9 @@ def test_a_plan_is_made_by_the_day_where_that_is_enough_now() -> None:
     usual = loaded(state, dict.fromkeys(rates, 1e6))
     now = loaded(state, rates)
     hasty = act_on(look(state, load=now))
-    found = act_on(look(state, load=now, usual=usual))
-    assert found.plan != hasty.plan
-    even = evenness(state, usual, found.plan)
+    act = act_on(look(state, load=now, usual=usual))
+    assert act.plan != hasty.plan
+    even = evenness(state, usual, act.plan)
     assert even.is_within(even.after)
 
 
@@ -441,23 +441,23 @@ def test_what_is_needed_now_comes_before_what_is_usual() -> None:
     state = steady(cluster(held, brokers=(1, 2), size_bytes=MB))
     now = loaded(state, {f"t-{n}": 4e6 if n < 10 else 1e6 for n in range(40)})
     usual = loaded(state, dict.fromkeys(held, 1e6))
-    found = act_on(look(state, load=now, usual=usual))
-    assert found == decided(look(state, load=now))
+    act = act_on(look(state, load=now, usual=usual))
+    assert act == decided(look(state, load=now))
 
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_leader_changes_are_moves_too(most: int) -> None:
     state = cluster({f"t-{n}": [2, 1] for n in range(40)}, brokers=(1, 2), size_bytes=MB)
     settings = replace(EAGER, max_moves_per_hour=most)
-    found = act_on(look(steady(state), settings), settings)
-    assert len(found.plan) == most
+    act = act_on(look(steady(state), settings), settings)
+    assert len(act.plan) == most
 
 
 def test_a_partition_that_was_moved_rests_for_a_day() -> None:
     moved = [tp(f"t-{n}") for n in range(7)]
     yesterday = DecisionHistory(acts=(acted(ago(hours=25), moved, ended_at=ago(hours=23)),))
-    found = act_on(look(hot()), history=yesterday)
-    assert [move.tp for move in found.plan] == [tp("t-7")]
+    act = act_on(look(hot()), history=yesterday)
+    assert [move.tp for move in act.plan] == [tp("t-7")]
     before = DecisionHistory(acts=(acted(ago(hours=26), moved, ended_at=ago(hours=24)),))
     free = act_on(look(hot()), history=before)
     assert free.copies == 4
@@ -467,8 +467,8 @@ def test_a_partition_of_unknown_size_is_not_moved() -> None:
     state = cluster(
         {f"t-{n}": [2] for n in range(8)}, brokers=(1, 2), size_bytes={"t-0": MB, "t-1": MB}
     )
-    found = act_on(look(steady(state)))
-    assert {move.tp for move in found.plan} <= {tp("t-0"), tp("t-1")}
+    act = act_on(look(steady(state)))
+    assert {move.tp for move in act.plan} <= {tp("t-0"), tp("t-1")}
 
 
 # -- whether a plan is worth it --------------------------------------------------------------------
@@ -476,8 +476,8 @@ def test_a_partition_of_unknown_size_is_not_moved() -> None:
 
 def test_what_costs_more_than_it_helps_is_left() -> None:
     settings = replace(EAGER, min_benefit=1000.0)
-    found = decided(look(hot(), settings), settings)
-    assert ids(found) == ["little-benefit"]
+    decision = decided(look(hot(), settings), settings)
+    assert ids(decision) == ["little-benefit"]
 
 
 def test_where_nothing_helps_that_is_said() -> None:
@@ -485,8 +485,8 @@ def test_where_nothing_helps_that_is_said() -> None:
     state = cluster({"t-0": [2], "t-1": [2], "u-0": [2]}, brokers=(1, 2), size_bytes=MB)
     alone = replace(settings, keep="t|u")
     assert ids(decided(look(steady(state), alone), alone)) == ["nothing-helps"]
-    found = act_on(look(steady(state), settings), settings)
-    assert [move.tp for move in found.plan] == [tp("u-0")]
+    act = act_on(look(steady(state), settings), settings)
+    assert [move.tp for move in act.plan] == [tp("u-0")]
 
 
 def test_what_keeps_a_broker_outside_is_no_reason_to_move_others() -> None:
@@ -498,9 +498,9 @@ def test_what_keeps_a_broker_outside_is_no_reason_to_move_others() -> None:
     assert ids(decided(look(slight, settings), settings)) == ["balanced"]
     held, sizes = held | {"huge-0": [3]}, sizes | {"huge-0": 300 * MB}
     hopeless = steady(cluster(held, brokers=(1, 2, 3), size_bytes=sizes))
-    found = decided(look(hopeless, settings), settings)
-    assert ids(found) == ["nothing-helps"]
-    assert found.reasons[0].text.startswith("Broker 3 is at 233% of its fair share of disk: ")
+    decision = decided(look(hopeless, settings), settings)
+    assert ids(decision) == ["nothing-helps"]
+    assert decision.reasons[0].text.startswith("Broker 3 is at 233% of its fair share of disk: ")
 
 
 @pytest.mark.parametrize(("most", "found"), [(5, "act"), (MB, "refused")])

@@ -46,11 +46,11 @@ def after_restart(away: Sequence[str] = BACK, *, late: Sequence[str] = ()) -> Cl
 
 
 def test_leaders_that_are_away_are_elected_and_nothing_is_moved() -> None:
-    found = decided(look(after_restart()))
-    assert isinstance(found, Elect)
-    assert [str(election.tp) for election in found.elections] == sorted(BACK)
-    assert {(election.leader, election.to) for election in found.elections} == {(2, 1)}
-    assert found.reasons[0].text == (
+    decision = decided(look(after_restart()))
+    assert isinstance(decision, Elect)
+    assert [str(election.tp) for election in decision.elections] == sorted(BACK)
+    assert {(election.leader, election.to) for election in decision.elections} == {(2, 1)}
+    assert decision.reasons[0].text == (
         "Broker 1 is at 0% of its fair share of leaders as partitions are led now: 4 partitions "
         "given back to their preferred leaders, nothing to move, and then broker 1 is at 100% of "
         "its fair share of leaders."
@@ -113,21 +113,21 @@ def test_only_those_whose_preferred_replica_is_in_sync() -> None:
 )
 def test_elections_within_the_limits(limits: dict[str, object], elected: int | None) -> None:
     settings = replace(EAGER, **limits)  # type: ignore[arg-type]
-    found = decided(look(after_restart(), settings), settings)
+    decision = decided(look(after_restart(), settings), settings)
     if elected is None:
-        assert ids(found) == ["nothing-helps"]
+        assert ids(decision) == ["nothing-helps"]
     else:
-        assert isinstance(found, Elect)
-        assert len(found.elections) == elected
+        assert isinstance(decision, Elect)
+        assert len(decision.elections) == elected
 
 
 def test_what_helps_most_is_given_back_first() -> None:
     state = after_restart()
     rates = {f"t-{n}": MB * (20.0 if f"t-{n}" == "t-9" else 1.0) for n in range(12)}
     few = replace(EAGER, max_moves_per_hour=1)
-    found = decided(look(state, few, load=loaded(state, rates)), few)
-    assert isinstance(found, Elect)
-    assert [str(election.tp) for election in found.elections] == ["t-9"]
+    decision = decided(look(state, few, load=loaded(state, rates)), few)
+    assert isinstance(decision, Elect)
+    assert [str(election.tp) for election in decision.elections] == ["t-9"]
 
 
 @pytest.mark.parametrize(
@@ -154,16 +154,16 @@ def test_an_election_that_makes_it_no_better_is_not_made() -> None:
     state = cluster(held, leaders={f"t-{n}": 2 for n in range(5)}, size_bytes=MB)
     observed = look(steady(state))
     assert observed.leader_imbalance.outside
-    found = decided(observed)
-    assert isinstance(found, Act), "placement is what is off"
-    assert found.copies == 0
+    decision = decided(observed)
+    assert isinstance(decision, Act), "placement is what is off"
+    assert decision.copies == 0
 
 
 def test_brokers_that_do_it_themselves_are_waited_for() -> None:
-    found = decided(look(after_restart(), returns_every_seconds=300.0))
-    assert isinstance(found, Wait)
-    assert ids(found) == ["leaders-return"]
-    assert found.reasons[0].text == (
+    decision = decided(look(after_restart(), returns_every_seconds=300.0))
+    assert isinstance(decision, Wait)
+    assert ids(decision) == ["leaders-return"]
+    assert decision.reasons[0].text == (
         "Broker 1 is at 0% of its fair share of leaders as partitions are led now, and brokers "
         "give leaders back by themselves (auto.leader.rebalance.enable, every 5 m 00 s): that is "
         "waited for; trimtab elect does it at once."
@@ -174,10 +174,10 @@ def test_brokers_that_do_it_themselves_are_waited_for() -> None:
 def test_brokers_that_only_say_so_are_waited_for_twice(seconds: float, rule: str) -> None:
     """Controllers that are apart may have it off, and nobody can ask them."""
     observed = look(after_restart(), returns_every_seconds=250.0)
-    found = decide(EAGER, lasted(EAGER, observed, seconds=seconds), observed)
-    assert ids(found) == [rule]
+    decision = decide(EAGER, lasted(EAGER, observed, seconds=seconds), observed)
+    assert ids(decision) == [rule]
     if rule == "elect":
-        assert found.reasons[0].text.endswith(
+        assert decision.reasons[0].text.endswith(
             " Brokers say that they do it every 4 m 10 s, and have not for 8 m 21 s."
         )
 
@@ -207,15 +207,15 @@ def test_it_sees_who_leads(tmp_path: Path, itself: str | None, every: float | No
     asked: list[int] = []
 
     def configs(real, resources, names):  # type: ignore[no-untyped-def]
-        found = dict(real(resources, names))
+        answers = dict(real(resources, names))
         name = "auto.leader.rebalance.enable"
         if name in names:
             asked.append(len(resources))
             if itself is None:
-                return dict.fromkeys(found, Fault("CLUSTER_AUTHORIZATION_FAILED"))
-            for values in found.values():
+                return dict.fromkeys(answers, Fault("CLUSTER_AUTHORIZATION_FAILED"))
+            for values in answers.values():
                 values[name] = replace(values[name], value=itself)
-        return found
+        return answers
 
     faulty.replaced["describe_configs"] = configs
     cluster_id = client.describe_cluster().cluster_id
@@ -239,12 +239,12 @@ def test_it_elects_some_at_a_time_audited_until_it_is_off(monkeypatch: pytest.Mo
     began = client.clock.monotonic()
     monkeypatch.setattr("core.autopilot.loop.MAX_ELECTED_AT_ONCE", 3)
     answers = iter([False])
-    said = elect_leaders(client, client.clock, cluster_id, wanted, lambda: next(answers))
-    assert said == "3 partitions of 4 given back. It was turned off then."
+    summary = elect_leaders(client, client.clock, cluster_id, wanted, lambda: next(answers))
+    assert summary == "3 partitions of 4 given back. It was turned off then."
     assert _leader_count_of_1(client) == 3
     assert client.clock.monotonic() - began >= BETWEEN_ELECTIONS_SECONDS
-    said = elect_leaders(client, client.clock, cluster_id, wanted, lambda: True)
-    assert said == "4 partitions given back."
+    summary = elect_leaders(client, client.clock, cluster_id, wanted, lambda: True)
+    assert summary == "4 partitions given back."
     assert _leader_count_of_1(client) == 4
     written = [line.entry["what"] for line in audit.read() if line.entry is not None]
     assert written.count("elect") == 3
@@ -258,14 +258,14 @@ def test_those_that_were_not_elected_are_told() -> None:
         return real(partitions) | {tp("t-3"): Fault("PREFERRED_LEADER_NOT_AVAILABLE")}
 
     faulty.replaced["elect_leaders"] = elected
-    said = elect_leaders(
+    summary = elect_leaders(
         faulty,  # type: ignore[arg-type]
         client.clock,
         client.describe_cluster().cluster_id,
         [tp(name) for name in BACK],
         lambda: True,
     )
-    assert said == ("3 partitions of 4 given back. t-3 was not: PREFERRED_LEADER_NOT_AVAILABLE.")
+    assert summary == ("3 partitions of 4 given back. t-3 was not: PREFERRED_LEADER_NOT_AVAILABLE.")
 
 
 # -- what is remembered ----------------------------------------------------------------------------

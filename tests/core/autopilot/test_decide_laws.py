@@ -153,15 +153,15 @@ class Life:
         """Let some time pass; check that nothing spoke against what was done in it."""
         observed = self.look(self.change())
         self.history = self.history.seeing(self.settings, observed)
-        found = decide(self.settings, self.history, observed)
-        if isinstance(found, Act):
+        decision = decide(self.settings, self.history, observed)
+        if isinstance(decision, Act):
             assert self.against() == []
             assert self.lasted()
-            self.begin(found.plan, found.bytes)
-        if isinstance(found, Elect):
+            self.begin(decision.plan, decision.bytes)
+        if isinstance(decision, Elect):
             assert self.against() == []
             assert self.lasted(of_leaders=True)
-            self.elect([str(election.tp) for election in found.elections])
+            self.elect([str(election.tp) for election in decision.elections])
         self.end_runs()
         self.now += self.step_by
 

@@ -129,22 +129,22 @@ def test_a_switch_that_cannot_be_read_is_said(text: bytes) -> None:
 def test_the_timeout_of_config_toml_is_read_each_time() -> None:
     config = paths.config_file()
     config.parent.mkdir(parents=True, exist_ok=True)
-    for at_first, later, found in ((10.0, 60.0, 60.0), (3.0, 60.0, 3.0)):
+    for at_first, later, expected in ((10.0, 60.0, 60.0), (3.0, 60.0, 3.0)):
         config.write_text('[clusters.prod]\nbootstrap = "b:9092"\ntimeout = "10s"\n')
         address = replace(SWITCH.address, timeout_seconds=at_first)
         switches.write(replace(SWITCH, address=address))
         config.write_text(f'[clusters.prod]\nbootstrap = "b:9092"\ntimeout = "{later:.0f}s"\n')
         read = switches.read("c-1")
-        assert read.address.timeout_seconds == found
+        assert read.address.timeout_seconds == expected
 
 
 def test_off_is_written_down_and_needs_no_cluster() -> None:
     switches.write(SWITCH)
     set_switch(SWITCH.turned(Mode.OFF, at=NOON, who="bob"))
     assert runs_in_progress(SWITCH, Later()) == ()
-    found = switches.read("c-1")
-    assert (found.mode, found.who, found.settings.aim_band) == (Mode.OFF, "bob", 0.1)
-    stands = read_status(found)
+    switch = switches.read("c-1")
+    assert (switch.mode, switch.who, switch.settings.aim_band) == (Mode.OFF, "bob", 0.1)
+    stands = read_status(switch)
     assert stands.process is None
     assert stands.last.text == "Set to off by bob."
 

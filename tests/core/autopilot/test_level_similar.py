@@ -76,17 +76,17 @@ class Play:
         """Do what is decided until nothing has been for longer than a cool-down lasts."""
         idle = 0
         while idle < 8:
-            found = self.look()
+            decision = self.look()
             idle += 1
-            assert not isinstance(found, Elect)
-            if isinstance(found, Act):
+            assert not isinstance(decision, Elect)
+            if isinstance(decision, Act):
                 idle = 0
-                self.acts.append(found)
-                moved = frozenset(move.tp for move in found.plan)
+                self.acts.append(decision)
+                moved = frozenset(move.tp for move in decision.plan)
                 self.history = self.history.acting(
-                    PastAction(self.now, "run", moved, found.bytes, self.now)
+                    PastAction(self.now, "run", moved, decision.bytes, self.now)
                 )
-                self.held |= {str(move.tp): list(move.after) for move in found.plan}
+                self.held |= {str(move.tp): list(move.after) for move in decision.plan}
 
     def leader_counts(self) -> list[int]:
         """Return how many of the busy partitions each broker leads, fewest first."""
@@ -171,11 +171,11 @@ def test_what_differs_by_chance_of_filling_counts_as_equal(
     sizes: Sequence[int], rates: Sequence[float], then: Sequence[int]
 ) -> None:
     names = [f"t-{n}" for n in range(len(sizes))]
-    found, _ = of(
+    levelled_sizes, _ = of(
         {name: size * GB for name, size in zip(names, sizes, strict=True)},
         dict(zip(names, rates, strict=True)),
     )
-    assert found == [size * GB for size in then]
+    assert levelled_sizes == [size * GB for size in then]
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.floats(0, 1e9)), min_size=1, max_size=12))
@@ -216,5 +216,5 @@ def test_next_to_nothing_that_is_sent_makes_no_broker_uneven() -> None:
     state = steady(cluster(held, brokers=(1, 2), size_bytes=MB))
     rates = dict.fromkeys(held, RATE) | {"__consumer_offsets-0": 200.0}
     load = replace(loaded(state, rates), out_bytes_per_s=np.zeros(len(held)))
-    outside = {one.measure for one in placement_imbalance(EAGER, state, load).outside}
+    outside = {place.measure for place in placement_imbalance(EAGER, state, load).outside}
     assert Measure.OUT not in outside

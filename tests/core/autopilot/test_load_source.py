@@ -66,8 +66,8 @@ def test_nothing_is_published_yet(tmp_path: Path) -> None:
 
 def test_a_good_window_is_judged_by_its_hour(tmp_path: Path) -> None:
     write_snapshot(tmp_path, snapshot(1, source=Source.SPARK, hour=True))
-    found = look(LoadSource(tmp_path, "c-1"))
-    assert (found.load.source, found.good, found.load.in_bytes_per_s[0]) == (Source.SPARK, 1, 10)
+    view = look(LoadSource(tmp_path, "c-1"))
+    assert (view.load.source, view.good, view.load.in_bytes_per_s[0]) == (Source.SPARK, 1, 10)
     write_snapshot(tmp_path, snapshot(2, source=Source.SPARK))
     assert look(LoadSource(tmp_path, "c-1")).load.in_bytes_per_s[0] == 1
 
@@ -85,8 +85,8 @@ def test_what_is_usual_is_the_mean_of_a_day_that_is_known_well(
     tmp_path: Path, day: dict[str, object], usual: float | None
 ) -> None:
     write_snapshot(tmp_path, snapshot(1, source=Source.SPARK, hour=True, **day))  # type: ignore[arg-type]
-    found = look(LoadSource(tmp_path, "c-1")).usual()
-    assert (found and found.in_bytes_per_s[0]) == usual
+    usual_load = look(LoadSource(tmp_path, "c-1")).usual()
+    assert (usual_load and usual_load.in_bytes_per_s[0]) == usual
 
 
 def test_the_collectors_intervals_tell_of_no_day(tmp_path: Path) -> None:
@@ -116,10 +116,10 @@ def test_intervals_of_the_collector_are_taken_together(tmp_path: Path) -> None:
         at = NOON + timedelta(seconds=5 * n)
         write_live(tmp_path, snapshot(n, at, rate=rate))
         for _ in range(2):  # the same interval twice is one
-            found = look(load_source, at)
-        assert found.intervals == n + 1
-    assert found.load.in_bytes_per_s[0] == pytest.approx(3.0)
-    assert found.load.as_of == NOON + timedelta(seconds=10)
+            view = look(load_source, at)
+        assert view.intervals == n + 1
+    assert view.load.in_bytes_per_s[0] == pytest.approx(3.0)
+    assert view.load.as_of == NOON + timedelta(seconds=10)
     # What one of them lacks is not known.
     write_live(tmp_path, snapshot(9, NOON + timedelta(seconds=15), unknown=(0, 1)))
     assert look(load_source).good == 0.5
@@ -129,8 +129,8 @@ def test_intervals_with_a_gap_between_them_begin_anew(tmp_path: Path) -> None:
     load_source = LoadSource(tmp_path, "c-1")
     for n, minutes in enumerate((0, 1, 9)):
         write_live(tmp_path, snapshot(n, NOON + timedelta(minutes=minutes)))
-        found = look(load_source)
-    assert found.intervals == 1
+        view = look(load_source)
+    assert view.intervals == 1
 
 
 def test_the_collector_stands_in_for_a_window_that_is_poor_or_old(tmp_path: Path) -> None:

@@ -443,17 +443,17 @@ def test_on_the_timeline_an_election_is_told_of_the_brokers_that_it_is_about() -
 
 
 def test_other_capacities_are_said_once_and_hold(loop: Loop) -> None:
-    told = Capacity(125e6)
+    capacity = Capacity(125e6)
     loop.run()
-    loop.observation = replace(look(hot()), capacity=told)
+    loop.observation = replace(look(hot()), capacity=capacity)
     assert loop.run(poll_count=3)[:1] == ["capacity"]
-    (said,) = [entry for entry in loop.log.entries() if entry.what is EntryKind.CAPACITY]
-    assert said.text == (
+    (capacity_entry,) = [entry for entry in loop.log.entries() if entry.what is EntryKind.CAPACITY]
+    assert capacity_entry.text == (
         "Brokers can carry in 125 MB/s, out unknown by config.toml; before it was in unknown, "
         "out unknown."
     )
-    assert timeline_clause(said) == ""
+    assert timeline_clause(capacity_entry) == ""
     # The switch was set with what holds: there is nothing to say.
-    loop.switch = replace(SWITCH, address=Address("127.0.0.1:1", capacity=told))
+    loop.switch = replace(SWITCH, address=Address("127.0.0.1:1", capacity=capacity))
     loop.autopilot = loop.another()
     assert "capacity" not in loop.run(poll_count=2)

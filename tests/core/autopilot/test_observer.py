@@ -142,13 +142,13 @@ def test_whether_it_is_read_only_is_read_again_with_each_look(
     (tmp_path / "config.toml").unlink()
     assert observer.look(SETTINGS).config_error.endswith("config.toml is gone.")
     assert not ConfigReader(switch).read().error, "there never was one"
-    one = client.describe_cluster().brokers[-1].server
+    server = client.describe_cluster().brokers[-1].server
     assert not marked("[clusters.prod]", 'bootstrap = "b:9092"')
     assert marked("[clusters.prod]", 'bootstrap = "b:9092"', "read_only = true")
     assert marked("[clusters.prod"), "as it was, while that is not TOML"
     assert not marked("[clusters.other]", 'bootstrap = "c:9092"', "read_only = true")
     assert marked("[clusters.other]", 'bootstrap = "B:9092"', "read_only = true"), "by its address"
-    assert marked("[clusters.other]", f'bootstrap = "{one}"', "read_only = true"), "by a broker"
+    assert marked("[clusters.other]", f'bootstrap = "{server}"', "read_only = true"), "by a broker"
 
 
 def test_capacities_are_read_again_with_each_look(
@@ -165,12 +165,12 @@ def test_capacities_are_read_again_with_each_look(
     def carried(*lines: str) -> set[tuple[float | None, float | None]]:
         (tmp_path / "config.toml").write_text("\n".join(lines))
         observed = observer.look(SETTINGS)
-        found = {
+        capacities = {
             (b.in_capacity_bytes_per_s, b.out_capacity_bytes_per_s) for b in observed.state.brokers
         }
         known = observed.capacity
-        assert found == {(known.in_bytes_per_s, known.out_bytes_per_s)}
-        return found
+        assert capacities == {(known.in_bytes_per_s, known.out_bytes_per_s)}
+        return capacities
 
     assert carried("[clusters.other") == {(7e6, None)}, "as it was set, while that is not TOML"
     of = ("[clusters.prod]", 'bootstrap = "b:9092"')

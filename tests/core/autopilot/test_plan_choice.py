@@ -20,7 +20,7 @@ PLAN = Plan.of([Move(tp(name), (1,), (2,)) for name in SIZES])
 
 def taken(max_bytes: float = inf, max_moves: int = 100) -> list[str]:
     part = affordable_part(STATE, LOAD, PLAN, max_bytes=max_bytes, max_moves=max_moves)
-    return [str(one.tp) for one in part]
+    return [str(move.tp) for move in part]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_is_only_led_elsewhere_comes_last() -> None:
     load = load_of(state, {"t-0": 9e6, "t-1": 1e6})
     for many, names in ((1, ["t-1"]), (2, ["t-0", "t-1"])):
         part = affordable_part(state, load, plan, max_bytes=inf, max_moves=many)
-        assert [str(one.tp) for one in part] == names
+        assert [str(move.tp) for move in part] == names
 
 
 @given(st.integers(0, 9 * MB), st.integers(0, 5))

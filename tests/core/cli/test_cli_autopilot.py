@@ -48,9 +48,9 @@ def known(
 ) -> Switch:
     settings = AutopilotSettings(mode=mode)
     name = name or f"name-{cluster_id}"
-    found = Switch(cluster_id, name, Address(bootstrap), settings, NOON, "ada")
-    switches.write(found)
-    return found
+    switch = Switch(cluster_id, name, Address(bootstrap), settings, NOON, "ada")
+    switches.write(switch)
+    return switch
 
 
 def configured(home: Path, bootstrap: str, *more: str) -> None:
@@ -110,12 +110,12 @@ def test_off_turns_every_autopilot_off_without_a_cluster(trimtab: Trimtab) -> No
     known("c-2", "127.0.0.1:2")
     code, out, err = trimtab("autopilot", "--mode", "off", "--json")
     assert code == 0
-    assert {one["cluster_id"]: one["mode"] for one in json.loads(out)} == {
+    assert {switch["cluster_id"]: switch["mode"] for switch in json.loads(out)} == {
         "c-1": "off",
         "c-2": "off",
     }
     assert "The autopilot of name-c-1 is off." in err
-    assert {one.mode for one in switches.read_all()} == {Mode.OFF}
+    assert {switch.mode for switch in switches.read_all()} == {Mode.OFF}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_the_environment_names_leaves_no_other_flying(
     configured(tmp_path, NOWHERE)
     monkeypatch.setenv(variable, value)
     assert trimtab("autopilot", "--mode", "off")[0] == 0
-    assert {one.mode for one in switches.read_all()} == {Mode.OFF}
+    assert {switch.mode for switch in switches.read_all()} == {Mode.OFF}
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_a_switch_is_found_by_its_name_or_by_any_of_its_brokers(
     known("c-2", "c:3")
     configured(tmp_path, "new:1")
     code, out, _ = trimtab(*words, "autopilot", "status", "--json")
-    assert (code, [one["cluster_id"] for one in json.loads(out)]) == (0, ["c-1"])
+    assert (code, [status["cluster_id"] for status in json.loads(out)]) == (0, ["c-1"])
     assert trimtab(*words, "autopilot", "--mode", "off")[0] == 0
-    assert {one.cluster_id: one.mode for one in switches.read_all()} == {
+    assert {switch.cluster_id: switch.mode for switch in switches.read_all()} == {
         "c-1": Mode.OFF,
         "c-2": Mode.ACT,
     }
@@ -183,7 +183,7 @@ def test_one_that_cannot_be_turned_off_keeps_no_other_on(
     (path.parent / broken).mkdir()  # so that it cannot be written
     code, out, err = trimtab("autopilot", "--mode", "off", "--json")
     assert code == 1
-    assert [one["cluster_id"] for one in json.loads(out)] == ["c-1", "c-3"]
+    assert [switch["cluster_id"] for switch in json.loads(out)] == ["c-1", "c-3"]
     assert "Failed for name-c-2: " in err
     assert "Is a directory" in err
     assert f"(Its switch is {path}.)" in err
@@ -213,8 +213,8 @@ def test_off_cancels_the_run_in_progress_when_asked_to(trimtab: Trimtab, start: 
     run = begun(start)
     run.until(lambda step: isinstance(step, Submit))
     code, out, err = trimtab("autopilot", "--mode", "off", "--cancel", "--json")
-    (found,) = json.loads(out)
-    assert (code, found["runs"], found["cancelled"]) == (0, [run.view().run], True)
+    (answer,) = json.loads(out)
+    assert (code, answer["runs"], answer["cancelled"]) == (0, [run.view().run], True)
     assert f"Run {run.view().run} is being cancelled" in err
     assert run.to_the_end() is Outcome.CANCELLED
 
@@ -223,7 +223,7 @@ def test_a_run_that_has_ended_since_does_not_go_on(trimtab: Trimtab, start: Star
     run = begun(start)
     run.to_the_end()  # and nobody flew that would have written it down
     code, out, err = trimtab("autopilot", "--mode", "off", "--cancel", "--json")
-    assert (code, [one["runs"] for one in json.loads(out)]) == (0, [[]])
+    assert (code, [answer["runs"] for answer in json.loads(out)]) == (0, [[]])
     assert "Run" not in err
 
 
@@ -328,9 +328,9 @@ def test_metrics_are_of_the_process_and_stay_while_it_runs(
         assert trimtab("-b", NOWHERE, *words)[0] == 0
         code, _, err = trimtab("-b", NOWHERE, *words, "--metrics", ":9465")
         assert (code, f"publishes its metrics on {place}" in err) == (2, True)
-    found = switches.read("c-9")
-    assert found is not None
-    assert [switch.metrics for switch in (*started, found)] == [place, place]
+    stored_switch = switches.read("c-9")
+    assert stored_switch is not None
+    assert [switch.metrics for switch in (*started, stored_switch)] == [place, place]
     assert trimtab("-b", NOWHERE, *words)[0] == 0
     assert started[-1].metrics is None
 
@@ -363,15 +363,15 @@ def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(
         return Process.this()
 
     monkeypatch.setattr("core.daemons.supervisor.spawn", spawn)
-    said = []
+    hint_flags = []
     for lingers in (True, False):
         there = LogoutPolicy("sre", kills=True, lingers=lingers, runner="systemd-run")
         for module in (run_process, autopilot):
             monkeypatch.setattr(module, "logout_policy", lambda there=there: there)
         code, _, err = trimtab("-b", NOWHERE, "autopilot", "--mode", "suggest", "--detach")
         assert code == 0
-        said.append("this autopilot too: first loginctl enable-linger sre" in err)
-    assert said == [False, True]
+        hint_flags.append("this autopilot too: first loginctl enable-linger sre" in err)
+    assert hint_flags == [False, True]
     assert [command[0] for command in spawned] == ["systemd-run", sys.executable]
 
 

@@ -36,15 +36,15 @@ def test_bash_takes_its_script(trimtab: Trimtab) -> None:
 def completed(*words: str) -> list[str]:
     """Return what may stand for the last word, of a process as a shell starts it."""
     asked = {VARIABLE: "bash_complete", "COMP_WORDS": " ".join(("trimtab", *words))}
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-m", "tui"],
         env={**os.environ, **asked, "COMP_CWORD": str(len(words))},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert found.stderr == ""
-    return [line.partition(",")[2] for line in found.stdout.split()]
+    assert process.stderr == ""
+    return [line.partition(",")[2] for line in process.stdout.split()]
 
 
 @pytest.mark.usefixtures("trimtab")

@@ -100,10 +100,10 @@ def test_where_there_is_nothing_no_older_answer_stays(
     answer = tmp_path / "answer.txt"
     answer.write_text("an older answer")
     hand.on(cluster({}))
-    _, _, said = hand(*words.split())
+    _, _, err = hand(*words.split())
     assert hand(*words.split(), "-o", str(answer)) == (0, "", "")
-    assert answer.read_text() == said
-    assert said.startswith(("No", "There is no"))
+    assert answer.read_text() == err
+    assert err.startswith(("No", "There is no"))
 
 
 def test_where_apply_starts_nothing_it_says_so_as_json(

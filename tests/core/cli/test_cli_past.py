@@ -101,10 +101,10 @@ def test_snapshots_are_listed_with_totals_all_or_by_the_hour(
         write_snapshot(tmp_path, make_snapshot(f"{n:012d}", published_at=moment))
     where = ("--snapshots", tmp_path, "snapshot", "ls")
     _, out, _ = trimtab(*where, "--json")
-    assert [one["snapshot_id"][-1] for one in json.loads(out)] == ["3", "2", "1"]
-    assert {one["in_bytes_per_s"] for one in json.loads(out)} == {40.0}
+    assert [snapshot["snapshot_id"][-1] for snapshot in json.loads(out)] == ["3", "2", "1"]
+    assert {snapshot["in_bytes_per_s"] for snapshot in json.loads(out)} == {40.0}
     _, out, _ = trimtab(*where, "--hourly", "--json")
-    assert [one["snapshot_id"][-1] for one in json.loads(out)] == ["3", "1"]
+    assert [snapshot["snapshot_id"][-1] for snapshot in json.loads(out)] == ["3", "1"]
     _, out, _ = trimtab(*where, "--hourly")
     assert out.split()[:7] == ["ID", "PUBLISHED", "SOURCE", "PARTITIONS", "IN", "OUT", "SIZE"]
     assert "40 B/s  5 B/s" in out

@@ -87,8 +87,8 @@ def test_an_option_that_is_given_as_nothing_is_refused_by_every_command(
     for *words, option in every:
         code, out, err = trimtab(*words, option, "")
         assert code == ExitCode.USAGE, (words, option)
-        said = f"trimtab: {option} is empty.\n" in err or f"Invalid value for '{option}" in err
-        assert said or f" / '{option}'" in err, (words, option, err)
+        is_named = f"trimtab: {option} is empty.\n" in err or f"Invalid value for '{option}" in err
+        assert is_named or f" / '{option}'" in err, (words, option, err)
         assert not out
 
 
@@ -174,10 +174,10 @@ def test_what_a_file_system_refuses_is_a_sentence_and_no_bug(
 ) -> None:
     place = str(home / "data" / "x") if below_home else "/elsewhere"
     assert fails_with(OSError(number, os.strerror(number), place)) == ExitCode.FAILED
-    said = capsys.readouterr().err
-    assert said.startswith(f"trimtab: Cannot use {place}: {os.strerror(number)}.\n")
-    assert advice in said
-    assert "bug" not in said
+    err = capsys.readouterr().err
+    assert err.startswith(f"trimtab: Cannot use {place}: {os.strerror(number)}.\n")
+    assert advice in err
+    assert "bug" not in err
 
 
 @pytest.mark.parametrize("what", ["dangling link", "file"])
@@ -190,10 +190,10 @@ def test_a_home_that_cannot_be_made_is_no_bug(
     else:
         place.symlink_to(tmp_path / "nowhere" / "there")
     monkeypatch.setenv("TRIMTAB_HOME", str(place))
-    code, _, said = trimtab("demo", "--brokers", "3", "--partitions", "100")
+    code, _, err = trimtab("demo", "--brokers", "3", "--partitions", "100")
     assert code == ExitCode.FAILED
-    assert said.startswith(f"trimtab: Cannot use {place}")
-    assert "another folder in TRIMTAB_HOME" in said
+    assert err.startswith(f"trimtab: Cannot use {place}")
+    assert "another folder in TRIMTAB_HOME" in err
     code, out, _ = trimtab("doctor")
     assert (code, f"{place} is not a folder" in out) == (ExitCode.NO, True)
 

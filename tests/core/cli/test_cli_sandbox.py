@@ -98,7 +98,7 @@ def test_down_takes_the_autopilot_of_its_cluster_along(trimtab: Trimtab) -> None
         paths.autopilot_dir(cluster_id).mkdir(parents=True)
     assert trimtab("sandbox", "down")[0] == ExitCode.DONE
     assert not paths.sandbox_dir("default").exists()
-    assert [found.name for found in paths.autopilots_dir().iterdir()] == ["other"]
+    assert [folder.name for folder in paths.autopilots_dir().iterdir()] == ["other"]
 
 
 def test_down_of_nothing_is_no_error(trimtab: Trimtab) -> None:
@@ -133,7 +133,7 @@ def test_impossible_sandboxes_are_refused(
 
 def alive_below(home: Path) -> list[str]:
     """Return the command lines of the processes that have something below `home` in them."""
-    found = []
+    lines = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
@@ -141,14 +141,14 @@ def alive_below(home: Path) -> list[str]:
             except OSError:
                 continue
             if str(home) in line:
-                found.append(line)
-    return found
+                lines.append(line)
+    return lines
 
 
 def test_ctrl_c_during_its_run_stops_everything(tmp_path: Path) -> None:
     demo = [sys.executable, "-P", "-m", "tui", "demo", "--brokers", "6", "--partitions", "100"]
-    said = tmp_path / "said"
-    with said.open("wb") as output:
+    log_path = tmp_path / "said"
+    with log_path.open("wb") as output:
         process = subprocess.Popen(
             [*demo, "--speed", "0.1"],
             stdin=subprocess.DEVNULL,
@@ -161,15 +161,15 @@ def test_ctrl_c_during_its_run_stops_everything(tmp_path: Path) -> None:
             },
         )
     try:
-        eventually(lambda: "1 of 1 submitted" in said.read_text() or process.poll() is not None)
-        assert process.poll() is None, said.read_text()
+        eventually(lambda: "1 of 1 submitted" in log_path.read_text() or process.poll() is not None)
+        assert process.poll() is None, log_path.read_text()
         assert alive_below(tmp_path / "home")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130, said.read_text()
+        assert process.wait(30) == 130, log_path.read_text()
     finally:
         process.kill()
         process.wait()
-    after = said.read_text().rpartition("1 of 1 submitted")[2]
+    after = log_path.read_text().rpartition("1 of 1 submitted")[2]
     assert "goes on" not in after
     assert "Follow it" not in after
     assert "Traceback" not in after

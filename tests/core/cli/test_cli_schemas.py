@@ -88,15 +88,15 @@ def test_of_log_dirs(saved: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     saved.write("cluster.json", document)
     words = ("plan", "suggest", "--disks")
-    _, found = saved.json(*words)
-    assert (found["moves"], found["reached"]) == (1, True)
+    _, suggestion = saved.json(*words)
+    assert (suggestion["moves"], suggestion["reached"]) == (1, True)
     _, both = saved.json(*words, "--balance")
     assert both["log_dirs"]["moves"] == 1
-    assert both["plan"]["partitions"] == found["plan"]["partitions"]
+    assert both["plan"]["partitions"] == suggestion["plan"]["partitions"]
     text = saved.run(*words, "--balance")[1]
     assert "Nothing to do between brokers: it is so already." in text
     assert "1 replica to copy within their brokers (9.0 MB); about" in text
-    plan = str(saved.write("dirs.json", found["plan"]))
+    plan = str(saved.write("dirs.json", suggestion["plan"]))
     assert saved.json("verify", plan)[1]["verified"] is False
     _, shown = saved.json("plan", "show", plan)
     assert shown["partitions"][0]["log_dirs"] == [{"broker": 1, "path": "/d2"}]
@@ -111,9 +111,9 @@ def test_of_log_dirs(saved: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1 replica to copy within their brokers (9.0 MB); about" in text
     monkeypatch.setattr("core.plan.estimate.rate_table.LAID_OUT_SECONDS", 60.0)
     hurried = ("--time-budget", "60s", "--within", "1h")
-    _, found = saved.json(*words, *hurried)
-    assert 0 < found["seconds"] <= 3600
-    assert "may be too low" in found["notes"][-1]
+    _, suggestion = saved.json(*words, *hurried)
+    assert 0 < suggestion["seconds"] <= 3600
+    assert "may be too low" in suggestion["notes"][-1]
     text = saved.run(*words, *hurried)[1]
     assert "1 replica to copy within their brokers (9.0 MB); at least" in text
     assert "may be too low" in text
@@ -280,10 +280,10 @@ def test_recording(living: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def look_and_reorder(recorder: Recorder) -> list[Event]:
         living.cluster.advance(10)
-        found = looked(recorder)
+        events = looked(recorder)
         row = living.cluster.describe_cluster().row(0)
         living.cluster.alter_reassignments({row.tp: (row.replicas[-1], *row.replicas[:-1])})
-        return found
+        return events
 
     monkeypatch.setattr(Recorder, "look", look_and_reorder)
     stops = StopsAfter(30)

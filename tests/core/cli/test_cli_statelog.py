@@ -168,9 +168,9 @@ def test_align_shifts_by_what_is_sure(tmp_path: Path, merge: Trimtab) -> None:
         )
     events = documents(merge(tmp_path, "--align", "--json")[1])[:-1]
     assert len({event["at"] for event in events}) == 5
-    told = merge(tmp_path, "--align")[1]
-    assert "; shifted by " in told
-    assert "+30.000 s" in told or "-30.000 s" in told
+    output = merge(tmp_path, "--align")[1]
+    assert "; shifted by " in output
+    assert "+30.000 s" in output or "-30.000 s" in output
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_a_summary_of_some_kinds_has_these_alone(timeline: Trimtab) -> None:
 
 def test_a_summary_as_json(timeline: Trimtab) -> None:
     document = json.loads(timeline("--summary", "--json")[1])
-    assert [one["events"] for one in document] == [1, 4, 4, 1, 4, 1, 1]
+    assert [summary["events"] for summary in document] == [1, 4, 4, 1, 4, 1, 1]
 
 
 @pytest.fixture

@@ -134,8 +134,8 @@ def test_of_a_night_that_is_past_the_next_one_is_meant() -> None:
 def test_a_range_ends_after_it_begins(
     since: str, until: str, begin: tuple[int, int, int], end: tuple[int, int, int]
 ) -> None:
-    found = parse_range(since, until, AFTERNOON)
-    assert found == tuple(AFTERNOON.replace(day=d, hour=h, minute=m) for d, h, m in (begin, end))
+    moments = parse_range(since, until, AFTERNOON)
+    assert moments == tuple(AFTERNOON.replace(day=d, hour=h, minute=m) for d, h, m in (begin, end))
 
 
 @pytest.mark.parametrize(("since", "until"), [("1h", "2h"), ("13:00", "2026-10-13"), ("1h", "1h")])

@@ -52,18 +52,18 @@ def replicas(client: SimulatedCluster, topic: str) -> list[tuple[int, ...]]:
 
 def test_topics_are_listed_with_what_is_wrong(hand: Hand) -> None:
     hand.cluster.stop_broker(3)
-    found = hand.json("topics", "ls", "[a-z]+")
-    told = {t["topic"]: (t["partition_count"], t["under_replicated"]) for t in found}
-    assert told == {"orders": (3, 2), "payments": (1, 1)}
+    topics = hand.json("topics", "ls", "[a-z]+")
+    counts_by_topic = {t["topic"]: (t["partition_count"], t["under_replicated"]) for t in topics}
+    assert counts_by_topic == {"orders": (3, 2), "payments": (1, 1)}
     assert "2 under-replicated" in hand("topics", "ls")[1]
 
 
 def test_a_topic_is_described_with_what_its_configs_would_be(hand: Hand) -> None:
     hand.cluster.stop_broker(3)
-    (found,) = hand.json("topics", "describe", "orders")
-    assert [p["leader"] for p in found["partitions"]] == [1, 2, 1]
-    assert [p["under_min_isr"] for p in found["partitions"]] == [False, True, True]
-    (least,) = (c for c in found["configs"] if c["name"] == "min.insync.replicas")
+    (topic,) = hand.json("topics", "describe", "orders")
+    assert [p["leader"] for p in topic["partitions"]] == [1, 2, 1]
+    assert [p["under_min_isr"] for p in topic["partitions"]] == [False, True, True]
+    (least,) = (c for c in topic["configs"] if c["name"] == "min.insync.replicas")
     assert (least["value"], least["source"]) == ("2", "dynamic topic")
     assert least["default"]["value"] == "1"
     _, out, _ = hand("topics", "describe", "orders")
@@ -80,9 +80,9 @@ def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
         raise AccessDeniedError("The cluster says no.")
 
     through.replaced["describe_configs"] = denied
-    (found,) = hand.on(hand.cluster, through).json("topics", "describe", "orders")
-    assert found["configs_unknown"] == "NOT_KNOWN: The cluster says no"
-    assert found["partitions"][0]["under_min_isr"] is None
+    (topic,) = hand.on(hand.cluster, through).json("topics", "describe", "orders")
+    assert topic["configs_unknown"] == "NOT_KNOWN: The cluster says no"
+    assert topic["partitions"][0]["under_min_isr"] is None
     refused = Fault("TOPIC_AUTHORIZATION_FAILED")
     through.replaced["describe_configs"] = lambda real, resources, *_: (
         real(resources) | {Resource.topic("orders"): refused}
@@ -131,9 +131,9 @@ def test_a_topic_is_created_over_racks_where_it_was_said(hand: Hand, rule: str) 
     assert replicas(hand.cluster, "new") == []
     done = hand.json(*words, "--yes")
     assert done["partitions"] == would["partitions"]
-    found = replicas(hand.cluster, "new")
-    assert [list(r) for r in found] == [p["replicas"] for p in done["partitions"]]
-    assert all({RACKS[b] for b in r} == {"a", "b", "c"} for r in found)
+    assignment = replicas(hand.cluster, "new")
+    assert [list(r) for r in assignment] == [p["replicas"] for p in done["partitions"]]
+    assert all({RACKS[b] for b in r} == {"a", "b", "c"} for r in assignment)
     configs = hand.cluster.describe_configs([Resource.topic("new")], ["retention.ms"])[
         Resource.topic("new")
     ]
@@ -247,10 +247,10 @@ def test_with_yes_what_is_deleted_is_said_and_not_asked_for(hand: Hand) -> None:
     words = ("topics", "alter", "orders", "--set", "retention.ms=-1", "--yes", "--json")
     assert hand(*words)[0] == 0
     code, out, err = hand("topics", "alter", "orders", "--unset", "retention.ms", "--yes", "--json")
-    said = "What is beyond 7 d 0 h is deleted for good; now it keeps everything."
-    assert (code, err) == (0, f"orders: {said}\n")
+    warning = "What is beyond 7 d 0 h is deleted for good; now it keeps everything."
+    assert (code, err) == (0, f"orders: {warning}\n")
     done = json.loads(out)
-    assert done["deletes"] == [said]
+    assert done["deletes"] == [warning]
     assert done["changes"] == [
         {"name": "retention.ms", "op": "delete", "value": None, "before": "-1"}
     ]
@@ -431,15 +431,15 @@ def test_a_group_that_may_not_be_looked_at_may_be_a_reader(
     through = Faulty(hand.cluster)
     through.replaced["describe_groups"] = lambda real, matching=None, lost=None: groups
     _, _, err = hand.on(hand.cluster, through)("topics", "delete", "orders")
-    said = "read by billing, who else has read it is not known: GROUP_AUTHORIZATION_FAILED"
-    assert said in err
+    warning = "read by billing, who else has read it is not known: GROUP_AUTHORIZATION_FAILED"
+    assert warning in err
 
 
 def test_sizes_that_are_not_all_known_are_told_as_a_part(hand: Hand) -> None:
     through = Faulty(hand.cluster)
     through.replaced["describe_log_dirs"] = lambda real, brokers: tuple(
-        BrokerLogs(said.broker, error="timed out") if said.broker < 3 else said
-        for said in real(brokers)
+        BrokerLogs(broker_logs.broker, error="timed out") if broker_logs.broker < 3 else broker_logs
+        for broker_logs in real(brokers)
     )
     _, _, err = hand.on(hand.cluster, through)("topics", "delete", "orders")
     assert "orders: 3 partitions, at least 40 MB before replication." in err
@@ -567,7 +567,7 @@ def test_topics_that_are_hidden_are_told_of_beside_the_others(hand: Hand) -> Non
     assert "1 topic hidden" in out
     hidden = hand.json("show")["hidden_topics"]
     assert hidden["topics"] == 1
-    assert hidden["bytes"] == sum(one["bytes"] for one in hidden["log_dirs"]) > 0
+    assert hidden["bytes"] == sum(log_dir["bytes"] for log_dir in hidden["log_dirs"]) > 0
     code, out, _ = hand("plan", "suggest", "--json")
     suggested = json.loads(out)
     assert suggested["hidden_topics"] == hidden

@@ -42,11 +42,11 @@ def clear(*path: str) -> Callable[[Document], None]:
     """Return what takes a key away from everything on a path of lists."""
 
     def clear_in(document: Document) -> None:
-        found = [document]
+        nodes = [document]
         for key in path[:-1]:
-            values = [each.get(key) or [] for each in found]
-            found = [v for each in values for v in (each if isinstance(each, list) else [each])]
-        for each in found:
+            values = [each.get(key) or [] for each in nodes]
+            nodes = [v for each in values for v in (each if isinstance(each, list) else [each])]
+        for each in nodes:
             each[path[-1]] = None
 
     return clear_in
@@ -180,9 +180,9 @@ class Asker:
         code, text = self._run(*words)
         if words == ("show",):  # its document is what went in
             return code, text, None
-        again, found = self._run(*words, "--json")
+        again, output = self._run(*words, "--json")
         assert again == code
-        return code, text, json.loads(found)
+        return code, text, json.loads(output)
 
     def _run(self, *words: str) -> tuple[int, str]:
         out, err = io.StringIO(), io.StringIO()
@@ -205,7 +205,7 @@ def _of_disks(full: Any, less: Any, text: str) -> None:
 
 def _of_check(full: Any, less: Any, text: str) -> None:
     ids = {finding["id"] for finding in less["findings"]}
-    blind = {one["id"] for one in less["not_compared"]}
+    blind = {check["id"] for check in less["not_compared"]}
     for gone in {finding["id"] for finding in full["findings"]} - ids:
         assert gone in blind or any(id.endswith("-unknown") for id in ids), gone
 
@@ -264,14 +264,14 @@ def test_no_answer_becomes_more_certain_with_a_fact_less(
         for fact in sorted(gone):
             if less["topics"] or "topics" not in fact:
                 FACTS[fact](less)
-        now, said, found = ask(less, *words)
+        now, less_text, less_answer = ask(less, *words)
         assert {code, now} <= {0, 5, 6}
         if code and not now:
-            assert UNKNOWN.search(said)
-        assert "hidden" in said or "hidden" not in text
-        assert set(re.findall(r"√ \w+", said)) <= set(re.findall(r"√ \w+", text))
+            assert UNKNOWN.search(less_text)
+        assert "hidden" in less_text or "hidden" not in text
+        assert set(re.findall(r"√ \w+", less_text)) <= set(re.findall(r"√ \w+", text))
         if law is not None:
-            law(full, found, said)
+            law(full, less_answer, less_text)
 
     holds()
 
@@ -286,7 +286,7 @@ def refused(*_: Any, **__: Any) -> Any:
 def untold(of: Collection[int], why: str = "CLUSTER_AUTHORIZATION_FAILED") -> Callable[..., Any]:
     """Return what answers for log dirs where these brokers do not tell theirs."""
     return lambda real, brokers: tuple(
-        BrokerLogs(one.broker, error=why) if one.broker in of else one for one in real(brokers)
+        BrokerLogs(logs.broker, error=why) if logs.broker in of else logs for logs in real(brokers)
     )
 
 
@@ -332,7 +332,7 @@ def claims(full: Any, less: Any, at: str = "") -> Iterator[str]:
         case dict(), dict():
             if full.get("lag") is not None and less.get("lag_is_least"):
                 assert (less["lag"] or 0) <= full["lag"]
-                full, less = (one | {"lag": None, "lag_is_least": None} for one in (full, less))
+                full, less = (group | {"lag": None, "lag_is_least": None} for group in (full, less))
             if less.get("unknown_brokers"):  # what is hidden is the least then
                 for key in ("topics", "replicas", "bytes"):
                     assert less[key] is None or 0 < less[key] <= full[key]
@@ -341,10 +341,10 @@ def claims(full: Any, less: Any, at: str = "") -> Iterator[str]:
                 if not TOLD.fullmatch(key):
                     yield from claims(full[key], less[key], f"{at}.{key}")
         case list(), list():
-            if all(isinstance(one, dict) and "name" in one for one in (*full, *less)):
-                have = {one["name"]: one for one in less}
-                full = [one for one in full if one["name"] in have]
-                less = [have[one["name"]] for one in full]
+            if all(isinstance(entry, dict) and "name" in entry for entry in (*full, *less)):
+                have = {entry["name"]: entry for entry in less}
+                full = [entry for entry in full if entry["name"] in have]
+                less = [have[entry["name"]] for entry in full]
             for n, pair in enumerate(zip(full, less, strict=False)):
                 yield from claims(*pair, f"{at}[{n}]")
         case _, False if at.endswith("fine"):
@@ -373,15 +373,15 @@ def test_no_answer_of_a_cluster_becomes_more_certain_with_a_fact_less(
             through = Faulty(living)
             through.replaced.update(replaced)
             less_code, less_text, less_err = hand.on(living, through)(*words)
-            less_json_code, found, _ = hand(*words, "--json")
-            if less_json_code and not found:
+            less_json_code, less_json, _ = hand(*words, "--json")
+            if less_json_code and not less_json:
                 continue  # no answer at all
-            less = json.loads(found)
+            less = json.loads(less_json)
             assert less_code or not code, name
             assert [*claims(full, less)] == [], name
             if words == ("show",):  # its text is not all of its document
-                full_told, told = full["hidden_topics"], less["hidden_topics"]
+                full_told, less_content = full["hidden_topics"], less["hidden_topics"]
             else:
-                full_told, told = full, less
-            if told != full_told:  # and whoever reads it is told
+                full_told, less_content = full, less
+            if less_content != full_told:  # and whoever reads it is told
                 assert (less_text, less_err) != (text, err), name

@@ -35,8 +35,8 @@ def test_a_topic_that_config_toml_names_tells_of_one_too(tmp_path: Path) -> None
     path.write_text('balancer_topics = ["ours.balance"]')
     state = cluster({"t-0": [1]}, topics=[Topic("ours.balance")])
     assert find_balancer(state) is None
-    told = replace(state, balancer_topics=load_settings(path).balancer_topics)
-    assert find_balancer(told) == Balancer(CONFIGURED_BALANCER, "ours.balance")
+    configured_state = replace(state, balancer_topics=load_settings(path).balancer_topics)
+    assert find_balancer(configured_state) == Balancer(CONFIGURED_BALANCER, "ours.balance")
 
 
 @pytest.mark.parametrize("text", ['"t"', "[1]", '[""]'])

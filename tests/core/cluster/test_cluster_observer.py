@@ -352,9 +352,9 @@ def test_a_name_that_is_denied_is_asked_for_once(
     ):
         cluster.clock.sleep(seconds)
         cluster.hide_topics(hidden)
-        found = observer.poll(at_once=True).hidden
-        assert found is not None
-        assert (found.count, client.calls["fetch_denied_topics"]) == (len(hidden), calls)
+        hidden_topics = observer.poll(at_once=True).hidden
+        assert hidden_topics is not None
+        assert (hidden_topics.count, client.calls["fetch_denied_topics"]) == (len(hidden), calls)
 
 
 def test_what_is_made_or_deleted_between_two_looks_is_not_hidden(

@@ -38,8 +38,8 @@ def test_a_broker_is_off_by_what_prefers_it_and_is_led_by_another() -> None:
 
 
 def test_only_some_topics_are_counted() -> None:
-    one, *_ = leader_imbalance(AWAY, partition_rows(AWAY, ["u"]))
-    assert (one.prefers, one.leads, one.imbalance) == (0, 1, 0)
+    broker, *_ = leader_imbalance(AWAY, partition_rows(AWAY, ["u"]))
+    assert (broker.prefers, broker.leads, broker.imbalance) == (0, 1, 0)
 
 
 def test_a_preferred_replica_out_of_sync_or_down_is_in_the_way() -> None:

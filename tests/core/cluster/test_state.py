@@ -74,8 +74,8 @@ def test_every_partition_is_found_and_no_other(rows: list[PartitionRow]) -> None
 def test_a_topic_holds_its_own_partitions(rows: list[PartitionRow]) -> None:
     state = state_of(rows)
     for topic in ("a", "b", "a.b", "z", "empty"):
-        found = {state.tp(i) for i in state.partitions_of(topic)}
-        assert found == {row.tp for row in rows if row.topic == topic}
+        partitions = {state.tp(i) for i in state.partitions_of(topic)}
+        assert partitions == {row.tp for row in rows if row.topic == topic}
 
 
 def test_columns_cannot_be_written() -> None:
@@ -149,11 +149,11 @@ def test_without_its_leaders_size_a_partition_is_as_large_as_its_largest_replica
 
 
 def test_metadata_hash_sees_the_order_of_replicas() -> None:
-    one = state_of([PartitionRow("a", 0, 1, (1, 2), (1,))])
+    state = state_of([PartitionRow("a", 0, 1, (1, 2), (1,))])
     other = state_of([PartitionRow("a", 0, 1, (2, 1), (1,))])
     same = state_of([PartitionRow("a", 0, 2, (1, 2), (1, 2))])
-    assert one.metadata_hash != other.metadata_hash
-    assert one.metadata_hash == same.metadata_hash
+    assert state.metadata_hash != other.metadata_hash
+    assert state.metadata_hash == same.metadata_hash
 
 
 def test_reassignment_ends_with_replicas_minus_removing_in_order() -> None:

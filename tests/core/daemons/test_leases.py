@@ -100,7 +100,7 @@ def test_a_killed_reader_counts_no_more(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) -> None:
     served: list[bool] = []
-    told = threading.Event()
+    stop_event = threading.Event()
     readers_folder(tmp_path, "c").mkdir(parents=True)
     beat = readers_folder(tmp_path, "c") / "1-new.beat"
 
@@ -110,9 +110,9 @@ def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) 
         beat.touch()
         assert is_leased(lease_file(tmp_path, "c", "collector"))
         if len(served) == 2:
-            told.set()
+            stop_event.set()
 
-    assert work_while_read(tmp_path, "c", "collector", told, work)
+    assert work_while_read(tmp_path, "c", "collector", stop_event, work)
     assert served == [False, True]
 
 
@@ -231,9 +231,9 @@ def refused(_: Service) -> None:
 def test_an_error_of_the_work_is_the_exit_code_and_told(
     served: Callable[..., int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[TrimtabError] = []
-    assert served(refused, on_failure=told.append) == ExitCode.REFUSED
-    assert [str(error) for error in told] == ["It may not."]
+    failures: list[TrimtabError] = []
+    assert served(refused, on_failure=failures.append) == ExitCode.REFUSED
+    assert [str(error) for error in failures] == ["It may not."]
     assert "It may not." in caplog.text
 
 
@@ -270,22 +270,22 @@ def handlers() -> Iterator[None]:
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize("detached", [True, False])
 def test_only_what_is_detached_outlives_its_terminal(detached: bool) -> None:
-    told = stop_signals(detached=detached)
+    stop_event = stop_signals(detached=detached)
     os.kill(os.getpid(), signal.SIGHUP)
-    assert told.wait(0 if detached else 60) is not detached
+    assert stop_event.wait(0 if detached else 60) is not detached
 
 
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT])
 def test_what_was_ignored_at_the_start_stops_nothing(ignored: signal.Signals) -> None:
     signal.signal(ignored, signal.SIG_IGN)  # as nohup, or a script's background, does
-    told = stop_signals()
+    stop_event = stop_signals()
     with exit_cleanly_on_signals("the demo"):
         os.kill(os.getpid(), ignored)
     assert signal.getsignal(ignored) is signal.SIG_IGN
-    assert not told.is_set()
+    assert not stop_event.is_set()
     os.kill(os.getpid(), signal.SIGTERM)
-    assert told.wait(60)
+    assert stop_event.wait(60)
 
 
 @pytest.mark.usefixtures("handlers")
@@ -316,8 +316,8 @@ def test_a_simulated_cluster_needs_no_pair() -> None:
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     code = run(lambda _: None, list(words))
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 def test_snapshot_ls_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -389,8 +389,8 @@ def test_pipeline_status_of_one_that_publishes_elsewhere(
     manifest = published.write_snapshot(there, make_snapshot())
     words = ("pipeline", "status", "--root", str(here), "--json")
     assert json.loads(command(capsys, *words)[1])["snapshot_id"] is None
-    found = json.loads(command(capsys, "--snapshots", str(there), *words)[1])
-    assert (found["snapshot_id"], found["root"]) == (manifest.snapshot_id, str(here))
+    status = json.loads(command(capsys, "--snapshots", str(there), *words)[1])
+    assert (status["snapshot_id"], status["root"]) == (manifest.snapshot_id, str(here))
 
 
 def test_segments_that_wait(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -419,8 +419,8 @@ def test_pipeline_status_of_all_clusters(
     assert json.loads(command(capsys, *words, "--json")[1]) == []
     layout.spool(tmp_path, "waits").mkdir(parents=True)
     published.write_snapshot(tmp_path, make_snapshot())
-    found = json.loads(command(capsys, *words, "--json")[1])
-    assert [one["cluster_id"] for one in found] == ["abc-DEF_1", "waits"]
+    statuses = json.loads(command(capsys, *words, "--json")[1])
+    assert [status["cluster_id"] for status in statuses] == ["abc-DEF_1", "waits"]
     header, first, second = command(capsys, *words)[1].splitlines()
     assert header.split()[0] == "cluster"
     assert first.split()[0] == "abc-DEF_1"

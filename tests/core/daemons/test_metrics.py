@@ -46,9 +46,9 @@ def test_anything_else_is_no_place(text: str) -> None:
 
 
 def gauge(value: float) -> Metric:
-    found = GaugeMetricFamily("trimtab_test", 'of "one"', labels=["cluster"])
-    found.add_metric(['pr"o\\d\n'], value)
-    return found
+    family = GaugeMetricFamily("trimtab_test", 'of "one"', labels=["cluster"])
+    family.add_metric(['pr"o\\d\n'], value)
+    return family
 
 
 @pytest.fixture

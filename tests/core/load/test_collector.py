@@ -52,10 +52,10 @@ def collector(cluster: SimulatedCluster, root: Path) -> Collector:
 
 def begun(cluster: SimulatedCluster, root: Path) -> Collector:
     """Return a collector that has polled once, ten seconds ago."""
-    one = collector(cluster, root)
-    one.poll()
+    poller = collector(cluster, root)
+    poller.poll()
     cluster.advance(10)
-    return one
+    return poller
 
 
 def rows_of(polled: PollResult) -> list[dict[str, Any]]:
@@ -64,10 +64,10 @@ def rows_of(polled: PollResult) -> list[dict[str, Any]]:
 
 
 def poll_for(cluster: SimulatedCluster, root: Path, polls: int) -> list[PollResult]:
-    one = collector(cluster, root)
+    poller = collector(cluster, root)
     out = []
     for _ in range(polls):
-        out.append(one.poll())
+        out.append(poller.poll())
         cluster.advance(10)
     return out
 
@@ -77,10 +77,10 @@ def test_a_poll_is_a_segment_of_a_row_a_replica(cluster: SimulatedCluster, tmp_p
     assert [p.rows for p in polled] == [6, 6, 6]
     assert [p.with_rates for p in polled] == [0, 3, 3]
     assert len({p.poll_id for p in polled}) == 3
-    found = sorted(layout.spool(tmp_path, cluster.spec.cluster_id).rglob("*.parquet"))
-    assert found == [p.segment for p in polled]
+    segments = sorted(layout.spool(tmp_path, cluster.spec.cluster_id).rglob("*.parquet"))
+    assert segments == [p.segment for p in polled]
     assert not list(layout.incoming(tmp_path).iterdir())
-    table = pq.ParquetFile(found[-1]).read()
+    table = pq.ParquetFile(segments[-1]).read()
     assert table.column_names == [column.name for column in COLUMNS]
     rows = {(r["topic"], r["partition"], r["broker_id"]): r for r in table.to_pylist()}
     led, followed = rows["t", 0, 1], rows["t", 0, 2]
@@ -120,10 +120,10 @@ def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_
 
 
 def test_a_stopped_broker_makes_a_poll_partial(cluster: SimulatedCluster, tmp_path: Path) -> None:
-    one = begun(cluster, tmp_path)
+    poller = begun(cluster, tmp_path)
     cluster.stop_broker(1)
     cluster.advance(10)
-    rows = {(r["topic"], r["broker_id"]): r for r in rows_of(one.poll())}
+    rows = {(r["topic"], r["broker_id"]): r for r in rows_of(poller.poll())}
     assert Flag(rows["t", 1]["flags"]) & Flag.PARTIAL_POLL
     assert rows["t", 1]["size_bytes"] is None
     assert rows["quiet", 3]["flags"] == 0
@@ -135,22 +135,22 @@ def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
     offsets, groups = cluster.fetch_offsets, cluster.describe_groups
 
     def in_vain(partitions: Sequence[TopicPartition], at: OffsetAt) -> dict[TopicPartition, int]:
-        found = offsets(partitions, at)
+        offsets_by_tp = offsets(partitions, at)
         cluster.advance(10)
-        return {tp: offset for tp, offset in found.items() if tp.topic != "quiet"}
+        return {tp: offset for tp, offset in offsets_by_tp.items() if tp.topic != "quiet"}
 
     def listed_late(**more: Any) -> tuple[Group, ...]:
         cluster.advance(10)
         return groups(**more)
 
-    one = begun(cluster, tmp_path)
+    poller = begun(cluster, tmp_path)
     with monkeypatch.context() as dying:
         dying.setattr(cluster, "fetch_offsets", in_vain)
         dying.setattr(cluster, "describe_groups", listed_late)
-        polls = [one.poll()]
-    polls.append(one.poll())
+        polls = [poller.poll()]
+    polls.append(poller.poll())
     cluster.advance(10)
-    polls.append(one.poll())
+    polls.append(poller.poll())
     # The second of them begins as the commits of the first are read: of no time nothing is told.
     for polled, seconds, commits in zip(polls, (10, 30, 10), (1, 0, 1), strict=True):
         led = next(
@@ -181,12 +181,12 @@ def test_what_is_read_by_a_group_whose_coordinator_is_away_is_unknown_and_not_0(
             return (Group(group.id, "unknown", "", None, (), {}, fault=away),)
         return (replace(group, committed={}, committed_fault=away),)
 
-    one = begun(cluster, tmp_path)
+    poller = begun(cluster, tmp_path)
     with monkeypatch.context() as outage:
         outage.setattr(cluster, "describe_groups", without)
-        assert out_bytes_per_s(one.poll()) == {"t": None, "quiet": 0.0}
+        assert out_bytes_per_s(poller.poll()) == {"t": None, "quiet": 0.0}
     cluster.advance(10)
-    assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
+    assert out_bytes_per_s(poller.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
 
 
 def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unknown(
@@ -200,8 +200,8 @@ def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unk
         return (replace(group, protocol="connect", members=(), fault=Fault("NOT_TOLD")),)
 
     monkeypatch.setattr(cluster, "describe_groups", of_workers)
-    one = begun(cluster, tmp_path)
-    assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
+    poller = begun(cluster, tmp_path)
+    assert out_bytes_per_s(poller.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
 
 
 def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
@@ -214,12 +214,14 @@ def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
         return tuple(group for group in groups() if group.id in there)
 
     monkeypatch.setattr(cluster, "describe_groups", some)
-    one = begun(cluster, tmp_path)
-    assert out_bytes_per_s(one.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": None}
-    memory = measure_interval(one.read(), None).memory
+    poller = begun(cluster, tmp_path)
+    assert out_bytes_per_s(poller.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": None}
+    memory = measure_interval(poller.read(), None).memory
     assert set(memory.commits) == {"g"}
     there.clear()
-    assert not measure_interval(one.read(), memory).memory.commits, "nothing is kept of who is gone"
+    assert not measure_interval(poller.read(), memory).memory.commits, (
+        "nothing is kept of who is gone"
+    )
 
 
 def test_no_coordinator_tells_no_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,12 +232,12 @@ def test_no_coordinator_tells_no_groups(tmp_path: Path, monkeypatch: pytest.Monk
             groups=(GroupSpec("g", ("t",)),),
         )
     )
-    one = collector(cluster, tmp_path)
-    one.poll()
+    poller = collector(cluster, tmp_path)
+    poller.poll()
     cluster.stop_broker(3)
     cluster.advance(10)
     monkeypatch.setattr(cluster, "describe_groups", lambda **_: ())
-    assert out_bytes_per_s(one.poll())["t"] is None
+    assert out_bytes_per_s(poller.poll())["t"] is None
 
 
 def out_bytes_per_s(polled: PollResult) -> dict[str, float | None]:
@@ -248,14 +250,14 @@ def out_bytes_per_s(polled: PollResult) -> dict[str, float | None]:
 
 
 def test_a_moved_replica_has_its_own_size_series(cluster: SimulatedCluster, tmp_path: Path) -> None:
-    one = collector(cluster, tmp_path)
-    one.poll()
+    poller = collector(cluster, tmp_path)
+    poller.poll()
     cluster.alter_reassignments({TP: (1, 3)})
     cluster.advance(10)
     end = cluster.fetch_offsets([TP], OffsetAt.LATEST)[TP]
-    one.poll()
+    poller.poll()
     cluster.advance(60)
-    rows = [r for r in rows_of(one.poll()) if (r["topic"], r["partition"]) == TP]
+    rows = [r for r in rows_of(poller.poll()) if (r["topic"], r["partition"]) == TP]
     assert sorted(r["broker_id"] for r in rows) == [1, 3]
     assert next(r for r in rows if r["is_leader"])["end_offset"] > end
 
@@ -384,8 +386,10 @@ def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
         else:
             monkeypatch.undo()
 
-    one = collector(cluster, tmp_path)
-    collect(one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 3, report=report)
+    poller = collector(cluster, tmp_path)
+    collect(
+        poller, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 3, report=report
+    )
     assert isinstance(heard[1], TrimtabError)
     assert "No space left" in str(heard[1])
     last = heard[2]
@@ -419,18 +423,22 @@ def test_polling_keeps_to_its_grid_and_outlives_an_unreachable_cluster(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[PollResult | TrimtabError] = []
-    one = collector(cluster, tmp_path)
-    read = one.read
+    poller = collector(cluster, tmp_path)
+    read = poller.read
 
     def sometimes() -> object:
         if len(heard) == 1:
             raise UnreachableError("The cluster does not answer.")
         return read()
 
-    monkeypatch.setattr(one, "read", sometimes)
+    monkeypatch.setattr(poller, "read", sometimes)
     began = cluster.elapsed_seconds
     collect(
-        one, cluster.clock, interval_seconds=10, keep_on=lambda: len(heard) < 4, report=heard.append
+        poller,
+        cluster.clock,
+        interval_seconds=10,
+        keep_on=lambda: len(heard) < 4,
+        report=heard.append,
     )
     assert [type(event).__name__ for event in heard] == [
         "PollResult", "UnreachableError", "PollResult", "PollResult",

@@ -181,8 +181,8 @@ def test_every_cell_is_judged_as_if_it_were_alone(
     ],
 )
 def test_colour_follows_the_ratio_to_fair_share(ratio: float, level: int) -> None:
-    found = deviation_levels(np.array([ratio]), np.array([1.0]), np.array([0.0]))
-    assert found.tolist() == [level]
+    levels = deviation_levels(np.array([ratio]), np.array([1.0]), np.array([0.0]))
+    assert levels.tolist() == [level]
 
 
 def test_what_one_partition_less_would_not_mend_is_quiet() -> None:
@@ -234,8 +234,8 @@ def sentences(state: ClusterState, load: Load | None = None) -> list[str]:
 
 def test_a_quiet_cluster_has_nothing_but_good_news() -> None:
     state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, racks={1: "a", 2: "b"})
-    found = verdicts(state, load_of(state, {"t-0": MB, "t-1": MB}))
-    assert {verdict.weight for verdict in found} == {Weight.FINE}
+    cluster_verdicts = verdicts(state, load_of(state, {"t-0": MB, "t-1": MB}))
+    assert {verdict.weight for verdict in cluster_verdicts} == {Weight.FINE}
 
 
 @pytest.mark.parametrize(
@@ -272,11 +272,11 @@ def test_a_partition_that_shares_a_rack(held: list[set[int]], racks: list[str | 
         for brokers in held
         if len({racks[broker - 1] for broker in brokers}) < min(len(brokers), len(named))
     ]
-    found = {v.sentence for v in verdicts(state, Load.unknown(state)) if v.id == "racks"}
+    rack_sentences = {v.sentence for v in verdicts(state, Load.unknown(state)) if v.id == "racks"}
     if len(named) < 2:
-        assert not found
+        assert not rack_sentences
     else:
-        assert found == ({f"{len(narrow)} share a rack"} if narrow else {"racks"})
+        assert rack_sentences == ({f"{len(narrow)} share a rack"} if narrow else {"racks"})
 
 
 def test_a_brokers_fair_share_counts_those_that_hold_nothing() -> None:
@@ -293,10 +293,10 @@ def test_skew_in_words_and_only_once_for_what_flows_in_and_out() -> None:
     replicas = {f"t-{n}": [1 if n < 5 else 2 + n % 3] for n in range(8)}
     state = cluster(replicas, brokers=[1, 2, 3, 4])
     load = load_of(state, {f"t-{n}": (3 if n < 5 else 1) * MB for n in range(8)})
-    found = sentences(state, replace(load, out_bytes_per_s=load.in_bytes_per_s * 2))
-    assert found[0] == "b1 in 3.3× fair share"
-    assert found[1] == "b1 leads 150% more"
-    assert not any("out" in sentence for sentence in found)
+    lines = sentences(state, replace(load, out_bytes_per_s=load.in_bytes_per_s * 2))
+    assert lines[0] == "b1 in 3.3× fair share"
+    assert lines[1] == "b1 leads 150% more"
+    assert not any("out" in sentence for sentence in lines)
 
 
 def test_the_worst_comes_first() -> None:
@@ -353,9 +353,9 @@ def test_a_broker_with_the_highest_id_takes_no_more_memory() -> None:
     spec = small_spec({"t": [(1, HIGHEST), (1, 2)]}, racks={1: "a", 2: "a", HIGHEST: "b"})
     state = SimulatedCluster(spec).describe_cluster()
     behind = replace(state, in_sync=state.replica_broker != HIGHEST)
-    found = {verdict.id: verdict for verdict in verdicts(behind, load_of(behind))}
-    assert found["racks"].sentence == "1 share a rack"
-    assert found["out-of-sync"].broker == HIGHEST
+    verdict_by_id = {verdict.id: verdict for verdict in verdicts(behind, load_of(behind))}
+    assert verdict_by_id["racks"].sentence == "1 share a rack"
+    assert verdict_by_id["out-of-sync"].broker == HIGHEST
 
 
 @pytest.mark.parametrize(
@@ -371,9 +371,11 @@ def test_a_log_dir_that_failed_is_no_disk_that_is_fine(used: float, sentences: s
     full = LogDir("/a", 1_000, round(1_000 * (1 - used)))
     failed = LogDir("/b", error="KAFKA_STORAGE_ERROR")
     state = state.with_brokers([Broker(1, log_dirs=(full,)), Broker(2, log_dirs=(failed,))])
-    found = [one for one in verdicts(state, load_of(state)) if one.id == "disks"]
-    assert {one.sentence for one in found} == sentences
-    assert {one.weight for one in found} == {Weight.ACT}
+    disk_verdicts = [
+        verdict for verdict in verdicts(state, load_of(state)) if verdict.id == "disks"
+    ]
+    assert {verdict.sentence for verdict in disk_verdicts} == sentences
+    assert {verdict.weight for verdict in disk_verdicts} == {Weight.ACT}
 
 
 @pytest.mark.parametrize(
@@ -391,4 +393,4 @@ def test_what_is_hidden_is_told_of_and_nothing_is_fine_beside_it_that_it_may_bre
     state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, size_bytes=100, disk_bytes=(1_000, 500))
     brokers = [replace(b, rack="ab"[b.id - 1]) for b in state.brokers]
     state = replace(state.with_brokers(brokers), hidden=hidden)
-    assert [one.id for one in verdicts(state, load_of(state))] == ids
+    assert [verdict.id for verdict in verdicts(state, load_of(state))] == ids

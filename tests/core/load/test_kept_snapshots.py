@@ -56,17 +56,25 @@ WITH_A_GAP = hours(at(10), at(11), at(20), at(9, 2))
 
 def test_a_snapshot_is_summed_up_from_its_manifest(tmp_path: Path) -> None:
     publish(tmp_path, 1, at(10))
-    (one,) = read_kept(tmp_path, CLUSTER).snapshots
-    assert (one.snapshot_id, one.published_at, one.partitions) == ("000000000001", at(10), 4)
-    assert (one.in_bytes_per_s, one.out_bytes_per_s, one.size_bytes) == (40.0, 5.0, 80)
-    assert one.in_skew == pytest.approx(30 / 20), "of what is produced, as on the map"
+    (snapshot,) = read_kept(tmp_path, CLUSTER).snapshots
+    assert (snapshot.snapshot_id, snapshot.published_at, snapshot.partitions) == (
+        "000000000001",
+        at(10),
+        4,
+    )
+    assert (snapshot.in_bytes_per_s, snapshot.out_bytes_per_s, snapshot.size_bytes) == (
+        40.0,
+        5.0,
+        80,
+    )
+    assert snapshot.in_skew == pytest.approx(30 / 20), "of what is produced, as on the map"
 
 
 def test_the_first_of_each_hour_stands_for_it(tmp_path: Path) -> None:
     for n, minutes in enumerate((0, 1, 59, 60, 61, 300), 1):
         publish(tmp_path, n, at(10) + timedelta(minutes=minutes))
     kept = read_kept(tmp_path, CLUSTER)
-    assert [one.published_at for one in kept.hours] == [at(10), at(11), at(15)]
+    assert [snapshot.published_at for snapshot in kept.hours] == [at(10), at(11), at(15)]
     assert len(kept.snapshots) == 6
 
 
@@ -79,7 +87,7 @@ def test_what_is_damaged_is_left_out_and_named(tmp_path: Path) -> None:
     (folder / "000000000004" / "manifest.json").unlink()
     (folder / "000000000004" / "manifest.json").mkdir()
     kept = read_kept(tmp_path, CLUSTER)
-    assert [one.published_at for one in kept.snapshots] == [at(1)]
+    assert [snapshot.published_at for snapshot in kept.snapshots] == [at(1)]
     assert kept.left_out == (
         "000000000002 is left out: manifest.json is not JSON.",
         "000000000004 is left out: Is a directory.",
@@ -103,7 +111,7 @@ def test_a_manifest_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(reading, "read_manifest", counted)
     kept = read_kept(tmp_path, CLUSTER, known)
     assert read == ["000000000003"]
-    assert [one.published_at for one in kept.snapshots] == [at(2), at(3)]
+    assert [snapshot.published_at for snapshot in kept.snapshots] == [at(2), at(3)]
 
 
 @pytest.mark.parametrize(
@@ -120,9 +128,9 @@ def test_a_manifest_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_of_a_moment_what_was_published_last_within_the_hour(
     moment: datetime, found: datetime | None
 ) -> None:
-    one = Kept(WITH_A_GAP).at(moment)
-    assert (one and str(found)) == (one and one.snapshot_id)
-    assert (one is None) is (found is None)
+    snapshot = Kept(WITH_A_GAP).at(moment)
+    assert (snapshot and str(found)) == (snapshot and snapshot.snapshot_id)
+    assert (snapshot is None) is (found is None)
 
 
 # -- steps ---------------------------------------------------------------------------------------
@@ -153,8 +161,8 @@ def test_of_a_moment_what_was_published_last_within_the_hour(
 def test_hours_are_stepped_through_over_gaps(
     kept: tuple[KeptSnapshot, ...], since: datetime | None, steps: int, found: datetime | None
 ) -> None:
-    one = step_hours(kept, since, steps)
-    assert (one.snapshot_id if one else None) == (str(found) if found else None)
+    snapshot = step_hours(kept, since, steps)
+    assert (snapshot.snapshot_id if snapshot else None) == (str(found) if found else None)
 
 
 # -- the load of a moment ------------------------------------------------------------------------
@@ -212,6 +220,6 @@ def test_the_load_of_a_moment_is_what_is_nearest(
     )
     windows.write_window(tmp_path, CLUSTER, window)
     state = cluster({"clicks-0": [1, 2]})
-    load, found = past_load(tmp_path, CLUSTER, state, moment, read_kept(tmp_path, CLUSTER))
+    load, newest = past_load(tmp_path, CLUSTER, state, moment, read_kept(tmp_path, CLUSTER))
     assert (load and load.in_bytes_per_s.tolist()) == (rate and [rate])
-    assert (found is not None) is snapshot
+    assert (newest is not None) is snapshot

@@ -37,12 +37,12 @@ LATER = NOON + DAY_MICROS
 
 def came(known: ClusterState, *minutes: float, latest_at: int = LATER) -> Cluster:
     """Return a cluster after samples of so many minutes past noon."""
-    found = Cluster(known)
+    cluster = Cluster(known)
     for at in (NOON + round(minute * 60_000_000) for minute in minutes):
-        found.starts.add(floor_micros(at, WINDOW_MICROS))
-        found.newest_at = max(found.newest_at, at)
-    found.open_and_close(latest_at)
-    return found
+        cluster.starts.add(floor_micros(at, WINDOW_MICROS))
+        cluster.newest_at = max(cluster.newest_at, at)
+    cluster.open_and_close(latest_at)
+    return cluster
 
 
 def starts(*minutes: int) -> tuple[int, ...]:

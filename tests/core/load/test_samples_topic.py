@@ -75,8 +75,8 @@ def test_values_stay_below_what_brokers_take_and_parts_are_in_order(topic: str) 
     assert [part["part"] for part in parts] == list(range(len(parts)))
     assert [part["is_last"] for part in parts] == [False] * (len(parts) - 1) + [True]
     assert {part["poll"] for part in parts} == {"host-1-00000001"}
-    found = [sample["partition"] for part in parts for sample in part["samples"]]
-    assert found == list(range(12_000))
+    partitions = [sample["partition"] for part in parts for sample in part["samples"]]
+    assert partitions == list(range(12_000))
     assert all(len(record.value) < MAX_VALUE_BYTES for record in poll_of(rows))
 
 
@@ -91,8 +91,8 @@ def test_a_row_with_the_longest_of_numbers_is_no_larger_than_it_is_taken_for() -
         "timestamp[us, UTC]": -(2**63),
     }
     row = {column.name: longest[column.type] for column in samples_topic.COLUMNS}
-    (one,), (two,) = poll_of([row]), poll_of([row, row])
-    assert len(two.value) - len(one.value) <= samples_topic._FIXED_BYTES
+    (single_row,), (double_row,) = poll_of([row]), poll_of([row, row])
+    assert len(double_row.value) - len(single_row.value) <= samples_topic._FIXED_BYTES
 
 
 def test_the_schema_is_the_one_that_is_published() -> None:

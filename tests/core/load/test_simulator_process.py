@@ -52,11 +52,11 @@ def test_a_snapshot_tells_rates_of_partitions_and_totals_of_brokers() -> None:
             rate = snapshot.rate("in_bytes_per_s", horizon, statistic)
             assert rate.tolist() == [6e6, 1e6]
     assert snapshot.rate("messages_per_s").tolist() == [6e3, 1e3]
-    one, two = snapshot.brokers
-    assert (one.leader_in_bytes_per_s, one.follower_in_bytes_per_s) == (6e6, 1e6)
-    assert (two.leader_in_bytes_per_s, two.follower_in_bytes_per_s) == (1e6, 6e6)
-    assert (one.out_bytes_per_s, one.leaders, one.replicas) == (6e6, 1, 2)
-    assert one.size_bytes == 200_000_000
+    broker_1, broker_2 = snapshot.brokers
+    assert (broker_1.leader_in_bytes_per_s, broker_1.follower_in_bytes_per_s) == (6e6, 1e6)
+    assert (broker_2.leader_in_bytes_per_s, broker_2.follower_in_bytes_per_s) == (1e6, 6e6)
+    assert (broker_1.out_bytes_per_s, broker_1.leaders, broker_1.replicas) == (6e6, 1, 2)
+    assert broker_1.size_bytes == 200_000_000
 
 
 def test_what_nobody_can_write_to_counts_as_quiet() -> None:
@@ -107,7 +107,7 @@ def test_the_hours_before_its_start_are_published_too(simulator: Simulator) -> N
     eventually(lambda: len(read_kept(root, cluster_id).snapshots) >= 7)
     hours = read_kept(root, cluster_id).hours
     assert len(hours) in (6, 7)  # the newest may have begun one more
-    assert [one.published_at.minute for one in hours[:6]] == [0] * 6
+    assert [snapshot.published_at.minute for snapshot in hours[:6]] == [0] * 6
     newest = read_manifest(root, cluster_id)
     assert newest is not None
     assert newest.published_at > hours[5].published_at

@@ -54,12 +54,12 @@ def larger(snapshot_id: str) -> LoadSnapshot:
 def test_what_is_put_is_read_back_equal(root: StorePath) -> None:
     published.write_snapshot(root, make_snapshot(FIRST))
     published.write_snapshot(root, make_snapshot(SECOND))
-    found, written = reader.read_snapshot(root, CLUSTER), make_snapshot(SECOND)
-    assert found is not None
-    assert (found.snapshot_id, found.topics) == (SECOND, written.topics)
-    assert (found.brokers, found.counts) == (written.brokers, written.counts)
+    snapshot, written = reader.read_snapshot(root, CLUSTER), make_snapshot(SECOND)
+    assert snapshot is not None
+    assert (snapshot.snapshot_id, snapshot.topics) == (SECOND, written.topics)
+    assert (snapshot.brokers, snapshot.counts) == (written.brokers, written.counts)
     for key, column in written.rates.items():
-        np.testing.assert_array_equal(found.rates[key], column)
+        np.testing.assert_array_equal(snapshot.rates[key], column)
     assert manifest.snapshot_ids(root, CLUSTER) == (FIRST, SECOND)
     assert manifest.cluster_ids(root) == (CLUSTER,)
 
@@ -77,9 +77,9 @@ def test_what_is_still_the_newest_is_fetched_once(
     monkeypatch.setattr(StorePath, "read_bytes", counted)
     for newest in (FIRST, FIRST, SECOND, SECOND):
         published.write_snapshot(root, make_snapshot(newest))
-        found = reader.read_snapshot(root, CLUSTER)
-        assert found is not None
-        assert found.snapshot_id == newest
+        snapshot = reader.read_snapshot(root, CLUSTER)
+        assert snapshot is not None
+        assert snapshot.snapshot_id == newest
     assert fetched == [FIRST, SECOND]
 
 
@@ -143,9 +143,9 @@ def test_a_document_that_is_replaced_while_it_is_read_is_read_again(
         return read(place, encoding)[: cut.pop() if cut else None]
 
     monkeypatch.setattr(StorePath, "read_text", read_part)
-    found = manifest.read_manifest(root, CLUSTER)
-    assert found is not None
-    assert (found.snapshot_id, cut) == (FIRST, [])
+    newest_manifest = manifest.read_manifest(root, CLUSTER)
+    assert newest_manifest is not None
+    assert (newest_manifest.snapshot_id, cut) == (FIRST, [])
 
 
 def test_an_object_that_a_writer_emptied_and_never_filled_is_as_none(
@@ -156,9 +156,9 @@ def test_an_object_that_a_writer_emptied_and_never_filled_is_as_none(
     layout.current(root, CLUSTER).write_bytes(b"")
     assert reader.read_snapshot(root, CLUSTER) is None
     published.write_snapshot(root, make_snapshot(SECOND))
-    found = reader.read_snapshot(root, CLUSTER)
-    assert found is not None
-    assert found.snapshot_id == SECOND
+    snapshot = reader.read_snapshot(root, CLUSTER)
+    assert snapshot is not None
+    assert snapshot.snapshot_id == SECOND
 
 
 def test_clusters_are_listed_and_one_that_was_left_out_comes_back(root: StorePath) -> None:
@@ -211,9 +211,9 @@ def test_who_is_overtaken_between_its_data_and_its_manifest_is_refused(
     monkeypatch.setattr(StorePath, "write_bytes", put_and_be_overtaken)
     with pytest.raises(RefusedError, match=why):
         published.write_snapshot(root, make_snapshot(FIRST), writer_epoch=1)
-    found = reader.read_snapshot(root, CLUSTER)
-    assert found is not None
-    assert found.snapshot_id == theirs
+    snapshot = reader.read_snapshot(root, CLUSTER)
+    assert snapshot is not None
+    assert snapshot.snapshot_id == theirs
     assert manifest.snapshot_ids(root, CLUSTER) == (theirs,)
 
 
@@ -256,10 +256,10 @@ def test_a_writer_killed_between_its_puts_leaves_one_whole_snapshot(
         [sys.executable, "-c", KILLED], input=pickle.dumps((root, puts)), check=False
     )
     assert done.returncode == -9
-    found, check = reader.read_snapshot(root, CLUSTER), reader.verify_snapshot(root, CLUSTER)
-    assert found is not None
+    snapshot, check = reader.read_snapshot(root, CLUSTER), reader.verify_snapshot(root, CLUSTER)
+    assert snapshot is not None
     assert check is not None
-    assert (found.snapshot_id, check.problems) == (newest, ())
+    assert (snapshot.snapshot_id, check.problems) == (newest, ())
     # What it left goes with retention, once nobody can be at it any more.
     monkeypatch.setattr(published, "MIN_AGE_SECONDS", -1)
     later = make_snapshot(THIRD, published_at=make_snapshot().published_at.replace(hour=20))

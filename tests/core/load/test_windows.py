@@ -50,12 +50,12 @@ def test_history_of_a_partition_and_of_a_broker_goes_over_midnight(tmp_path: Pat
     for i in range(4):
         windows.write_window(tmp_path, CLUSTER, window(first + i * windows.LENGTH, 100.0 * (i + 1)))
     until = first + timedelta(hours=1)
-    found = windows.read_history(tmp_path, CLUSTER, TopicPartition("b", 3), until)
-    assert found.starts.tolist() == [first.timestamp() + 300 * i for i in range(4)]
-    assert found.rates["in_bytes_per_s", "avg"].tolist() == [200.0, 400.0, 600.0, 800.0]
-    assert np.isnan(found.rates["in_bytes_per_s", "max"]).all()
-    assert np.isnan(found.rates["out_bytes_per_s", "avg"]).all()
-    assert np.isnan(found.size_bytes).all()
+    history = windows.read_history(tmp_path, CLUSTER, TopicPartition("b", 3), until)
+    assert history.starts.tolist() == [first.timestamp() + 300 * i for i in range(4)]
+    assert history.rates["in_bytes_per_s", "avg"].tolist() == [200.0, 400.0, 600.0, 800.0]
+    assert np.isnan(history.rates["in_bytes_per_s", "max"]).all()
+    assert np.isnan(history.rates["out_bytes_per_s", "avg"]).all()
+    assert np.isnan(history.size_bytes).all()
     a_day_later = first + windows.LENGTH + timedelta(days=1)
     broker = windows.read_history(tmp_path, CLUSTER, 1, a_day_later)
     assert broker.rates["in_bytes_per_s", "avg"].tolist() == [200.0, 300.0, 400.0]
@@ -71,11 +71,11 @@ def test_the_load_of_a_moment_is_that_of_the_window_it_lies_in(tmp_path: Path) -
         cluster_id=CLUSTER, fetched_at=start, brokers=[Broker(1)], topics=(), partitions=rows
     )
     for seconds in (0, 299):
-        found = windows.load_at(tmp_path, CLUSTER, state, start + timedelta(seconds=seconds))
-        assert found.in_bytes_per_s.tolist()[0] == 100.0
-        assert np.isnan(found.in_bytes_per_s[1]), "it was not measured"
-        assert np.isnan(found.out_bytes_per_s).all()
-        assert (found.source, found.as_of) == (Source.SPARK, start + windows.LENGTH)
+        load = windows.load_at(tmp_path, CLUSTER, state, start + timedelta(seconds=seconds))
+        assert load.in_bytes_per_s.tolist()[0] == 100.0
+        assert np.isnan(load.in_bytes_per_s[1]), "it was not measured"
+        assert np.isnan(load.out_bytes_per_s).all()
+        assert (load.source, load.as_of) == (Source.SPARK, start + windows.LENGTH)
     for seconds in (-1, 300):
         moment = start + timedelta(seconds=seconds)
         assert windows.load_at(tmp_path, CLUSTER, state, moment) is None
@@ -84,8 +84,10 @@ def test_the_load_of_a_moment_is_that_of_the_window_it_lies_in(tmp_path: Path) -
 def test_a_window_written_again_replaces_the_one_before(tmp_path: Path) -> None:
     for rate in (1.0, 7.0):
         windows.write_window(tmp_path, CLUSTER, window(AT, rate))
-    found = windows.read_history(tmp_path, CLUSTER, TopicPartition("a", 0), AT + timedelta(hours=1))
-    assert found.rates["in_bytes_per_s", "avg"].tolist() == [7.0]
+    history = windows.read_history(
+        tmp_path, CLUSTER, TopicPartition("a", 0), AT + timedelta(hours=1)
+    )
+    assert history.rates["in_bytes_per_s", "avg"].tolist() == [7.0]
 
 
 def test_a_window_of_a_higher_format_is_refused(tmp_path: Path) -> None:
@@ -152,8 +154,8 @@ def test_what_a_clock_that_was_ahead_has_published_is_not_the_newest(
     published.write_snapshot(tmp_path, spark)
     live = make_snapshot(source=Source.LIVE, window_end=now + timedelta(seconds=live_ahead))
     published.write_live(tmp_path, live)
-    found = locate.newest_snapshot(CLUSTER, str(tmp_path))
-    assert found.source is source
+    snapshot = locate.newest_snapshot(CLUSTER, str(tmp_path))
+    assert snapshot.source is source
 
 
 @pytest.mark.parametrize(
@@ -169,8 +171,8 @@ def test_what_knows_sizes_only_gives_way_to_what_knows_rates(
 
     published.write_snapshot(tmp_path, snapshot(Source.SPARK, known=published_rates))
     published.write_live(tmp_path, snapshot(Source.LIVE, known=live_rates))
-    found = locate.newest_snapshot(CLUSTER, str(tmp_path))
-    assert found.source is source
+    load_snapshot = locate.newest_snapshot(CLUSTER, str(tmp_path))
+    assert load_snapshot.source is source
 
 
 def test_windows_start_at_whole_five_minutes() -> None:
@@ -188,8 +190,10 @@ def test_a_chart_reads_only_the_columns_that_it_shows(tmp_path: Path) -> None:
     spoil(path, "samples")
     with pytest.raises(OSError, match="page"):
         pq.ParquetFile(path).read()
-    found = windows.read_history(tmp_path, CLUSTER, TopicPartition("a", 0), AT + timedelta(hours=1))
-    assert found.rates["in_bytes_per_s", "avg"].tolist() == [7.0]
+    history = windows.read_history(
+        tmp_path, CLUSTER, TopicPartition("a", 0), AT + timedelta(hours=1)
+    )
+    assert history.rates["in_bytes_per_s", "avg"].tolist() == [7.0]
 
 
 def spoil(path: Path, column: str) -> None:

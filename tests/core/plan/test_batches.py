@@ -80,12 +80,12 @@ def test_what_moves_no_data_goes_first_and_by_itself(case, rate):
 
 
 def arriving(state: ClusterState, plan: Plan, batch: Iterable[int]) -> dict[int, list[int]]:
-    found: defaultdict[int, list[int]] = defaultdict(list)
+    sizes_by_broker: defaultdict[int, list[int]] = defaultdict(list)
     for i in batch:
         row = state.find(plan.moves[i].tp)
         for broker in plan.moves[i].adding:
-            found[broker].append(max(0, int(state.partition_size_bytes[row])))
-    return found
+            sizes_by_broker[broker].append(max(0, int(state.partition_size_bytes[row])))
+    return sizes_by_broker
 
 
 @given(case=cases(), rate=RATES, extra=st.sampled_from([1, 50 * MB, 3_000 * MB]))
@@ -100,8 +100,8 @@ def test_no_broker_gets_more_in_a_batch_than_it_may_hold_unless_it_is_one_partit
 
     for batch in batches.batches:
         for sizes in arriving(state, plan, batch).values():
-            some = [size for size in sizes if size]
-            assert sum(some) <= extra or len(some) == 1
+            nonzero_sizes = [size for size in sizes if size]
+            assert sum(nonzero_sizes) <= extra or len(nonzero_sizes) == 1
 
 
 @given(case=cases(), rate=st.sampled_from([300_000, 2 * MB, 10 * MB]))
@@ -308,9 +308,9 @@ EVEN = {f"t-{n}": [1 + n % 3] for n in range(9)}
 def test_a_broker_that_is_down_takes_no_share() -> None:
     state = cluster(EVEN, brokers=[1, 2, 3, 4], dead=[4], size_bytes=GB)
     plan = Plan().with_move(state, tp("t-0"), 1, 2)
-    (found,) = find_reliefs(state, load_of(state, MB), plan)
-    assert found is not None
-    assert found.words == "b1 in 100% → 67%"
+    (relief,) = find_reliefs(state, load_of(state, MB), plan)
+    assert relief is not None
+    assert relief.words == "b1 in 100% → 67%"
 
 
 def test_what_a_broker_that_is_down_has_is_not_asked_for_shares_by_disk() -> None:

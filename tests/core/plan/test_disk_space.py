@@ -47,8 +47,8 @@ ROOMS: dict[str, tuple[tuple[LogDir, ...], int | None, int]] = {
 
 
 def disk_findings(state: ClusterState, *moves: Move) -> list[str]:
-    found = check_plan(state, load_of(state), Plan.of(moves))
-    return [one.sentence for one in found if one.id == "disk"]
+    findings = check_plan(state, load_of(state), Plan.of(moves))
+    return [finding.sentence for finding in findings if finding.id == "disk"]
 
 
 @pytest.mark.parametrize("name", ROOMS)
@@ -70,10 +70,10 @@ def test_room(name: str) -> None:
     assert room == (pytest.approx(filled * MB) if free is not None else float("inf"))
     # Two of 0.3 of what is free are more than a batch may bring: one at a time then.
     two = on_1(dict.fromkeys(names[:2], (free or 100) * MB * 3 // 10))
-    found = BatchInput.of(two, load_of(two), Plan.of(moves[:2])).in_batches(
+    schedule = BatchInput.of(two, load_of(two), Plan.of(moves[:2])).in_batches(
         rate_bytes_per_s=1000 * MB
     )
-    assert len(found.batches) == (2 if free is not None else 1)
+    assert len(schedule.batches) == (2 if free is not None else 1)
 
 
 def in_flight(arrived: int | None, *, size: int = 100 * MB) -> ClusterState:
@@ -128,9 +128,9 @@ def test_nothing_is_planned_onto_a_disk_whose_other_log_dir_is_offline() -> None
     dirs = {3: (LogDir("/d1", 1000 * MB, 220 * MB), OFFLINE)}
     held = {f"t-{n}": [1] for n in range(6)}
     state = cluster(held, brokers=[1, 3], size_bytes=100 * MB, log_dirs=dirs)
-    found = suggest_plan(state, load_of(state), PlanRequest(drain=(1,)))
-    assert found.bytes == 100 * MB
-    assert found.incomplete
+    suggestion = suggest_plan(state, load_of(state), PlanRequest(drain=(1,)))
+    assert suggestion.bytes == 100 * MB
+    assert suggestion.incomplete
 
 
 HOUR_MS = 3_600_000
@@ -211,8 +211,8 @@ def test_checks_extra_disk_and_totals_go_by_the_same_growth(
     estimate = estimate_at(state, load, plan, int(1.5 * MB))
     assert estimate.seconds is not None
     grows = growth_bytes(state, load, 0, estimate.seconds)
-    found = CheckedPlan(state, load, plan).after(estimate.seconds, estimate.never)
-    assert ("disk" in {one.id for one in found}) is refused
+    findings = CheckedPlan(state, load, plan).after(estimate.seconds, estimate.never)
+    assert ("disk" in {finding.id for finding in findings}) is refused
     (arrival,) = arrivals(state, load, plan, estimate.seconds)[2]
     (extra,) = estimate_peak_usage(state, load, plan, estimate).extra
     plain = compute_effect(state, load, plan)
@@ -221,6 +221,6 @@ def test_checks_extra_disk_and_totals_go_by_the_same_growth(
     assert extra.bytes == arrival.grown_bytes == 600 * MB + grows
     assert np.allclose(more - plain.after.disk_used_bytes, [0, grows])
     if refused:
-        (disk,) = (one for one in found if one.id == "disk")
+        (disk,) = (finding for finding in findings if finding.id == "disk")
         assert disk.broker == 2
         assert "retention of t is not known" in disk.sentence

@@ -35,21 +35,21 @@ BOTH = Plan.of([across("t-0", 0), across("t-1", 0)])
 def test_as_the_clock_told_on_real_brokers(plan: Plan, clock: float) -> None:
     """40.4 MB and twice that at 5 MB/s, two log dirs side by side, Kafka 4.3.1."""
     state = cluster({"t-0": [0, 1], "t-1": [1, 0]}, size_bytes=40_408_093)
-    found = estimate_at(state, load_of(state), plan, 5 * MB)
+    estimate = estimate_at(state, load_of(state), plan, 5 * MB)
     around = 2.6  # before the first byte and after the last one
-    assert found.seconds == pytest.approx(clock + around, rel=0.05)
-    assert found.range_seconds is not None
-    assert found.range_seconds[0] < clock + around < found.range_seconds[1]
+    assert estimate.seconds == pytest.approx(clock + around, rel=0.05)
+    assert estimate.range_seconds is not None
+    assert estimate.range_seconds[0] < clock + around < estimate.range_seconds[1]
 
 
 def test_each_broker_copies_by_itself() -> None:
-    found = estimate_at(STATE, QUIET, Plan.of([across("t-0", 0, 1), across("t-1", 0)]), 5 * MB)
-    assert [(row.broker, row.side, row.bytes) for row in found.rows] == [
+    estimate = estimate_at(STATE, QUIET, Plan.of([across("t-0", 0, 1), across("t-1", 0)]), 5 * MB)
+    assert [(row.broker, row.side, row.bytes) for row in estimate.rows] == [
         (0, Side.LOG_DIRS, 80 * MB),
         (1, Side.LOG_DIRS, 40 * MB),
     ]
-    assert found.total_bytes == 120 * MB
-    assert found.limit == BrokerSide(0, Side.LOG_DIRS)
+    assert estimate.total_bytes == 120 * MB
+    assert estimate.limit == BrokerSide(0, Side.LOG_DIRS)
 
 
 def test_beside_copies_between_brokers_the_longer_one_tells() -> None:
@@ -62,17 +62,17 @@ def test_beside_copies_between_brokers_the_longer_one_tells() -> None:
 
 
 def test_what_is_produced_faster_than_the_rate_is_never_copied() -> None:
-    found = estimate_at(STATE, load_of(STATE, 6.0 * MB), Plan.of([across("t-0", 0)]), 5 * MB)
-    assert found.seconds is None
-    assert found.never is not None
-    assert found.never.startswith("Broker 0 has to copy 6.0 MB/s")
+    estimate = estimate_at(STATE, load_of(STATE, 6.0 * MB), Plan.of([across("t-0", 0)]), 5 * MB)
+    assert estimate.seconds is None
+    assert estimate.never is not None
+    assert estimate.never.startswith("Broker 0 has to copy 6.0 MB/s")
 
 
 def test_a_deadline_is_kept_by_the_whole_range() -> None:
-    found = estimate_within(STATE, QUIET, BOTH, 60)
-    assert found.recommended_bytes_per_s is not None
-    assert found.range_seconds is not None
-    assert found.range_seconds[1] <= 60.5
+    estimate = estimate_within(STATE, QUIET, BOTH, 60)
+    assert estimate.recommended_bytes_per_s is not None
+    assert estimate.range_seconds is not None
+    assert estimate.range_seconds[1] <= 60.5
     assert estimate_within(STATE, QUIET, BOTH, 4).never
 
 
@@ -82,9 +82,9 @@ def test_a_rate_to_begin_with_is_found() -> None:
 
 
 def test_what_disks_give_unthrottled_is_not_known() -> None:
-    found = estimate_at(STATE, QUIET, BOTH, UNLIMITED)
-    assert (found.seconds, found.never) == (None, None)
-    assert "without a throttle" in found.note
+    estimate = estimate_at(STATE, QUIET, BOTH, UNLIMITED)
+    assert (estimate.seconds, estimate.never) == (None, None)
+    assert "without a throttle" in estimate.note
 
 
 def test_a_replica_that_lies_there_already_copies_nothing() -> None:
@@ -106,14 +106,14 @@ def test_a_broker_that_is_down_and_a_size_that_is_not_known_are_said() -> None:
 
 
 def test_what_is_produced_and_not_known_is_not_taken_for_nothing() -> None:
-    found = estimate_at(STATE, Load.unknown(STATE), BOTH, 5 * MB)
-    assert found.note == "What is produced to t-0 and t-1 is not known and not counted."
-    (row,) = format_estimate(found)["rows"]
+    estimate = estimate_at(STATE, Load.unknown(STATE), BOTH, 5 * MB)
+    assert estimate.note == "What is produced to t-0 and t-1 is not known and not counted."
+    (row,) = format_estimate(estimate)["rows"]
     assert (row["bytes"], row["background_bytes_per_s"]) == (80 * MB, None)
 
 
 def test_nothing_waits_for_copies_between_log_dirs() -> None:
     plan = Plan.of([Move(tp("t-1"), (1, 0), (1, 2)), across("t-0", 0)])
-    found = BatchInput.of(STATE, QUIET, plan).in_batches(rate_bytes_per_s=MB)
-    assert found.batches == ((0,), (1,))
-    assert 0 in found.long
+    schedule = BatchInput.of(STATE, QUIET, plan).in_batches(rate_bytes_per_s=MB)
+    assert schedule.batches == ((0,), (1,))
+    assert 0 in schedule.long

@@ -46,11 +46,11 @@ def rebased(now: tuple[int, ...], target: tuple[int, ...] = TARGET, **more: Any)
 def test_what_still_holds_is_kept_on_the_new_base(
     now: tuple[int, ...], target: tuple[int, ...], kept: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> None:
-    found = rebased(now, target)
-    assert [(move.before, move.after) for move in found.plan] == [kept]
-    assert (found.done, found.lost) == ((), ())
-    assert found.moved == (() if now == BASE else (tp("t-0"),))
-    assert found.changes is (now != BASE)
+    rebased_plan = rebased(now, target)
+    assert [(move.before, move.after) for move in rebased_plan.plan] == [kept]
+    assert (rebased_plan.done, rebased_plan.lost) == ((), ())
+    assert rebased_plan.moved == (() if now == BASE else (tp("t-0"),))
+    assert rebased_plan.changes is (now != BASE)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_what_still_holds_is_kept_on_the_new_base(
     [(TARGET, {}), ((4, 2, 3, 1), {"adding": {"t-0": [4]}, "removing": {"t-0": [1]}})],
 )
 def test_what_is_done_or_on_its_way_is_dropped(now: tuple[int, ...], more: Any) -> None:
-    found = rebased(now, **more)
-    assert (len(found.plan), found.done, found.lost) == (0, (tp("t-0"),), ())
-    assert found.words == "1 done"
+    rebased_plan = rebased(now, **more)
+    assert (len(rebased_plan.plan), rebased_plan.done, rebased_plan.lost) == (0, (tp("t-0"),), ())
+    assert rebased_plan.words == "1 done"
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_what_is_done_or_on_its_way_is_dropped(now: tuple[int, ...], more: Any) 
 def test_what_holds_no_more_is_named_with_why(
     now: tuple[int, ...], target: tuple[int, ...], more: Any, why: str
 ) -> None:
-    found = rebased(now, target, **more)
-    assert (len(found.plan), found.done) == (0, ())
-    assert [str(lost) for lost in found.lost] == [f"t-0 {why}"]
+    rebased_plan = rebased(now, target, **more)
+    assert (len(rebased_plan.plan), rebased_plan.done) == (0, ())
+    assert [str(lost) for lost in rebased_plan.lost] == [f"t-0 {why}"]
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_what_holds_no_more_is_named_with_why(
 def test_partitions_that_are_gone_are_lost_and_the_others_kept(name: str, why: str) -> None:
     state = cluster({"t-0": BASE}, brokers=range(1, 8))
     plan = Plan.of([Move(tp("t-0"), BASE, TARGET), Move(tp(name), BASE, TARGET)])
-    found = rebase(state, plan)
-    assert [move.tp for move in found.plan] == [tp("t-0")]
-    assert [(lost.tp, lost.why) for lost in found.lost] == [(tp(name), why)]
-    assert found.words == "1 kept, 1 lost"
+    rebased_plan = rebase(state, plan)
+    assert [move.tp for move in rebased_plan.plan] == [tp("t-0")]
+    assert [(lost.tp, lost.why) for lost in rebased_plan.lost] == [(tp(name), why)]
+    assert rebased_plan.words == "1 kept, 1 lost"
 
 
 def test_a_topic_that_may_be_hidden_is_not_said_to_be_deleted() -> None:
@@ -143,9 +143,9 @@ def test_a_move_into_a_log_dir_that_is_gone_by_now_is_lost(path: str, why: str |
     dirs = (LogDir("/a", 10**12, 10**12), LogDir("/b", error="offline"))
     state = cluster({"t-0": BASE}, brokers=range(1, 8), log_dirs=dirs)
     move = Move(tp("t-0"), BASE, TARGET, log_dirs=(path, "any", "any"))
-    found = rebase(state, Plan.of([move]))
-    assert [lost.why for lost in found.lost] == ([why] if why else [])
-    assert len(found.plan) == (0 if why else 1)
+    rebased_plan = rebase(state, Plan.of([move]))
+    assert [lost.why for lost in rebased_plan.lost] == ([why] if why else [])
+    assert len(rebased_plan.plan) == (0 if why else 1)
 
 
 def test_a_replica_that_lies_elsewhere_by_now_goes_on_from_there() -> None:
@@ -153,11 +153,11 @@ def test_a_replica_that_lies_elsewhere_by_now_goes_on_from_there() -> None:
     state = cluster({"t-0": BASE}, size_bytes=MB, log_dirs=dirs)  # in /data on each
     to, since = ("/b", ANY, ANY), ("/a", ANY, ANY)
     plan = Plan.of([Move(tp("t-0"), BASE, BASE, log_dirs=to, log_dirs_before=since)])
-    assert [found.id for found in check_base(state, plan)] == ["stale"]
-    found = rebase(state, plan)
-    assert [move.log_dirs_before for move in found.plan] == [("/data", ANY, ANY)]
-    assert found.moved == (tp("t-0"),)
-    assert not check_base(state, found.plan)
+    assert [finding.id for finding in check_base(state, plan)] == ["stale"]
+    rebased_plan = rebase(state, plan)
+    assert [move.log_dirs_before for move in rebased_plan.plan] == [("/data", ANY, ANY)]
+    assert rebased_plan.moved == (tp("t-0"),)
+    assert not check_base(state, rebased_plan.plan)
 
 
 # -- laws ------------------------------------------------------------------------------------------
@@ -189,10 +189,10 @@ def test_onto_an_unchanged_cluster_it_is_the_plan_itself(
 @given(_planned())
 def test_once_the_plan_is_done_nothing_is_left_of_it(planned: tuple[ClusterState, Plan]) -> None:
     state, plan = planned
-    found = rebase(_after(state, plan), plan)
-    assert not found.plan.moves
-    assert found.done == tuple(move.tp for move in plan)
-    assert found.lost == ()
+    rebased_plan = rebase(_after(state, plan), plan)
+    assert not rebased_plan.plan.moves
+    assert rebased_plan.done == tuple(move.tp for move in plan)
+    assert rebased_plan.lost == ()
 
 
 @given(_planned(), st.data())
@@ -205,14 +205,14 @@ def test_every_move_is_kept_done_or_lost_and_what_is_kept_begins_at_the_cluster(
         partition = state.tp(data.draw(st.integers(0, state.partition_count - 1)))
         others = others.with_target(state, partition, data.draw(assignments))
     now = _after(state, others)
-    found = rebase(now, plan)
-    fates = [*(move.tp for move in found.plan), *found.done, *(lost.tp for lost in found.lost)]
+    result = rebase(now, plan)
+    fates = [*(move.tp for move in result.plan), *result.done, *(lost.tp for lost in result.lost)]
     assert sorted(fates) == [move.tp for move in plan]
-    for move in found.plan:
+    for move in result.plan:
         assert move.before == current_target(now, move.tp) != move.after
         assert len(set(move.after)) == len(move.after)
         assert set(move.adding) <= set(plan.by_partition[move.tp].after)
-    assert rebase(now, found.plan) == RebasedPlan(found.plan)
+    assert rebase(now, result.plan) == RebasedPlan(result.plan)
 
 
 def test_a_replica_that_is_still_to_change_its_log_dir_is_kept_and_one_that_has_is_done():

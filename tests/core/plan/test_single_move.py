@@ -32,12 +32,12 @@ def hot() -> tuple[ClusterState, Load]:
 
 def test_the_move_that_evens_out_most_is_suggested() -> None:
     state, load = hot()
-    found = suggest_move(state, load, Plan(), metric=Metric.IN, broker=1)
-    assert found is not None
-    assert (str(found.tp), found.source, found.destination) == ("t-0", 1, 3)
-    assert (found.before, found.after) == (16 * MB, 7 * MB)
-    assert found.skew_before == pytest.approx(3.2)
-    assert found.bytes == 10**9
+    suggestion = suggest_move(state, load, Plan(), metric=Metric.IN, broker=1)
+    assert suggestion is not None
+    assert (str(suggestion.tp), suggestion.source, suggestion.destination) == ("t-0", 1, 3)
+    assert (suggestion.before, suggestion.after) == (16 * MB, 7 * MB)
+    assert suggestion.skew_before == pytest.approx(3.2)
+    assert suggestion.bytes == 10**9
 
 
 def test_a_broker_at_its_fair_share_gets_no_suggestion() -> None:
@@ -49,8 +49,8 @@ def test_a_broker_at_its_fair_share_gets_no_suggestion() -> None:
 
 def test_a_topic_limits_the_choice() -> None:
     state, load = hot()
-    found = suggest_move(state, load, Plan(), metric=Metric.IN, broker=1, topic="nope")
-    assert found is None
+    suggestion = suggest_move(state, load, Plan(), metric=Metric.IN, broker=1, topic="nope")
+    assert suggestion is None
 
 
 def test_what_is_planned_already_counts() -> None:
@@ -67,12 +67,12 @@ def test_what_is_planned_already_counts() -> None:
 
 def test_leaders_are_evened_without_moving_data() -> None:
     state, load = hot()
-    found = suggest_move(state, load, Plan(), metric=Metric.LEADERS, broker=1)
-    assert found is not None
-    assert found.only_leader
-    assert found.bytes == 0
-    assert not any(move.moves_data for move in found.plan)
-    assert found.after == found.before - 1
+    suggestion = suggest_move(state, load, Plan(), metric=Metric.LEADERS, broker=1)
+    assert suggestion is not None
+    assert suggestion.only_leader
+    assert suggestion.bytes == 0
+    assert not any(move.moves_data for move in suggestion.plan)
+    assert suggestion.after == suggestion.before - 1
 
 
 def test_an_unsafe_move_is_not_suggested() -> None:
@@ -97,13 +97,13 @@ def test_a_suggestion_helps_its_broker_and_loses_nothing(
     replicas = {f"t-{n}": order[:2] for n, (order, _) in enumerate(partitions)}
     state = cluster(replicas, brokers=[1, 2, 3, 4, 5], size_bytes=1000)
     load = load_of(state, {f"t-{n}": rate * MB for n, (_, rate) in enumerate(partitions)})
-    found = suggest_move(state, load, Plan(), metric=metric, broker=broker)
-    if found is None:
+    suggestion = suggest_move(state, load, Plan(), metric=metric, broker=broker)
+    if suggestion is None:
         return
-    assert found.after < found.before
-    assert found.skew_after <= found.skew_before + 1e-9
-    then = plan_totals(state, load, found.plan, metric)
+    assert suggestion.after < suggestion.before
+    assert suggestion.skew_after <= suggestion.skew_before + 1e-9
+    then = plan_totals(state, load, suggestion.plan, metric)
     now = plan_totals(state, load, Plan(), metric)
     assert np.nansum(then) == pytest.approx(np.nansum(now))
-    findings = check_plan(state, load, found.plan)
+    findings = check_plan(state, load, suggestion.plan)
     assert all(finding.severity < Severity.UNSAFE for finding in findings)

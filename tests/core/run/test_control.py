@@ -37,8 +37,8 @@ def journal(rate: int) -> Any:
     with made as journal:
         ours = Process.this()
         journal.write(NOON, Kind.STARTED, {"pid": ours.pid, "pid_started": ours.started})
-        found = {"sizes": [1] * 3, "leaders": [1] * 3, "min_insync": {}, "said": []}
-        journal.write(NOON, Kind.PREFLIGHT, found)
+        preflight = {"sizes": [1] * 3, "leaders": [1] * 3, "min_insync": {}, "said": []}
+        journal.write(NOON, Kind.PREFLIGHT, preflight)
         for batch in (0, 1):
             submitted = {"batch": batch, "moves": [batch]}
             journal.write(NOON, Kind.SUBMITTING, submitted)
@@ -75,14 +75,14 @@ def test_what_makes_sense_is_in_the_journal_with_who_asked(
     journal: Journal, ask: Ask, kind: str, payload: dict[str, Any]
 ) -> None:
     asked = ask(kind, **payload)
-    (found,) = journal.requests()
-    assert (found.seq, found.kind) == (asked.seq, kind)
+    (command,) = journal.requests()
+    assert (command.seq, command.kind) == (asked.seq, kind)
     assert not asked.is_waiting
-    assert {key: found.payload[key] for key in payload if key != "allow"} == {
+    assert {key: command.payload[key] for key in payload if key != "allow"} == {
         key: value for key, value in payload.items() if key != "allow"
     }
-    assert found.payload["who"]
-    assert found.payload["host"]
+    assert command.payload["who"]
+    assert command.payload["host"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_run_without_a_limit_cannot_hold_what_is_in_flight_until_it_is_given_o
     ask("pause", floor=False)
     ask("throttle", rate_bytes_per_s=9 * MB)
     ask("pause", floor=True)
-    assert [found.kind for found in journal.requests()] == ["pause", "throttle", "pause"]
+    assert [command.kind for command in journal.requests()] == ["pause", "throttle", "pause"]
 
 
 @pytest.mark.parametrize("rate", [UNLIMITED])
@@ -214,7 +214,7 @@ def test_a_rollback_may_be_asked_for_again_once_it_was_cancelled(ask: Ask) -> No
 def test_while_the_process_is_down_a_request_waits(journal: Journal, ask: Ask) -> None:
     journal.write(NOON, Kind.CRASHED, {"why": "of an error of its own"})
     assert ask("pause").is_waiting
-    assert [found.kind for found in journal.requests()] == ["pause"]
+    assert [command.kind for command in journal.requests()] == ["pause"]
 
 
 @pytest.mark.parametrize("kind", ["cancel", "pause", "resume", "rollback"])

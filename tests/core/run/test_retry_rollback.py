@@ -28,8 +28,8 @@ def journal() -> Any:
     plan = Plan("test-cluster", MOVES)
     made = new_journal(plan)
     with made as journal:
-        found = {"sizes": [1] * 5, "leaders": [1] * 5, "min_insync": {}, "said": []}
-        journal.write(NOON, Kind.PREFLIGHT, found)
+        preflight = {"sizes": [1] * 5, "leaders": [1] * 5, "min_insync": {}, "said": []}
+        journal.write(NOON, Kind.PREFLIGHT, preflight)
         ended(journal, *(phase or "queued" for phase in ENDS))
         yield journal
 
@@ -60,9 +60,9 @@ def added(journal: Journal, index: int, after: tuple[int, ...], role: str) -> No
 
 def now(**replicas: tuple[int, ...]) -> ClusterState:
     """Return the cluster as the run left it, but for what is said."""
-    found = {"t-0": (3, 2), **{f"t-{n}": (1, 2) for n in range(1, 5)}}
-    found |= {name.replace("_", "-"): held for name, held in replicas.items()}
-    return cluster(found, brokers=range(1, 7))
+    assignments = {"t-0": (3, 2), **{f"t-{n}": (1, 2) for n in range(1, 5)}}
+    assignments |= {name.replace("_", "-"): held for name, held in replicas.items()}
+    return cluster(assignments, brokers=range(1, 7))
 
 
 def followup(
@@ -72,14 +72,14 @@ def followup(
     return plan_followup(history, way, state or now(), [tp(name) for name in only])
 
 
-def changes(found: FollowUpPlan) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-    return {str(m.tp): (m.before, m.after) for m in found.plan}
+def changes(followup_plan: FollowUpPlan) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    return {str(m.tp): (m.before, m.after) for m in followup_plan.plan}
 
 
 def test_what_failed_was_cancelled_skipped_or_never_begun_is_tried_again(journal: Journal) -> None:
-    found = followup(journal, FollowUp.RETRY)
-    assert changes(found) == {f"t-{n}": ((1, 2), (3, 2)) for n in range(1, 5)}
-    assert found.left == ()
+    followup_plan = followup(journal, FollowUp.RETRY)
+    assert changes(followup_plan) == {f"t-{n}": ((1, 2), (3, 2)) for n in range(1, 5)}
+    assert followup_plan.left == ()
 
 
 def test_only_what_was_really_done_is_rolled_back(journal: Journal) -> None:
@@ -89,8 +89,8 @@ def test_only_what_was_really_done_is_rolled_back(journal: Journal) -> None:
 def test_a_retargeted_partition_goes_back_from_where_it_went(journal: Journal) -> None:
     added(journal, 2, (4, 2), "retarget")
     ended(journal, "done", first=5)
-    found = followup(journal, FollowUp.ROLLBACK, now(t_2=(4, 2)))
-    assert changes(found) == {"t-0": ((3, 2), (1, 2)), "t-2": ((4, 2), (1, 2))}
+    followup_plan = followup(journal, FollowUp.ROLLBACK, now(t_2=(4, 2)))
+    assert changes(followup_plan) == {"t-0": ((3, 2), (1, 2)), "t-2": ((4, 2), (1, 2))}
     assert "t-2" not in changes(followup(journal, FollowUp.RETRY, now(t_2=(4, 2))))
 
 
@@ -123,10 +123,10 @@ def test_only_the_partitions_that_are_named(journal: Journal) -> None:
 
 
 def test_another_order_is_gone_on_from(journal: Journal) -> None:
-    found = followup(journal, FollowUp.RETRY, now(t_1=(2, 1)), only=("t-1",))
-    assert changes(found) == {"t-1": ((2, 1), (3, 2))}
-    found = followup(journal, FollowUp.ROLLBACK, now(t_0=(2, 3)))
-    assert changes(found) == {"t-0": ((2, 3), (1, 2))}
+    followup_plan = followup(journal, FollowUp.RETRY, now(t_1=(2, 1)), only=("t-1",))
+    assert changes(followup_plan) == {"t-1": ((2, 1), (3, 2))}
+    followup_plan = followup(journal, FollowUp.ROLLBACK, now(t_0=(2, 3)))
+    assert changes(followup_plan) == {"t-0": ((2, 3), (1, 2))}
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_another_order_is_gone_on_from(journal: Journal) -> None:
 def test_what_does_not_hold_any_more_is_left_and_said(
     journal: Journal, state: ClusterState, why: str
 ) -> None:
-    found = followup(journal, FollowUp.RETRY, state, only=("t-1",))
-    assert not found.plan.moves
-    (left,) = found.left
+    followup_plan = followup(journal, FollowUp.RETRY, state, only=("t-1",))
+    assert not followup_plan.plan.moves
+    (left,) = followup_plan.left
     assert str(left).startswith("t-1 ")
     assert why in str(left)
 
@@ -168,14 +168,14 @@ def test_what_would_go_into_a_log_dir_that_is_gone_is_left(path: str, why: str) 
     dirs = (LogDir("/a", 10**12, 10**12), LogDir("/b", error="offline"))
     state = state.with_brokers([replace(broker, log_dirs=dirs) for broker in state.brokers])
     with new_journal(plan) as journal:
-        found = followup(journal, FollowUp.RETRY, state)
-    assert [str(left) for left in found.left] == [f"t-0 {why}"]
-    assert list(changes(found)) == [f"t-{n}" for n in range(1, 5)]
+        followup_plan = followup(journal, FollowUp.RETRY, state)
+    assert [str(left) for left in followup_plan.left] == [f"t-0 {why}"]
+    assert list(changes(followup_plan)) == [f"t-{n}" for n in range(1, 5)]
 
 
 def test_a_topic_that_was_made_anew_is_another_one() -> None:
     state = cluster({"t-0": (1, 2)}, brokers=(1, 2, 3), topics=(Topic("t", "new"),))
     plan = Plan("test-cluster", (replace(MOVES[0], topic_id="old"),))
     with new_journal(plan) as journal:
-        found = followup(journal, FollowUp.RETRY, state)
-    assert "another topic's by now" in str(found.left[0])
+        followup_plan = followup(journal, FollowUp.RETRY, state)
+    assert "another topic's by now" in str(followup_plan.left[0])

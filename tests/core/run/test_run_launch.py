@@ -197,8 +197,8 @@ def test_it_goes_on_from_its_journal_to_the_end(dead: Dead) -> None:
     assert look.view.state.value == "done"
     assert sum(record.kind is Kind.STARTED for record in look.records) == 2
     assert sum(record.kind is Kind.SUBMITTED for record in look.records) == 1
-    found = {value.value for answer in throttles(dead.client).values() for value in answer.values()}
-    assert not {value for value in found if value}, "throttles as found"
+    texts = {value.value for answer in throttles(dead.client).values() for value in answer.values()}
+    assert not {value for value in texts if value}, "throttles as found"
     assert {address.bootstrap for address in dead.reached} == {"sim:none"}
 
 

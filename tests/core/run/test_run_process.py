@@ -85,19 +85,19 @@ def test_the_last_word_of_logind_counts(tmp_path: Path, files: dict[str, str], k
 
 
 def test_where_nothing_is_killed_a_run_starts_as_it_is(tmp_path: Path) -> None:
-    found = logout_policy(tmp_path)
-    assert not found.ends_runs
-    assert found.warning("this run") == ""
-    assert found.prefix() == ()
+    policy = logout_policy(tmp_path)
+    assert not policy.ends_runs
+    assert policy.warning("this run") == ""
+    assert policy.prefix() == ()
 
 
 def test_without_lingering_a_run_would_end_and_the_remedy_is_said(tmp_path: Path) -> None:
     configure(tmp_path, "logind.conf", "KillUserProcesses=yes")
-    found = logout_policy(tmp_path)
-    assert found.ends_runs
-    assert found.remedy == "loginctl enable-linger sre"
-    assert found.warning("this run").endswith("this run too: first loginctl enable-linger sre")
-    assert found.prefix() == ()
+    policy = logout_policy(tmp_path)
+    assert policy.ends_runs
+    assert policy.remedy == "loginctl enable-linger sre"
+    assert policy.warning("this run").endswith("this run too: first loginctl enable-linger sre")
+    assert policy.prefix() == ()
 
 
 def test_with_lingering_a_run_starts_under_the_users_own_manager(
@@ -110,8 +110,8 @@ def test_with_lingering_a_run_starts_under_the_users_own_manager(
     runner = tmp_path / "systemd-run"
     runner.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = logout_policy(tmp_path)
-    assert not found.ends_runs
-    assert found.prefix()[:3] == (str(runner), "--user", "--scope")
+    policy = logout_policy(tmp_path)
+    assert not policy.ends_runs
+    assert policy.prefix()[:3] == (str(runner), "--user", "--scope")
     runner.unlink()
     assert logout_policy(tmp_path).ends_runs

@@ -255,8 +255,8 @@ def test_no_run_takes_what_an_ended_one_left_for_somebody_elses(
         "clear them first, by trimtab throttles clear."
     )
     state = client.describe_cluster()
-    found = plan_clearing(client, state, with_throttles(state.cluster_id))
-    assert clear(client, client.clock, found) == {}
+    clearing = plan_clearing(client, state, with_throttles(state.cluster_id))
+    assert clear(client, client.clock, clearing) == {}
     assert begin()
 
 
@@ -289,7 +289,7 @@ def test_a_list_that_an_ended_run_left_counts_where_it_may_be_looked_at(
     with pytest.raises(RefusedError, match=r"left throttles in this cluster \(topic t\)"):
         begin()
     connected.replaced["describe_configs"] = lambda real, resources, names=None: {
-        r: refused if r == t else found for r, found in real(resources, names).items()
+        r: refused if r == t else answer for r, answer in real(resources, names).items()
     }
     assert begin()
 

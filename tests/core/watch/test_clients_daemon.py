@@ -48,10 +48,10 @@ def test_a_probe_that_ends_as_it_begins_says_why(tmp_path: Path) -> None:
 
 def test_a_probe_that_runs_already_is_not_waited_for(tmp_path: Path) -> None:
     beat = Beat()
-    found = background.Probe("c", tmp_path, beat, None)  # type: ignore[arg-type]
-    found.wait()
+    probe = background.Probe("c", tmp_path, beat, None)  # type: ignore[arg-type]
+    probe.wait()
     assert not beat.closed
-    found.close()
+    probe.close()
     assert beat.closed
 
 

@@ -133,23 +133,23 @@ class Probed:
         self.detector.hear(ProbeResult(self.now, side, broker, error=error))
 
     def look(self) -> None:
-        self.told += [(one.at, one.text) for one in self.detector.look(self.now)]
+        self.told += [(event.at, event.text) for event in self.detector.look(self.now)]
 
     @property
     def texts(self) -> list[str]:
         return [text for _, text in self.told]
 
     def health(self, broker: int) -> Health:
-        return next(one.health for one in self.detector.health() if one.broker == broker)
+        return next(status.health for status in self.detector.health() if status.broker == broker)
 
 
 @pytest.fixture
 def probed() -> Probed:
     """What has been well for ten seconds."""
-    found = Probed()
-    found.fine(10)
-    assert found.told == []
-    return found
+    probe = Probed()
+    probe.fine(10)
+    assert probe.told == []
+    return probe
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_brokers_come_and_go(probed: Probed) -> None:
     probed.fails(2, "_TRANSPORT")
     assert probed.health(2) is Health.DOWN
     probed.detector.follow((1, 3), (1, 3))
-    assert [one.broker for one in probed.detector.health()] == [1, 3]
+    assert [status.broker for status in probed.detector.health()] == [1, 3]
     probed.fails(2, "_TRANSPORT")
     probed.look()
     assert probed.texts == ["broker 2: transport failure"]

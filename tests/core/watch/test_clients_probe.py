@@ -110,11 +110,11 @@ def test_a_dead_broker_and_its_return_are_told(living: SimulatedCluster, pings: 
     healths = [seen.health for report in reports if (seen := report.of(2)) is not None]
     assert Health.DOWN in healths
     assert healths[-1] is Health.FINE
-    told = [said for report in reports for said in report.events]
-    assert told[0].text == "broker 2: transport failure"
-    assert told[-1].text.startswith("broker 2: answers again after 10")
-    assert (told[-1].at - told[0].at).total_seconds() == pytest.approx(10, abs=0.5)
-    assert {said.brokers for said in told} == {(2,)}
+    events = [event for report in reports for event in report.events]
+    assert events[0].text == "broker 2: transport failure"
+    assert events[-1].text.startswith("broker 2: answers again after 10")
+    assert (events[-1].at - events[0].at).total_seconds() == pytest.approx(10, abs=0.5)
+    assert {event.brokers for event in events} == {(2,)}
 
 
 def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: Pings) -> None:
@@ -140,7 +140,7 @@ def test_what_went_with_its_topic_is_no_fault(living: SimulatedCluster, pings: P
     reports: list[ProbeReport] = []
     with pytest.raises(IncompleteError, match="gone"):
         ProbeLoop(pings, pings.fetch_layout, "c", living.clock).run(lambda: True, reports.append)
-    assert [said for report in reports for said in report.events] == []
+    assert [event for report in reports for event in report.events] == []
     assert {seen.failed for seen in reports[-1].brokers} == {0}
 
 
@@ -304,16 +304,16 @@ def test_a_report_is_read_as_it_was_written(living: SimulatedCluster) -> None:
 def test_a_full_disk_is_said_once_and_ends_nothing(
     living: SimulatedCluster, tmp_path: Path
 ) -> None:
-    said: list[str] = []
+    errors: list[str] = []
     place = tmp_path / "clients.json"
     report = report_at(living.clock.now())
     with Publisher("c", tmp_path / "a.timeline") as publisher:
-        kept = ReportWriter(publisher, place, said.append)
+        kept = ReportWriter(publisher, place, errors.append)
         with files_of_at_most(0):
             kept.take(report)
             kept.take(report)
         assert publisher.trouble is not None
-        assert said == [f"No dashboard can show this: {place} cannot be written: File too large."]
+        assert errors == [f"No dashboard can show this: {place} cannot be written: File too large."]
         kept.take(report)
         assert publisher.trouble is None
     assert report_from_json(json.loads(place.read_text(encoding="utf-8"))) == report

@@ -67,9 +67,9 @@ def test_two_looks_tell_when_a_group_has_caught_up() -> None:
     before = looked(0, {"t-0": 1000, "t-1": 500}, group({"t-0": 400, "t-1": 500}))
     now = looked(10, {"t-0": 1100, "t-1": 500}, group({"t-0": 700, "t-1": 500}))
     (view,) = build_views(now, before)
-    one, two = view.partitions
-    assert one.rates == Rates(30.0, 10.0)
-    assert (one.lag, view.catch_up_seconds) == (400, 20.0)
+    first_partition, two = view.partitions
+    assert first_partition.rates == Rates(30.0, 10.0)
+    assert (first_partition.lag, view.catch_up_seconds) == (400, 20.0)
     assert two.rates == Rates(0.0, 0.0)
     assert two.rates.catch_up_seconds(0) == 0.0
 
@@ -176,10 +176,10 @@ def committed(at: float, offset: int | None) -> GroupSample:
 
 
 def followed(*polls: GroupSample) -> GroupSamples:
-    found = GroupSamples(polls[0])
+    samples = GroupSamples(polls[0])
     for look in polls[1:]:
-        found = found.then(look)
-    return found
+        samples = samples.then(look)
+    return samples
 
 
 def test_one_look_and_looks_close_together_tell_no_rate() -> None:
@@ -191,19 +191,19 @@ def test_one_look_and_looks_close_together_tell_no_rate() -> None:
 def test_commits_every_five_seconds_tell_a_steady_rate() -> None:
     # 20 a second are read, and committed each 5 s: from one look to the next it is 0 or 100.
     looks = [committed(at, at // 5 * 100) for at in range(61)]
-    found = followed(*looks)
-    assert found.over_seconds == RATE_SECONDS
-    assert found.views[0].rates == Rates(20.0, 10.0)
+    samples = followed(*looks)
+    assert samples.over_seconds == RATE_SECONDS
+    assert samples.views[0].rates == Rates(20.0, 10.0)
 
 
 def test_few_looks_are_kept_however_long_it_goes_on() -> None:
-    found = followed(*(committed(at, 0) for at in range(200)))
-    assert len(found.earlier) <= RATE_SECONDS / MIN_RATE_SECONDS + 1
+    samples = followed(*(committed(at, 0) for at in range(200)))
+    assert len(samples.earlier) <= RATE_SECONDS / MIN_RATE_SECONDS + 1
 
 
 def test_looks_that_are_far_apart_tell_a_rate_between_the_last_two() -> None:
-    found = followed(committed(0, 0), committed(100, 1000), committed(200, 3000))
-    assert (found.over_seconds, found.views[0].rates) == (100.0, Rates(20.0, 10.0))
+    samples = followed(committed(0, 0), committed(100, 1000), committed(200, 3000))
+    assert (samples.over_seconds, samples.views[0].rates) == (100.0, Rates(20.0, 10.0))
 
 
 def test_a_group_that_vanished_is_gone_and_one_that_comes_has_no_rate_yet() -> None:

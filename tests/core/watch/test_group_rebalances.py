@@ -32,11 +32,11 @@ def group(id: str = "g", state: str = "stable", **members: Sequence[str]) -> Gro
 
 def events_of(*polls: Sequence[Group] | None) -> list[str]:
     """Return what is told of these looks; None is one that was not complete, and saw nothing."""
-    watched, found = start_watching(polls[0] or ()), []
+    watched, texts = start_watching(polls[0] or ()), []
     for look in polls[1:]:
         watched, happened = watched.then(AT, look or (), complete=look is not None)
-        found += [f"{one.group} {one.text}" for one in happened]
-    return found
+        texts += [f"{event.group} {event.text}" for event in happened]
+    return texts
 
 
 ALL = ("t-0", "t-1", "t-2")
@@ -114,8 +114,8 @@ def test_what_is_told_of_groups(polls: list[Sequence[Group] | None], expected: l
 
 def test_a_group_that_is_seen_empty_has_lost_its_members_whatever_else_is_not_seen() -> None:
     watched = start_watching([TWO])
-    _, (one,) = watched.then(AT, [group(state="empty")], complete=False)
-    assert one.text == "lost its last member"
+    _, (event,) = watched.then(AT, [group(state="empty")], complete=False)
+    assert event.text == "lost its last member"
 
 
 def test_however_many_groups_come_and_go_no_more_are_kept_than_are_looked_at() -> None:
@@ -124,7 +124,7 @@ def test_however_many_groups_come_and_go_no_more_are_kept_than_are_looked_at() -
         half = group(f"consumer-{number:02}", "preparing_rebalancing", x=ALL)
         look = [group("a", y=ALL), half] if number % 2 else [group("a", y=ALL), group("b", x=ALL)]
         watched, _ = watched.then(AT, look, up_to=look[-1].id)
-        assert {*watched.stable, *watched.unsettled} == {one.id for one in look}
+        assert {*watched.stable, *watched.unsettled} == {listing.id for listing in look}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_shares(counts: Sequence[int], words: str) -> None:
 
 
 def test_the_topic_is_named_where_there_is_one() -> None:
-    _, (one,) = WatchedGroups().then(AT, [ONE])
-    assert one.topic == "t"
+    _, (event,) = WatchedGroups().then(AT, [ONE])
+    assert event.topic == "t"
     _, (two,) = WatchedGroups().then(AT, [group(a=("t-0", "u-0"))])
     assert two.topic is None

@@ -40,8 +40,8 @@ def verification(replicas: Replicas, bounds: VerifyLimits = PLENTY) -> Verificat
 
 
 def verdict(replicas: Replicas, bounds: VerifyLimits = PLENTY) -> PartitionResult:
-    (found,) = verification(replicas, bounds).verdicts
-    return found
+    (result,) = verification(replicas, bounds).verdicts
+    return result
 
 
 def compacted(replicas: Replicas) -> Replicas:
@@ -55,11 +55,11 @@ def compacted(replicas: Replicas) -> Replicas:
 
 
 def test_replicas_that_hold_the_same() -> None:
-    found = verdict(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}))
-    assert found.status is ReplicaStatus.SAME
-    assert (found.start, found.until, found.end) == (0, 6, 6)
-    assert found.size_bytes == sum(map(len, WHOLE))
-    assert found.largest_lag == (0, 2)
+    result = verdict(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}))
+    assert result.status is ReplicaStatus.SAME
+    assert (result.start, result.until, result.end) == (0, 6, 6)
+    assert result.size_bytes == sum(map(len, WHOLE))
+    assert result.largest_lag == (0, 2)
 
 
 FOUND: Mapping[str, tuple[Mapping[int, Sequence[bytes]], Difference]] = {
@@ -130,29 +130,29 @@ FOUND: Mapping[str, tuple[Mapping[int, Sequence[bytes]], Difference]] = {
 def test_what_differs_is_named(logs: Mapping[int, Sequence[bytes]], expected: Difference) -> None:
     replicas = Replicas.of(logs)
     replicas.ends = dict.fromkeys(logs, 6 if len(logs[1]) == 3 else 2)
-    found = verdict(replicas)
-    assert found.status is ReplicaStatus.DIFFERENT
-    assert found.differences == (expected,)
-    assert found.until == found.end, "the rest is compared all the same"
+    result = verdict(replicas)
+    assert result.status is ReplicaStatus.DIFFERENT
+    assert result.differences == (expected,)
+    assert result.until == result.end, "the rest is compared all the same"
 
 
 def test_it_is_found_however_small_the_pieces() -> None:
     many = [batch(3 * n, [f"a{n}", "b" * 20_000, "c"]) for n in range(20)]
     other = [*many[:11], flipped(many[11], 90), *many[12:]]
-    found = verdict(Replicas.of({1: many, 2: other, 3: many}), VerifyLimits(60.0, 3_000_000))
-    assert [(d.what, d.first, d.brokers) for d in found.differences] == [
+    result = verdict(Replicas.of({1: many, 2: other, 3: many}), VerifyLimits(60.0, 3_000_000))
+    assert [(d.what, d.first, d.brokers) for d in result.differences] == [
         (DifferenceKind.CORRUPT, 33, (2,))
     ]
-    assert (found.until, found.size_bytes) == (60, sum(map(len, many)))
+    assert (result.until, result.size_bytes) == (60, sum(map(len, many)))
 
 
 def test_a_replica_that_is_behind_is_left_where_it_ends() -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: (FIRST,)})
     row = replicas.describe_cluster().row(0)
     assert 3 in row.isr
-    found = verdict(replicas)
-    assert (found.lags, found.largest_lag) == ({1: 0, 2: 0, 3: 3}, (3, 3))
-    assert (found.until, found.end, found.status) == (3, 3, ReplicaStatus.SAME), (
+    result = verdict(replicas)
+    assert (result.lags, result.largest_lag) == ({1: 0, 2: 0, 3: 3}, (3, 3))
+    assert (result.until, result.end, result.status) == (3, 3, ReplicaStatus.SAME), (
         "what not all of the ISR has is not there yet"
     )
 
@@ -163,9 +163,9 @@ def test_a_replica_out_of_sync_does_not_hold_the_others_up() -> None:
     replicas.high[2] = 6
     replicas.client.pause_replication(3)
     replicas.client.advance(60)
-    found = verdict(replicas)
-    assert dict(found.left_out) == {3: "its high watermark is 3"}
-    assert [(d.what, d.first) for d in found.differences] == [
+    result = verdict(replicas)
+    assert dict(result.left_out) == {3: "its high watermark is 3"}
+    assert [(d.what, d.first) for d in result.differences] == [
         (DifferenceKind.OTHER, 3),
         (DifferenceKind.MISSING, 5),
     ]
@@ -174,8 +174,8 @@ def test_a_replica_out_of_sync_does_not_hold_the_others_up() -> None:
 def test_only_what_all_still_have_is_compared() -> None:
     replicas = Replicas.of({1: WHOLE, 2: (SECOND, THIRD), 3: WHOLE})
     replicas.starts[2] = 3
-    found = verdict(replicas)
-    assert (found.status, found.start, found.until) == (ReplicaStatus.SAME, 3, 6)
+    result = verdict(replicas)
+    assert (result.status, result.start, result.until) == (ReplicaStatus.SAME, 3, 6)
 
 
 def retained(replicas: Replicas, start: int, brokers: Sequence[int]) -> Replicas:
@@ -206,12 +206,12 @@ def test_retention_may_take_more_than_a_piece() -> None:
     many = [batch(n, ["x" * 30_000]) for n in range(10)]
     other = [*many[:8], batch(8, ["y" * 30_000]), many[9]]
     replicas = retained(Replicas.of({1: many, 2: other, 3: many}), 5, (2,))
-    found = verdict(replicas, VerifyLimits(60.0, 2_000_000))
-    assert [(d.what, d.first, d.brokers) for d in found.differences] == [
+    result = verdict(replicas, VerifyLimits(60.0, 2_000_000))
+    assert [(d.what, d.first, d.brokers) for d in result.differences] == [
         (DifferenceKind.OTHER, 8, (2,))
     ]
-    assert (found.until, dict(found.left_out)) == (10, {})
-    assert found.size_bytes == sum(map(len, many[5:]))
+    assert (result.until, dict(result.left_out)) == (10, {})
+    assert result.size_bytes == sum(map(len, many[5:]))
 
 
 def test_a_log_that_ends_before_what_is_compared_is_left_out() -> None:
@@ -225,24 +225,24 @@ def test_a_log_that_ends_before_what_is_compared_is_left_out() -> None:
         return real(*words)
 
     replicas.replaced["fetch_records"] = read
-    found = verdict(replicas)
-    assert dict(found.left_out) == {2: "it ends before offset 3"}
-    assert (found.until, found.end) == (6, 6)
+    result = verdict(replicas)
+    assert dict(result.left_out) == {2: "it ends before offset 3"}
+    assert (result.until, result.end) == (6, 6)
 
 
 def test_compaction_may_have_taken_records_from_one_replica() -> None:
     left = batch(0, {0: "a", 2: "c"})
     whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
     replicas = compacted(Replicas.of({1: whole, 2: (left, SECOND, THIRD), 3: (left, THIRD)}))
-    found = verdict(replicas)
-    assert (found.status, found.until) == (ReplicaStatus.SAME, 6)
+    result = verdict(replicas)
+    assert (result.status, result.until) == (ReplicaStatus.SAME, 6)
 
 
 def test_of_a_compacted_topic_records_that_both_have_must_be_the_same() -> None:
     whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
     other = (batch(0, {0: "a", 2: "X"}), SECOND, THIRD)
-    found = verdict(compacted(Replicas.of({1: whole, 2: other, 3: whole})))
-    assert found.differences == (Difference(DifferenceKind.OTHER, 0, 2, (2,), (1, 3), 2),)
+    result = verdict(compacted(Replicas.of({1: whole, 2: other, 3: whole})))
+    assert result.differences == (Difference(DifferenceKind.OTHER, 0, 2, (2,), (1, 3), 2),)
 
 
 def test_a_replica_that_compaction_has_emptied_has_nothing_that_differs() -> None:
@@ -256,18 +256,18 @@ def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None
     replicas.replaced["describe_configs"] = lambda real, resources, names: dict.fromkeys(
         resources, Fault("TOPIC_AUTHORIZATION_FAILED")
     )
-    found = verification(replicas)
-    assert found.verdicts[0].status is ReplicaStatus.SAME
-    assert "Whether orders is compacted is not known" in found.notes[0]
+    report = verification(replicas)
+    assert report.verdicts[0].status is ReplicaStatus.SAME
+    assert "Whether orders is compacted is not known" in report.notes[0]
 
 
 @pytest.mark.parametrize("name", ["TOPIC_AUTHORIZATION_FAILED", "KAFKA_STORAGE_ERROR"])
 def test_a_replica_that_may_not_be_read_is_told_and_the_others_compared(name: str) -> None:
     replicas = Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE})
     replicas.faults[3] = Fault(name)
-    found = verdict(replicas)
-    assert dict(found.left_out) == {3: name}
-    assert found.differences == (Difference(DifferenceKind.OTHER, 3, 4, (1, 2), (), 4),)
+    result = verdict(replicas)
+    assert dict(result.left_out) == {3: name}
+    assert result.differences == (Difference(DifferenceKind.OTHER, 3, 4, (1, 2), (), 4),)
 
 
 def test_replicas_that_cannot_be_read_from_the_same_offset_on_are_named_together() -> None:
@@ -292,9 +292,9 @@ def test_a_broker_that_is_down_is_left_out() -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
     replicas.client.stop_broker(3)
     replicas.client.advance(30)
-    found = verdict(replicas)
-    assert (found.status, dict(found.left_out)) == (ReplicaStatus.INCOMPLETE, {3: "it is down"})
-    assert found.until == found.end == 6
+    result = verdict(replicas)
+    assert (result.status, dict(result.left_out)) == (ReplicaStatus.INCOMPLETE, {3: "it is down"})
+    assert result.until == result.end == 6
 
 
 def test_one_replica_has_nothing_to_be_compared_with() -> None:
@@ -312,31 +312,31 @@ def test_messages_older_than_batches_are_not_compared() -> None:
     replicas.replaced["fetch_records"] = lambda real, offsets_by_broker, room: {
         (TP, broker): ReplicaRecords(1, old[0]) for broker in offsets_by_broker
     }
-    found = verdict(replicas)
-    assert dict(found.left_out) == {None: "its messages are older than Kafka 0.11"}
+    result = verdict(replicas)
+    assert dict(result.left_out) == {None: "its messages are older than Kafka 0.11"}
 
 
 def test_what_looks_old_is_judged_when_every_replica_has_told() -> None:
     old = flipped(FIRST, 16, bit=2)
-    found = compare(0, {1: old, 2: b"", 3: FIRST}, {}, compacted=False)
-    assert (found.short, found.unreadable) == ((2,), ())
-    found = compare(0, {1: old, 2: FIRST, 3: FIRST}, {}, compacted=False)
-    assert (found.short, found.unreadable) == ((), (1,))
-    found = compare(0, {1: old, 2: FIRST + old}, {}, compacted=False)
-    assert (found.short, found.unreadable) == ((), (1,))
+    comparison = compare(0, {1: old, 2: b"", 3: FIRST}, {}, compacted=False)
+    assert (comparison.short, comparison.unreadable) == ((2,), ())
+    comparison = compare(0, {1: old, 2: FIRST, 3: FIRST}, {}, compacted=False)
+    assert (comparison.short, comparison.unreadable) == ((), (1,))
+    comparison = compare(0, {1: old, 2: FIRST + old}, {}, compacted=False)
+    assert (comparison.short, comparison.unreadable) == ((), (1,))
     with pytest.raises(OldFormatError):
         compare(0, {1: old, 2: old + THIRD}, {}, compacted=False)
 
 
 def test_a_bound_of_bytes_ends_it_and_says_so() -> None:
     many = [batch(n, ["x" * 30_000]) for n in range(10)]
-    found = verification(Replicas.of(dict.fromkeys((1, 2), many)), VerifyLimits(60.0, 200_000))
-    assert found.ended == "so many bytes were read"
-    assert 200_000 <= found.read_bytes < 300_000
-    (one,) = found.verdicts
-    assert (one.status, one.end) == (ReplicaStatus.INCOMPLETE, 10)
-    assert one.until is not None
-    assert 0 < one.until < 10
+    report = verification(Replicas.of(dict.fromkeys((1, 2), many)), VerifyLimits(60.0, 200_000))
+    assert report.ended == "so many bytes were read"
+    assert 200_000 <= report.read_bytes < 300_000
+    (result,) = report.verdicts
+    assert (result.status, result.end) == (ReplicaStatus.INCOMPLETE, 10)
+    assert result.until is not None
+    assert 0 < result.until < 10
 
 
 def once_found(replicas: Replicas, happens: Callable[[], Any]) -> Replicas:
@@ -354,9 +354,9 @@ def once_found(replicas: Replicas, happens: Callable[[], Any]) -> Replicas:
 def test_what_differed_only_for_a_moment_is_no_difference() -> None:
     replicas = Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE})
     once_found(replicas, lambda: replicas.logs.update({2: list(WHOLE)}))
-    found = verdict(replicas)
-    assert (found.status, found.differences) == (ReplicaStatus.INCOMPLETE, ())
-    assert "try again" in found.left_out[None]
+    result = verdict(replicas)
+    assert (result.status, result.differences) == (ReplicaStatus.INCOMPLETE, ())
+    assert "try again" in result.left_out[None]
 
 
 def test_what_differed_only_for_a_moment_does_not_take_the_rest_along() -> None:
@@ -364,26 +364,26 @@ def test_what_differed_only_for_a_moment_does_not_take_the_rest_along() -> None:
         {1: WHOLE, 2: (FIRST, flipped(SECOND, -2), flipped(THIRD, -2)), 3: WHOLE}
     )
     once_found(replicas, lambda: replicas.logs.update({2: [FIRST, SECOND, flipped(THIRD, -2)]}))
-    found = verdict(replicas)
-    assert [(d.what, d.first, d.brokers) for d in found.differences] == [
+    result = verdict(replicas)
+    assert [(d.what, d.first, d.brokers) for d in result.differences] == [
         (DifferenceKind.CORRUPT, 5, (2,))
     ]
-    assert (found.status, found.different) == (ReplicaStatus.DIFFERENT, 1)
+    assert (result.status, result.different) == (ReplicaStatus.DIFFERENT, 1)
 
 
 def test_differences_that_are_only_counted_are_not_taken_back() -> None:
     many = [batch(n, ["x"]) for n in range(MAX_DIFFERENCES + 2)]
-    corrupt = [flipped(one, -2) for one in many]
+    corrupt = [flipped(good_batch, -2) for good_batch in many]
     replicas = Replicas.of({1: many, 2: corrupt, 3: many})
     once_found(
         replicas,
         lambda: replicas.logs.update({2: [*many[:MAX_DIFFERENCES], *corrupt[MAX_DIFFERENCES:]]}),
     )
-    found = verification(replicas)
-    (one,) = found.verdicts
-    assert (one.status, one.differences, one.different) == (ReplicaStatus.DIFFERENT, (), 2)
-    assert "orders-0" in found.notes[0]
-    assert f"the first {MAX_DIFFERENCES} are the same now" in found.notes[0]
+    report = verification(replicas)
+    (result,) = report.verdicts
+    assert (result.status, result.differences, result.different) == (ReplicaStatus.DIFFERENT, (), 2)
+    assert "orders-0" in report.notes[0]
+    assert f"the first {MAX_DIFFERENCES} are the same now" in report.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -403,11 +403,11 @@ def test_what_cannot_be_read_again_differs_still(fails: Fault | TrimtabError, wh
             raise fails
         replicas.faults[1] = fails
 
-    found = verification(once_found(replicas, fail))
-    (one,) = found.verdicts
-    assert one.differences == (Difference(DifferenceKind.OTHER, 3, 4, (3,), (1, 2), 4),)
-    assert dict(one.left_out) == {}
-    assert found.notes == (
+    report = verification(once_found(replicas, fail))
+    (result,) = report.verdicts
+    assert result.differences == (Difference(DifferenceKind.OTHER, 3, 4, (3,), (1, 2), 4),)
+    assert dict(result.left_out) == {}
+    assert report.notes == (
         f"What differs in orders-0 was not read a second time ({why}): verify again to see whether "
         "it still does.",
     )

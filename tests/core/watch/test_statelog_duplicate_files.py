@@ -55,12 +55,12 @@ def test_a_range_is_found_whole_in_a_large_log(tmp_path: Path, since: str, until
     (source,) = find_log_files([path], parse_zones((BERLIN,))).sources
     begin, end = utc(since), utc(until)
     (part,) = select_time_range([source], to_milliseconds(begin), to_milliseconds(end))
-    found = [
+    times_ms = [
         r.at_ms
         for r in read_records(part)
         if to_milliseconds(begin) <= r.at_ms <= to_milliseconds(end)
     ]
-    assert found == [to_milliseconds(at) for at in moments if begin <= at <= end]
+    assert times_ms == [to_milliseconds(at) for at in moments if begin <= at <= end]
 
 
 def test_on_other_days_no_more_is_read_than_without_a_zone(tmp_path: Path) -> None:

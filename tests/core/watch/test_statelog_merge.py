@@ -67,19 +67,19 @@ def write(path: Path, *lines: str) -> Path:
 def merged(
     *named: Path, event_filter: EventFilter | None = None, zones: Sequence[str] = ()
 ) -> tuple[list[LogEvent], MergeTally, LogFiles]:
-    found = find_log_files(named, parse_zones(zones))
-    merge = Merge(found.sources, event_filter or EventFilter(unknown=True))
+    files = find_log_files(named, parse_zones(zones))
+    merge = Merge(files.sources, event_filter or EventFilter(unknown=True))
     events = list(merge)
-    return events, merge.tally, found
+    return events, merge.tally, files
 
 
-def lines_of(found: LogFiles) -> int:
-    return sum(source.lines for source in found.sources)
+def lines_of(files: LogFiles) -> int:
+    return sum(source.lines for source in files.sources)
 
 
 def suspicions(*named: Path) -> tuple[Suspicion, ...]:
-    _, tally, found = merged(*named)
-    return tally.mixed_clusters.suspicions(found.sources)
+    _, tally, files = merged(*named)
+    return tally.mixed_clusters.suspicions(files.sources)
 
 
 def at(event: LogEvent) -> int:
@@ -119,15 +119,15 @@ def test_a_merge_is_ordered_and_holds_every_line_once(
                 name.write_bytes(gzip.compress(data) if packed else data)
         if not brokers:
             return
-        events, summary, found = merged(folder)
+        events, summary, files = merged(folder)
         times = [event.at_ms for event in events]
         assert times == sorted(times)
-        told = [
+        records = [
             line(at(e), e.broker or 0, e.text) + "".join(f"{text}\n" for text in e.more)
             for e in events
         ]
-        assert sorted(told) == sorted(written)
-        assert lines_of(found) == sum(text.count("\n") for text in written)
+        assert sorted(records) == sorted(written)
+        assert lines_of(files) == sum(text.count("\n") for text in written)
         assert (summary.events, summary.disorder) == (len(written), Disorder())
 
 
@@ -178,10 +178,10 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.M
 
     def peak(lines: int) -> int:
         texts = (line(number, 1, follower(number % 50, 1 + number)) for number in range(lines))
-        found = find_log_files(
+        files = find_log_files(
             [write(tmp_path / str(lines) / "state-change.log", *texts)], UTC_ONLY
         )
-        merge = Merge(found.sources)
+        merge = Merge(files.sources)
         tracemalloc.start()
         for _ in merge:
             pass
@@ -195,12 +195,12 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.M
 def test_a_line_without_end_and_a_trace_without_end_stay_bounded(tmp_path: Path) -> None:
     trace = [f"\tat frame {n}" for n in range(20_000)]
     parts = (line(0, 1, "x"), "\n".join(trace), "\n", "y" * 300_000)
-    events, _, found = merged(write(tmp_path / "state-change.log", *parts))
+    events, _, files = merged(write(tmp_path / "state-change.log", *parts))
     lines = [text for event in events[1:] for text in (event.text, *event.more)]
     assert [*events[0].more, *lines][:20_000] == trace
     assert "".join([*events[0].more, *lines][20_000:]) == "y" * 300_000
     assert max(sum(map(len, event.more)) for event in events) < 300_000
-    assert lines_of(found) >= 20_002
+    assert lines_of(files) >= 20_002
 
 
 # -- layouts, zones --------------------------------------------------------------------------------
@@ -234,19 +234,19 @@ THREADS = ("", "[main] ", "[data-plane-kafka-request-handler-0]\t")
 @pytest.mark.parametrize("time", TIMES)
 def test_blanks_change_nothing(tmp_path: Path, time: str, thread: str, level: str) -> None:
     text = "Changed partition t-0 state from A to OfflinePartition"
-    told = f"[Controller id=3 epoch=7] {text} (state.change.logger)"
+    message = f"[Controller id=3 epoch=7] {text} (state.change.logger)"
     before, after = ((" ", "  ", "\t"), (" ", "  ", "\t", " \t ", f"{'':{6 - len(level)}}"))
     records = [
-        f"{time.format(stamp(seconds).replace(',', mark))}{gap}{thread}{level}{pad}{told}\n"
+        f"{time.format(stamp(seconds).replace(',', mark))}{gap}{thread}{level}{pad}{message}\n"
         for seconds, (gap, pad, mark) in enumerate(product(before, after, ",."))
     ]
-    events, tally, found = merged(write(tmp_path / "state-change.log", *records))
+    events, tally, files = merged(write(tmp_path / "state-change.log", *records))
     assert [at(event) for event in events] == list(range(len(records)))
     assert {(e.level, e.broker, e.by_controller, e.text) for e in events} == {
         (level, 3, True, text)
     }
     assert not any(
-        line.endswith("is told") for line in summary_lines(tally, found, UTC_ONLY, {}, True)
+        line.endswith("is told") for line in summary_lines(tally, files, UTC_ONLY, {}, True)
     )
 
 
@@ -263,12 +263,12 @@ def test_blanks_change_nothing(tmp_path: Path, time: str, thread: str, level: st
 def test_more_than_one_percent_unknown(
     tmp_path: Path, odd: str, lines: int, incomplete: bool
 ) -> None:
-    told = [line(at, 1, follower(at, 1)) for at in range(lines - 1)]
-    log = write(tmp_path / "state-change.log", *told, f"{odd.format(stamp(lines))}\n")
-    _, tally, found = merged(log)
-    assert is_incomplete(tally, found) is incomplete
-    said = any("of no form" in told for told in summary_lines(tally, found, UTC_ONLY, {}, True))
-    assert said is incomplete
+    records = [line(at, 1, follower(at, 1)) for at in range(lines - 1)]
+    log = write(tmp_path / "state-change.log", *records, f"{odd.format(stamp(lines))}\n")
+    _, tally, files = merged(log)
+    assert is_incomplete(tally, files) is incomplete
+    is_shown = any("of no form" in text for text in summary_lines(tally, files, UTC_ONLY, {}, True))
+    assert is_shown is incomplete
 
 
 def test_who_wrote_it(tmp_path: Path) -> None:
@@ -346,15 +346,15 @@ def test_cut_short_packed_and_plain(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(whole.encode())[:-2_000])
     end = "ter 12 of a record\n\tat kafka\n"
     write(tmp_path / "b" / "state-change.log", end, line(0, 2, "x"), line(1, 2, "y")[:60])
-    events, _, found = merged(tmp_path)
-    first, second = found.sources
+    events, _, files = merged(tmp_path)
+    first, second = files.sources
     assert not first.whole
     assert "gzip" in (first.trouble or "")
     assert 0 < first.lines < 3_000
     assert second.whole
     assert "last line" in (second.trouble or "")
     assert second.headless == 2
-    assert lines_of(found) == first.lines + 4
+    assert lines_of(files) == first.lines + 4
     assert sum(e.broker == 1 for e in events) >= first.lines - 1
 
 
@@ -372,8 +372,8 @@ def test_what_is_no_log_is_left_out_and_the_rest_goes_on(
 ) -> None:
     (tmp_path / "state-change.log.1").write_bytes(data)
     (tmp_path / "state-change.log").write_text(line(0, 1, "x"))
-    events, _, found = merged(tmp_path)
-    ((path, reason),) = found.left_out
+    events, _, files = merged(tmp_path)
+    ((path, reason),) = files.left_out
     assert path.name == "state-change.log.1"
     assert why in reason
     assert len(events) == 1
@@ -382,26 +382,26 @@ def test_what_is_no_log_is_left_out_and_the_rest_goes_on(
 def test_a_pipe_cannot_be_read_again_and_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_text(line(0, 1, "x"))
     os.mkfifo(tmp_path / "pipe")
-    events, _, found = merged(tmp_path / "state-change.log", tmp_path / "pipe")
+    events, _, files = merged(tmp_path / "state-change.log", tmp_path / "pipe")
     assert len(events) == 1
-    assert [path.name for path, _ in found.left_out] == ["pipe"]
+    assert [path.name for path, _ in files.left_out] == ["pipe"]
 
 
 def test_bytes_that_are_no_text_and_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_bytes(line(0, 1, "x").encode() + b"\xff\xfe\n")
     (tmp_path / "state-change.log.1").write_bytes(b"")
-    events, _, found = merged(tmp_path)
+    events, _, files = merged(tmp_path)
     assert [e.more for e in events] == [("\ufffd\ufffd",)]
-    assert (lines_of(found), found.left_out) == (2, ())
+    assert (lines_of(files), files.left_out) == (2, ())
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     log = tmp_path / "state-change.log"
     log.write_text(line(0, 1, "x"))
     (tmp_path / "state-change.log.link").symlink_to(log)
-    events, _, found = merged(log, tmp_path)
+    events, _, files = merged(log, tmp_path)
     assert len(events) == 1
-    assert len(found.twice) == 2
+    assert len(files.twice) == 2
 
 
 def test_a_folder_is_searched_for_state_change_logs_only(tmp_path: Path) -> None:
@@ -409,8 +409,8 @@ def test_a_folder_is_searched_for_state_change_logs_only(tmp_path: Path) -> None
     for name in (*names, "server.log", "state-change.txt"):
         (tmp_path / "deep" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "deep" / name).write_text(line(0, 1, "x"))
-    found = find_log_files([tmp_path], UTC_ONLY)
-    assert sorted(source.path.name for source in found.sources) == sorted(names)
+    files = find_log_files([tmp_path], UTC_ONLY)
+    assert sorted(source.path.name for source in files.sources) == sorted(names)
 
 
 # -- clocks ----------------------------------------------------------------------------------------
@@ -432,15 +432,15 @@ def offsets(*named: Path) -> dict[int, ClockOffset]:
 
 
 def test_clocks_are_compared_by_changes_in_common(tmp_path: Path) -> None:
-    found = offsets(three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}))
-    apart = {broker: offset.ahead_ms for broker, offset in found.items()}
+    broker_clocks = offsets(three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}))
+    apart = {broker: offset.ahead_ms for broker, offset in broker_clocks.items()}
     assert {b: round((ms or 0) / 100) for b, ms in apart.items()} == {1: 0, 2: 9, 3: -4}
-    assert all(offset.sure and offset.within_ms <= 20 for offset in found.values())
+    assert all(offset.sure and offset.within_ms <= 20 for offset in broker_clocks.values())
 
 
 def test_one_moment_is_not_sure_however_many_partitions_it_has(tmp_path: Path) -> None:
-    found = offsets(three_clocks(tmp_path, {1: 0, 2: 900}, moments=2))
-    assert [(offset.moments, offset.sure) for offset in found.values()] == [(2, False)] * 2
+    broker_clocks = offsets(three_clocks(tmp_path, {1: 0, 2: 900}, moments=2))
+    assert [(offset.moments, offset.sure) for offset in broker_clocks.values()] == [(2, False)] * 2
 
 
 def test_what_a_broker_reads_at_its_start_tells_nothing_of_its_clock(tmp_path: Path) -> None:
@@ -451,8 +451,8 @@ def test_what_a_broker_reads_at_its_start_tells_nothing_of_its_clock(tmp_path: P
 
 
 def test_a_zone_that_was_forgotten_is_noticed(tmp_path: Path) -> None:
-    found = offsets(three_clocks(tmp_path, {1: 0, 2: 50, 3: 7_200_000}))
-    assert {broker: is_in_other_zone(offset) for broker, offset in found.items()} == {
+    broker_clocks = offsets(three_clocks(tmp_path, {1: 0, 2: 50, 3: 7_200_000}))
+    assert {broker: is_in_other_zone(offset) for broker, offset in broker_clocks.items()} == {
         1: False,
         2: False,
         3: True,
@@ -466,9 +466,9 @@ def test_a_sample_is_enough_and_small(tmp_path: Path, monkeypatch: pytest.Monkey
     for _ in merge:
         pass
     assert len(merge.tally.clocks._sample) <= 50
-    found = {offset.broker: offset for offset in merge.tally.clocks.offsets()}
-    assert abs((found[2].ahead_ms or 0) - (found[1].ahead_ms or 0) - 900) <= 20
-    assert found[2].sure
+    broker_clocks = {offset.broker: offset for offset in merge.tally.clocks.offsets()}
+    assert abs((broker_clocks[2].ahead_ms or 0) - (broker_clocks[1].ahead_ms or 0) - 900) <= 20
+    assert broker_clocks[2].sure
 
 
 SAMPLED = """
@@ -487,7 +487,7 @@ print(clocks.offsets())
 
 
 def test_each_process_samples_the_same_changes() -> None:
-    told = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", SAMPLED],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -497,8 +497,8 @@ def test_each_process_samples_the_same_changes() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1
-    assert "ahead_ms=None" not in told.pop()
+    assert len(outputs) == 1
+    assert "ahead_ms=None" not in outputs.pop()
 
 
 # -- strangers -------------------------------------------------------------------------------------
@@ -576,11 +576,11 @@ def test_several_processes_tell_the_same(tmp_path: Path, monkeypatch: pytest.Mon
         file.write("\tat a last line without its end")
 
     def merged_lines(processes: int) -> tuple[list[str], list[str]]:
-        found, tally = find_log_files([tmp_path], UTC_ONLY), MergeTally()
+        files, tally = find_log_files([tmp_path], UTC_ONLY), MergeTally()
         lines = side_by_side.merge_lines(
-            found.sources, EventFilter(), {1: 70}, tally, as_json=False, processes=processes
+            files.sources, EventFilter(), {1: 70}, tally, as_json=False, processes=processes
         )
-        return list(lines), list(summary_lines(tally, found, UTC_ONLY, {}, False))
+        return list(lines), list(summary_lines(tally, files, UTC_ONLY, {}, False))
 
     alone = merged_lines(1)
     assert len(alone[0]) == 3 * 150 * 5
@@ -618,6 +618,6 @@ def test_a_file_begins_with_its_first_line_also_where_that_names_no_writer(tmp_p
     nobody = line(0, 1, follower(0, 1)).replace("[Broker id=1] ", "")
     first = write(tmp_path / "a.log", nobody, line(3_600_000, 1, follower(0, 3)))
     second = write(tmp_path / "b.log", line(1_800_000, 2, follower(0, 2)))
-    events, _, found = merged(first, second)
+    events, _, files = merged(first, second)
     assert [event.change.leader_epoch for event in events] == [1, 2, 3]
-    assert min(source.first_ms for source in found.sources) == round(START.timestamp() * 1000)
+    assert min(source.first_ms for source in files.sources) == round(START.timestamp() * 1000)

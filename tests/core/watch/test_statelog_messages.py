@@ -421,8 +421,8 @@ LINES: list[tuple[str, LogEventKind, str, str]] = [
 def test_a_message_is_read(kind: LogEventKind, text: str, expected: str) -> None:
     change = parse_message(text)
     assert change.kind is kind
-    said = [] if change.topic is None else [f"{change.topic}-{change.partition}"]
+    fields = [] if change.topic is None else [f"{change.topic}-{change.partition}"]
     for name, value in zip(Change._fields[3:], change[3:], strict=True):
         if value is not None:
-            said.append(f"{name}={value if name == 'topic_id' else repr(value)}")
-    assert " ".join(said) == expected
+            fields.append(f"{name}={value if name == 'topic_id' else repr(value)}")
+    assert " ".join(fields) == expected

@@ -97,24 +97,24 @@ def test_an_end_of_a_move_says_where_it_is_now(after: list[PartitionRow], text: 
 def test_brokers_topics_and_the_controller(
     before: dict[str, Any], after: dict[str, Any], texts: list[str]
 ) -> None:
-    found = find_changes(cluster(QUIET, **before), cluster(QUIET, seconds=1, **after))
-    assert [format_event(event) for event in found] == texts
+    events = find_changes(cluster(QUIET, **before), cluster(QUIET, seconds=1, **after))
+    assert [format_event(event) for event in events] == texts
 
 
 def test_a_topic_made_anew_is_another_one() -> None:
     anew = cluster(QUIET, topics={"b": Topic("b", "another", 1)})
-    found = find_changes(cluster(QUIET), anew)
-    assert [event.kind for event in found] == [
+    events = find_changes(cluster(QUIET), anew)
+    assert [event.kind for event in events] == [
         *(Kind.TOPIC_DELETED, Kind.TOPIC_CREATED, Kind.PARTITION, Kind.PARTITION)
     ]
-    assert_same(apply_changes(cluster(QUIET), found, at(1)), anew)
+    assert_same(apply_changes(cluster(QUIET), events, at(1)), anew)
 
 
 def test_partitions_that_are_led_again_are_counted_so() -> None:
     rows = [row("a", n, (1, 3)) for n in range(3)]
     nobody = cluster([row("a", n, (1, 3), leader=-1) for n in range(3)])
-    found = find_changes(nobody, cluster(rows, seconds=1))
-    assert [one.text for one in group_events(found)] == [
+    events = find_changes(nobody, cluster(rows, seconds=1))
+    assert [group.text for group in group_events(events)] == [
         "3 partitions have a leader again: 3 on 1 (a)"
     ]
 
@@ -128,7 +128,7 @@ def test_a_brokers_death_is_told_in_a_few_lines() -> None:
     died = find_changes(cluster(rows), cluster(dead, seconds=1, down=(2,)))
     whole = [row("a", n, (1 + n % 2, 3), leader=3 if n % 2 else None) for n in range(10)]
     back = find_changes(cluster(dead, down=(2,)), cluster(whole, seconds=30))
-    assert [one.text for one in group_events([*died, *back])] == [
+    assert [group.text for group in group_events([*died, *back])] == [
         "broker 2 went down",
         "5 partitions have another leader than 2: 5 on 3 (a)",
         "5 partitions lost 2 from their ISR (a)",
@@ -165,12 +165,12 @@ COLUMNS = (
 )
 
 
-def assert_same(one: ClusterState, other: ClusterState) -> None:
-    assert one.brokers == other.brokers
-    assert one.topics == other.topics
-    assert one.controller == other.controller
+def assert_same(state: ClusterState, other: ClusterState) -> None:
+    assert state.brokers == other.brokers
+    assert state.topics == other.topics
+    assert state.controller == other.controller
     for name in COLUMNS:
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+        np.testing.assert_array_equal(getattr(state, name), getattr(other, name), name)
 
 
 @given(before=clusters(), after=clusters())

@@ -24,13 +24,13 @@ def looked_at(*polls: ClusterState, pause: float = 1.0) -> list[list[str]]:
     """Return what is told at each of these looks, so many seconds apart."""
     time = simulated(TWO)
     source = ConfigAccess(time.clock)
-    told = []
+    texts_by_look = []
     for state in polls:
         time.advance(pause)
-        found = source.news(replace(state, fetched_at=NOON))
-        assert {event.kind for event in found} <= {Kind.CONFIG}
-        told.append([format_event(event) for event in found])
-    return told
+        events = source.news(replace(state, fetched_at=NOON))
+        assert {event.kind for event in events} <= {Kind.CONFIG}
+        texts_by_look.append([format_event(event) for event in events])
+    return texts_by_look
 
 
 NOT = "recorder: could not read configs of topics: changes of"

@@ -181,12 +181,12 @@ class Loads:
 
     def spend(self, seconds: float, first: float) -> list[tuple[float, str]]:
         self.first = first
-        found = []
+        events = []
         for _ in range(int(seconds / SNAPSHOT_SECONDS)):
-            found += self.news.news(self.state)
+            events += self.news.news(self.state)
             self.client.advance(SNAPSHOT_SECONDS)
             self.seconds += SNAPSHOT_SECONDS
-        return [((event.at - AT).total_seconds(), format_event(event)) for event in found]
+        return [((event.at - AT).total_seconds(), format_event(event)) for event in events]
 
 
 def test_throttles_and_load_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,10 +98,10 @@ def watch(
 def events(path: Path) -> list[str]:
     timeline = Timeline.read(path)
     try:
-        found = list(timeline.notes(kinds=Kind.GROUP))
+        notes = list(timeline.notes(kinds=Kind.GROUP))
     finally:
         timeline.close()
-    return [f"{e.after.by}: {e.after.text}" for e in found if isinstance(e.after, Note)]
+    return [f"{e.after.by}: {e.after.text}" for e in notes if isinstance(e.after, Note)]
 
 
 def test_rebalances_are_told(path: Path) -> None:
@@ -150,12 +150,12 @@ def test_an_event_names_its_topic_and_when_it_was_seen(path: Path) -> None:
 
 
 def test_groups_that_are_not_told_of_are_not_gone(path: Path) -> None:
-    one, other = group("a"), group("b", id="h")
+    group_a, other = group("a"), group("b", id="h")
     answers = [
-        groups_of(one, other),
-        groups_of(one, is_complete=False),
-        groups_of(one, omitted_count=1),
-        groups_of(one, other),
+        groups_of(group_a, other),
+        groups_of(group_a, is_complete=False),
+        groups_of(group_a, omitted_count=1),
+        groups_of(group_a, other),
     ]
     watch(path, answers)
     assert events(path) == ["recorder: left out 1 of 2 groups with members"]
@@ -205,18 +205,18 @@ def test_that_groups_may_not_be_read_is_told_once(path: Path) -> None:
 def test_groups_of_which_nobody_tells_what_they_read_are_told_as_they_come_and_go() -> None:
     share = Group("work", "stable", "", 1, (), {}, protocol="share", fault=Fault("NO"))
     looks = [(), (share,), (share,), ()]
-    told: list[str] = []
+    event_texts: list[str] = []
     clock = Time()
     answers = (ActiveGroups((), other_groups=others) for others in looks)
     publisher = SimpleNamespace(
-        publish_all=lambda events: told.extend(e.after.text for e in events)
+        publish_all=lambda events: event_texts.extend(e.after.text for e in events)
     )
     watch = GroupEvents(
         cast(ClusterClient, ScriptedGroups(clock, answers)), clock, cast(Publisher, publisher)
     )
     for _ in looks:
         watch.look()
-    assert told == [
+    assert event_texts == [
         "share group has members; what they read is not known",
         "share group lost its last member",
     ]

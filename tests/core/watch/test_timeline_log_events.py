@@ -77,18 +77,18 @@ def folder(tmp_path: Path) -> Path:
 def test_what_brokers_wrote_in_that_time_is_told_at_its_corrected_time(folder: Path) -> None:
     logs = LogEvents(find_log_files([folder], TimeZones()).sources, at(600), at(1200))
     logs.align()
-    found = list(logs.events())
-    assert [event.at for event in found] == sorted(event.at for event in found)
-    assert len(found) == 22
-    assert found[0].at - at(600) < timedelta(seconds=0.5)
-    assert found[0].kind is Kind.LEADER
-    assert (found[0].topic, found[0].partition) == ("orders", 2)
-    told = found[0].after
-    assert isinstance(told, LogNote)
-    assert told.by == "log of broker 1"
-    assert told.text == "leads from epoch 11.11, offset 0, ISR 1,2; before 2, epoch 10"
-    assert told.brokers == (1, 2)
-    assert told.file.endswith("1/state-change.log")
+    events = list(logs.events())
+    assert [event.at for event in events] == sorted(event.at for event in events)
+    assert len(events) == 22
+    assert events[0].at - at(600) < timedelta(seconds=0.5)
+    assert events[0].kind is Kind.LEADER
+    assert (events[0].topic, events[0].partition) == ("orders", 2)
+    note = events[0].after
+    assert isinstance(note, LogNote)
+    assert note.by == "log of broker 1"
+    assert note.text == "leads from epoch 11.11, offset 0, ISR 1,2; before 2, epoch 10"
+    assert note.brokers == (1, 2)
+    assert note.file.endswith("1/state-change.log")
     assert {abs(ms) for ms in logs.shifts_ms.values()} <= {355, 710}
     assert logs.shifts_ms
 
@@ -107,11 +107,11 @@ def test_of_a_large_log_only_its_part_of_the_time_is_read(tmp_path: Path) -> Non
     )
     (source,) = find_log_files([path], TimeZones()).sources
     (part,) = select_time_range([source], to_milliseconds(at(9_000)), to_milliseconds(at(9_010)))
-    found = [record.at_ms for record in read_records(part)]
-    assert found[0] <= to_milliseconds(at(9_000)) - SLACK_MS
-    assert found[-1] >= to_milliseconds(at(9_010))
-    assert len(found) < 600
-    wanted = [ms for ms in found if to_milliseconds(at(9_000)) <= ms <= to_milliseconds(at(9_010))]
+    times = [record.at_ms for record in read_records(part)]
+    assert times[0] <= to_milliseconds(at(9_000)) - SLACK_MS
+    assert times[-1] >= to_milliseconds(at(9_010))
+    assert len(times) < 600
+    wanted = [ms for ms in times if to_milliseconds(at(9_000)) <= ms <= to_milliseconds(at(9_010))]
     assert len(wanted) == 11
 
 

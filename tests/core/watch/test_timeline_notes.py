@@ -36,10 +36,10 @@ def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
     with Publisher("x", path) as publisher:
         publisher.report(Kind.GROUP, by="group g", text="rebalanced", at=at(95))
         publisher.publish_all([early])
-    found = list(timeline.events())
-    assert [event for event in found if isinstance(event.after, Note)] == [early, late]
-    assert [event for event in found if not isinstance(event.after, Note)] == seen
-    assert all(one.at <= other.at for one, other in pairwise(found))
+    events = list(timeline.events())
+    assert [event for event in events if isinstance(event.after, Note)] == [early, late]
+    assert [event for event in events if not isinstance(event.after, Note)] == seen
+    assert all(event.at <= other.at for event, other in pairwise(events))
     assert list(timeline.events(kinds=KIND_FILTERS["client"])) == [early]
     assert list(timeline.events(at(16), at(95)))[-1] == late
     assert (early.brokers, late.brokers) == (frozenset({2}), frozenset())
@@ -52,15 +52,15 @@ def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
 
 def test_the_same_told_again_is_one_happening() -> None:
     events = [Event(at(n), Kind.CLIENT, None, Note("probe", "timed out", (1,))) for n in range(3)]
-    assert [one.text for one in group_events(events)] == ["probe: timed out, 3 times, over 2 s"]
+    assert [group.text for group in group_events(events)] == ["probe: timed out, 3 times, over 2 s"]
 
 
 @pytest.mark.parametrize("kind", [Kind.LEADER, Kind.OFFLINE, Kind.ISR_SHRINK, Kind.ASSIGNMENT])
 def test_what_was_told_twice_in_the_same_words_is_counted_and_no_change_of_ours(kind: Kind) -> None:
     logged = LogNote("log of broker 1", "leads from epoch 2", (1,), "state-change.log")
     events = [Event(at(n), kind, None, logged, "t", 0) for n in range(2)]
-    (one,) = group_events(events)
-    assert one.text == f"{format_event(events[0])}, 2 times (t), over 1 s"
+    (group,) = group_events(events)
+    assert group.text == f"{format_event(events[0])}, 2 times (t), over 1 s"
 
 
 def test_a_timeline_may_lie_elsewhere_and_not_be_there_yet(tmp_path: Path) -> None:

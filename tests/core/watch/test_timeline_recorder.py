@@ -52,13 +52,13 @@ class Recorded:
 
     def spend(self, seconds: float) -> list[Event]:
         until = self.client.elapsed_seconds + seconds
-        found: list[Event] = []
+        events: list[Event] = []
 
         def report(what: list[Event] | TrimtabError) -> None:
             if isinstance(what, TrimtabError):
                 self.troubles.append(what)
             else:
-                found.extend(what)
+                events.extend(what)
 
         run_recorder(
             self.recorder,
@@ -66,15 +66,15 @@ class Recorded:
             keep_on=lambda: self.client.elapsed_seconds < until,
             report=report,
         )
-        return found
+        return events
 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Iterator[Recorded]:
     client = cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2, 3)]})
-    with closing(Recorded(tmp_path / "a.timeline", client)) as found:
-        assert found.spend(3) == []
-        yield found
+    with closing(Recorded(tmp_path / "a.timeline", client)) as recording:
+        assert recording.spend(3) == []
+        yield recording
 
 
 def test_a_move_that_may_not_be_seen_any_more_has_not_ended(recorded: Recorded) -> None:
@@ -155,9 +155,9 @@ def test_a_cluster_that_does_not_answer_is_told_and_asked_again(recorded: Record
     assert 5 < len(recorded.troubles) < 31
     recorded.client.stop_broker(1)
     recorded.faulty.replaced.clear()
-    found = recorded.spend(30)
-    assert format_event(found[0]).startswith("nobody looked for ")
-    assert Kind.BROKER_DOWN in found[1].kind
+    events = recorded.spend(30)
+    assert format_event(events[0]).startswith("nobody looked for ")
+    assert Kind.BROKER_DOWN in events[1].kind
 
 
 def test_a_quiet_time_is_not_taken_for_one_unseen(recorded: Recorded) -> None:
@@ -165,9 +165,9 @@ def test_a_quiet_time_is_not_taken_for_one_unseen(recorded: Recorded) -> None:
     recorded.close()
     recorded.client.stop_broker(2)
     recorded.start()
-    found = recorded.spend(12)
-    assert Kind.GAP not in kinds(found)
-    assert Kind.BROKER_DOWN in kinds(found)
+    events = recorded.spend(12)
+    assert Kind.GAP not in kinds(events)
+    assert Kind.BROKER_DOWN in kinds(events)
 
 
 def test_a_time_unseen_is_kept_also_where_all_is_as_it_was(recorded: Recorded) -> None:
@@ -217,8 +217,8 @@ def test_the_next_recorder_sees_what_happened_between(recorded: Recorded) -> Non
     recorded.client.stop_broker(2)
     recorded.client.clock.sleep(100)
     recorded.start()
-    found = recorded.spend(3)
-    assert [event.kind for event in found[:2]] == [Kind.GAP, Kind.BROKER_DOWN]
+    events = recorded.spend(3)
+    assert [event.kind for event in events[:2]] == [Kind.GAP, Kind.BROKER_DOWN]
     last = recorded.timeline.state_at(recorded.client.now)
     described = recorded.client.describe_cluster()
     assert last.broker_by_id[2].alive is described.broker_by_id[2].alive is False

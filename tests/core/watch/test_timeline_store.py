@@ -37,7 +37,7 @@ def restless(polls: int, seed: int = 1) -> list[ClusterState]:
     """Return pictures, 10 s apart, of a cluster whose leaders, ISRs and topics come and go."""
     rng = Random(seed)
     layout = {("t", p): (1 + p % 4, 1 + (p + 1) % 4) for p in range(12)}
-    found = []
+    pictures = []
     for look in range(polls):
         if rng.random() < 0.2:
             layout[f"t{rng.randrange(3)}", 0] = (1, 2)
@@ -47,25 +47,25 @@ def restless(polls: int, seed: int = 1) -> list[ClusterState]:
             row(topic, p, held, leader=rng.choice(held), isr=held[: rng.choice((1, 2))])
             for (topic, p), held in sorted(layout.items())
         ]
-        found.append(cluster(rows, seconds=10 * look, down=rng.sample((1, 2, 3, 4), 1)))
-    return found
+        pictures.append(cluster(rows, seconds=10 * look, down=rng.sample((1, 2, 3, 4), 1)))
+    return pictures
 
 
 def recorded(timeline: Timeline, pictures: list[ClusterState]) -> list[Event]:
     timeline.begin(pictures[0])
-    found: list[Event] = []
+    events: list[Event] = []
     for before, after in pairwise(pictures):
         seen = find_changes(before, after)
         timeline.append(seen, after)
-        found += seen
-    return found
+        events += seen
+    return events
 
 
 def assert_was(timeline: Timeline, picture: ClusterState, *, late: float = 0.0) -> None:
     """Check that at a picture's time, or so many seconds later, the cluster is as in it."""
-    found = timeline.state_at(picture.fetched_at + timedelta(seconds=late))
-    assert found is not None
-    assert_same(found, picture)
+    state = timeline.state_at(picture.fetched_at + timedelta(seconds=late))
+    assert state is not None
+    assert_same(state, picture)
 
 
 @pytest.mark.parametrize("every", [1, 7, 50, 10**9])
@@ -136,10 +136,10 @@ def test_a_timeline_is_read_wherever_it_lies(tmp_path: Path, folder: str) -> Non
     path = tmp_path / folder / "it.timeline"
     pictures = restless(5)
     with closing(Timeline.write(path)) as written:
-        told = recorded(written, pictures)
-    assert told
+        events = recorded(written, pictures)
+    assert events
     with closing(Timeline.read(path)) as timeline:
-        assert list(timeline.events()) == told
+        assert list(timeline.events()) == events
 
 
 def test_what_cannot_be_written_leaves_the_file_as_it_was(timeline: Timeline) -> None:

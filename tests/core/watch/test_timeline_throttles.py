@@ -52,10 +52,10 @@ class Watched:
 
     def look(self, *, after: float = THROTTLES_SECONDS) -> list[str]:
         self.client.advance(after)
-        found = self.news.news(self.client.describe_cluster())
-        self.events += found
-        assert {event.kind for event in found} <= {Kind.CONFIG}
-        return [format_event(event) for event in found]
+        events = self.news.news(self.client.describe_cluster())
+        self.events += events
+        assert {event.kind for event in events} <= {Kind.CONFIG}
+        return [format_event(event) for event in events]
 
 
 @pytest.fixture
@@ -161,10 +161,10 @@ def test_what_cannot_be_asked_for_is_not_gone(watched: Watched) -> None:
     watched.look()
 
     def partly(real: Any, resources: Any, names: Any) -> Any:
-        found = dict(real(resources, names))
-        if Resource.broker(2) in found:
-            found[Resource.broker(2)] = Fault("REQUEST_TIMED_OUT")
-        return found
+        configs = dict(real(resources, names))
+        if Resource.broker(2) in configs:
+            configs[Resource.broker(2)] = Fault("REQUEST_TIMED_OUT")
+        return configs
 
     watched.faulty.replaced["describe_configs"] = partly
     watched.client.stop_broker(1)
@@ -204,7 +204,7 @@ def test_the_same_on_many_is_one_line(watched: Watched) -> None:
     for topic in ("t", "u"):
         set_config(watched.client, Resource.topic(topic), LEADER_LIST, "*")
     watched.look()
-    assert [one.text for one in group_events(watched.events)] == [
+    assert [group.text for group in group_events(watched.events)] == [
         f"brokers 1,2,3: {LEADER_RATE} set to 1.0 kB/s",
         f"2 topics: {LEADER_LIST} set to every replica (t, u)",
     ]
@@ -216,10 +216,10 @@ def test_rates_that_may_not_be_read_are_not_gone(watched: Watched) -> None:
     assert watched.look() == [f"broker 2: {LEADER_RATE} found at 1.0 kB/s"], "as recording begins"
     no = Fault("CLUSTER_AUTHORIZATION_FAILED")
     watched.faulty.replaced["describe_configs"] = lambda real, of, names: {
-        one: no if one == two else answer for one, answer in real(of, names).items()
+        resource: no if resource == two else answer for resource, answer in real(of, names).items()
     }
-    said = "recorder: could not read brokers' throttle rates: CLUSTER_AUTHORIZATION_FAILED"
-    assert watched.look() == [said]
+    message = "recorder: could not read brokers' throttle rates: CLUSTER_AUTHORIZATION_FAILED"
+    assert watched.look() == [message]
     assert watched.look() == []
 
     def denied(*_: Any) -> Any:

@@ -96,10 +96,10 @@ def test_series_keep_their_tones() -> None:
 def test_without_colour_series_have_the_marks_of_the_chart() -> None:
     series = (_series([1e6] * 13), _series([9e6] * 13, "out", Tone.LOOK))
     drawn = "".join(_chart(*series, plain=True))
-    one, name, other, _ = text_of(legend(series, plain=True)).split()
-    assert (name, one == other) == ("in", False)
-    assert {one, other} <= set(drawn)
-    assert {in_ascii(one), in_ascii(other)} <= set(in_ascii(drawn))
+    mark, name, other, _ = text_of(legend(series, plain=True)).split()
+    assert (name, mark == other) == ("in", False)
+    assert {mark, other} <= set(drawn)
+    assert {in_ascii(mark), in_ascii(other)} <= set(in_ascii(drawn))
 
 
 def test_a_chart_is_not_bound_to_the_terminals_size() -> None:

@@ -44,8 +44,8 @@ def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             nothing,
         ),
     )
-    told = [event.run and (event.run.run, event.run.state.value) for event in seen]
-    assert told == [
+    run_states = [event.run and (event.run.run, event.run.state.value) for event in seen]
+    assert run_states == [
         None,
         ("0101-120100", "starting"),
         ("0101-120100", "done"),
@@ -89,8 +89,8 @@ def test_what_runs_teach_is_told_as_one_ends_and_only_when_it_is_something_new(
     begin, end = (partial(call, state.cluster_id) for call in (begin_run, end_run))
     script = Script(begin, nothing, end, nothing, nothing)
     watch_runs(lambda: state, seen.append, script)
-    told = [event.calibration for event in seen if isinstance(event, CalibrationChanged)]
-    assert told == [taught[1]]
+    calibrations = [event.calibration for event in seen if isinstance(event, CalibrationChanged)]
+    assert calibrations == [taught[1]]
     assert len(asked) == 2
 
 
@@ -118,8 +118,8 @@ def test_groups_that_may_not_be_read_are_told_once_until_they_may() -> None:
         running,
         Script(*(lambda e=e: answer(e) for e in (denied, lost, denied, None, denied))),
     )
-    told = [e.error.title if isinstance(e, Trouble) else type(e).__name__ for e in seen]
+    event_titles = [e.error.title if isinstance(e, Trouble) else type(e).__name__ for e in seen]
     not_shown = "Consumer groups and their lag are not shown: This user may not list groups."
-    assert told == [not_shown, "GroupsChanged", not_shown]
+    assert event_titles == [not_shown, "GroupsChanged", not_shown]
     assert isinstance(seen[0], Trouble)
     assert seen[0].error.next == "Ask for the rights."

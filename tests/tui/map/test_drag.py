@@ -298,21 +298,21 @@ async def test_the_suggestion_is_one_key_away_and_helps_the_broker_it_is_for() -
 async def test_a_suggestion_goes_with_the_cluster_that_it_was_made_for(changed: str) -> None:
     async with map_of() as pilot:
         screen = the_map(pilot)
-        found = screen.estimates.suggestion
-        assert found is not None
+        suggestion = screen.estimates.suggestion
+        assert suggestion is not None
         state, load = demo_picture()
         if changed == "its target died":
-            brokers = [replace(b, alive=b.id != found.destination) for b in state.brokers]
+            brokers = [replace(b, alive=b.id != suggestion.destination) for b in state.brokers]
             state = state.with_brokers(brokers)
         else:
             leader = state.leader.copy()
-            leader[state.find(found.tp)] = found.destination
+            leader[state.find(suggestion.tp)] = suggestion.destination
             state = replace(state, leader=leader)
         await publish_events(pilot, picture_changed(state, load))
         again = screen.estimates.suggestion
-        assert again is not found
+        assert again is not suggestion
         if changed == "its target died":
-            assert again is None or again.destination != found.destination
+            assert again is None or again.destination != suggestion.destination
 
 
 async def test_a_broker_of_a_read_only_cluster_takes_writing_away() -> None:

@@ -226,11 +226,11 @@ async def test_what_is_not_worked_out_yet_is_said_to_be_so(monkeypatch: pytest.M
 
 async def test_metric_and_order_go_round() -> None:
     async with map_of() as pilot:
-        found = []
+        metrics = []
         for _ in Metric:
             await press(pilot, "m")
-            found.append(the_map(pilot).model.view.metric)
-        assert found == [*list(Metric)[1:], Metric.IN]
+            metrics.append(the_map(pilot).model.view.metric)
+        assert metrics == [*list(Metric)[1:], Metric.IN]
         await press(pilot, "s", "s", "s")
         assert topics(pilot) == sorted(topics(pilot))
 

@@ -79,9 +79,9 @@ async def test_what_does_not_hold_any_more_is_said_before_anything_is_asked(
     async with dashboard(ended, "moves") as pilot:
         assert "a try again…" in footer(pilot)
         await pressed(pilot, "a")
-        said = label(pilot, "summary")
-        assert "left out" in said
-        assert "clicks-0 has 1,2,6 already" in said
+        summary = label(pilot, "summary")
+        assert "left out" in summary
+        assert "clicks-0 has 1,2,6 already" in summary
         await pressed(pilot, *NAME)
         await pressed(pilot, "enter", "enter")
     [(_, _, again, *_)] = started

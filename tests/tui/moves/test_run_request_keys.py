@@ -220,10 +220,10 @@ async def test_a_rate_is_chosen_from_what_is_left_at_it(
     async with dashboard(showing(run), "moves") as pilot:
         await pressed(pilot, key)
         assert isinstance(pilot.app.screen, RateDialog)
-        said = str(pilot.app.screen.query_one("#table", Static).render())
-        assert "50 MB/s a side" in said
-        assert "about" in said
-        assert "left" in said
+        table = str(pilot.app.screen.query_one("#table", Static).render())
+        assert "50 MB/s a side" in table
+        assert "about" in table
+        assert "left" in table
         await pressed(pilot, "enter")
         assert requested == [("throttle", {"rate_bytes_per_s": int(50 * MB * factor)})]
 
@@ -247,15 +247,15 @@ def test_what_is_left_is_what_has_not_ended() -> None:
 def test_brokers_that_may_not_take_a_move_cannot_be_chosen() -> None:
     session = a_session()
     assert session.load is not None
-    found = choices_of(STATE, session.load, on_state(MoveStatus.STUCK), 4)
-    assert {c.broker: c.refused for c in found if c.refused} == {
+    choices = choices_of(STATE, session.load, on_state(MoveStatus.STUCK), 4)
+    assert {c.broker: c.refused for c in choices if c.refused} == {
         1: "comes from there: cancel it instead",
         2: "holds a replica already",
         3: "holds a replica already",
         4: "it goes there already",
     }
-    assert [c.after for c in found if not c.refused] == [(5, 2, 3), (6, 2, 3)]
-    assert all(c.doubt for c in found[:2])  # both lose a rack
+    assert [c.after for c in choices if not c.refused] == [(5, 2, 3), (6, 2, 3)]
+    assert all(c.doubt for c in choices[:2])  # both lose a rack
 
 
 def test_a_destination_that_is_down_is_replaced_before_others() -> None:
@@ -313,12 +313,12 @@ async def test_a_run_that_lives_is_not_brought_back() -> None:
 
 
 def test_the_questions_say_what_is_lost_and_what_stays() -> None:
-    said = " ".join(cancel_question(a_run()).words)
+    question = " ".join(cancel_question(a_run()).words)
     for words in ("2 in flight go back", "26 GB that were copied are dropped", "1 done stay"):
-        assert words in said
-    said = " ".join(roll_back_question(a_run()).words)
+        assert words in question
+    question = " ".join(roll_back_question(a_run()).words)
     for words in ("1 done move back", "100 GB to copy again", "2 in flight go back"):
-        assert words in said
+        assert words in question
 
 
 # -- several moves -------------------------------------------------------------------------------
@@ -400,10 +400,10 @@ def test_a_broker_that_may_not_take_one_of_them_takes_none_and_says_which() -> N
 
 
 def test_the_question_counts_what_is_lost_and_what_is_not_begun() -> None:
-    said = " ".join(cancel_some_question(MOVES[:3]).words)
-    assert "1 in flight go back" in said
-    assert "1.0 GB" in said.replace("1 GB", "1.0 GB")
-    assert "2 queued are not begun" in said
+    question = " ".join(cancel_some_question(MOVES[:3]).words)
+    assert "1 in flight go back" in question
+    assert "1.0 GB" in question.replace("1 GB", "1.0 GB")
+    assert "2 queued are not begun" in question
 
 
 # -- adaptive ------------------------------------------------------------------------------------
@@ -414,8 +414,8 @@ async def test_an_adaptive_rate_is_asked_for(requested: list[tuple[str, Any]]) -
         await pressed(pilot, "plus", "a")
         dialog = pilot.app.screen
         assert isinstance(dialog, RateDialog)
-        said = str(dialog.query_one("#table", Static).render())
-        assert "▸   adaptive" in said
+        table = str(dialog.query_one("#table", Static).render())
+        assert "▸   adaptive" in table
         await pressed(pilot, "enter")
     [(kind, payload)] = requested
     assert kind == "throttle"
@@ -439,8 +439,8 @@ async def test_a_plan_is_applied_with_an_adaptive_rate(started: list[tuple[Any, 
     async with dashboard(a_session(), "plan") as pilot:
         await pressed(pilot, "A", "tab", "space")
         assert pilot.app.screen.query_one(AdaptRate).ticked
-        said = label(pilot, "summary")
-        assert "adaptive, reckoned with" in said
+        summary = label(pilot, "summary")
+        assert "adaptive, reckoned with" in summary
         await pressed(pilot, *"prod-eu")
         await pressed(pilot, "enter", "enter")
     [(_, _, _, options, estimate)] = started

@@ -319,8 +319,8 @@ STORY = (
 @pytest.mark.parametrize("width", [72, 80, 120])
 def test_a_long_line_of_the_story_takes_two_where_there_is_room(width: int) -> None:
     lines = event_lines(STORY, width, 6)
-    said = " ".join(text_of(line)[13:].strip() for line in lines)
-    assert said == f"{STORY[1].text} {STORY[0].text}"
+    text = " ".join(text_of(line)[13:].strip() for line in lines)
+    assert text == f"{STORY[1].text} {STORY[0].text}"
     assert max(width_of(line) for line in lines) <= width
 
 
@@ -421,10 +421,10 @@ def other_moves(arrived: int, seconds: float = 0.0) -> Any:
 
 
 def test_moves_that_nobody_here_started_are_told_apart() -> None:
-    found = foreign_moves(other_moves(GB), {tp("a-0")})
-    assert [(str(move.tp), move.before, move.after) for move in found] == [("b-0", (1, 2), (2, 3))]
-    assert "1→3" in drawn(foreign_lines(found, 100, 5))
-    lines = foreign_lines(found * 9, 100, 4)
+    moves = foreign_moves(other_moves(GB), {tp("a-0")})
+    assert [(str(move.tp), move.before, move.after) for move in moves] == [("b-0", (1, 2), (2, 3))]
+    assert "1→3" in drawn(foreign_lines(moves, 100, 5))
+    lines = foreign_lines(moves * 9, 100, 4)
     assert len(lines) == 4
     assert "and 6 more" in text_of(lines[3])
 

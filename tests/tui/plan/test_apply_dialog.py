@@ -71,8 +71,8 @@ async def test_the_name_enables_apply_and_the_run_is_shown(
         assert isinstance(pilot.app.screen, ApplyDialog)
         assert pilot.app.focused is pilot.app.screen.query_one("#cancel")
         assert button(pilot, "apply").disabled
-        said = label(pilot, "summary")
-        assert "delete none of these topics and add no partitions to them." in said
+        summary = label(pilot, "summary")
+        assert "delete none of these topics and add no partitions to them." in summary
         await pressed(pilot, *"prod-e")  # what is typed at first is the name
         assert button(pilot, "apply").disabled
         await pressed(pilot, "u")
@@ -210,8 +210,8 @@ async def test_a_preferred_leader_that_was_chosen_is_elected_unless_it_is_untick
             assert "[x] elect leaders  1 leader changes at the end" in str(elect.render())
             elect.focus()
             await pressed(pilot, *keys)
-            said = label(pilot, "summary")
-            assert ("by an election only" in said) is not elects
+            summary = label(pilot, "summary")
+            assert ("by an election only" in summary) is not elects
             await pressed(pilot, *"prod-eu", "enter", "enter")
         assert started.pop()[3].elect is elects
 
@@ -375,14 +375,14 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assessed = options_module.assess_plan
-    said = "b4 comes to 1.6 times its fair share, which is more than any other broker, " * 3
-    told = [finding("hotter-broker", f"{n}: {said}") for n in range(5)]
-    unsafe = [finding(id, f"{id}: {said}") for id in ("no-leader", "out-of-sync", "disk")]
+    sentence = "b4 comes to 1.6 times its fair share, which is more than any other broker, " * 3
+    warnings = [finding("hotter-broker", f"{n}: {sentence}") for n in range(5)]
+    unsafe = [finding(id, f"{id}: {sentence}") for id in ("no-leader", "out-of-sync", "disk")]
 
     def much(*arguments: Any, **more: Any) -> PlanAssessment:
-        found = assessed(*arguments, **more)
-        rows = tuple(replace(row, findings=(*unsafe, *told)) for row in found.rows)
-        return replace(found, rows=rows)
+        assessment = assessed(*arguments, **more)
+        rows = tuple(replace(row, findings=(*unsafe, *warnings)) for row in assessment.rows)
+        return replace(assessment, rows=rows)
 
     def fail(*_: Any) -> str:
         raise TrimtabError("It cannot be started. " * 12)
@@ -405,11 +405,13 @@ async def test_what_does_not_fit_in_the_summary_is_paged_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assessed = options_module.assess_plan
-    told = tuple(finding("hotter-broker", f"number {n} of what is said") for n in range(40))
+    findings = tuple(finding("hotter-broker", f"number {n} of what is said") for n in range(40))
 
     def much(*arguments: Any, **more: Any) -> PlanAssessment:
-        found = assessed(*arguments, **more)
-        return replace(found, rows=tuple(replace(row, findings=told) for row in found.rows))
+        assessment = assessed(*arguments, **more)
+        return replace(
+            assessment, rows=tuple(replace(row, findings=findings) for row in assessment.rows)
+        )
 
     monkeypatch.setattr(options_module, "assess_plan", much)
     async with dashboard(a_session(), "plan", (80, 24)) as pilot:

@@ -157,8 +157,8 @@ async def test_a_plan_is_not_assessed_again_before_something_has_changed(slow: S
             app.draw()
             await rested(pilot)
             assert len(slow.assessed) == asked, change
-            said = "read by 1 group" in body(pilot)
-            assert said is bool(session.groups), "impact on who reads is newer than the rest"
+            has_readers = "read by 1 group" in body(pilot)
+            assert has_readers is bool(session.groups), "impact on who reads is newer than the rest"
 
 
 async def test_an_assessment_is_given_up_once_it_is_of_another_plan(slow: Slow) -> None:

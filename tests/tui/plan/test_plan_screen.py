@@ -192,23 +192,26 @@ def test_never_is_red_and_says_why() -> None:
 def test_a_rate_that_comes_near_a_brokers_capacity_is_marked() -> None:
     brokers = [replace(b, out_capacity_bytes_per_s=80e6) for b in STATE.brokers]
     state = STATE.with_brokers(brokers)
-    found = assess_plan(state, LOAD, a_plan(), RATE)
-    row = found.row_of(RATE)
-    crowd = found.table[row].near_capacity
+    assessment = assess_plan(state, LOAD, a_plan(), RATE)
+    row = assessment.row_of(RATE)
+    crowd = assessment.table[row].near_capacity
     assert crowd is not None
     assert crowd.broker == 1
     assert crowd.fraction > 0.8
-    table = drawn(throttle_lines(found.table, row, 60, 12, focused=True))
+    table = drawn(throttle_lines(assessment.table, row, 60, 12, focused=True))
     assert f"▲ b1 {crowd.fraction:.0%}" in table
-    assert all(one.near_capacity is None for one in assess_plan(STATE, LOAD, a_plan(), RATE).table)
+    assert all(
+        estimate.near_capacity is None
+        for estimate in assess_plan(STATE, LOAD, a_plan(), RATE).table
+    )
 
 
 def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
     state = cluster({"t-0": [0, 1], "t-1": [1, 2]}, size_bytes=10**9)
     brokers = [replace(broker, in_capacity_bytes_per_s=100e6) for broker in state.brokers]
     state, plan = state.with_brokers(brokers), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))])
-    found = assess_plan(state, load_of(state, {"t-0": 1e6, "t-1": 40e6}), plan, 50_000_000)
-    assert found.at(50_000_000).estimate.near_capacity == NearCapacity(2, Side.FOLLOWER, 0.9)
+    assessment = assess_plan(state, load_of(state, {"t-0": 1e6, "t-1": 40e6}), plan, 50_000_000)
+    assert assessment.at(50_000_000).estimate.near_capacity == NearCapacity(2, Side.FOLLOWER, 0.9)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -231,8 +234,8 @@ async def test_while_a_rate_is_chosen_brokers_are_shown_over_time(size: tuple[in
 def test_lanes_end_in_sight_and_say_where_a_broker_comes_near_its_capacity() -> None:
     brokers = [replace(b, out_capacity_bytes_per_s=100e6) for b in STATE.brokers]
     state = STATE.with_brokers(brokers)
-    found = assess_plan(state, LOAD, a_plan(), 75_000_000)
-    goes = found.at(75_000_000).timeline
+    assessment = assess_plan(state, LOAD, a_plan(), 75_000_000)
+    goes = assessment.at(75_000_000).timeline
     assert goes is not None
     for width in (52, 64, 80, 120):
         lines = lane_lines(goes, width, 8)
@@ -280,8 +283,8 @@ def test_impact_shows_before_after_and_skew() -> None:
 def test_skew_is_the_largest_over_the_fair_share(
     values: list[float], parts: list[float], expected: float
 ) -> None:
-    found = np.array(values, np.float64)
-    assert Column("in", found, found, np.array(parts)).skew(found) == pytest.approx(expected)
+    amounts = np.array(values, np.float64)
+    assert Column("in", amounts, amounts, np.array(parts)).skew(amounts) == pytest.approx(expected)
 
 
 def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
@@ -291,8 +294,8 @@ def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
     model, effect = build_model(state, load, MapView()), compute_effect(state, load, plan)
     beside = changes(model, effect, [1, 3])[-1]
     assert (beside.name, beside.before) == ("skew", "2.0×")
-    found = assess_plan(state, load, plan, RATE)
-    assert "skew 2.0× → 2.0×" in effect_sentence(found.rows[0].effect, found.parts)
+    assessment = assess_plan(state, load, plan, RATE)
+    assert "skew 2.0× → 2.0×" in effect_sentence(assessment.rows[0].effect, assessment.parts)
     assert model.totals.skew(Metric.IN) == 2.0
 
 

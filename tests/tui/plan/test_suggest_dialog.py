@@ -116,16 +116,16 @@ def wrong(pilot: Pilot[int], field: str) -> str:
 def test_what_is_wrong_is_said_in_a_sentence_for_its_field(
     form: SuggestForm, field: str, words: str
 ) -> None:
-    asked, found = read(form, STATE)
+    asked, errors = read(form, STATE)
     assert asked is None
-    assert list(found) == [field]
-    assert found[field].startswith(words)
-    assert "--" not in found[field]
+    assert list(errors) == [field]
+    assert errors[field].startswith(words)
+    assert "--" not in errors[field]
 
 
 def test_what_is_wrong_is_said_for_each_field() -> None:
-    _, found = read(SuggestForm(drain="99", add="x", band="0"), STATE)
-    assert list(found) == ["add", "band", "drain"]
+    _, errors = read(SuggestForm(drain="99", add="x", band="0"), STATE)
+    assert list(errors) == ["add", "band", "drain"]
 
 
 def test_a_wish_is_read_into_what_the_planner_wants() -> None:
@@ -160,9 +160,9 @@ def test_a_wish_is_read_into_what_the_planner_wants() -> None:
 def test_a_limit_of_replicas_holds_and_is_called_as_in_the_form() -> None:
     asked, _ = read(SuggestForm(drain="3", max_replicas="1"), STATE)
     assert asked is not None
-    found = suggest_plan(STATE, LOAD, asked.goal, NAMES)
-    assert not found.plan.moves
-    assert any('"max replicas" allows no broker' in note for note in found.notes)
+    suggestion = suggest_plan(STATE, LOAD, asked.goal, NAMES)
+    assert not suggestion.plan.moves
+    assert any('"max replicas" allows no broker' in note for note in suggestion.notes)
 
 
 # -- the form ------------------------------------------------------------------------------------
@@ -355,19 +355,19 @@ async def test_a_bug_in_a_thread_of_a_screen_is_said_and_the_dashboard_goes_on(
     def broken(*_: Any, **__: Any) -> Any:
         raise ValueError("no such move")
 
-    said: list[str] = []
+    texts: list[str] = []
 
     async def used() -> None:
         async with dashboard(a_session(), "plan", (80, 24)) as pilot:
-            said.append(footer(pilot))
+            texts.append(footer(pilot))
             await pressed(pilot, "1")
-            said.append(type(pilot.app.screen).__name__)
+            texts.append(type(pilot.app.screen).__name__)
 
     monkeypatch.setattr(plan_screen, "assess_plan", broken)
     with pytest.raises(WorkerFailed):  # so tests hear of it, at their end
         await used()
-    assert "This is a bug in trimtab" in said[0]
-    assert said[1:] == ["MapScreen"]
+    assert "This is a bug in trimtab" in texts[0]
+    assert texts[1:] == ["MapScreen"]
     assert "in broken\n" in (paths.log_dir() / "bugs.log").read_text()
 
 
@@ -510,10 +510,10 @@ async def test_a_deadline_chooses_the_throttle_that_keeps_it() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", *["up"] * 8, *"6h", "enter")
-        found = planner_worker.estimate_plan_time(*demo_picture(), session.plan, 6 * 3600.0)
-        assert found is not None
+        estimate = planner_worker.estimate_plan_time(*demo_picture(), session.plan, 6 * 3600.0)
+        assert estimate is not None
         assert session.rate_chosen
-        assert session.rate_bytes_per_s == found.recommended_bytes_per_s
+        assert session.rate_bytes_per_s == estimate.recommended_bytes_per_s
 
 
 async def test_a_deadline_for_what_has_no_known_size_is_not_said_to_be_missed() -> None:

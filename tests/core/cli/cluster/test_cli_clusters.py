@@ -82,7 +82,7 @@ def test_a_name_that_has_become_another_cluster_s_is_refused_until_it_is_forgott
         check_name("staging", "second")
     assert "trimtab clusters forget staging" in caught.value.next
     _, out, _ = trimtab("clusters", "ls", "--json")
-    assert {one["name"]: one["cluster_id"] for one in json.loads(out)} == {
+    assert {cluster["name"]: cluster["cluster_id"] for cluster in json.loads(out)} == {
         "staging": "first",
         "prod-eu": "second",
     }

@@ -158,9 +158,9 @@ def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
         small_spec({"__trimtab_probe-r1": [(1,)], "t": [(1,)]})
     ).describe_cluster()
     history: Any = SimpleNamespace(run_id=run)
-    told = find_left_probes(state, [KnownRun(history, living)])
+    sentences = find_left_probes(state, [KnownRun(history, living)])
     assert (
-        told
+        sentences
         == ("topic __trimtab_probe-r1 is of the probe of run r1, which is not in progress here",)
         * is_reported
     )

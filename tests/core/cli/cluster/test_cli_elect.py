@@ -158,7 +158,7 @@ def test_what_the_cluster_refuses_is_a_failure_and_the_rest_is_told(hand: Hand) 
 
     def partly(real: Any, tps: Any, **more: Any) -> Any:
         refused = {tp("orders-0"): Fault("TOPIC_AUTHORIZATION_FAILED")}
-        return real([one for one in tps if one not in refused], **more) | refused
+        return real([partition for partition in tps if partition not in refused], **more) | refused
 
     through.replaced["elect_leaders"] = partly
     code, out, _ = hand.on(client, through)("elect", "--yes", "--json")

@@ -42,8 +42,8 @@ def test_a_line_for_each_group(hand: Hand) -> None:
 
 
 def test_two_looks_tell_what_never_catches_up(hand: Hand) -> None:
-    found = hand.json("groups", "--over", "10s")
-    left, readers = found
+    groups = hand.json("groups", "--over", "10s")
+    left, readers = groups
     assert (left["produced_per_s"], left["read_per_s"], left["never"]) == (1000, 0, True)
     assert (readers["read_per_s"], readers["never"]) == (2000, False)
     assert readers["catch_up_seconds"] == 0, "it keeps up"
@@ -60,9 +60,9 @@ def test_one_partition_that_is_stuck_is_not_made_good_by_others(hand: Hand) -> N
 
     hand.cluster.advance(10)
     through.replaced["describe_groups"] = poisoned
-    (found,) = hand.on(hand.cluster, through).json("groups", "readers", "--over", "10s")
-    assert (found["never"], found["catch_up_seconds"]) == (True, None)
-    assert [p["never"] for p in found["partitions"]] == [True, False]
+    (group,) = hand.on(hand.cluster, through).json("groups", "readers", "--over", "10s")
+    assert (group["never"], group["catch_up_seconds"]) == (True, None)
+    assert [p["never"] for p in group["partitions"]] == [True, False]
     listed, full = (hand("groups", *words, "--over", "10s")[1] for words in ([], ["readers"]))
     assert "never: 1 of 2 partitions" in listed
     assert "caught up: never: 1 of 2 partitions" in full
@@ -89,8 +89,8 @@ def test_members_that_share_a_clients_id_are_told_apart(hand: Hand) -> None:
 
     through.replaced["describe_groups"] = alike
     _, out, _ = hand.on(hand.cluster, through)("groups", "readers")
-    (found,) = hand.json("groups", "readers")
-    reader = {f"{p['topic']}-{p['partition']}": p["member"] for p in found["partitions"]}
+    (document,) = hand.json("groups", "readers")
+    reader = {f"{p['topic']}-{p['partition']}": p["member"] for p in document["partitions"]}
     rows = [line.split() for line in out.splitlines() if line.startswith("orders-")]
     assert {row[0]: row[1] for row in rows} == reader
 
@@ -177,9 +177,9 @@ def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand) -> None:
         return hidden, replace(left, committed={}, committed_fault=no), readers
 
     through.replaced["describe_groups"] = partly
-    found = hand.on(hand.cluster, through).json("groups")
-    assert [g["unknown"] for g in found] == ["GROUP_AUTHORIZATION_FAILED", None, None]
-    assert found[1]["committed_unknown"] == "GROUP_AUTHORIZATION_FAILED"
+    groups = hand.on(hand.cluster, through).json("groups")
+    assert [g["unknown"] for g in groups] == ["GROUP_AUTHORIZATION_FAILED", None, None]
+    assert groups[1]["committed_unknown"] == "GROUP_AUTHORIZATION_FAILED"
     _, out, _ = hand("groups")
     assert "may not be looked at: GROUP_AUTHORIZATION_FAILED" in out
     assert "its offsets are not known" in out
@@ -221,7 +221,7 @@ def test_an_id_forges_no_line_and_hides_no_column(hand: Hand, tmp_path: Path) ->
     _, listed, _ = hand.on(there)("groups")
     assert len(listed.splitlines()) == 3
     assert max(map(len, listed.splitlines())) < 200
-    _, one, _ = hand("groups", "a.*")
-    assert one.splitlines()[0].startswith("a\N{REPLACEMENT CHARACTER}readers  stable  ")
+    _, description, _ = hand("groups", "a.*")
+    assert description.splitlines()[0].startswith("a\N{REPLACEMENT CHARACTER}readers  stable  ")
     hand("groups", "-o", str(tmp_path / "all"))
     assert long in (tmp_path / "all").read_text()

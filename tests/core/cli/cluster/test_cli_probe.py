@@ -98,11 +98,11 @@ def test_what_clients_feel_is_on_the_timeline_and_above_the_table(
     assert "produce p50" in out
     assert "down for" in out
     timeline = Timeline.read(paths.timeline_file(living.describe_cluster().cluster_id))
-    told = [event.after for event in timeline.events() if isinstance(event.after, Note)]
+    notes = [event.after for event in timeline.events() if isinstance(event.after, Note)]
     timeline.close()
-    assert [one.by for one in told] == ["probe", "probe"]
-    assert told[0].text == "broker 2: transport failure"
-    assert told[1].text.startswith("broker 2: answers again after 6")
+    assert [note.by for note in notes] == ["probe", "probe"]
+    assert notes[0].text == "broker 2: transport failure"
+    assert notes[1].text.startswith("broker 2: answers again after 6")
 
 
 def test_a_short_probe_without_a_terminal_ends_with_what_it_found(
@@ -170,8 +170,8 @@ def test_its_topic_is_deleted_after_being_asked(
     trimtab.types("no")
     assert trimtab("probe", "--remove")[0] == 2
     assert TOPIC in topics(living)
-    found = trimtab.json("probe", "--remove", "--yes")
-    assert found == {"topic": TOPIC, "deleted": True}
+    answer = trimtab.json("probe", "--remove", "--yes")
+    assert answer == {"topic": TOPIC, "deleted": True}
     assert topics(living) == {"orders"}
     code, _, err = trimtab("probe", "--remove")
     assert code == 0

@@ -68,9 +68,9 @@ def test_json(hand: Hand, logs: dict[int, tuple[bytes, ...]], code: int) -> None
     document = json.loads(out)
     assert answer == code
     assert document["same"] == (code == 0)
-    (found,) = document["partitions"]
-    assert (found["start"], found["until"], found["end"]) == (0, 5, 5)
-    assert [one["brokers"] for one in found["differences"]] == ([] if code == 0 else [[2]])
+    (partition,) = document["partitions"]
+    assert (partition["start"], partition["until"], partition["end"]) == (0, 5, 5)
+    assert [diff["brokers"] for diff in partition["differences"]] == ([] if code == 0 else [[2]])
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,10 @@ def test_throttles_stand_side_by_side_and_one_that_is_silent_is_told_of(fleet: T
 
 def test_as_json_each_answers_for_itself(fleet: Trimtab) -> None:
     code, out, _ = fleet("throttles", "ls", "--all", "--json")
-    answers = {one["cluster_name"]: one for one in json.loads(out)}
+    answers = {answer["cluster_name"]: answer for answer in json.loads(out)}
     assert code == ExitCode.UNREACHABLE
     assert list(answers) == ["prod", "silent", "staging"]
-    assert [one["config"] for one in answers["prod"]["answer"]] == [RATE]
+    assert [throttle["config"] for throttle in answers["prod"]["answer"]] == [RATE]
     assert (answers["staging"]["answer"], answers["staging"]["exit_code"]) == ([], ExitCode.DONE)
     assert answers["silent"]["answer"] is None, "what is not known is not none"
     assert answers["silent"]["exit_code"] == ExitCode.UNREACHABLE
@@ -96,7 +96,7 @@ def test_runs_are_listed_by_name_also_of_one_that_does_not_answer(fleet: Trimtab
     assert code == ExitCode.UNREACHABLE
     assert sorted(line.split()[1] for line in out.splitlines()[1:]) == ["prod", "silent"]
     _, out, _ = fleet("runs", "ls", "--all", "--json")
-    runs = {one["cluster_name"]: one["answer"] for one in json.loads(out)}
+    runs = {answer["cluster_name"]: answer["answer"] for answer in json.loads(out)}
     assert [run["cluster_name"] for run in runs["silent"]] == ["silent"]
     assert (len(runs["prod"]), runs["staging"]) == (1, [])
 
@@ -107,7 +107,7 @@ def test_a_name_that_is_another_cluster_s_is_noticed_and_lists_no_runs_of_either
     add_run("the-former-one-00000000")
     check_name("staging", "the-former-one-00000000")
     _, out, _ = fleet("runs", "ls", "--all", "--json")
-    staging = next(one for one in json.loads(out) if one["cluster_name"] == "staging")
+    staging = next(answer for answer in json.loads(out) if answer["cluster_name"] == "staging")
     assert "staging was cluster the-former-one" in staging["error"]
     assert (staging["answer"], staging["exit_code"]) == (None, ExitCode.UNREACHABLE)
 
@@ -117,9 +117,9 @@ def test_the_doctor_looks_at_the_machine_once(
 ) -> None:
     monkeypatch.setattr(doctor, "machine", lambda: iter([doctor.Finding("python", "3.12")]))
     code, out, _ = fleet("doctor", "--all", "--json")
-    answers = {one["cluster_name"]: one for one in json.loads(out)}
-    assert [code, *(one["exit_code"] for one in answers.values())] == [6, 0, 0, 6, 0]
-    assert [one["name"] for one in answers[None]["answer"]["findings"]] == ["python"]
+    answers = {answer["cluster_name"]: answer for answer in json.loads(out)}
+    assert [code, *(answer["exit_code"] for answer in answers.values())] == [6, 0, 0, 6, 0]
+    assert [finding["name"] for finding in answers[None]["answer"]["findings"]] == ["python"]
     assert not answers["silent"]["answer"]["fine"]
     code, out, _ = fleet("doctor", "--all")
     heads = [line for line in out.splitlines() if line and line[0] not in " ✓✗"]
@@ -152,7 +152,11 @@ def test_they_are_asked_at_once_and_what_each_raises_is_its_own(trimtab: Trimtab
 
     context = Context(Target(), False, True, None, False, False, lambda _: None)
     answers = ask_every_cluster(context, ask)
-    assert [(one.name, one.found) for one in answers] == [("a", "a: "), ("b", None), ("c", "c: ")]
+    assert [(answer.name, answer.found) for answer in answers] == [
+        ("a", "a: "),
+        ("b", None),
+        ("c", "c: "),
+    ]
     assert str(answers[1].error) == "b is down."
     with pytest.raises(ZeroDivisionError):
         ask_every_cluster(context, lambda _: 1 // 0)

@@ -107,27 +107,29 @@ def test_no_secret_is_in_it_whatever_quotes_it(trimtab: Trimtab, tmp_path: Path)
     path = tmp_path / "report.tar.gz"
     code, out, err = trimtab("bug-report", "-o", path)
     assert code == ExitCode.DONE, err
-    found = contents(path)
-    everything = "\n".join((*found, *found.values(), out, err))
+    files = contents(path)
+    everything = "\n".join((*files, *files.values(), out, err))
     for kind, secret in SECRETS.items():
         for form in (secret, json.dumps(secret)[1:-1], secret.replace("/", "%2F")):
             assert form not in everything, kind
     assert "tok-12345" not in everything
     for line in BODY.splitlines():
         assert line not in everything
-    assert "the run ended" in found["log/run-abc-1.log"], "the rest of a log is there"
+    assert "the run ended" in files["log/run-abc-1.log"], "the rest of a log is there"
 
 
 @pytest.mark.usefixtures("planted")
 def test_what_is_harmless_is_kept(trimtab: Trimtab, tmp_path: Path) -> None:
     path = tmp_path / "report.tar.gz"
     code, out, _ = trimtab("bug-report", "-o", path, "--json")
-    found, answer = contents(path), json.loads(out)
+    files, answer = contents(path), json.loads(out)
     assert (code, answer["path"]) == (ExitCode.DONE, str(path))
-    assert {file["name"] for file in answer["files"]} == set(found)
-    assert "pyarrow " in found["versions.txt"]
-    assert {one["name"] for one in json.loads(found["doctor.json"])["findings"]} > {"python"}
-    config = json.loads(found["config.json"])
+    assert {file["name"] for file in answer["files"]} == set(files)
+    assert "pyarrow " in files["versions.txt"]
+    assert {finding["name"] for finding in json.loads(files["doctor.json"])["findings"]} > {
+        "python"
+    }
+    config = json.loads(files["config.json"])
     assert "clusters.other.pasword" in config["wrong"]
     assert config["clusters"]["prod"] == {
         "bootstrap": "b1:9093",
@@ -136,11 +138,11 @@ def test_what_is_harmless_is_kept(trimtab: Trimtab, tmp_path: Path) -> None:
         "snapshots": "s3://bucket/load",
     }
     assert config["clusters"]["other"]["other_keys"] == 1
-    lines = found["client-prod.properties"].splitlines()
+    lines = files["client-prod.properties"].splitlines()
     kept = ("client.id=trimtab-prod", "ssl.truststore.location=/etc/kafka/trusted.p12")
     assert {*kept, "security.protocol=SASL_SSL", "ssl.key.password=(redacted)"} <= set(lines)
     assert "# lines with other keys: 2" in lines
-    assert found["runs.json"] == "[]\n"
+    assert files["runs.json"] == "[]\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -165,10 +167,10 @@ def test_a_part_that_breaks_keeps_no_other_back(
 
     monkeypatch.setattr("core.cli.cluster.doctor.examine", broken)
     code, _, _ = trimtab("bug-report", "-o", tmp_path / "report.tar.gz")
-    found = contents(tmp_path / "report.tar.gz")
+    files = contents(tmp_path / "report.tar.gz")
     assert code == ExitCode.DONE
-    assert "this is a bug in trimtab" in found["doctor.json"]
-    assert "in broken" in found["log/bugs.log"], "logs come last"
+    assert "this is a bug in trimtab" in files["doctor.json"]
+    assert "in broken" in files["log/bugs.log"], "logs come last"
 
 
 def test_client_properties_that_are_not_there_are_a_sentence(
@@ -178,9 +180,9 @@ def test_client_properties_that_are_not_there_are_a_sentence(
     missing = tmp_path / "missing.properties"
     code, _, _ = trimtab("-b", "b:1", "--command-config", missing, "bug-report", "-o", path)
     assert code == ExitCode.DONE
-    found = contents(path)
-    assert f"{missing} cannot be read" in found["client-command-config.properties"]
-    assert "cannot be read" in found["doctor.json"]
+    files = contents(path)
+    assert f"{missing} cannot be read" in files["client-command-config.properties"]
+    assert "cannot be read" in files["doctor.json"]
 
 
 def test_a_place_that_cannot_be_written_is_a_sentence(trimtab: Trimtab, tmp_path: Path) -> None:

@@ -83,8 +83,8 @@ def test_a_service_is_installed_once_and_removed_once(trimtab: Trimtab, systemct
     assert "nothing was changed" in err
     assert calls(systemctl) == ["daemon-reload", "enable", "restart"]
     _, out, _ = trimtab("service", "ls", "--json")
-    (one,) = json.loads(out)
-    assert one == {
+    (service,) = json.loads(out)
+    assert service == {
         "name": "trimtab-collector-prod",
         "role": "collector",
         "cluster": "prod",
@@ -92,9 +92,9 @@ def test_a_service_is_installed_once_and_removed_once(trimtab: Trimtab, systemct
         "active": "active",
         "path": str(units_dir() / "trimtab-collector-prod.service"),
     }
-    for said in ("stopped and removed", "not installed"):
+    for message in ("stopped and removed", "not installed"):
         code, _, err = trimtab("service", "uninstall", "trimtab-collector-prod")
-        assert (code, said in err) == (ExitCode.DONE, True)
+        assert (code, message in err) == (ExitCode.DONE, True)
     assert calls(systemctl)[-2:] == ["disable", "daemon-reload"]
     assert list(units_dir().iterdir()) == []
     assert trimtab("service", "ls", "--json")[1] == "[]\n"
@@ -191,9 +191,9 @@ def test_an_autopilot_that_is_off_stays_off(trimtab: Trimtab) -> None:
     switches.write(Switch("id-1", "prod", Address("b1:9093"), settings, at, "me"))
     code, _, err = trimtab("--cluster", "prod", "autopilot", "run")
     assert (code, "is off" in err) == (ExitCode.DONE, True)
-    found = switches.read("id-1")
-    assert found is not None
-    assert found.mode is Mode.OFF
+    switch = switches.read("id-1")
+    assert switch is not None
+    assert switch.mode is Mode.OFF
 
 
 WORDS = st.text(

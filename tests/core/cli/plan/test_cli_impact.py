@@ -108,10 +108,10 @@ def test_a_retention_that_takes_nothing_from_anybody_is_advised_with_its_option(
     change(saved, groups=groups)
     plan = saved.plan(t0=[3, 1])
     _, out, _ = saved.run("plan", "impact", plan)
-    said = " ".join(out.split())
+    text = " ".join(out.split())
     assert (
         "With a retention of 1h instead of 72h while they move, 19 GB to 20 GB less would be copied"
-        in said
+        in text
     )
     assert out.endswith(f"\n  trimtab apply {plan} --retention 1h\n")
     _, document = saved.json("plan", "impact", plan, "--retention", "2d")

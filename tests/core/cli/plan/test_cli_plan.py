@@ -79,12 +79,14 @@ def test_show_tells_the_reasons_that_the_plan_was_made_with(saved):
     saved.save_cluster(layout)
     file = str(saved.folder / "suggested.json")
     saved.run("plan", "suggest", "--drain", "0", "-o", file)
-    _, found = saved.json("plan", "suggest", "--drain", "0")
+    _, suggestion = saved.json("plan", "suggest", "--drain", "0")
     _, shown = saved.json("plan", "show", file)
     assert {move["because"] for move in shown["partitions"]} == {"leaves b0"}
-    assert len(shown["partitions"]) == len(found["reasons"])
+    assert len(shown["partitions"]) == len(suggestion["reasons"])
     relieved = [move["relieves"] for move in shown["partitions"]]
-    assert {(one["broker"], one["measure"], one["after"]) for one in relieved} == {(0, "disk", 0)}
+    assert {(relief["broker"], relief["measure"], relief["after"]) for relief in relieved} == {
+        (0, "disk", 0)
+    }
     for form in ((), ("--format", "markdown"), ("--format", "csv")):
         _, out, _ = saved.run("plan", "show", file, *form)
         assert out.count("leaves b0") == 6
@@ -131,7 +133,7 @@ def test_show_as_csv_for_a_spreadsheet(saved):
 def test_no_text_of_a_plan_file_is_a_formula_of_a_spreadsheet(saved, tmp_path, reason, shown):
     plan = json.loads(Path(saved.plan(t1=[1, 3])).read_text())
     reason = {"because": reason}
-    base = [one | {"replicas": [1, 2]} | reason for one in plan["partitions"]]
+    base = [entry | {"replicas": [1, 2]} | reason for entry in plan["partitions"]]
     plan["trimtab"] = {"format": "trimtab.plan/1", "base": base}
     (tmp_path / "because.json").write_text(json.dumps(plan))
     code, out, _ = saved.run("plan", "show", str(tmp_path / "because.json"), "--format", "csv")
@@ -175,15 +177,15 @@ def test_diff_shows_what_is_not_as_planned(saved):
 
 
 def test_diff_of_two_plans(saved):
-    one = saved.plan("a.json", t0=[1, 0], t1=[1, 3])
+    first_plan = saved.plan("a.json", t0=[1, 0], t1=[1, 3])
     two = saved.plan("b.json", t0=[1, 0], t2=[2, 4])
-    assert saved.run("plan", "diff", one, two, offline=False)[1].splitlines() == [
+    assert saved.run("plan", "diff", first_plan, two, offline=False)[1].splitlines() == [
         "partition  a.json  b.json",
         "t-1        1,3     -",
         "t-2        -       2,4",
         "2 partitions differ.",
     ]
-    assert saved.run("plan", "diff", one, one, offline=False)[1] == "No difference.\n"
+    assert saved.run("plan", "diff", first_plan, first_plan, offline=False)[1] == "No difference.\n"
 
 
 def test_inverse_of_inverse_is_the_plan_file_again(saved):
@@ -454,10 +456,10 @@ def test_an_estimate_says_how_many_runs_it_rests_on(saved, taught, options):
 
 def test_a_calibrated_estimate_holds_what_it_was_before(saved, taught):
     plan = saved.plan(t1=[3, 2])
-    _, found = saved.json("estimate", plan, "--throttle", "10MB/s")
+    _, estimate = saved.json("estimate", plan, "--throttle", "10MB/s")
     _, plain = saved.json("estimate", plan, "--throttle", "10MB/s", "--no-calibration")
-    assert (found["calibration"]["runs"], found["calibration"]["factor"]) == (4, 1.1)
-    assert found["calibration"]["uncalibrated_seconds"] == plain["seconds"] < found["seconds"]
+    assert (estimate["calibration"]["runs"], estimate["calibration"]["factor"]) == (4, 1.1)
+    assert estimate["calibration"]["uncalibrated_seconds"] == plain["seconds"] < estimate["seconds"]
     assert plain["calibration"] is None
 
 

@@ -34,26 +34,26 @@ def test_a_plan_is_told_and_written_and_can_be_checked(saved: Here) -> None:
 def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
 
-    code, found = saved.json("plan", "suggest", "--drain", "0", "--within", "1h")
+    code, suggestion = saved.json("plan", "suggest", "--drain", "0", "--within", "1h")
 
     assert code == ExitCode.DONE
-    assert found["reached"]
-    keys = list(found)  # the sums come before what is long
+    assert suggestion["reached"]
+    keys = list(suggestion)  # the sums come before what is long
     assert keys[:4] == ["moves", "leader_moves", "dropped_replicas", "bytes"]
     assert keys[-4:] == ["reasons", "plan", "log_dirs", "allow"]
-    planned = found["plan"]["partitions"]
+    planned = suggestion["plan"]["partitions"]
     assert all(0 not in entry["replicas"] for entry in planned)
-    assert len(found["reasons"]) == len(planned) == found["moves"] == 20
+    assert len(suggestion["reasons"]) == len(planned) == suggestion["moves"] == 20
     assert {
         (reason["broker"], reason["leaves"], reason["before"], reason["after"])
-        for reason in found["reasons"]
+        for reason in suggestion["reasons"]
     } == {(0, True, None, None)}, "who should hold nothing has no share"
-    assert found["bytes"] == 20 * 100 * MB
-    least, most = found["range_seconds"]
-    assert 0 < least < found["seconds"] < most <= 3600
+    assert suggestion["bytes"] == 20 * 100 * MB
+    least, most = suggestion["range_seconds"]
+    assert 0 < least < suggestion["seconds"] < most <= 3600
     _, out, _ = saved.run("plan", "suggest", "--drain", "0", "--within", "1h")
     between = f"({format_duration(least)} to {format_duration(most)}) at "
-    assert f"; about {format_duration(found['seconds'])} {between}" in " ".join(out.split())
+    assert f"; about {format_duration(suggestion['seconds'])} {between}" in " ".join(out.split())
 
 
 def test_where_an_election_does_it_no_sentence_says_that_nothing_helps(saved: Here) -> None:
@@ -85,10 +85,10 @@ def test_the_time_is_put_right_by_earlier_runs_and_says_so(
     assert unlearned["calibration"] is None
     learned = dict.fromkeys(Side, Learned(4, 1.1, 1.0))
     monkeypatch.setattr("core.cli.plan.suggest.calibration", lambda _: Calibration(learned))
-    _, found = saved.json("plan", "suggest")
-    assert found["seconds"] > unlearned["seconds"]
-    assert found["calibration"]["runs"] == 4
-    assert found["calibration"]["uncalibrated_seconds"] == round(unlearned["seconds"], 1)
+    _, suggestion = saved.json("plan", "suggest")
+    assert suggestion["seconds"] > unlearned["seconds"]
+    assert suggestion["calibration"]["runs"] == 4
+    assert suggestion["calibration"]["uncalibrated_seconds"] == round(unlearned["seconds"], 1)
     _, out, _ = saved.run("plan", "suggest")
     assert ", learned from 4 runs here: 10 % longer.\n" in out
 
@@ -102,22 +102,24 @@ def test_a_rate_that_was_not_played_out_says_that_it_may_be_too_low(
     code, out, _ = saved.run(*asked, "1h")
     assert code == ExitCode.DONE
     assert "the rate is the least that might do, and may be too low." in out
-    code, found = saved.json(*asked, "1h")
+    code, suggestion = saved.json(*asked, "1h")
     assert code == ExitCode.DONE
-    assert found["rate_bytes_per_s"]
-    assert any("may be too low" in note for note in found["notes"])
-    code, found = saved.json(*asked, "3s")
+    assert suggestion["rate_bytes_per_s"]
+    assert any("may be too low" in note for note in suggestion["notes"])
+    code, suggestion = saved.json(*asked, "3s")
     assert code == ExitCode.NO
-    assert found["never"].startswith("No rate moves 2.0 GB in 3 s")
+    assert suggestion["never"].startswith("No rate moves 2.0 GB in 3 s")
 
 
 def test_only_topics_to_move_are_moved_as_kafkas_file_names_them(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED | {f"t.x-{n}": ([0, 1], [0, 1], 100 * MB, MB) for n in range(9)})
     chosen = saved.folder / "topics.json"
     chosen.write_text('{"version":1,"topics":[{"topic":"t.x"},{"topic":"t.x"}]}')
-    code, found = saved.json("plan", "suggest", "--drain", "0", "--topics-to-move", str(chosen))
+    code, suggestion = saved.json(
+        "plan", "suggest", "--drain", "0", "--topics-to-move", str(chosen)
+    )
     assert code == ExitCode.DONE
-    planned = found["plan"]["partitions"]
+    planned = suggestion["plan"]["partitions"]
     assert {entry["topic"] for entry in planned} == {"t.x"}
     assert len(planned) == 9
 
@@ -159,9 +161,9 @@ def test_intents_are_asked_for_together(
     saved: Here, arguments: tuple[str, ...], received: set[int]
 ) -> None:
     saved.save_cluster(ONE_SIDED)
-    code, found = saved.json("plan", "suggest", *arguments)
-    assert code == ExitCode.DONE, found["notes"]
-    planned = [set(entry["replicas"]) for entry in found["plan"]["partitions"]]
+    code, suggestion = saved.json("plan", "suggest", *arguments)
+    assert code == ExitCode.DONE, suggestion["notes"]
+    planned = [set(entry["replicas"]) for entry in suggestion["plan"]["partitions"]]
     assert {b for held in planned for b in held} - {1} == received
 
 
@@ -207,16 +209,16 @@ def test_growth_is_reckoned_for_the_time_that_the_plan_takes_as_apply_does(saved
     assert "--allow" not in err
     assert saved.run("plan", "check", file)[0] == ExitCode.DONE
     assert saved.run("plan", "check", file, "--throttle", "300MB/s")[0] == ExitCode.DONE
-    code, found = saved.json("plan", "check", file, "--throttle", "95MB/s")
-    assert (code, found["findings"][0]["id"]) == (ExitCode.NO, "disk")
+    code, verdict = saved.json("plan", "check", file, "--throttle", "95MB/s")
+    assert (code, verdict["findings"][0]["id"]) == (ExitCode.NO, "disk")
 
 
 def test_a_deadlines_throttle_is_part_of_what_is_to_be_said_next(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
     _, _, err = saved.run("plan", "suggest", "--drain", "0", "--within", "1h")
     rate = err.rpartition("--throttle ")[2].strip()
-    _, found = saved.json("plan", "suggest", "--drain", "0", "--within", "1h")
-    assert parse_rate(rate) >= found["rate_bytes_per_s"]
+    _, suggestion = saved.json("plan", "suggest", "--drain", "0", "--within", "1h")
+    assert parse_rate(rate) >= suggestion["rate_bytes_per_s"]
     assert "--throttle" not in saved.run("plan", "suggest", "--drain", "0")[2]
 
 
@@ -233,15 +235,15 @@ def test_whose_clients_wait_and_what_disks_hold_meanwhile_is_said_of_a_plan(save
     busy = {"t-0": ([0, 1], [0, 1], 9_000 * MB, 40.0 * MB), "t-1": ([1, 2], [1, 2], MB, 0.0)}
     saved.save_cluster(busy, in_capacity_bytes_per_s=capacity, out_capacity_bytes_per_s=capacity)
     asked = ("plan", "suggest", "--replace", "1:3", "--topics", "t")
-    _, found = saved.json(*asked)
-    rate = found["rate_bytes_per_s"]
+    _, suggestion = saved.json(*asked)
+    rate = suggestion["rate_bytes_per_s"]
     near = {"broker": 0, "side": "leader", "fraction": (80 * MB + rate) / capacity}
-    assert found["near_capacity"] == near
-    (extra,) = found["peak_extra"]
+    assert suggestion["near_capacity"] == near
+    (extra,) = suggestion["peak_extra"]
     assert extra["broker"] == 3
-    grown = 9_001 * MB + 40 * MB * found["seconds"]
+    grown = 9_001 * MB + 40 * MB * suggestion["seconds"]
     assert extra["bytes"] == pytest.approx(grown, rel=0.02), "with what is produced meanwhile"
-    assert extra["seconds"] < found["seconds"]
+    assert extra["seconds"] < suggestion["seconds"]
     _, out, _ = saved.run(*asked)
     assert f"broker 0 comes to {near['fraction']:.0%} of what it can send" in out
     assert f"disks hold more, at most {format_bytes(extra['bytes'])} on broker 3 after " in out
@@ -253,9 +255,9 @@ def test_a_large_plans_time_is_the_least_it_takes(saved: Here) -> None:
     code, out, _ = saved.run("plan", "suggest", "--drain", "0")
     assert code == ExitCode.DONE
     assert "1,200 partitions to copy (1.2 GB), 1,200 with another preferred leader; at least" in out
-    found = saved.json("plan", "suggest", "--drain", "0")[1]
-    sent = 1200 * MB / (found["rate_bytes_per_s"] - 1200 * 2 * 10.0)
-    assert 0.2 * sent < found["seconds"] <= sent
+    suggestion = saved.json("plan", "suggest", "--drain", "0")[1]
+    sent = 1200 * MB / (suggestion["rate_bytes_per_s"] - 1200 * 2 * 10.0)
+    assert 0.2 * sent < suggestion["seconds"] <= sent
 
 
 def test_a_cluster_that_is_even_needs_nothing(saved: Here) -> None:
@@ -309,8 +311,8 @@ def test_brokers_that_all_leave_or_are_left_alone_have_no_shares_to_tell(
     assert code == (ExitCode.NO if "--disks" in more else ExitCode.DONE), err
     assert "of a fair share" not in out
     assert "t-0        1,2  1        leaves b2" in out
-    code, found = saved.json(*asked)
-    assert (found["before"], found["after"]) == ({"brokers": []}, {"brokers": []})
+    code, suggestion = saved.json(*asked)
+    assert (suggestion["before"], suggestion["after"]) == ({"brokers": []}, {"brokers": []})
 
 
 def test_too_little_disk_for_a_drain_is_said_with_what_there_is(saved: Here) -> None:
@@ -370,8 +372,8 @@ def test_a_new_topic_is_placed_where_there_is_room_and_can_be_created_so(saved: 
     assert last.startswith(f"{command} --replica-assignment ")
     placed = {int(b) for row in last.split()[-1].split(",") for b in row.split(":")}
     assert placed == {2, 3, 4}
-    found = saved.json("plan", "place", "new", "--partitions", "4", "--rule", "kafka")[1]
-    assert found["partitions"][0]["replicas"] == [0, 1, 2]
+    placement = saved.json("plan", "place", "new", "--partitions", "4", "--rule", "kafka")[1]
+    assert placement["partitions"][0]["replicas"] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("rate", ["unlimited", "-1"])
@@ -391,10 +393,10 @@ def test_a_topic_that_is_there_is_not_placed_anew(saved: Here) -> None:
 
 def test_empty_partitions_are_drained_within_any_time(saved: Here) -> None:
     saved.save_cluster({f"t-{n}": ([0, 1], [0, 1], 0, 0) for n in range(6)})
-    code, found = saved.json("plan", "suggest", "--drain", "0", "--within", "30s")
-    assert (code, found["never"]) == (ExitCode.DONE, None)
-    assert 0 < found["seconds"] < 30
-    assert found["rate_bytes_per_s"] > 0
+    code, suggestion = saved.json("plan", "suggest", "--drain", "0", "--within", "30s")
+    assert (code, suggestion["never"]) == (ExitCode.DONE, None)
+    assert 0 < suggestion["seconds"] < 30
+    assert suggestion["rate_bytes_per_s"] > 0
 
 
 def test_a_time_that_cannot_be_known_is_no_never(saved: Here) -> None:
@@ -406,18 +408,18 @@ def test_a_time_that_cannot_be_known_is_no_never(saved: Here) -> None:
         assert code == ExitCode.DONE
         assert "; how long it takes is not known.\n" in out
         assert "The size of t-5 is not known.\n" in out
-        code, found = saved.json(*asked)
-        assert (code, found["seconds"], found["never"]) == (ExitCode.DONE, None, None)
-        assert found["rate_bytes_per_s"] is None
-        assert "The size of t-5 is not known." in found["notes"]
+        code, suggestion = saved.json(*asked)
+        assert (code, suggestion["seconds"], suggestion["never"]) == (ExitCode.DONE, None, None)
+        assert suggestion["rate_bytes_per_s"] is None
+        assert "The size of t-5 is not known." in suggestion["notes"]
 
 
 def test_what_is_copied_of_unknown_size_is_no_nothing(saved: Here) -> None:
     saved.save_cluster({f"t-{n}": ([0, 1], [0, 1], None, MB) for n in range(6)})
     _, out, _ = saved.run("plan", "suggest", "--drain", "0")
     assert "6 partitions to copy (nobody knows how much)" in out
-    _, found = saved.json("plan", "suggest", "--drain", "0")
-    assert found["bytes"] is None
+    _, suggestion = saved.json("plan", "suggest", "--drain", "0")
+    assert suggestion["bytes"] is None
 
 
 def test_a_plan_that_no_rate_ends_says_so(saved: Here) -> None:
@@ -426,10 +428,10 @@ def test_a_plan_that_no_rate_ends_says_so(saved: Here) -> None:
     code, out, _ = saved.run("plan", "suggest", "--drain", "0")
     assert code == ExitCode.NO
     assert "never catches up" in out
-    code, found = saved.json("plan", "suggest", "--drain", "0")
+    code, suggestion = saved.json("plan", "suggest", "--drain", "0")
     assert code == ExitCode.NO
-    assert "never catches up" in found["never"]
-    assert found["seconds"] is None
+    assert "never catches up" in suggestion["never"]
+    assert suggestion["seconds"] is None
 
 
 EVEN = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in range(10)}
@@ -455,8 +457,8 @@ def test_replicas_that_are_dropped_are_counted(saved: Here) -> None:
     file = str(saved.folder / "plan.json")
     _, out, _ = saved.run("plan", "suggest", "--rf", "1", "-o", file)
     assert ", 10 replicas dropped." in out
-    _, found = saved.json("plan", "suggest", "--rf", "1")
-    assert (found["moves"], found["dropped_replicas"]) == (0, 10)
+    _, suggestion = saved.json("plan", "suggest", "--rf", "1")
+    assert (suggestion["moves"], suggestion["dropped_replicas"]) == (0, 10)
     _, out, _ = saved.run("plan", "show", file)
     assert out.endswith(", 10 replicas dropped.\n")
     _, shown = saved.json("plan", "show", file)
@@ -480,6 +482,6 @@ def test_production_that_is_not_known_is_said_of_copies_between_log_dirs(saved: 
     detail = [{"broker": 1, "size_bytes": MB, "log_dir": "/a"}]
     rows = [{"topic": "t", "partition": n} | held | {"replica_detail": detail} for n in range(4)]
     saved.write("cluster.json", {"brokers": [{"id": 1, "log_dirs": dirs}], "partitions": rows})
-    code, found = saved.json("plan", "suggest", "--disks")
-    assert (code, found["moves"]) == (ExitCode.DONE, 2)
-    assert any(note.startswith("What is produced to ") for note in found["notes"])
+    code, suggestion = saved.json("plan", "suggest", "--disks")
+    assert (code, suggestion["moves"]) == (ExitCode.DONE, 2)
+    assert any(note.startswith("What is produced to ") for note in suggestion["notes"])

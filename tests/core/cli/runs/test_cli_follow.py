@@ -213,8 +213,8 @@ def test_what_is_news_is_called_out_on_a_terminal(
 def test_the_end_of_a_run_that_is_followed_is_called_out(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[Notice | None] = []
-    monkeypatch.setattr(following, "notify_terminal", lambda notice, stream: said.append(notice))
+    notices: list[Notice | None] = []
+    monkeypatch.setattr(following, "notify_terminal", lambda notice, stream: notices.append(notice))
     seen: list[int] = []
 
     def sleep(seconds: float) -> None:
@@ -223,7 +223,7 @@ def test_the_end_of_a_run_that_is_followed_is_called_out(
 
     monkeypatch.setattr(events.time, "sleep", sleep)
     assert following.follow_run(CLUSTER, path.stem, as_json=False) == ExitCode.DONE
-    assert next(notice.text for notice in said if notice).startswith(f"run {path.stem} done")
+    assert next(notice.text for notice in notices if notice).startswith(f"run {path.stem} done")
 
 
 @pytest.mark.parametrize(

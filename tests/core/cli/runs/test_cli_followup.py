@@ -65,8 +65,8 @@ def test_leaders_are_elected_as_they_were_unless_it_is_said(here: Here) -> None:
     reading = read_journal(here.state().cluster_id, run)
     words = ("throttle", "detach", "yes", "allow", "override_throttles", "metrics", "as_json")
     unset = dict.fromkeys(words)
-    for said, elects in ((None, True), (False, False), (True, True)):
-        assert _launch_options(reading, unset | {"elect": said}).elect is elects
+    for elect_option, elects in ((None, True), (False, False), (True, True)):
+        assert _launch_options(reading, unset | {"elect": elect_option}).elect is elects
     code, out, err = here("runs", "rollback", run, "--no-elect", *ALLOWED, "--json")
     assert code == ExitCode.DONE, err
     back = read_journal(here.state().cluster_id, json.loads(out.splitlines()[0])["run"])

@@ -93,8 +93,8 @@ def test_what_brokers_bear_is_said_before_it_is_asked(
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
     with pytest.raises(UsageError):  # nobody is there to be asked
         carried_out(cluster({"t": [(1, 2)]}, size_bytes=50 * MB), throttle=5 * MB)
-    said = capsys.readouterr().err
-    assert "Meanwhile disks hold more, at most 50 MB on broker 3 after 12 s.\n" in said
+    err = capsys.readouterr().err
+    assert "Meanwhile disks hold more, at most 50 MB on broker 3 after 12 s.\n" in err
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def plan(*topics: str) -> Plan:
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete", None])
 def test_what_is_deleted_by_its_age_is_said(policy: str | None) -> None:
-    (said,) = describe_deletions(state(t=policy), plan("t"), 3_600_000)
-    assert said.startswith("Records of t older than 1 h 00 m are")
+    (sentence,) = describe_deletions(state(t=policy), plan("t"), 3_600_000)
+    assert sentence.startswith("Records of t older than 1 h 00 m are")
 
 
 def test_topics_that_are_only_compacted_are_left_out_by_name() -> None:

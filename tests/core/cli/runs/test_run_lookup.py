@@ -59,28 +59,28 @@ def test_a_whole_name_wins_over_one_that_begins_like_it_on_another_cluster(runs:
     assert runs.add("one", "sim:one") == RUN
     assert [runs.add("two", "sim:two") for _ in range(2)] == [RUN, f"{RUN}-2"]
     journal_path("two", RUN).unlink()
-    code, said = runs.show(RUN)
-    assert (code, "t-0" in said) == (ExitCode.DONE, True), said
+    code, out = runs.show(RUN)
+    assert (code, "t-0" in out) == (ExitCode.DONE, True), out
 
 
 def test_runs_of_the_same_name_are_told_apart_by_their_clusters(runs: Runs) -> None:
     runs.add("one", "sim:one")
     runs.add("two", "sim:two")
-    code, said = runs.show(RUN)
+    code, out = runs.show(RUN)
     assert code == ExitCode.USAGE
-    assert f"{RUN} on sim:one, {RUN} on sim:two" in said
-    assert f"Name its cluster as well: `trimtab -b HOST:PORT runs … {RUN}`." in said
+    assert f"{RUN} on sim:one, {RUN} on sim:two" in out
+    assert f"Name its cluster as well: `trimtab -b HOST:PORT runs … {RUN}`." in out
 
 
 def test_clusters_with_a_name_are_called_by_it(runs: Runs) -> None:
     for cluster_id in ("one", "two"):
         runs.add(cluster_id, f"sim:{cluster_id}")
         check_name(f"the-{cluster_id}", cluster_id)
-    _, said = runs.show(RUN)
-    assert f"{RUN} on the-one, {RUN} on the-two" in said
-    assert f"`trimtab --cluster the-one runs … {RUN}`" in said
-    _, said = runs("runs", "ls")
-    assert sorted(line.split()[1] for line in said.splitlines()[1:]) == ["the-one", "the-two"]
+    _, out = runs.show(RUN)
+    assert f"{RUN} on the-one, {RUN} on the-two" in out
+    assert f"`trimtab --cluster the-one runs … {RUN}`" in out
+    _, out = runs("runs", "ls")
+    assert sorted(line.split()[1] for line in out.splitlines()[1:]) == ["the-one", "the-two"]
     assert "on the-one:" in runs("runs", "show", runs.add("one", "sim:one"))[1]
 
 
@@ -90,10 +90,8 @@ def test_a_run_of_another_cluster_than_that_of_the_name_is_refused(runs: Runs) -
     check_name("here", "one")
     check_name("there", "two")
     runs.add("two", "sim:two")
-    code, said = runs.show(RUN, "--cluster", "here")
-    assert (code, f"Run {RUN} is on there, and not on here." in said) == (ExitCode.USAGE, True), (
-        said
-    )
+    code, out = runs.show(RUN, "--cluster", "here")
+    assert (code, f"Run {RUN} is on there, and not on here." in out) == (ExitCode.USAGE, True), out
     runs.add("one", "sim:one", later=1)
     assert runs.show("0302-100000", "--cluster", "here")[0] == ExitCode.DONE
 
@@ -109,10 +107,10 @@ def test_a_run_keeps_no_name_that_is_another_cluster_s_by_now(runs: Runs) -> Non
 def test_a_cluster_that_is_down_is_known_by_the_address_that_its_run_had(runs: Runs) -> None:
     runs.add("one", "sim:one")
     runs.add("two", "sim:two")
-    code, said = runs.show(RUN, "-b", "sim:two")
-    assert (code, "t-0" in said) == (ExitCode.DONE, True), said
-    code, said = runs.show(RUN, "-b", "sim:three")
-    assert (code, f"{RUN} on sim:one, {RUN} on sim:two" in said) == (ExitCode.USAGE, True), said
+    code, out = runs.show(RUN, "-b", "sim:two")
+    assert (code, "t-0" in out) == (ExitCode.DONE, True), out
+    code, out = runs.show(RUN, "-b", "sim:three")
+    assert (code, f"{RUN} on sim:one, {RUN} on sim:two" in out) == (ExitCode.USAGE, True), out
 
 
 LATER = "0302-100000"
@@ -132,8 +130,8 @@ def test_what_is_asked_without_a_name_is_asked_of_the_run_in_progress(
     runs.add("one", "sim:one")
     runs.add("one", "sim:one", ended=True, later=1)
     runs.add("two", "sim:two", ended=True, later=2)
-    code, said = runs("runs", *words)
-    assert (code, RUN in said) == (ExitCode.DONE, True), said
+    code, out = runs("runs", *words)
+    assert (code, RUN in out) == (ExitCode.DONE, True), out
     assert (runs.request_kinds("one", RUN), runs.request_kinds("one", LATER)) == ([kind], [])
 
 
@@ -142,9 +140,9 @@ def test_nothing_is_asked_of_a_run_that_has_ended_and_was_not_named(
     runs: Runs, command: str
 ) -> None:
     runs.add("one", "sim:one", ended=True)
-    code, said = runs("runs", command)
+    code, out = runs("runs", command)
     assert code == ExitCode.USAGE
-    assert said == (
+    assert out == (
         "trimtab: No run is in progress here.\nGive an ID; `trimtab runs ls` lists all runs.\n"
     )
 
@@ -152,17 +150,17 @@ def test_nothing_is_asked_of_a_run_that_has_ended_and_was_not_named(
 def test_of_several_runs_in_progress_none_is_chosen_unless_a_cluster_is_named(runs: Runs) -> None:
     runs.add("one", "sim:one")
     runs.add("two", "sim:two", later=1)
-    code, said = runs("runs", "pause")
+    code, out = runs("runs", "pause")
     assert code == ExitCode.USAGE
     assert (
-        f"2 runs are in progress: {RUN} on sim:one, {LATER} on sim:two.\nGive the ID of one" in said
+        f"2 runs are in progress: {RUN} on sim:one, {LATER} on sim:two.\nGive the ID of one" in out
     )
-    code, said = runs("-b", "sim:two", "runs", "pause")  # it is down: its address is known
+    code, out = runs("-b", "sim:two", "runs", "pause")  # it is down: its address is known
     assert (code, runs.request_kinds("one", RUN), runs.request_kinds("two", LATER)) == (
         ExitCode.DONE,
         [],
         ["pause"],
-    ), said
+    ), out
 
 
 @pytest.mark.parametrize("command", ["show", "report"])
@@ -172,18 +170,18 @@ def test_without_a_name_the_run_in_progress_is_told_else_the_newest(
     assert "No run is in progress here" in runs("runs", command)[1]
     runs.add("one", "sim:one", ended=True)
     runs.add("two", "sim:two", ended=True, later=1)
-    code, said = runs("runs", command)
-    assert (code, LATER in said) == (ExitCode.DONE, True), said
+    code, out = runs("runs", command)
+    assert (code, LATER in out) == (ExitCode.DONE, True), out
     third = runs.add("one", "sim:one", later=-1)
-    code, said = runs("runs", command)
-    assert (code, third in said) == (ExitCode.DONE, True), said
+    code, out = runs("runs", command)
+    assert (code, third in out) == (ExitCode.DONE, True), out
 
 
 def test_a_journal_that_cannot_be_read_is_named_where_no_run_is_found(runs: Runs) -> None:
     journal_path("one", runs.add("one", "sim:one")).write_bytes(b"no journal" * 100)
-    code, said = runs("runs", "pause")
+    code, out = runs("runs", "pause")
     assert code == ExitCode.USAGE
-    assert said.startswith("trimtab: No run is in progress here. The journal ")
+    assert out.startswith("trimtab: No run is in progress here. The journal ")
 
 
 @pytest.mark.parametrize(
@@ -208,9 +206,9 @@ def test_a_journal_that_cannot_be_read_is_named_where_no_run_is_found(runs: Runs
 )
 def test_what_makes_no_sense_is_one_sentence(runs: Runs, words: tuple[str, ...], says: str) -> None:
     runs.add("one", "sim:one")
-    code, said = runs("runs", *words)
+    code, out = runs("runs", *words)
     assert code in (ExitCode.USAGE, ExitCode.REFUSED)
-    assert says in said
+    assert says in out
     assert runs.request_kinds("one", RUN) == []
 
 
@@ -235,6 +233,6 @@ def test_nothing_is_asked_of_a_run_on_a_cluster_that_is_read_only(
     runs.add("one", "sim:one")
     paths.config_file().parent.mkdir(exist_ok=True)
     paths.config_file().write_text('[clusters.prod]\nbootstrap = "sim:one"\nread_only = true\n')
-    code, said = runs("runs", *words)
-    assert (code, "prod is marked read_only." in said) == (ExitCode.REFUSED, True), said
+    code, out = runs("runs", *words)
+    assert (code, "prod is marked read_only." in out) == (ExitCode.REFUSED, True), out
     assert runs.request_kinds("one", RUN) == []

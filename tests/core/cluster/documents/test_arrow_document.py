@@ -63,19 +63,19 @@ def test_both_forms_say_the_same(tmp_path: Path, changes: dict[str, Any]) -> Non
     arrow.write_arrow(written, tmp_path / "c.arrow")
     (tmp_path / "c.json").write_text(json.dumps(document_to_json(written)))
     for name in ("c.arrow", "c.json"):
-        found = read_document(tmp_path / name)
-        assert document_to_json(found) == document_to_json(written)
-        assert found.state.hidden == written.state.hidden
+        copy = read_document(tmp_path / name)
+        assert document_to_json(copy) == document_to_json(written)
+        assert copy.state.hidden == written.state.hidden
 
 
 def test_a_hundred_thousand_partitions_are_the_same_columns(tmp_path: Path) -> None:
     state, load = skewed(Shape(20, 100_000, "new"))
     written = ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s)
     arrow.write_arrow(written, tmp_path / "c.arrow")
-    found = read_document(tmp_path / "c.arrow")
-    assert found.state.metadata_hash == state.metadata_hash
-    assert np.array_equal(found.state.size_bytes, state.size_bytes)
-    assert np.array_equal(found.in_bytes_per_s, load.in_bytes_per_s)
+    copy = read_document(tmp_path / "c.arrow")
+    assert copy.state.metadata_hash == state.metadata_hash
+    assert np.array_equal(copy.state.size_bytes, state.size_bytes)
+    assert np.array_equal(copy.in_bytes_per_s, load.in_bytes_per_s)
 
 
 def test_a_part_of_a_table_is_read_from_where_it_begins(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_a_part_of_a_table_is_read_from_where_it_begins(tmp_path: Path) -> None:
 def test_rates_that_are_missing_are_unknown(tmp_path: Path) -> None:
     arrow.write_arrow(document(), tmp_path / "c.arrow")
     with_values("in_bytes_per_s", [None, 1.0, None])(tmp_path / "c.arrow")
-    found = read_document(tmp_path / "c.arrow").in_bytes_per_s
-    assert np.array_equal(found, [np.nan, 1.0, np.nan], equal_nan=True)
+    rates = read_document(tmp_path / "c.arrow").in_bytes_per_s
+    assert np.array_equal(rates, [np.nan, 1.0, np.nan], equal_nan=True)
 
 
 def test_it_is_read_without_pandas(tmp_path: Path) -> None:

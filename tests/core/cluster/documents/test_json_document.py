@@ -112,11 +112,11 @@ def test_the_least_document_leaves_everything_else_unknown(tmp_path: Path) -> No
 
 def test_a_broker_that_is_down_did_not_tell_what_is_hidden(tmp_path: Path) -> None:
     """As in documents of before such brokers were named in them."""
-    up, told = LEAST["brokers"][:-1], LEAST | {"hidden_topics": {"topics": 0, "log_dirs": []}}
-    read = read_document(write(tmp_path, told)).state.hidden
+    up, document = LEAST["brokers"][:-1], LEAST | {"hidden_topics": {"topics": 0, "log_dirs": []}}
+    read = read_document(write(tmp_path, document)).state.hidden
     assert read is not None
     assert read.is_complete
-    without = read_document(write(tmp_path, told | {"brokers": up})).state.hidden
+    without = read_document(write(tmp_path, document | {"brokers": up})).state.hidden
     assert without is not None
     assert (without.count, without.unknown_brokers) == (None, (2,))
 
@@ -162,10 +162,12 @@ class Listing:
 def listed(
     *groups: Group, lost: Sequence[Fault] = (), before: Sequence[DocumentGroup] | None = None
 ) -> dict[str, dict[TopicPartition, int] | None] | None:
-    found = fetch_document_groups(cast(ClusterClient, Listing(*groups, lost=lost)), before)
-    if found is None:
+    document_groups = fetch_document_groups(
+        cast(ClusterClient, Listing(*groups, lost=lost)), before
+    )
+    if document_groups is None:
         return None
-    return {group.id: None if group.unknown else dict(group.lag) for group in found}
+    return {group.id: None if group.unknown else dict(group.lag) for group in document_groups}
 
 
 def test_a_group_whose_coordinator_is_away_is_kept_and_its_lag_unknown(tmp_path: Path) -> None:

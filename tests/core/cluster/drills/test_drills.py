@@ -58,9 +58,9 @@ def brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Node]:
 
 @pytest.fixture
 def ground(brokers: list[Node]) -> DrillTarget:
-    found = find_drill_target(Address(brokers[0].address), "made-for-it")
-    assert found is not None
-    return found
+    target = find_drill_target(Address(brokers[0].address), "made-for-it")
+    assert target is not None
+    return target
 
 
 @pytest.mark.parametrize("more", [(), (1,)])
@@ -110,18 +110,18 @@ STATE = cluster({"orders-0": [1, 2], "orders-1": [2, 1], "clicks-0": [1, 2], "st
 
 
 def test_brokers_are_offered_by_whether_their_process_runs(ground: DrillTarget) -> None:
-    found = offered(ground, STATE)
-    assert [drill.broker for drill in found[DrillKind.KILL].drills] == [1]
-    assert [drill.broker for drill in found[DrillKind.STOP].drills] == [1]
-    assert [drill.broker for drill in found[DrillKind.START].drills] == [2]
+    offers = offered(ground, STATE)
+    assert [drill.broker for drill in offers[DrillKind.KILL].drills] == [1]
+    assert [drill.broker for drill in offers[DrillKind.STOP].drills] == [1]
+    assert [drill.broker for drill in offers[DrillKind.START].drills] == [2]
 
 
 def test_without_a_load_it_says_that_nothing_can_be_skewed(ground: DrillTarget) -> None:
-    found = offered(ground, STATE)
+    offers = offered(ground, STATE)
     for kind in (DrillKind.SKEW, DrillKind.JOIN):
-        assert not found[kind].drills
-        assert "trimtab sandbox load" in found[kind].why_not
-    assert not {DrillKind.EVEN, DrillKind.LEAVE} & found.keys()
+        assert not offers[kind].drills
+        assert "trimtab sandbox load" in offers[kind].why_not
+    assert not {DrillKind.EVEN, DrillKind.LEAVE} & offers.keys()
     with pytest.raises(UsageError, match="No load runs on sandbox 'demo'"):
         ground.run(Drill(DrillKind.JOIN, "group billing", group="billing"))
 
@@ -129,26 +129,26 @@ def test_without_a_load_it_says_that_nothing_can_be_skewed(ground: DrillTarget) 
 def test_load_is_skewed_and_consumers_join_and_both_are_undone(ground: DrillTarget) -> None:
     wanted = Sandbox.open("demo").overrides_path
     with hold_lease(overrides_lease(wanted)):
-        found = offered(ground, STATE)
-        names = [drill.on for drill in found[DrillKind.SKEW].drills]
+        offers = offered(ground, STATE)
+        names = [drill.on for drill in offers[DrillKind.SKEW].drills]
         assert names == [
             *("topic clicks", "topic orders"),
             *("what broker 1 leads", "what broker 2 leads"),
         ]
-        ground.run(found[DrillKind.SKEW].drills[-1])
-        ground.run(found[DrillKind.JOIN].drills[0])
+        ground.run(offers[DrillKind.SKEW].drills[-1])
+        ground.run(offers[DrillKind.JOIN].drills[0])
         now = read_overrides(wanted)
         assert now.skew is not None
         assert now.skew.partitions == {TopicPartition("orders", 1)}
         assert now.more == {"billing": 1}
-        found = offered(ground, STATE)
-        assert [drill.group for drill in found[DrillKind.LEAVE].drills] == ["billing"]
-        ground.run(found[DrillKind.LEAVE].drills[0])
-        assert describe_drill(found[DrillKind.EVEN].drills[0]) == (
+        offers = offered(ground, STATE)
+        assert [drill.group for drill in offers[DrillKind.LEAVE].drills] == ["billing"]
+        ground.run(offers[DrillKind.LEAVE].drills[0])
+        assert describe_drill(offers[DrillKind.EVEN].drills[0]) == (
             "sent what broker 2 leads as much as before again"
         )
-        assert ground.run(found[DrillKind.EVEN].drills[0])
-        assert not ground.run(found[DrillKind.EVEN].drills[0])
+        assert ground.run(offers[DrillKind.EVEN].drills[0])
+        assert not ground.run(offers[DrillKind.EVEN].drills[0])
         assert not {DrillKind.EVEN, DrillKind.LEAVE} & offered(ground, STATE).keys()
         with pytest.raises(UsageError, match="No consumer was added to group billing"):
             ground.run(Drill(DrillKind.LEAVE, "group billing", group="billing"))
@@ -176,9 +176,9 @@ def test_a_full_disk_is_offered_to_be_emptied(brokers: list[Node], ground: Drill
         "log dir disk-2 of broker 1"
     ]
     full_disk.fill_disk(brokers[0])
-    found = offered(ground, STATE)
-    assert not found[DrillKind.FILL].drills
-    assert [d.on for d in found[DrillKind.EMPTY].drills] == ["log dir disk-2 of broker 1"]
+    offers = offered(ground, STATE)
+    assert not offers[DrillKind.FILL].drills
+    assert [d.on for d in offers[DrillKind.EMPTY].drills] == ["log dir disk-2 of broker 1"]
 
 
 def test_where_no_disk_can_be_filled_it_says_so(
@@ -196,10 +196,10 @@ def test_a_workload_reads_what_it_is_told(tmp_path: Path) -> None:
     assert read_overrides(path) == LoadOverrides()
     skew = Skew("topic orders", 5.0, frozenset({TopicPartition("orders", 0)}))
     write_overrides(path, LoadOverrides(skew, {"billing": 2}))
-    told = read_overrides(path)
-    assert told == LoadOverrides(skew, {"billing": 2})
-    assert told.times(TopicPartition("orders", 0)) == 5
-    assert told.times(TopicPartition("orders", 1)) == 1
+    overrides = read_overrides(path)
+    assert overrides == LoadOverrides(skew, {"billing": 2})
+    assert overrides.times(TopicPartition("orders", 0)) == 5
+    assert overrides.times(TopicPartition("orders", 1)) == 1
 
 
 # -- on a simulated cluster ------------------------------------------------------------------------
@@ -271,19 +271,19 @@ def test_each_fault_of_a_simulated_cluster_can_be_undone(simulated: SimulatorSer
 def test_a_simulated_load_is_skewed_from_then_on_and_what_was_stays() -> None:
     spec = demo_spec(5, 6, 300)
     there, even = SimulatedCluster(spec, 5), SimulatedCluster(spec, 5)
-    for one in (there, even):
-        one.advance(30)
+    for simulation in (there, even):
+        simulation.advance(30)
     state = there.describe_cluster()
     orders = [state.tp(i) for i in range(state.partition_count) if state.tp(i).topic == "orders"]
     ours = np.array([state.tp(i) in set(orders) for i in range(state.partition_count)])
     began = there.now
     there.skew("topic orders", 4.0, orders)
-    for one in (there, even):
-        one.advance(30)
+    for simulation in (there, even):
+        simulation.advance(30)
     ended = there.now
     there.clear_skew()
-    for one in (there, even):
-        one.advance(30)
+    for simulation in (there, even):
+        simulation.advance(30)
     moments = [began.fromtimestamp(began.timestamp() + s, began.tzinfo) for s in (-1, 1, 31)]
     assert moments[1] < ended < moments[2]
     skewed, plain = there.produced_bytes_per_s(moments), even.produced_bytes_per_s(moments)

@@ -34,16 +34,16 @@ NOT_LEADER = 6
     [
         (
             lambda wire: fetch_committed(wire, {"g": 2}),
-            lambda found: {id: fault.name for id, fault in found.items()} == {"g": TIMED_OUT},
+            lambda faults: {id: fault.name for id, fault in faults.items()} == {"g": TIMED_OUT},
         ),
         (
             lambda wire: alter_log_dirs(wire, {(PARTITIONS[0], 2): "/d"}),
-            lambda found: [fault.name for fault in found.values()] == [TIMED_OUT],
+            lambda faults: [fault.name for fault in faults.values()] == [TIMED_OUT],
         ),
-        (lambda wire: describe_log_dirs(wire, [2]), lambda found: found[0].error is not None),
+        (lambda wire: describe_log_dirs(wire, [2]), lambda logs: logs[0].error is not None),
         (
             lambda wire: describe_configs(wire, [Resource.broker(2)], ["a"]),
-            lambda found: found[Resource.broker(2)].name == TIMED_OUT,
+            lambda configs: configs[Resource.broker(2)].name == TIMED_OUT,
         ),
     ],
     ids=["committed", "alter log dirs", "log dirs", "configs of brokers"],
@@ -108,9 +108,9 @@ class Leaders:
     def fetch(self) -> tuple[dict[int, int], list[str]]:
         """Return the offsets by partition, and the requests that it took."""
         self.wire.requests.clear()
-        found = fetch_offsets(self.wire, PARTITIONS, OffsetAt.LATEST)
+        offsets = fetch_offsets(self.wire, PARTITIONS, OffsetAt.LATEST)
         sent = [type(request).__name__ for _, request in self.wire.requests]
-        return {tp.partition: offset for tp, offset in found.items()}, sent
+        return {tp.partition: offset for tp, offset in offsets.items()}, sent
 
 
 METADATA, OFFSETS = "MetadataRequest", "ListOffsetsRequest"
@@ -145,12 +145,12 @@ def altered(request: Any, code: int = 0) -> Any:
     return SimpleNamespace(
         responses=[
             SimpleNamespace(
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
                 error_code=code,
                 error_message="why",
             )
-            for one in request.resources
+            for resource in request.resources
         ]
     )
 

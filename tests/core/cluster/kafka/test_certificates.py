@@ -51,9 +51,13 @@ def load(tmp_path: Path, text: str) -> ConnectionSettings:
 
 
 def test_stores_and_brokers_are_looked_at(tmp_path: Path, server: str) -> None:
-    found = find_certificates(load(tmp_path, TLS), [server, "127.0.0.1:1"])
-    assert [one.owner for one in found] == ["the trust store", "the key store", f"broker {server}"]
-    (ends,) = {one.expires_at for one in found}
+    certs = find_certificates(load(tmp_path, TLS), [server, "127.0.0.1:1"])
+    assert [cert.owner for cert in certs] == [
+        "the trust store",
+        "the key store",
+        f"broker {server}",
+    ]
+    (ends,) = {cert.expires_at for cert in certs}
     assert ends > datetime(2100, 1, 1, tzinfo=UTC)
 
 

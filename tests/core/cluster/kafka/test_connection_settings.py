@@ -98,8 +98,8 @@ def test_unknown_keys_are_listed_and_ignored(tmp_path: Path) -> None:
 
 def test_a_value_that_goes_on_unescaped_is_not_told_as_a_property(tmp_path: Path) -> None:
     key = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj=\nAgEAAoIBAQC7+/VJTUt9Us8cKj==\n"
-    found = load(tmp_path, f"security.protocol=PLAINTEXT\nretries=3\n{key}").ignored
-    assert found == ("retries", "lines that are no properties")
+    ignored_keys = load(tmp_path, f"security.protocol=PLAINTEXT\nretries=3\n{key}").ignored
+    assert ignored_keys == ("retries", "lines that are no properties")
 
 
 def test_no_password_is_in_the_repr(tmp_path: Path) -> None:

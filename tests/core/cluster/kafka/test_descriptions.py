@@ -137,9 +137,9 @@ MUST = "leader.replication.throttled.replicas must be the literal '*' or a list 
     ],
 )
 def test_a_refusal_tells_what_the_list_holds(value: str, entries: set[str]) -> None:
-    said = f"Invalid value {value} for configuration {LEADER_LIST}: {MUST}"
-    assert parse_list_entries(Fault("INVALID_CONFIG", said)) == entries
-    with_zookeeper = f"Invalid config value for resource ConfigResource(type=TOPIC): {said}"
+    message = f"Invalid value {value} for configuration {LEADER_LIST}: {MUST}"
+    assert parse_list_entries(Fault("INVALID_CONFIG", message)) == entries
+    with_zookeeper = f"Invalid config value for resource ConfigResource(type=TOPIC): {message}"
     assert parse_list_entries(Fault("INVALID_REQUEST", with_zookeeper)) == entries
 
 

@@ -76,13 +76,13 @@ def diagnose(bootstrap: str, protocol: str = "PLAINTEXT", mechanism: str | None 
 
 
 def test_where_nobody_is_there_it_says_so_and_of_several_what_is_there_is_told_of() -> None:
-    one = nobody()
-    assert diagnose(one) == f"Nothing listens on {one}."
-    said = diagnose(f"{one},no-such-host.invalid:9092")
-    assert said == f"Nothing listens on {one}, nor does any other server named answer."
+    dead_server = nobody()
+    assert diagnose(dead_server) == f"Nothing listens on {dead_server}."
+    diagnosis = diagnose(f"{dead_server},no-such-host.invalid:9092")
+    assert diagnosis == f"Nothing listens on {dead_server}, nor does any other server named answer."
     with web_server() as address:
-        said = diagnose(f"{one},{address}")
-    assert said == f"{address} is an HTTP server, not a Kafka broker."
+        diagnosis = diagnose(f"{dead_server},{address}")
+    assert diagnosis == f"{address} is an HTTP server, not a Kafka broker."
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "kafka..prod", ".kafka", "k" * 300])

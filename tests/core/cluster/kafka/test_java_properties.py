@@ -37,11 +37,11 @@ def test_what_the_file_says_is_passed_on_but_for_the_brokers(tmp_path: Path) -> 
 def test_stores_lie_beside_the_file_and_pem_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text(PEM)
     (tmp_path / "client.jks").write_bytes(b"\xfe\xed\xfe\xed")
-    found = of_file(tmp_path, "ssl.truststore.location=ca.pem\nssl.keystore.location=client.jks\n")
-    assert found["ssl.truststore.location"] == str(tmp_path / "ca.pem")
-    assert found["ssl.truststore.type"] == "PEM"
-    assert found["ssl.keystore.location"] == str(tmp_path / "client.jks")
-    assert "ssl.keystore.type" not in found
+    props = of_file(tmp_path, "ssl.truststore.location=ca.pem\nssl.keystore.location=client.jks\n")
+    assert props["ssl.truststore.location"] == str(tmp_path / "ca.pem")
+    assert props["ssl.truststore.type"] == "PEM"
+    assert props["ssl.keystore.location"] == str(tmp_path / "client.jks")
+    assert "ssl.keystore.type" not in props
 
 
 @pytest.mark.parametrize("password", ["plain", 'q"u\\o;te\n', "ß '"])
@@ -52,11 +52,11 @@ def test_passwords_that_were_typed_are_in(
     file = tmp_path / "client.properties"
     for key in (JAAS_CONFIG, KEY_PASSWORD):
         passwords.remember(MissingPassword(file, key, "whoever"), password)
-    found = of_file(tmp_path, 'sasl.jaas.config=x.PlainLoginModule required username="o\\\\"ps";\n')
-    login = parse_jaas(found[JAAS_CONFIG])
+    props = of_file(tmp_path, 'sasl.jaas.config=x.PlainLoginModule required username="o\\\\"ps";\n')
+    login = parse_jaas(props[JAAS_CONFIG])
     assert login.name == "x.PlainLoginModule"
     assert login.options == {"username": 'o"ps', "password": password}
-    assert found[KEY_PASSWORD] == password
+    assert props[KEY_PASSWORD] == password
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_login_by_tokens_is_said_as_older_clients_read_it(tmp_path: Path) -> None:
-    found = of_file(
+    props = of_file(
         tmp_path,
         "sasl.mechanism=OAUTHBEARER\n"
         "sasl.oauthbearer.token.endpoint.url=https://sso/token\n"
@@ -75,7 +75,7 @@ def test_a_login_by_tokens_is_said_as_older_clients_read_it(tmp_path: Path) -> N
         'sasl.oauthbearer.client.secret=s"x\n'
         'sasl.jaas.config=x.OAuthBearerLoginModule required extension_a="b" scope="kafka";\n',
     )
-    login = parse_jaas(found[JAAS_CONFIG])
+    login = parse_jaas(props[JAAS_CONFIG])
     assert login.name.endswith(".oauthbearer.OAuthBearerLoginModule")
     assert login.options == {
         "extension_a": "b",
@@ -83,4 +83,4 @@ def test_a_login_by_tokens_is_said_as_older_clients_read_it(tmp_path: Path) -> N
         "clientId": "ops",
         "clientSecret": 's"x',
     }
-    assert found["sasl.login.callback.handler.class"].endswith("OAuthBearerLoginCallbackHandler")
+    assert props["sasl.login.callback.handler.class"].endswith("OAuthBearerLoginCallbackHandler")

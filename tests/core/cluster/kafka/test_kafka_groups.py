@@ -69,8 +69,8 @@ def describe_consumer(broker: int | None, request: Any, **changes: Any) -> Any:
 
 
 def _describe(ids: list[str], **changes: Any) -> Any:
-    told = {"error_code": 0, "error_message": None, "group_state": "Stable"}
-    return SimpleNamespace(groups=[SimpleNamespace(group_id=id, **(told | changes)) for id in ids])
+    attrs = {"error_code": 0, "error_message": None, "group_state": "Stable"}
+    return SimpleNamespace(groups=[SimpleNamespace(group_id=id, **(attrs | changes)) for id in ids])
 
 
 def cluster(*brokers: Any, **options: Any) -> Any:
@@ -80,8 +80,8 @@ def cluster(*brokers: Any, **options: Any) -> Any:
 
 def described(wire: Any, matching: str | None = None) -> tuple[dict[str, Group], Any]:
     lost: list[Fault] = []
-    found = describe_groups(wire, matching, lost.append)
-    return {group.id: group for group in found}, lost
+    descriptions = describe_groups(wire, matching, lost.append)
+    return {group.id: group for group in descriptions}, lost
 
 
 def test_groups_of_every_type_are_told() -> None:
@@ -98,11 +98,11 @@ def test_groups_of_every_type_are_told() -> None:
             listed("older", "connect", None),
         ],
     )
-    found, lost = described(wire)
+    groups_by_id, lost = described(wire)
     assert lost == []
     assert {
         id: (g.protocol, g.state, g.coordinator, g.has_unknown_reads, dict(g.committed))
-        for id, g in found.items()
+        for id, g in groups_by_id.items()
     } == {
         "c": ("classic", "stable", 1, False, OFFSETS),
         "kip-848": ("consumer", "stable", 1, False, OFFSETS),
@@ -112,7 +112,7 @@ def test_groups_of_every_type_are_told() -> None:
         "workers": ("connect", "stable", 2, False, OFFSETS),
         "older": ("connect", "stable", 2, False, OFFSETS),
     }
-    assert list(found) == sorted(found)
+    assert list(groups_by_id) == sorted(groups_by_id)
     assert list(described(wire, "w.*k")[0]) == ["work"]
 
 
@@ -133,8 +133,8 @@ ORDERS = [listed("orders", "consumer", "classic")]
 def test_what_of_a_list_is_missing_is_told_and_the_others_are_read(
     wire: Any, lost: list[str]
 ) -> None:
-    found, faults = described(wire)
-    assert (list(found), [fault.name for fault in faults]) == (["orders"], lost)
+    groups_by_id, faults = described(wire)
+    assert (list(groups_by_id), [fault.name for fault in faults]) == (["orders"], lost)
     # What is hidden for good is missing at no time.
     active = describe_active_groups(wire, 9)
     assert active.is_complete is (set(lost) <= {GROUPS_HIDDEN.name})
@@ -154,10 +154,10 @@ def test_only_those_with_members_are_active_and_so_many() -> None:
         [listed("e", "consumer", "classic", "Empty")],
         [listed("work", "share", "share"), listed("gone", "share", "share", "Empty")],
     )
-    found = describe_active_groups(wire, 2)
-    assert [group.id for group in found.groups] == ["a", "b"]
-    assert [group.id for group in found.other_groups] == ["work"]
-    assert (found.omitted_count, found.is_complete) == (1, True)
+    active_groups = describe_active_groups(wire, 2)
+    assert [group.id for group in active_groups.groups] == ["a", "b"]
+    assert [group.id for group in active_groups.other_groups] == ["work"]
+    assert (active_groups.omitted_count, active_groups.is_complete) == (1, True)
     assert describe_active_groups(cluster([]), 2) == ActiveGroups(())
 
 
@@ -171,8 +171,8 @@ def test_only_those_with_members_are_active_and_so_many() -> None:
 def test_members_and_what_they_were_given_are_told_by_either_protocol(
     type: str, member: Member, assignor: str
 ) -> None:
-    found, _ = described(cluster([listed("orders", "consumer", type)]))
-    group = found["orders"]
+    groups_by_id, _ = described(cluster([listed("orders", "consumer", type)]))
+    group = groups_by_id["orders"]
     assert (group.members, group.assignor, group.protocol) == ((member,), assignor, type)
 
 
@@ -198,8 +198,8 @@ def test_a_group_that_moved_to_another_coordinator_meanwhile_is_described_by_tha
         return describe_classic(broker, request, error_code=code)
 
     wire = cluster([], [], ListGroups=list_groups, DescribeGroups=describe)
-    found, _ = described(wire)
-    group = found["orders"]
+    groups_by_id, _ = described(wire)
+    group = groups_by_id["orders"]
     assert (group.coordinator, group.committed, group.fault) == (2, OFFSETS, None)
 
 
@@ -220,5 +220,7 @@ def test_a_group_that_is_listed_and_not_described(answer: Any, shown: str | None
             return answer
         return describe_classic(broker, request, **answer)
 
-    found, _ = described(cluster(ORDERS, DescribeGroups=describe))
-    assert [group.fault and group.fault.name for group in found.values()] == [shown] * bool(shown)
+    groups_by_id, _ = described(cluster(ORDERS, DescribeGroups=describe))
+    assert [group.fault and group.fault.name for group in groups_by_id.values()] == [shown] * bool(
+        shown
+    )

@@ -40,9 +40,9 @@ def test_a_private_method_is_as_it_was_read(
 ) -> None:
     method = owner.__dict__.get(name)
     assert method is not None, f"kafka-python's {owner.__name__} has no {name} any more. {LOOK}"
-    found = tuple(inspect.signature(method).parameters)[1:]
-    assert (found, inspect.iscoroutinefunction(method)) == (takes, awaited), (
-        f"kafka-python's {owner.__name__}.{name} takes other words now: {found}. {LOOK}"
+    parameters = tuple(inspect.signature(method).parameters)[1:]
+    assert (parameters, inspect.iscoroutinefunction(method)) == (takes, awaited), (
+        f"kafka-python's {owner.__name__}.{name} takes other words now: {parameters}. {LOOK}"
     )
 
 

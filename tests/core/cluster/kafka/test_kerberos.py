@@ -64,9 +64,9 @@ class Library(ModuleType):
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
-    found = Library()
-    monkeypatch.setitem(sys.modules, "gssapi", found)
-    return found
+    gssapi = Library()
+    monkeypatch.setitem(sys.modules, "gssapi", gssapi)
+    return gssapi
 
 
 def load(tmp_path: Path, text: str) -> ConnectionSettings:

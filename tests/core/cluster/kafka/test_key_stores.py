@@ -25,28 +25,28 @@ def content(name: str) -> bytes:
 
 @pytest.mark.parametrize("kind", ["jks", "pkcs12"])
 def test_a_trust_store_is_its_certificates(kind: str) -> None:
-    found = read_key_store(content(f"trust.{kind}"), STORE, None)
-    assert found.certificates == (STORES / f"client-{kind}.pem").read_text()
-    assert found.key is None
+    store = read_key_store(content(f"trust.{kind}"), STORE, None)
+    assert store.certificates == (STORES / f"client-{kind}.pem").read_text()
+    assert store.key is None
 
 
 def test_certificates_of_jks_want_no_password() -> None:
-    found = read_key_store(content("trust.jks"), None, None)
-    assert found.certificates == (STORES / "client-jks.pem").read_text()
+    store = read_key_store(content("trust.jks"), None, None)
+    assert store.certificates == (STORES / "client-jks.pem").read_text()
 
 
 @pytest.mark.parametrize(("kind", "key_password"), [("jks", KEY), ("pkcs12", None)])
 def test_a_key_is_encrypted_anew_and_is_its_certificates(
     tmp_path: Path, kind: str, key_password: str | None
 ) -> None:
-    found = read_key_store(content(f"client.{kind}"), STORE, key_password)
-    assert found.key is not None
-    assert found.key.startswith("-----BEGIN ENCRYPTED PRIVATE KEY-----")
-    assert found.certificates == (STORES / f"client-{kind}.pem").read_text()
-    for name, text in (("key", found.key), ("certificate", found.certificates)):
+    store = read_key_store(content(f"client.{kind}"), STORE, key_password)
+    assert store.key is not None
+    assert store.key.startswith("-----BEGIN ENCRYPTED PRIVATE KEY-----")
+    assert store.certificates == (STORES / f"client-{kind}.pem").read_text()
+    for name, text in (("key", store.key), ("certificate", store.certificates)):
         (tmp_path / name).write_text(text)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key", found.key_password)
+    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key", store.key_password)
 
 
 @pytest.mark.parametrize(

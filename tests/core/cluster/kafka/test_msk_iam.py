@@ -45,8 +45,8 @@ def signed_address(settings: ConnectionSettings) -> tuple[str, dict[str, str]]:
     """Return the host and the query of the address that a token is."""
     value = settings.librdkafka_config()["oauth_cb"]("")[0]
     address = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode()
-    found = urlsplit(address)
-    return found.netloc, {name: values[0] for name, values in parse_qs(found.query).items()}
+    parts = urlsplit(address)
+    return parts.netloc, {name: values[0] for name, values in parse_qs(parts.query).items()}
 
 
 def test_a_token_is_a_signed_address(tmp_path: Path) -> None:

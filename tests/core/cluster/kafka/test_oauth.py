@@ -43,8 +43,8 @@ sasl.oauthbearer.scope=kafka
 @pytest.fixture
 def server() -> Iterator[Endpoint]:
     oauth.tokens_of.cache_clear()
-    with endpoint() as found:
-        yield found
+    with endpoint() as token_endpoint:
+        yield token_endpoint
 
 
 def load(tmp_path: Path, text: str, **words: str) -> ConnectionSettings:
@@ -133,14 +133,14 @@ def test_a_broker_for_tests_takes_an_unsigned_token(tmp_path: Path) -> None:
 def test_what_is_missing_is_said_before_anybody_is_asked(
     tmp_path: Path, written: str, says: str
 ) -> None:
-    with pytest.raises(DocumentError, match=says) as found:
+    with pytest.raises(DocumentError, match=says) as exc_info:
         load(tmp_path, written)
-    assert found.value.next
-    assert SECRET not in str(found.value)
+    assert exc_info.value.next
+    assert SECRET not in str(exc_info.value)
 
 
-def answer(**found: Any) -> bytes:
-    return json.dumps(found).encode()
+def answer(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
 
 
 @pytest.mark.parametrize(
@@ -172,10 +172,10 @@ def test_an_endpoint_that_gives_no_token_is_told_of(
 ) -> None:
     server.answer = (status, body)
     settings = load(tmp_path, KAFKAS, url=server.url)
-    with pytest.raises(error, match=says) as found:
+    with pytest.raises(error, match=says) as exc_info:
         settings.check_login()
-    assert found.value.next
-    assert SECRET not in str(found.value)
+    assert exc_info.value.next
+    assert SECRET not in str(exc_info.value)
     provider = settings.kafka_python_config()["sasl_oauth_token_provider"]
     with pytest.raises(KafkaConnectionError):
         provider.token()

@@ -55,14 +55,14 @@ def test_a_reference_is_resolved_where_a_provider_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, expected: str
 ) -> None:
     monkeypatch.setenv("TRIMTAB_TEST_SECRET", "from environment")
-    found = entries(tmp_path, f"{PROVIDERS}ssl.key.password={value}\n")
-    assert found["ssl.key.password"].strip() == expected
-    assert not any(name.startswith("config.providers") for name in found)
+    props = entries(tmp_path, f"{PROVIDERS}ssl.key.password={value}\n")
+    assert props["ssl.key.password"].strip() == expected
+    assert not any(name.startswith("config.providers") for name in props)
 
 
 def test_without_providers_a_value_stays_as_it_is(tmp_path: Path) -> None:
-    found = entries(tmp_path, "ssl.key.password=${env:HOME}\n")
-    assert found["ssl.key.password"] == "${env:HOME}"
+    props = entries(tmp_path, "ssl.key.password=${env:HOME}\n")
+    assert props["ssl.key.password"] == "${env:HOME}"
 
 
 @pytest.mark.parametrize(
@@ -86,19 +86,19 @@ def test_without_providers_a_value_stays_as_it_is(tmp_path: Path) -> None:
     ],
 )
 def test_one_that_leads_nowhere_is_named(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(DocumentError, match=says) as found:
+    with pytest.raises(DocumentError, match=says) as exc_info:
         entries(tmp_path, f"{PROVIDERS}{text}\n")
-    assert found.value.next
-    assert "from file" not in str(found.value)
+    assert exc_info.value.next
+    assert "from file" not in str(exc_info.value)
 
 
 def test_a_folder_that_is_allowed_is_read(tmp_path: Path) -> None:
-    found = entries(
+    props = entries(
         tmp_path,
         f"{PROVIDERS}config.providers.dir.param.allowed.paths=/etc, {tmp_path}\n"
         "x=${dir:secrets:password}\n",
     )
-    assert found["x"].strip() == "from folder"
+    assert props["x"].strip() == "from folder"
 
 
 LIBRDKAFKA = """
@@ -126,16 +126,16 @@ def test_a_file_for_librdkafka_serves_both_libraries(tmp_path: Path) -> None:
 
 
 def test_it_serves_java_too(tmp_path: Path) -> None:
-    found = java_properties("b1:9092", write(tmp_path, LIBRDKAFKA))
-    assert found["sasl.mechanism"] == "SCRAM-SHA-256"
-    assert found["sasl.jaas.config"] == (
+    props = java_properties("b1:9092", write(tmp_path, LIBRDKAFKA))
+    assert props["sasl.mechanism"] == "SCRAM-SHA-256"
+    assert props["sasl.jaas.config"] == (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
         'username="o\\"ps" password="a\\\\b\\"c";'
     )
-    assert found["ssl.truststore.location"] == str(tmp_path / "ca.pem")
-    assert found["ssl.truststore.type"] == "PEM"
-    assert "-----BEGIN PRIVATE KEY-----" in found["ssl.keystore.key"]
-    assert not found.keys() & {"sasl.username", "sasl.mechanisms", "ssl.ca.location"}
+    assert props["ssl.truststore.location"] == str(tmp_path / "ca.pem")
+    assert props["ssl.truststore.type"] == "PEM"
+    assert "-----BEGIN PRIVATE KEY-----" in props["ssl.keystore.key"]
+    assert not props.keys() & {"sasl.username", "sasl.mechanisms", "ssl.ca.location"}
 
 
 @pytest.mark.parametrize(

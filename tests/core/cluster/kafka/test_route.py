@@ -22,8 +22,8 @@ INTERNAL = "kafka.invalid"
 @pytest.fixture
 def broker() -> Iterator[FakeBroker]:
     """A broker that advertises what this machine cannot resolve."""
-    with fake_broker(KRAFT, advertised=INTERNAL) as found:
-        yield found
+    with fake_broker(KRAFT, advertised=INTERNAL) as kraft_broker:
+        yield kraft_broker
 
 
 def advertised(broker: FakeBroker) -> str:

@@ -60,9 +60,9 @@ def test_a_topic_that_is_deleted_is_left_out_and_said_once(
 
     produce_until(stop, FakeProducer(take, lambda: None), monkeypatch)
     assert asked["gone", 0] == asked["gone", 1] == 1
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "topic gone" in said
-    assert "Unknown topic" in said
+    (message,) = capsys.readouterr().err.splitlines()
+    assert "topic gone" in message
+    assert "Unknown topic" in message
 
 
 def test_a_workload_ends_when_told_to_though_no_broker_takes_anything(
@@ -152,8 +152,8 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
 def test_topics_get_exactly_these_replicas_and_configs(brokers: Brokers) -> None:
     create_topics(SETTINGS, {"a": [(1, 2), (2, 1)], "b": [[2]]}, {"retention.ms": "1000"})
     assert (brokers.held("a"), brokers.held("b")) == ([(1, 2), (2, 1)], [(2,)])
-    found = brokers.cluster.describe_configs([Resource.topic("b")], ["retention.ms"])
-    assert found[Resource.topic("b")]["retention.ms"].value == "1000"  # type: ignore[index]
+    configs = brokers.cluster.describe_configs([Resource.topic("b")], ["retention.ms"])
+    assert configs[Resource.topic("b")]["retention.ms"].value == "1000"  # type: ignore[index]
 
 
 def test_a_topic_that_is_there_already_is_left_as_it_is(brokers: Brokers) -> None:

@@ -273,8 +273,8 @@ def test_a_broker_without_log_dirs_shuts_down() -> None:
 def value(cluster: SimulatedCluster, resource: Resource, name: str) -> tuple[str | None, object]:
     values = cluster.describe_configs([resource], [name])[resource]
     assert isinstance(values, dict)
-    found = values.get(name)
-    return (found.value, found.source) if found else (None, None)
+    config = values.get(name)
+    return (config.value, config.source) if config else (None, None)
 
 
 def change(
@@ -285,15 +285,15 @@ def change(
 
 def test_a_deleted_rate_shows_what_it_covered() -> None:
     cluster = three(static_configs={1: {LEADER_RATE: "7000000"}})
-    one, default = Resource.broker(1), Resource.broker(1)._replace(name="")
-    assert value(cluster, one, LEADER_RATE) == ("7000000", ConfigSource.STATIC)
+    broker, default = Resource.broker(1), Resource.broker(1)._replace(name="")
+    assert value(cluster, broker, LEADER_RATE) == ("7000000", ConfigSource.STATIC)
     assert value(cluster, Resource.broker(2), LEADER_RATE) == (None, None)
     change(cluster, default, LEADER_RATE, ConfigOp.SET, "8000000")
-    assert value(cluster, one, LEADER_RATE) == ("8000000", ConfigSource.BROKER_DEFAULT)
-    change(cluster, one, LEADER_RATE, ConfigOp.SET, "9000000")
-    assert value(cluster, one, LEADER_RATE) == ("9000000", ConfigSource.BROKER)
-    change(cluster, one, LEADER_RATE, ConfigOp.DELETE)
-    assert value(cluster, one, LEADER_RATE) == ("8000000", ConfigSource.BROKER_DEFAULT)
+    assert value(cluster, broker, LEADER_RATE) == ("8000000", ConfigSource.BROKER_DEFAULT)
+    change(cluster, broker, LEADER_RATE, ConfigOp.SET, "9000000")
+    assert value(cluster, broker, LEADER_RATE) == ("9000000", ConfigSource.BROKER)
+    change(cluster, broker, LEADER_RATE, ConfigOp.DELETE)
+    assert value(cluster, broker, LEADER_RATE) == ("8000000", ConfigSource.BROKER_DEFAULT)
 
 
 @pytest.mark.parametrize(
@@ -311,8 +311,8 @@ def test_a_deleted_rate_shows_what_it_covered() -> None:
 def test_bad_changes_are_faults(
     resource: Resource, name: str, op: ConfigOp, text: str, fault: str | None
 ) -> None:
-    found = change(three(), resource, name, op, text)
-    assert (found.name if found else None) == fault
+    refusal = change(three(), resource, name, op, text)
+    assert (refusal.name if refusal else None) == fault
 
 
 # -- log dirs --------------------------------------------------------------------------------------

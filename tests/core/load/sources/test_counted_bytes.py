@@ -43,14 +43,14 @@ def test_a_topic_is_split_by_the_first_weight_that_all_have(
 ) -> None:
     groups = np.array([0, 0, 0, -1], np.int64)
     weights = [np.array([*weight, 7.0], float) for weight in (growth, messages)]
-    found, how = split(groups, np.full(4, total), weights)
-    np.testing.assert_allclose(found, [*shares, NAN])
+    parts, how = split(groups, np.full(4, total), weights)
+    np.testing.assert_allclose(parts, [*shares, NAN])
     assert how.tolist() == [method] * 3 + [Method.NONE]
 
 
 def test_one_that_is_alone_is_counted_itself() -> None:
-    found, how = split(np.array([0]), np.array([5.0]), [np.array([NAN])])
-    assert (found.tolist(), how.tolist()) == ([5.0], [Method.COUNTED])
+    parts, how = split(np.array([0]), np.array([5.0]), [np.array([NAN])])
+    assert (parts.tolist(), how.tolist()) == ([5.0], [Method.COUNTED])
 
 
 @given(
@@ -110,10 +110,10 @@ def values(at_ms: int, rate: float, *sizes: float) -> list[ReportedValue]:
     ]
 
 
-def reports_of(*some: list[ReportedValue]) -> Reports:
+def reports_of(*broker_reports: list[ReportedValue]) -> Reports:
     reports = Reports()
-    for one in some:
-        for value in one:
+    for report in broker_reports:
+        for value in report:
             reports.add(value, value.topic)
     return reports
 
@@ -131,8 +131,8 @@ def test_each_call_tells_of_what_has_come_since_the_last() -> None:
     reports.take(NOW + 2 * MINUTE)
     again = reports.take(NOW + 2 * MINUTE + 1)[1]
     assert (again.topic_in, again.growth) == ({"t": 3.0}, {"t": {0: 10.0}})
-    for one in (values(NOW + 2 * MINUTE, 5.0, 1800), values(NOW + 3 * MINUTE, 7.0, 3000)):
-        for value in one:
+    for report in (values(NOW + 2 * MINUTE, 5.0, 1800), values(NOW + 3 * MINUTE, 7.0, 3000)):
+        for value in report:
             reports.add(value, value.topic)
     newest = reports.take(NOW + 4 * MINUTE)[1]
     assert (newest.topic_in, newest.growth) == ({"t": 6.0}, {"t": {0: 20.0}})

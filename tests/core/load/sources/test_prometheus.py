@@ -100,25 +100,25 @@ def test_a_counter_goes_up_or_has_begun_anew(
 def test_scrapes_need_not_fit_the_interval(prometheus: FakePrometheus, each: float) -> None:
     for labels in ({"broker": "1", "topic": "t"}, {"broker": "1"}):
         prometheus.add(BYTES_IN, labels, counted(0, 4e6, each=each))
-    (found,) = fetch(prometheus, state_of("h")).values()
-    assert found.topic_in == {"t": pytest.approx(4e6)}
+    (metrics,) = fetch(prometheus, state_of("h")).values()
+    assert metrics.topic_in == {"t": pytest.approx(4e6)}
 
 
 def test_what_brokers_count(prometheus: FakePrometheus) -> None:
-    one = {"instance": "kafka-1.example:7071", "job": "kafka"}
-    prometheus.add(BYTES_IN, {**one, "topic": "a.b"}, counted(1e12, 4e6))
-    prometheus.add(BYTES_IN, {**one, "topic": "a.b", "replica": "2"}, counted(1e12, 4e6))
-    prometheus.add(BYTES_IN, {**one, "topic": "gone"}, counted(0, 1.0))
-    prometheus.add(BYTES_OUT, {**one, "topic": "a_b"}, counted(0, 8e6))
-    prometheus.add(SIZE, {**one, "topic": "a.b", "partition": "0"}, counted(5e9, 100.0))
-    prometheus.add(SIZE, {**one, "topic": "t", "partition": "0"}, counted(5e9, -100.0))
-    prometheus.add(SIZE, {**one, "topic": "t", "partition": "x"}, counted(0, 1.0))
-    prometheus.add(SIZE, {**one, "topic": "t", "partition": "1"}, [(NOW, "NaN")])
-    (found,) = fetch(prometheus, state_of("kafka-1.example", "kafka-2.example")).values()
-    assert found.topic_in == {"a.b": pytest.approx(4e6)}
-    assert found.topic_out == {"a.b": pytest.approx(8e6)}
-    assert found.size == {"a.b": {0: 5e9 + 30_000}, "t": {0: 5e9 - 30_000}}
-    assert found.growth == {"a.b": {0: pytest.approx(100.0)}}
+    labels = {"instance": "kafka-1.example:7071", "job": "kafka"}
+    prometheus.add(BYTES_IN, {**labels, "topic": "a.b"}, counted(1e12, 4e6))
+    prometheus.add(BYTES_IN, {**labels, "topic": "a.b", "replica": "2"}, counted(1e12, 4e6))
+    prometheus.add(BYTES_IN, {**labels, "topic": "gone"}, counted(0, 1.0))
+    prometheus.add(BYTES_OUT, {**labels, "topic": "a_b"}, counted(0, 8e6))
+    prometheus.add(SIZE, {**labels, "topic": "a.b", "partition": "0"}, counted(5e9, 100.0))
+    prometheus.add(SIZE, {**labels, "topic": "t", "partition": "0"}, counted(5e9, -100.0))
+    prometheus.add(SIZE, {**labels, "topic": "t", "partition": "x"}, counted(0, 1.0))
+    prometheus.add(SIZE, {**labels, "topic": "t", "partition": "1"}, [(NOW, "NaN")])
+    (metrics,) = fetch(prometheus, state_of("kafka-1.example", "kafka-2.example")).values()
+    assert metrics.topic_in == {"a.b": pytest.approx(4e6)}
+    assert metrics.topic_out == {"a.b": pytest.approx(8e6)}
+    assert metrics.size == {"a.b": {0: 5e9 + 30_000}, "t": {0: 5e9 - 30_000}}
+    assert metrics.growth == {"a.b": {0: pytest.approx(100.0)}}
 
 
 def test_what_it_is_asked(prometheus: FakePrometheus) -> None:
@@ -205,10 +205,10 @@ def test_its_errors_are_told_in_a_sentence(
     prometheus: FakePrometheus, status: int, body: bytes, error: type[TrimtabError], message: str
 ) -> None:
     prometheus.answer = (status, body)
-    with pytest.raises(error) as told:
+    with pytest.raises(error) as excinfo:
         fetch(prometheus, state_of("h"))
-    assert message in str(told.value)
-    assert told.value.next
+    assert message in str(excinfo.value)
+    assert excinfo.value.next
 
 
 def test_nobody_there() -> None:

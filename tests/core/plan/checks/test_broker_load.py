@@ -30,7 +30,11 @@ def found(
     rates: Mapping[str, float] = RATES,
 ) -> list[Finding]:
     plan = Plan.of(Move(tp(name), tuple(BEFORE[name]), tuple(t)) for name, t in targets.items())
-    return [one for one in check_plan(state, load_of(state, rates), plan) if one.id == "capacity"]
+    return [
+        finding
+        for finding in check_plan(state, load_of(state, rates), plan)
+        if finding.id == "capacity"
+    ]
 
 
 def test_a_broker_that_gets_more_than_it_can_take_in_is_named() -> None:
@@ -49,8 +53,8 @@ def test_a_broker_that_gets_more_than_it_can_send_is_named() -> None:
 
 def test_every_broker_and_side_is_told() -> None:
     state = with_capacity(into=0.5 * MB, out=0.5 * MB)
-    said = [one.sentence for one in found(state, {"t-0": [3, 2]})]
-    assert [words.partition(";")[0] for words in said] == [
+    sentences = [finding.sentence for finding in found(state, {"t-0": [3, 2]})]
+    assert [words.partition(";")[0] for words in sentences] == [
         "Broker 2 ends at 8.0 MB/s in",
         "Broker 3 ends at 6.0 MB/s in",
         "Broker 3 ends at 12 MB/s out",
@@ -94,5 +98,5 @@ def test_what_followers_fetch_of_partitions_that_nobody_knows_the_readers_of_cou
         assert sent.after.out_bytes_per_s[3] == most * MB
         assert sent.before.out_bytes_per_s.tolist() == [5 * MB, 3 * MB, 0.0, MB]
         assert sent.after.out_bytes_per_s.sum() == 9 * MB
-        (said,) = check_plan(with_capacity(out=(most - 0.5) * MB), load, plan)[:1]
-        assert said.sentence.startswith(f"Broker 3 ends at {most:.1f} MB/s out")
+        (finding,) = check_plan(with_capacity(out=(most - 0.5) * MB), load, plan)[:1]
+        assert finding.sentence.startswith(f"Broker 3 ends at {most:.1f} MB/s out")

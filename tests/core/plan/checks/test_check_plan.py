@@ -32,8 +32,8 @@ def checked(
     known = state.find(tp(name))
     base = state.replicas(known) if known is not None else (0,)
     plan = Plan.of([move or Move(tp(name), base, tuple(after))])
-    found = check_plan(state, load_of(state, load), plan, reassignments=in_flight or {})
-    return [finding.id for finding in found], found
+    findings = check_plan(state, load_of(state, load), plan, reassignments=in_flight or {})
+    return [finding.id for finding in findings], findings
 
 
 def case(after, *expected, **options):
@@ -132,25 +132,25 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_found(name):
     after, options, expected = CASES[name]
-    ids, found = checked(after, **options)
+    ids, findings = checked(after, **options)
     serious = [id for id in ids if id not in ("hotter-broker", "leader-skew")]
     assert serious == expected
-    assert all(finding.sentence.endswith(".") for finding in found)
+    assert all(finding.sentence.endswith(".") for finding in findings)
 
 
 def test_a_move_to_a_hotter_broker_is_unwise():
     load = dict.fromkeys(BEFORE, 1.0 * MB)
-    ids, found = checked([3, 2], load=load)
+    ids, findings = checked([3, 2], load=load)
     assert ids == ["hotter-broker", "leader-skew"]
-    assert found[0].sentence == (
+    assert findings[0].sentence == (
         "Broker 3 ends at 2.0 MB/s in, 100% above its fair share of 1.0 MB/s."
     )
 
 
 def test_a_pile_of_preferred_leaders_is_unwise():
-    ids, found = checked([2, 0])
+    ids, findings = checked([2, 0])
     assert ids == ["leader-skew"]
-    assert found[0].sentence.startswith("Broker 2 becomes preferred leader of 2 partitions")
+    assert findings[0].sentence.startswith("Broker 2 becomes preferred leader of 2 partitions")
 
 
 def test_forty_alike_are_one_sentence():
@@ -192,8 +192,8 @@ DROPS = {
 def test_what_a_drop_would_bring(name):
     partition, source, destination, options, expected = DROPS[name]
     state = cluster(BEFORE, **({"brokers": range(6), "size_bytes": MB} | options))
-    found = check_drop(state, load_of(state), Plan(), tp(partition), source, destination)
-    assert (found.id if found else None) == expected
+    drop_finding = check_drop(state, load_of(state), Plan(), tp(partition), source, destination)
+    assert (drop_finding.id if drop_finding else None) == expected
 
 
 def test_what_is_wrong_already_is_not_the_next_drops():
@@ -209,20 +209,20 @@ def test_a_drop_back_home_is_always_fine():
 
 
 def test_refusals_name_the_ids_that_allow():
-    found = checked([0], topics=[Topic("t", min_insync=2)])[1]
+    findings = checked([0], topics=[Topic("t", min_insync=2)])[1]
     with pytest.raises(RefusedError) as refusal:
-        refuse(found)
+        refuse(findings)
     assert refusal.value.checks == ("min-isr", "rf-change")
     assert "--allow min-isr,rf-change" in refusal.value.next
     with pytest.raises(RefusedError, match="min-isr"):
-        refuse(found, {"rf-change"})
-    refuse(found, {"rf-change", "min-isr"})
+        refuse(findings, {"rf-change"})
+    refuse(findings, {"rf-change", "min-isr"})
 
 
 def test_illegal_is_refused_whatever_is_allowed():
-    found = checked([0, 0])[1]
+    findings = checked([0, 0])[1]
     with pytest.raises(RefusedError, match="same-broker-twice"):
-        refuse(found, set(CATALOGUE))
+        refuse(findings, set(CATALOGUE))
 
 
 def test_unwise_is_only_said():
@@ -230,10 +230,10 @@ def test_unwise_is_only_said():
 
 
 def test_never_is_refused_and_can_be_allowed():
-    found = [finding("never", "The throttle is below what is produced.")]
+    findings = [finding("never", "The throttle is below what is produced.")]
     with pytest.raises(RefusedError, match="never"):
-        refuse(found)
-    refuse(found, {"never"})
+        refuse(findings)
+    refuse(findings, {"never"})
 
 
 def test_allow_takes_ids_of_unsafe_checks_only():
@@ -273,25 +273,27 @@ def test_a_drop_is_judged_as_the_plan_with_it_would_be(planned: int) -> None:
         plan = plan.with_move(state, moved, held[0], away)
     before = check_plan(state, load, plan)
     sources = {state.tp(row): plan.target(state, state.tp(row))[0] for row in (3, 50, 199)}
-    found = check_drops(state, load, plan, sources)
-    for one, source in sources.items():
+    drop_findings = check_drops(state, load, plan, sources)
+    for partition, source in sources.items():
         for to in state.broker_ids.tolist():
             if to == source:
                 continue
-            said = found[one].get(to)
-            assert said == check_drop(state, load, plan, one, source, to)
-            if to in plan.target(state, one):
-                assert said is not None
-                assert said.severity is Severity.ILLEGAL
+            drop_finding = drop_findings[partition].get(to)
+            assert drop_finding == check_drop(state, load, plan, partition, source, to)
+            if to in plan.target(state, partition):
+                assert drop_finding is not None
+                assert drop_finding.severity is Severity.ILLEGAL
                 continue
-            checked = check_plan(state, load, plan.with_move(state, one, source, to))
-            if said is not None:
-                assert said.id in {f.id for f in checked}
+            checked = check_plan(state, load, plan.with_move(state, partition, source, to))
+            if drop_finding is not None:
+                assert drop_finding.id in {f.id for f in checked}
             else:
                 unsafe = {
-                    f.id for f in checked if f.severity > Severity.UNWISE and one in f.partitions
+                    f.id
+                    for f in checked
+                    if f.severity > Severity.UNWISE and partition in f.partitions
                 }
-                assert unsafe <= {f.id for f in before if one in f.partitions}
+                assert unsafe <= {f.id for f in before if partition in f.partitions}
 
 
 def test_replicas_are_lifted_off_a_large_cluster_at_once() -> None:

@@ -28,10 +28,10 @@ def plans(draw: st.DrawFn) -> tuple[ClusterState, Load, Plan, dict]:
     wrong = draw(st.sets(st.sampled_from(TROUBLES), max_size=2))
     names = [f"t-{i}" for i in range(draw(st.integers(1, 4)))]
     at = {name: draw(st.permutations(BROKERS))[:3] for name in names}
-    one = draw(st.sampled_from(names))
+    victim = draw(st.sampled_from(names))
 
     def only(trouble: str, value: object) -> dict:
-        return {one: value} if trouble in wrong else {}
+        return {victim: value} if trouble in wrong else {}
 
     racks = {b: f"r{b % (2 if 'two racks' in wrong else 6)}" for b in BROKERS}
     state = cluster(
@@ -40,9 +40,9 @@ def plans(draw: st.DrawFn) -> tuple[ClusterState, Load, Plan, dict]:
         racks={b: rack for b, rack in racks.items() if b != 5 or "rack" not in wrong},
         dead=[4] if "dead" in wrong else [],
         leaders=only("leader", -1),
-        isr=only("isr", at[one][:1]),
-        adding=only("adding", at[one][-1:]),
-        removing=only("removing", at[one][-1:]),
+        isr=only("isr", at[victim][:1]),
+        adding=only("adding", at[victim][-1:]),
+        removing=only("removing", at[victim][-1:]),
         topics=[Topic("t", "x", 4 if "min isr" in wrong else 2)],
         size_bytes=dict.fromkeys(names, MB) | only("size", -1),
     )
@@ -50,16 +50,16 @@ def plans(draw: st.DrawFn) -> tuple[ClusterState, Load, Plan, dict]:
     moves = []
     for name in names:
         before, after = tuple(at[name]), tuple(draw(st.permutations(BROKERS))[:3])
-        base = (*before[1:], before[0]) if name == one and "stale" in wrong else before
-        if name == one:
+        base = (*before[1:], before[0]) if name == victim and "stale" in wrong else before
+        if name == victim:
             after = (after[0], after[0], after[1]) if "twice" in wrong else after
             after = after[:2] if "rf" in wrong else after
             after = (9, *after[1:]) if "unknown" in wrong else after
-        topic = "y" if name == one and "topic" in wrong else "x"
-        dirs = ("any",) * len(after) if name == one and "dirs" in wrong else None
-        gone = "u-0" if name == one and "gone" in wrong else name
+        topic = "y" if name == victim and "topic" in wrong else "x"
+        dirs = ("any",) * len(after) if name == victim and "dirs" in wrong else None
+        gone = "u-0" if name == victim and "gone" in wrong else name
         moves.append(Move(tp(gone), base, after, topic, dirs))
-    in_flight = {tp(one): Reassignment((0, 1), (1,), (0,))} if "in flight" in wrong else {}
+    in_flight = {tp(victim): Reassignment((0, 1), (1,), (0,))} if "in flight" in wrong else {}
     return state, load, Plan.of(moves), in_flight
 
 
@@ -67,12 +67,12 @@ def plans(draw: st.DrawFn) -> tuple[ClusterState, Load, Plan, dict]:
 @given(plans())
 def test_it_hides_nothing(case: tuple[ClusterState, Load, Plan, dict]) -> None:
     state, load, plan, in_flight = case
-    found = check_plan(state, load, plan, reassignments=in_flight)
+    findings = check_plan(state, load, plan, reassignments=in_flight)
     with patch(
         "core.plan.checks.check_plan.clean_moves",
         lambda state, load, moves, moving: [False] * len(moves),
     ):
-        assert found == check_plan(state, load, plan, reassignments=in_flight)
+        assert findings == check_plan(state, load, plan, reassignments=in_flight)
 
 
 def test_ordinary_moves_pass_it() -> None:

@@ -30,7 +30,7 @@ def moved(path: str, *, found: str = "/data") -> Move:
 
 
 def ids(state: ClusterState, move: Move) -> list[str]:
-    return [found.id for found in check_plan(state, load_of(state), Plan.of([move]))]
+    return [finding.id for finding in check_plan(state, load_of(state), Plan.of([move]))]
 
 
 def test_a_replica_that_is_copied_to_a_log_dir_already_is_somebody_elses_move() -> None:
@@ -76,9 +76,9 @@ def test_log_dirs(name: str) -> None:
 
 def test_a_log_dir_that_there_is_not_cannot_be_allowed_and_is_named() -> None:
     state = placed()
-    (found,) = check_plan(state, load_of(state), Plan.of([moved("/d9")]))
-    assert found.severity is Severity.ILLEGAL
-    assert found.sentence == "Broker 1 has no log dir /d9; t-0 should lie there."
+    (finding,) = check_plan(state, load_of(state), Plan.of([moved("/d9")]))
+    assert finding.severity is Severity.ILLEGAL
+    assert finding.sentence == "Broker 1 has no log dir /d9; t-0 should lie there."
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_a_log_dir_that_there_is_not_cannot_be_allowed_and_is_named() -> None:
 def test_what_arrives_on_one_disk_is_added_up(paths: tuple[str, str], has: str) -> None:
     dirs = (LogDir("/data", 100 * MB, 0), *(LogDir(d, 90 * MB, 10 * MB) for d in ("/d2", "/d3")))
     state = cluster({"t-0": [0], "t-1": [0]}, size_bytes=6 * MB, log_dirs=dirs)
-    one, two = (
+    first_move, second_move = (
         Move(tp(f"t-{n}"), (0,), (0,), None, (path,), ("/data",)) for n, path in enumerate(paths)
     )
-    assert ids(state, one) == ids(state, two) == []
-    (found,) = check_plan(state, load_of(state), Plan.of([one, two]))
-    assert (found.id, len(found.partitions)) == ("disk", 2)
-    assert found.sentence == f"{has}; the plan brings 12 MB, growth meanwhile included."
+    assert ids(state, first_move) == ids(state, second_move) == []
+    (finding,) = check_plan(state, load_of(state), Plan.of([first_move, second_move]))
+    assert (finding.id, len(finding.partitions)) == ("disk", 2)
+    assert finding.sentence == f"{has}; the plan brings 12 MB, growth meanwhile included."

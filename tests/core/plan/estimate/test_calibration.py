@@ -67,17 +67,17 @@ def leading(factor: float, reach: float = 1.0, runs: int = 4) -> Calibration:
 def test_the_factor_is_a_bounded_median_of_the_newest(
     ratios: tuple[float, ...], factor: float
 ) -> None:
-    found = learned(*ratios)
-    assert found.factor == pytest.approx(factor)
-    assert found.runs == min(len(ratios), MAX_RUNS)
+    correction = learned(*ratios)
+    assert correction.factor == pytest.approx(factor)
+    assert correction.runs == min(len(ratios), MAX_RUNS)
 
 
 def test_too_few_runs_teach_nothing_and_each_side_has_its_own() -> None:
     few = [run(1.2)] * (MIN_RUNS - 1)
     assert build_calibration(few) == Calibration({}, None)
-    found = build_calibration([*few, *[run(0.9, side=Side.FOLLOWER)] * MIN_RUNS])
-    assert list(found.sides) == [Side.FOLLOWER]
-    assert found.sides[Side.FOLLOWER].factor == pytest.approx(0.9)
+    calibration = build_calibration([*few, *[run(0.9, side=Side.FOLLOWER)] * MIN_RUNS])
+    assert list(calibration.sides) == [Side.FOLLOWER]
+    assert calibration.sides[Side.FOLLOWER].factor == pytest.approx(0.9)
 
 
 def test_a_range_narrows_with_each_run_that_kept_to_it_and_widens_at_once() -> None:
@@ -99,35 +99,35 @@ def test_runs_without_a_throttle_tell_how_fast_is_copied() -> None:
 
 def test_times_and_ranges_of_copying_are_longer_and_what_is_around_it_is_not() -> None:
     plain = estimate_at(*a_plan(), 5 * MB)
-    found = estimate_at(*a_plan(), 5 * MB, calibration=leading(1.1))
+    estimate = estimate_at(*a_plan(), 5 * MB, calibration=leading(1.1))
     assert plain.seconds is not None
-    assert found.seconds == pytest.approx(2.6 + (plain.seconds - 2.6) * 1.1)
-    assert found.range_seconds is not None
-    assert found.range_seconds[0] < found.seconds < found.range_seconds[1]
-    assert found.calibration is not None
-    assert found.calibration.words == "learned from 4 runs here: 10 % longer"
-    assert (found.calibration.seconds, found.calibration.range_seconds) == (
+    assert estimate.seconds == pytest.approx(2.6 + (plain.seconds - 2.6) * 1.1)
+    assert estimate.range_seconds is not None
+    assert estimate.range_seconds[0] < estimate.seconds < estimate.range_seconds[1]
+    assert estimate.calibration is not None
+    assert estimate.calibration.words == "learned from 4 runs here: 10 % longer"
+    assert (estimate.calibration.seconds, estimate.calibration.range_seconds) == (
         plain.seconds,
         plain.range_seconds,
     )
     ends = [(row.seconds or 0.0) - 1.8 for row in plain.rows]
-    assert [(row.seconds or 0.0) - 1.8 for row in found.rows] == pytest.approx(
+    assert [(row.seconds or 0.0) - 1.8 for row in estimate.rows] == pytest.approx(
         [end * 1.1 for end in ends]
     )
 
 
 def test_closed_forms_are_left_as_they_are() -> None:
     plain = estimate_at(*a_plan(), 5 * MB)
-    found = estimate_at(*a_plan(), 5 * MB, calibration=leading(1.1))
-    assert [r.required_bytes_per_s for r in found.rows] == [
+    estimate = estimate_at(*a_plan(), 5 * MB, calibration=leading(1.1))
+    assert [r.required_bytes_per_s for r in estimate.rows] == [
         r.required_bytes_per_s for r in plain.rows
     ]
-    plain, found = (
+    plain, estimate = (
         estimate_within(*a_plan(), 60.0, calibration=known)
         for known in (NOTHING_LEARNED, leading(1.2))
     )
-    assert found.rate_bytes_per_s == plain.rate_bytes_per_s
-    assert [r.required_bytes_per_s for r in found.rows] == [
+    assert estimate.rate_bytes_per_s == plain.rate_bytes_per_s
+    assert [r.required_bytes_per_s for r in estimate.rows] == [
         r.required_bytes_per_s for r in plain.rows
     ]
 
@@ -145,14 +145,14 @@ def test_never_stays_never_and_is_not_calibrated() -> None:
 def test_a_recommended_rate_keeps_the_deadline_with_its_whole_range(
     factor: float, reach: float
 ) -> None:
-    found = estimate_within(*a_plan(), 60.0, calibration=leading(factor, reach))
-    assert found.recommended_bytes_per_s is not None
-    assert found.range_seconds is not None
-    assert found.range_seconds[1] <= 60.0
+    estimate = estimate_within(*a_plan(), 60.0, calibration=leading(factor, reach))
+    assert estimate.recommended_bytes_per_s is not None
+    assert estimate.range_seconds is not None
+    assert estimate.range_seconds[1] <= 60.0
     plain = estimate_within(*a_plan(), 60.0).recommended_bytes_per_s or 0
     if (factor, reach) != (1.0, 0.4):  # a narrower range alone does not lower the rate
         slower = factor > 1 or (factor == 1 and reach > 1)
-        assert (found.recommended_bytes_per_s > plain) is slower
+        assert (estimate.recommended_bytes_per_s > plain) is slower
 
 
 def test_every_row_of_a_table_is_calibrated() -> None:
@@ -164,13 +164,13 @@ def test_every_row_of_a_table_is_calibrated() -> None:
 def test_without_a_throttle_the_speed_that_was_seen_is_the_answer() -> None:
     assert estimate_at(*a_plan(), UNLIMITED).seconds is None
     known = Calibration(speed=Speed(2, 50e6, 40e6, 60e6))
-    found = estimate_at(*a_plan(), UNLIMITED, calibration=known)
-    assert found.seconds == pytest.approx(2.6 + 200e6 / (50e6 - 20_000), rel=0.01)
-    assert found.range_seconds is not None
-    assert found.range_seconds[0] < found.seconds < found.range_seconds[1]
-    assert found.calibration is not None
-    assert found.calibration.words == "learned from 2 runs here"
-    assert format_estimate(found)["calibration"]["uncalibrated_seconds"] is None
+    estimate = estimate_at(*a_plan(), UNLIMITED, calibration=known)
+    assert estimate.seconds == pytest.approx(2.6 + 200e6 / (50e6 - 20_000), rel=0.01)
+    assert estimate.range_seconds is not None
+    assert estimate.range_seconds[0] < estimate.seconds < estimate.range_seconds[1]
+    assert estimate.calibration is not None
+    assert estimate.calibration.words == "learned from 2 runs here"
+    assert format_estimate(estimate)["calibration"]["uncalibrated_seconds"] is None
 
 
 def test_a_configured_capacity_is_more_than_what_was_seen() -> None:
@@ -183,9 +183,9 @@ def test_a_configured_capacity_is_more_than_what_was_seen() -> None:
 
 @pytest.mark.parametrize(("risk", "most"), [(False, 107.9), (True, 113.9)])
 def test_a_range_at_a_risk_gets_no_narrower(risk: bool, most: float) -> None:
-    found = Learned(4, 1.0, 0.4).on(TimeRange(102.6, 91.3, 113.9, risk))
-    assert found.seconds == pytest.approx(102.6)
-    assert found.max_seconds == pytest.approx(most, abs=0.1)
+    time_range = Learned(4, 1.0, 0.4).on(TimeRange(102.6, 91.3, 113.9, risk))
+    assert time_range.seconds == pytest.approx(102.6)
+    assert time_range.max_seconds == pytest.approx(most, abs=0.1)
 
 
 @given(
@@ -198,5 +198,5 @@ def test_the_time_is_within_its_range_whatever_was_seen(
     ratios: list[float], known_reach: float, seconds: float, wide: float
 ) -> None:
     least, most = seconds * (1 - wide) - 1.3, seconds * (1 + wide) + 1.3
-    found = learned(*ratios, reach=known_reach).on(TimeRange(seconds, max(least, 1.3), most))
-    assert 0 < found.min_seconds <= found.seconds <= found.max_seconds
+    time_range = learned(*ratios, reach=known_reach).on(TimeRange(seconds, max(least, 1.3), most))
+    assert 0 < time_range.min_seconds <= time_range.seconds <= time_range.max_seconds

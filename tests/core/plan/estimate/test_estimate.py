@@ -315,10 +315,10 @@ def test_thousands_of_moves_are_estimated_in_seconds():
     held = {f"t-{i}": [i % 60, (i + 1) % 60] for i in range(3000)}
     state = cluster(held, brokers=range(60), size_bytes=500 * MB)
     plan = plan_of(state, {f"t-{i}": (i % 60, (i + 7 + i % 40) % 60) for i in range(3000)})
-    load, found = load_of(state), []
-    took = effort(lambda: found.append(estimate_at(state, load, plan, 50 * MB)), times=1)
+    load, estimates = load_of(state), []
+    took = effort(lambda: estimates.append(estimate_at(state, load, plan, 50 * MB)), times=1)
     assert took < 80, "some 17 where nobody else is at work"
-    assert found[0].seconds > 500 * 3000 / 60 / 50
+    assert estimates[0].seconds > 500 * 3000 / 60 / 50
 
 
 def test_the_document_has_the_documented_keys():
@@ -457,5 +457,5 @@ def test_a_replica_that_somebody_else_removes_is_copied_again(also_removed):
     first = estimate_at(state, load_of(state), plan, 10 * MB)
     assert first.total_bytes == 30 * MB * len(moves)
     assert {
-        one.broker: one.bytes for one in estimate_extra_disk(state, load_of(state), plan, first)
+        lane.broker: lane.bytes for lane in estimate_extra_disk(state, load_of(state), plan, first)
     } == {target[1]: 30 * MB for target in moves.values()}

@@ -68,16 +68,16 @@ def test_what_a_quota_has_counted_is_counted_on(
 @pytest.mark.parametrize("ago", [0.0, 5.0])
 def test_a_batch_to_come_waits_for_the_window_of_the_one_in_flight(ago: float, events: int) -> None:
     midway = RunningCopies(frozenset({0}), -ago, {TAKES: STEADY})
-    found = game(copies(300, 10), midway, CopyBatches((0, 1)), events=events)
-    assert found.begun[1] == pytest.approx(WINDOW_SECONDS - ago + BETWEEN_SECONDS)
-    assert found.ends[1] > found.begun[1]
+    trace = game(copies(300, 10), midway, CopyBatches((0, 1)), events=events)
+    assert trace.begun[1] == pytest.approx(WINDOW_SECONDS - ago + BETWEEN_SECONDS)
+    assert trace.ends[1] > trace.begun[1]
 
 
 def test_what_is_in_flight_has_begun() -> None:
-    found = game(copies(10, 10), RunningCopies(frozenset({0}), -3.0), CopyBatches((0, 1)))
-    assert found.begun[0] == -3.0
-    assert found.begun[1] > 0
-    assert found.ends[0] < found.begun[1] < found.ends[1]
+    trace = game(copies(10, 10), RunningCopies(frozenset({0}), -3.0), CopyBatches((0, 1)))
+    assert trace.begun[0] == -3.0
+    assert trace.begun[1] > 0
+    assert trace.ends[0] < trace.begun[1] < trace.ends[1]
 
 
 RATES = st.one_of(st.sampled_from([0.0, 1e6, 2e6, 3e6]), st.floats(1.0, 1e8))
@@ -94,18 +94,18 @@ def _filled(
         ]
         members = [{at for at in growing if flows[at][i] == b} for _, i, b in sides]
         steps = [
-            (room[b] - sum(rates[at] for at, flow in enumerate(flows) if flow[i] == b)) / len(some)
-            for (room, i, b), some in zip(sides, members, strict=True)
-            if some
+            (room[b] - sum(rates[at] for at, flow in enumerate(flows) if flow[i] == b)) / len(peers)
+            for (room, i, b), peers in zip(sides, members, strict=True)
+            if peers
         ]
         step = max(0.0, min(*steps, link - max(rates[at] for at in growing)))
         for at in growing:
             rates[at] += step
         full = {at for at in growing if rates[at] >= link * (1 - 1e-12)}
-        for (room, i, b), some in zip(sides, members, strict=True):
+        for (room, i, b), side_flows in zip(sides, members, strict=True):
             used = sum(rates[at] for at, flow in enumerate(flows) if flow[i] == b)
             if used >= room[b] - 1e-6 - 1e-9 * room[b]:
-                full |= some
+                full |= side_flows
         growing -= full
     return rates
 

@@ -44,9 +44,9 @@ def test_in_a_short_run_everything_that_comes_is_there_before_anything_is_delete
     estimate = at(STATE, PLAN, 50 * MB)
     assert estimate.seconds is not None
     assert estimate.seconds < DELETED_SECONDS
-    found = extra(STATE, PLAN, estimate)
-    assert {one.broker: one.bytes for one in found} == {0: 400 * MB, 2: 400 * MB}
-    latest = max(one.at_seconds or 0.0 for one in found)
+    lanes = extra(STATE, PLAN, estimate)
+    assert {lane.broker: lane.bytes for lane in lanes} == {0: 400 * MB, 2: 400 * MB}
+    latest = max(lane.at_seconds or 0.0 for lane in lanes)
     assert latest == pytest.approx(estimate.seconds - END_SECONDS)
 
 
@@ -56,20 +56,20 @@ def test_in_a_long_one_what_has_left_is_deleted_while_the_rest_still_comes() -> 
     plan = plan_of(state, {name: (2 - held[0], 1) for name, held in there.items()})
     estimate = at(state, plan, MB)
     assert estimate.seconds is not None
-    for one in extra(state, plan, estimate):
-        assert one.bytes is not None
-        assert one.at_seconds is not None
+    for lane in extra(state, plan, estimate):
+        assert lane.bytes is not None
+        assert lane.at_seconds is not None
         # two batches are there at a time, and what left in the last minute
         least, most = 60 * MB, (estimate.seconds / 20 * 2 + DELETED_SECONDS) * 1.1 * MB
-        assert least < one.bytes < most < 40 * 25 * MB / 5
-        assert one.at_seconds < estimate.seconds
+        assert least < lane.bytes < most < 40 * 25 * MB / 5
+        assert lane.at_seconds < estimate.seconds
 
 
 def test_replicas_that_only_go_make_no_room_before_they_are_deleted() -> None:
     state = cluster({"t-0": [0, 1], "u-0": [1, 0]}, brokers=[0, 1, 2], size_bytes=100 * MB)
     both = plan_of(state, {"t-0": (2, 1), "u-0": (1,)})
-    found = extra(state, both, 10 * MB)
-    assert [(one.broker, one.bytes) for one in found] == [(2, 100 * MB)]
+    lanes = extra(state, both, 10 * MB)
+    assert [(lane.broker, lane.bytes) for lane in lanes] == [(2, 100 * MB)]
 
 
 def test_where_nothing_was_played_out_all_of_it_arrives_before_anything_leaves() -> None:
@@ -79,9 +79,9 @@ def test_where_nothing_was_played_out_all_of_it_arrives_before_anything_leaves()
 
 def test_a_copy_between_log_dirs_needs_its_room_twice_for_a_while() -> None:
     plan = Plan.of([Move(tp("t-0"), (0, 1), (0, 1), None, ("/d2", ANY), ("/data", ANY))])
-    (found,) = extra(STATE, plan, 10 * MB)
-    assert (found.broker, found.bytes) == (0, 100 * MB)
-    assert found.at_seconds == pytest.approx(12.8)
+    (lane,) = extra(STATE, plan, 10 * MB)
+    assert (lane.broker, lane.bytes) == (0, 100 * MB)
+    assert lane.at_seconds == pytest.approx(12.8)
 
 
 def test_what_a_broker_holds_of_it_already_is_not_more() -> None:
@@ -113,16 +113,16 @@ def test_a_broker_that_carries_much_already_comes_near_its_capacity(
 ) -> None:
     """Broker 0 sends 60 MB/s, to readers and to followers."""
     load, plan = load_of(LIMITED, 7.5 * MB), Plan.of([SWAPS[0]])
-    found = estimate_peak_usage(LIMITED, load, plan, estimate_at(LIMITED, load, plan, rate))
-    told = found.near_capacity
-    assert (told and round(told.fraction, 3)) == fraction
+    usage = estimate_peak_usage(LIMITED, load, plan, estimate_at(LIMITED, load, plan, rate))
+    near_capacity = usage.near_capacity
+    assert (near_capacity and round(near_capacity.fraction, 3)) == fraction
 
 
 def test_a_deadline_is_held_against_the_rate_that_it_recommends() -> None:
     estimate = estimate_within(LIMITED, load_of(LIMITED), PLAN, 12.0)
     assert estimate.recommended_bytes_per_s is not None
-    found = estimate_peak_usage(LIMITED, Load.unknown(LIMITED), PLAN, estimate)
-    assert found.near_capacity is None or found.near_capacity.fraction == pytest.approx(
+    usage = estimate_peak_usage(LIMITED, Load.unknown(LIMITED), PLAN, estimate)
+    assert usage.near_capacity is None or usage.near_capacity.fraction == pytest.approx(
         estimate.recommended_bytes_per_s / (100 * MB)
     )
 

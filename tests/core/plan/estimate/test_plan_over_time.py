@@ -40,9 +40,9 @@ def lanes_of(
     state: ClusterState, plan: Plan, rate: int, load: Load | None = None
 ) -> dict[tuple[int, Side], SideLane]:
     load = load or load_of(state)
-    found = build_timeline(state, load, estimate_at(state, load, plan, rate), ())
-    assert found is not None
-    return {(lane.broker, lane.side): lane for lane in found.lanes}
+    timeline = build_timeline(state, load, estimate_at(state, load, plan, rate), ())
+    assert timeline is not None
+    return {(lane.broker, lane.side): lane for lane in timeline.lanes}
 
 
 @st.composite
@@ -68,13 +68,13 @@ def test_lanes_hold_what_is_copied_on_both_sides_and_end_with_the_estimate(
     learned = Learned(4, factor, 1.0)
     calibration = Calibration({Side.LEADER: learned, Side.FOLLOWER: learned})
     estimate = estimate_at(state, load, plan, rate, calibration=calibration)
-    found = build_timeline(state, load, estimate, ())
+    timeline = build_timeline(state, load, estimate, ())
     if estimate.seconds is None:
-        assert found is None
+        assert timeline is None
         return
-    assert found is not None
+    assert timeline is not None
     assert estimate.trace is not None
-    lanes = {(lane.broker, lane.side): lane for lane in found.lanes}
+    lanes = {(lane.broker, lane.side): lane for lane in timeline.lanes}
     assert lanes.keys() == {(row.broker, row.side) for row in estimate.rows}
     for row in estimate.rows:
         lane = lanes[row.broker, row.side]
@@ -86,10 +86,10 @@ def test_lanes_hold_what_is_copied_on_both_sides_and_end_with_the_estimate(
         times = [at for step in lane.steps for at in (step.start, step.end)]
         assert times == sorted(times)
         assert times[0] >= START_SECONDS - 1.5  # one fetch is taken for what a second brings
-    assert found.ends == pytest.approx(estimate.seconds - END_SECONDS)
-    assert found.batches[0] == pytest.approx(START_SECONDS)
+    assert timeline.ends == pytest.approx(estimate.seconds - END_SECONDS)
+    assert timeline.batches[0] == pytest.approx(START_SECONDS)
     sums = dict.fromkeys(Side, 0.0)
-    for lane in found.lanes:
+    for lane in timeline.lanes:
         sums[lane.side] += lane.bytes
     assert sums[Side.LEADER] == pytest.approx(sums[Side.FOLLOWER])  # what is sent is received
 
@@ -135,9 +135,9 @@ def test_what_is_borne_anyway_and_capacity_tell_when_a_broker_comes_near() -> No
     state = cluster(HELD, brokers=[1, 2, 3], size_bytes=SIZES, **can)
     load = load_of(state, {"t-0": 0.0, "u-0": 16 * MB, "v-0": 16 * MB})
     only = Plan.of([TO_3.moves[0]])
-    found = build_timeline(state, load, estimate_at(state, load, only, 10 * MB), ())
-    assert found is not None
-    assert {lane.broker for lane in found.lanes} == {1, 3}
+    timeline = build_timeline(state, load, estimate_at(state, load, only, 10 * MB), ())
+    assert timeline is not None
+    assert {lane.broker for lane in timeline.lanes} == {1, 3}
     state = cluster({"t-0": [1], "u-0": [1]}, brokers=[1, 3], size_bytes=MB * 99, **can)
     load = load_of(state, {"t-0": 0.0, "u-0": 32 * MB})
     first, other = lanes_of(state, only, 10 * MB, load).values()
@@ -235,7 +235,8 @@ def test_disks_end_with_what_has_come_less_what_has_left(
         for broker in move.removing:
             net[broker] = net.get(broker, 0) - size
     peaks = {
-        one.broker: one for one in estimate_extra_disk(state, Load.unknown(state), plan, estimate)
+        peak.broker: peak
+        for peak in estimate_extra_disk(state, Load.unknown(state), plan, estimate)
     }
     assert lanes.keys() == peaks.keys()
     for broker, lane in lanes.items():
@@ -359,13 +360,13 @@ def test_they_are_part_of_the_time_line() -> None:
     state = cluster({"t-0": [0, 1]}, brokers=[0, 1, 2], size_bytes=100 * MB)
     plan = Plan.of([Move(tp("t-0"), (0, 1), (2, 1))])
     estimate = estimate_at(state, load_of(state), plan, 10 * MB)
-    found = build_timeline(
+    timeline = build_timeline(
         state,
         load_of(state),
         estimate,
         estimate_extra_disk(state, Load.unknown(state), plan, estimate),
     )
-    assert found is not None
-    assert [(disk.broker, disk.max_bytes) for disk in found.disks] == [(2, 100 * MB)]
-    assert found.max_disk_bytes == 100 * MB
-    assert math.isclose(found.disks[0].ends, found.ends)
+    assert timeline is not None
+    assert [(disk.broker, disk.max_bytes) for disk in timeline.disks] == [(2, 100 * MB)]
+    assert timeline.max_disk_bytes == 100 * MB
+    assert math.isclose(timeline.disks[0].ends, timeline.ends)

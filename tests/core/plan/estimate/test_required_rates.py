@@ -38,20 +38,23 @@ def uneven(big: int = 3_000, little: int = 300, produced: float = 0.0, **more):
 
 
 def test_a_deadline_gives_those_who_need_less_less():
-    found = estimate_within(*uneven(), SECONDS)
-    assert set(found.per_side_rates) == {BrokerSide(2, Side.LEADER), BrokerSide(4, Side.FOLLOWER)}
-    assert found.recommended_bytes_per_s > 50 * MB
-    assert all(rate == GENTLE_BYTES_PER_S for rate in found.per_side_rates.values())
-    assert found.range_seconds[1] <= SECONDS
-    assert found.limit_of(4, Side.FOLLOWER) == GENTLE_BYTES_PER_S
-    assert found.limit_of(3, Side.FOLLOWER) == found.recommended_bytes_per_s
+    estimate = estimate_within(*uneven(), SECONDS)
+    assert set(estimate.per_side_rates) == {
+        BrokerSide(2, Side.LEADER),
+        BrokerSide(4, Side.FOLLOWER),
+    }
+    assert estimate.recommended_bytes_per_s > 50 * MB
+    assert all(rate == GENTLE_BYTES_PER_S for rate in estimate.per_side_rates.values())
+    assert estimate.range_seconds[1] <= SECONDS
+    assert estimate.limit_of(4, Side.FOLLOWER) == GENTLE_BYTES_PER_S
+    assert estimate.limit_of(3, Side.FOLLOWER) == estimate.recommended_bytes_per_s
 
 
 def test_they_end_in_time_too_and_not_long_before():
     """Copies of 1.2 GB in 60 s at 10 MB/s would not."""
-    found = estimate_within(*uneven(little=1_200), SECONDS)
-    done = {(row.broker, row.side): row.seconds for row in found.rows}
-    assert GENTLE_BYTES_PER_S < found.per_side_rates[BrokerSide(4, Side.FOLLOWER)] < 40 * MB
+    estimate = estimate_within(*uneven(little=1_200), SECONDS)
+    done = {(row.broker, row.side): row.seconds for row in estimate.rows}
+    assert GENTLE_BYTES_PER_S < estimate.per_side_rates[BrokerSide(4, Side.FOLLOWER)] < 40 * MB
     assert SECONDS / 2 < done[4, Side.FOLLOWER] <= SECONDS
 
 
@@ -65,8 +68,8 @@ def test_where_nobody_is_spared_anything_all_get_the_same(big, little):
 
 
 def test_what_is_produced_meanwhile_may_double():
-    found = estimate_within(*uneven(little=300, produced=9 * MB), SECONDS)
-    assert found.per_side_rates[BrokerSide(4, Side.FOLLOWER)] >= 2 * 9 * MB + 300 * MB / SECONDS
+    estimate = estimate_within(*uneven(little=300, produced=9 * MB), SECONDS)
+    assert estimate.per_side_rates[BrokerSide(4, Side.FOLLOWER)] >= 2 * 9 * MB + 300 * MB / SECONDS
 
 
 def test_a_rate_that_was_chosen_spares_them_as_well():
@@ -89,22 +92,22 @@ def test_copies_between_log_dirs_are_set_apart_as_well():
     sizes = {"big-0": 3_000 * MB, "little-0": 300 * MB}
     state = cluster({"big-0": [1], "little-0": [2]}, size_bytes=sizes)
     moves = [Move(tp(name), (b,), (b,), None, ("/d2",), ("/data",)) for name, b in BOTH]
-    found = estimate_within(state, load_of(state), Plan.of(moves), SECONDS)
-    assert found.per_side_rates == {BrokerSide(2, Side.LOG_DIRS): GENTLE_BYTES_PER_S}
-    assert found.range_seconds[1] <= SECONDS
+    estimate = estimate_within(state, load_of(state), Plan.of(moves), SECONDS)
+    assert estimate.per_side_rates == {BrokerSide(2, Side.LOG_DIRS): GENTLE_BYTES_PER_S}
+    assert estimate.range_seconds[1] <= SECONDS
 
 
 def test_it_is_said_in_the_document_and_on_the_time_line():
     state, load, plan = uneven()
-    found = estimate_within(state, load, plan, SECONDS)
-    limits = {(row["broker"], row["side"]): row for row in format_estimate(found)["rows"]}
+    estimate = estimate_within(state, load, plan, SECONDS)
+    limits = {(row["broker"], row["side"]): row for row in format_estimate(estimate)["rows"]}
     assert limits[2, "leader"]["limit_bytes_per_s"] == GENTLE_BYTES_PER_S
-    assert limits[1, "leader"]["limit_bytes_per_s"] == found.recommended_bytes_per_s
-    assert format_per_side_rates(found.per_side_rates) == (
+    assert limits[1, "leader"]["limit_bytes_per_s"] == estimate.recommended_bytes_per_s
+    assert format_per_side_rates(estimate.per_side_rates) == (
         "Less will do for some: broker 2 sends at 10 MB/s and broker 4 receives at 10 MB/s."
     )
     lanes = {
-        (lane.broker, lane.side): lane for lane in build_timeline(state, load, found, ()).lanes
+        (lane.broker, lane.side): lane for lane in build_timeline(state, load, estimate, ()).lanes
     }
     assert lanes[4, Side.FOLLOWER].max_bytes_per_s <= GENTLE_BYTES_PER_S
 
@@ -142,18 +145,18 @@ def test_whatever_the_plan_all_of_it_ends_in_time_and_nobody_gets_more(copies, s
     state = cluster(layout, brokers=range(1, 7), size_bytes=sizes)
     load = load_of(state, share * MB)
     plan = plan_of(state, {f"t-{i}": [to] for i, (_, to, _) in enumerate(copies)})
-    found = estimate_within(state, load, plan, seconds)
-    if found.never:
+    estimate = estimate_within(state, load, plan, seconds)
+    if estimate.never:
         return
-    task, rate = Task.of(state, load, plan), found.recommended_bytes_per_s
-    assert task.spread(rate, found.per_side_rates).fits(seconds)
+    task, rate = Task.of(state, load, plan), estimate.recommended_bytes_per_s
+    assert task.spread(rate, estimate.per_side_rates).fits(seconds)
     assert all(
         max(task.what.side_loads[side].required_bytes_per_s(seconds), GENTLE_BYTES_PER_S)
         <= limit
         <= WORTH * rate
-        for side, limit in found.per_side_rates.items()
+        for side, limit in estimate.per_side_rates.items()
     )
     alike = min_rate(task, seconds, None)
     assert alike <= rate <= 1.2 * alike + 1
-    limits = [found.limit_of(*side) for side in task.what.side_loads]
-    assert not found.per_side_rates or sum(limits) <= WORTH * alike * len(limits)
+    limits = [estimate.limit_of(*side) for side in task.what.side_loads]
+    assert not estimate.per_side_rates or sum(limits) <= WORTH * alike * len(limits)

@@ -174,8 +174,8 @@ def test_letting_less_arrive_at_a_time_takes_longer_and_is_in_the_estimate():
     by_rate = {row.rate_bytes_per_s: row for row in rate_table(state, load, plan, **most)}
     assert by_rate[50 * MB].seconds == parts.seconds
     recommended = [
-        estimate_within(state, load, plan, 40, **said).recommended_bytes_per_s
-        for said in ({}, most)
+        estimate_within(state, load, plan, 40, **limits).recommended_bytes_per_s
+        for limits in ({}, most)
     ]
     assert recommended[1] > recommended[0]
 

@@ -69,26 +69,26 @@ def test_a_plan_file_keeps_the_whole_plan(tmp_path):
 
 
 def test_why_a_move_is_in_the_plan_is_kept_beside_kafkas_part():
-    told = Plan.of([replace(move, reason="leaves b2") for move in PLAN])
-    assert compact(to_kafka(told)) == compact(to_kafka(PLAN)), "byte for byte, whatever is said"
-    assert [move.reason for move in read_plan(format_plan_file(told))] == ["leaves b2"] * 2
-    assert format_plan_file(read_plan(format_plan_file(told), STATE)) == format_plan_file(
-        replace(told, cluster_id="test-cluster")
+    plan = Plan.of([replace(move, reason="leaves b2") for move in PLAN])
+    assert compact(to_kafka(plan)) == compact(to_kafka(PLAN)), "byte for byte, whatever is said"
+    assert [move.reason for move in read_plan(format_plan_file(plan))] == ["leaves b2"] * 2
+    assert format_plan_file(read_plan(format_plan_file(plan), STATE)) == format_plan_file(
+        replace(plan, cluster_id="test-cluster")
     )
-    assert format_plan_file(rebase(STATE, told).plan) == format_plan_file(told)
+    assert format_plan_file(rebase(STATE, plan).plan) == format_plan_file(plan)
     assert '"because"' not in format_plan_file(PLAN)
     with pytest.raises(DocumentError, match="'because' of base.0. is not a text"):
-        read_plan(format_plan_file(told).replace('"leaves b2"', "7", 1))
+        read_plan(format_plan_file(plan).replace('"leaves b2"', "7", 1))
 
 
 def test_a_reason_is_of_the_move_that_it_was_said_of():
-    told = Plan.of([replace(move, reason="leaves b0") for move in PLAN], cluster_id="test-cluster")
-    by_hand = told.with_move(STATE, tp("foo-1"), 4, 3)
+    plan = Plan.of([replace(move, reason="leaves b0") for move in PLAN], cluster_id="test-cluster")
+    by_hand = plan.with_move(STATE, tp("foo-1"), 4, 3)
     assert {move.tp: move.reason for move in by_hand} == {
         tp("bar-0"): "leaves b0",
         tp("foo-1"): "",
     }
-    assert not any(move.reason for move in told.inverse())
+    assert not any(move.reason for move in plan.inverse())
 
 
 @given(plans.filter(len))

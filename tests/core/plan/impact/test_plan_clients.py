@@ -46,8 +46,8 @@ def group(id: str, lag: Mapping[str, int | None], *, given: Sequence[str] = ()) 
 
 
 def load(state: ClusterState, rates: Mapping[str, float], message_bytes: float = 1000.0) -> Load:
-    found = load_of(state, rates)
-    return replace(found, messages_per_s=found.in_bytes_per_s / message_bytes)
+    base_load = load_of(state, rates)
+    return replace(base_load, messages_per_s=base_load.in_bytes_per_s / message_bytes)
 
 
 def found(
@@ -254,8 +254,8 @@ def test_what_may_take_records_from_somebody_is_not_advised(
     advice = shrunk(groups, **more)
     assert advice is not None
     assert not advice.is_advised
-    said = " ".join(retention_sentences(advice))
-    assert words in said
+    text = " ".join(retention_sentences(advice))
+    assert words in text
     assert retention_command(advice, "p.json") == ""
 
 
@@ -273,8 +273,8 @@ def test_a_topic_that_keeps_everything_would_be_shortened_too_and_that_is_said()
 def test_every_topic_is_named_that_would_lose_records_for_good(kind: str) -> None:
     advice = shrunk()
     assert advice is not None
-    said = " ".join(retention_sentences(replace(advice, **{kind: tuple("vwxyz")})))
-    assert "v, w, x, y and z" in said
+    text = " ".join(retention_sentences(replace(advice, **{kind: tuple("vwxyz")})))
+    assert "v, w, x, y and z" in text
 
 
 @pytest.mark.parametrize(
@@ -317,8 +317,8 @@ def test_nothing_is_deleted_while_who_reads_or_what_is_kept_elsewhere_is_not_kno
     state = cluster({"t-0": (1, 2), "t-1": (1, 2)}, brokers=range(1, 5), topics=[topic])
     plan = Plan.of([Move(tp("t-0"), (1, 2), (3, 2))])
     rates = load(state, {"t-0": 1e5, "t-1": 1e5})
-    found = check_retention(state, rates, plan, groups, HOUR * 1000)
-    assert [finding.id for finding in found] == against
+    findings = check_retention(state, rates, plan, groups, HOUR * 1000)
+    assert [finding.id for finding in findings] == against
 
 
 def test_that_share_groups_read_is_known_and_what_they_read_is_not() -> None:

@@ -27,29 +27,29 @@ def test_a_broker_that_leads_what_prefers_others_is_named_with_what_to_do(
     plan_request: PlanRequest,
 ) -> None:
     state = one_leads_all(1)
-    found = suggest_plan(state, load_of(state, MB), plan_request)
-    assert not found.plan.moves, "an election does it, and no plan"
-    assert found.notes[0] == (
+    suggestion = suggest_plan(state, load_of(state, MB), plan_request)
+    assert not suggestion.plan.moves, "an election does it, and no plan"
+    assert suggestion.notes[0] == (
         "12 partitions are led by others than their preferred replicas, so that broker 1 has 300% "
         "of its share of leaders: trimtab elect gives them back."
     )
-    assert not is_reached(found, plan_request)
+    assert not is_reached(suggestion, plan_request)
 
 
 def test_leaders_that_are_not_preferred_and_put_nobody_off_are_not_told_of() -> None:
     led = {name: held[1] for name, held in IN_TURNS.items()}
     state = cluster(IN_TURNS, leaders=led, size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest())
-    assert not any("trimtab elect" in note for note in found.notes)
-    assert is_reached(found, PlanRequest())
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
+    assert not any("trimtab elect" in note for note in suggestion.notes)
+    assert is_reached(suggestion, PlanRequest())
 
 
 def test_what_ends_above_what_it_can_send_until_leaders_are_elected_is_named() -> None:
     state = one_leads_all(1, can_send=50 * MB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest())
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert (
         "Broker 1 ends at 54 MB/s out; it can send 50 MB/s: trimtab elect gives leaders back first."
-    ) in found.notes
+    ) in suggestion.notes
 
 
 @pytest.mark.parametrize("gone", [{"dead": [3]}, {"isr": {name: [1, 2] for name in IN_TURNS}}])
@@ -58,8 +58,8 @@ def test_no_election_is_advised_where_the_preferred_replica_cannot_lead(
 ) -> None:
     led = {name: next(b for b in held if b != 3) for name, held in IN_TURNS.items()}
     state = cluster(IN_TURNS, leaders=led, size_bytes=GB, can_send=30 * MB, **gone)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest())
-    assert not any("trimtab elect" in note for note in found.notes)
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
+    assert not any("trimtab elect" in note for note in suggestion.notes)
 
 
 def test_a_replica_that_leaves_hands_its_leadership_to_a_broker_that_is_named() -> None:
@@ -68,11 +68,15 @@ def test_a_replica_that_leaves_hands_its_leadership_to_a_broker_that_is_named() 
     led = dict.fromkeys(held, 2)
     state = cluster(held, racks=racks, brokers=[1, 2, 3], leaders=led, can_send=20 * MB)
     wanted = PlanRequest(racks_only=True)
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    above = [f for f in check_plan(state, load_of(state, MB), found.plan) if f.id == "capacity"]
-    assert [one.sentence for one in above] == ["Broker 1 ends at 24 MB/s out; it can send 20 MB/s."]
-    assert any(note.startswith("Broker 1 ends at 24 MB/s out;") for note in found.notes)
-    assert not is_reached(found, wanted)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    above = [
+        f for f in check_plan(state, load_of(state, MB), suggestion.plan) if f.id == "capacity"
+    ]
+    assert [finding.sentence for finding in above] == [
+        "Broker 1 ends at 24 MB/s out; it can send 20 MB/s."
+    ]
+    assert any(note.startswith("Broker 1 ends at 24 MB/s out;") for note in suggestion.notes)
+    assert not is_reached(suggestion, wanted)
 
 
 @pytest.mark.parametrize("racks", [None, {1: "a", 2: "b", 3: "c"}])
@@ -80,8 +84,8 @@ def test_of_too_many_replicas_the_one_that_leads_stays(racks: dict[int, str] | N
     held = {f"t-{n}": [1, 2, 3] for n in range(6)}
     led = {name: 2 + n % 2 for n, name in enumerate(held)}
     state = cluster(held, leaders=led, racks=racks, size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
-    assert {str(move.tp): set(move.after) for move in found.plan} == {
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
+    assert {str(move.tp): set(move.after) for move in suggestion.plan} == {
         name: {1, leader} for name, leader in led.items()
     }
 
@@ -89,8 +93,8 @@ def test_of_too_many_replicas_the_one_that_leads_stays(racks: dict[int, str] | N
 def test_of_replicas_that_share_a_rack_one_that_does_not_lead_moves() -> None:
     racks = {1: "a", 2: "a", 3: "a", 4: "b"}
     state = cluster({"t-0": [1, 2, 3]}, brokers=range(1, 5), racks=racks, leaders={"t-0": 3})
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True))
-    (move,) = found.plan
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True))
+    (move,) = suggestion.plan
     assert move.after == (1, 4, 3)
 
 
@@ -99,12 +103,12 @@ def test_a_broker_out_of_scope_that_comes_to_lead_too_much_is_named() -> None:
     led = dict.fromkeys(held, 2)
     state = cluster(held, brokers=[1, 2, 3], leaders=led, can_send={1: 20 * MB})
     wanted = PlanRequest(drain=(2,), brokers=(3,))
-    found = suggest_plan(state, load_of(state, MB), wanted)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
     assert any(
         note.startswith("Broker 1 ends at 24 MB/s out; it can send 20 MB/s: it comes to lead")
-        for note in found.notes
+        for note in suggestion.notes
     )
-    assert not is_reached(found, wanted)
+    assert not is_reached(suggestion, wanted)
 
 
 def test_an_excluded_broker_that_is_handed_leadership_it_was_to_have_anyway_is_named() -> None:
@@ -118,10 +122,10 @@ def test_an_excluded_broker_that_is_handed_leadership_it_was_to_have_anyway_is_n
         can_send=2.0 * MB,
     )
     load = load_of(state, {"big-0": 1.7 * MB, "own-0": 0.3 * MB, "far-0": 0.1 * MB})
-    found = suggest_plan(state, load, PlanRequest(band=0.02, exclude=(2,)))
-    capacity = [f.sentence for f in check_plan(state, load, found.plan) if f.id == "capacity"]
+    suggestion = suggest_plan(state, load, PlanRequest(band=0.02, exclude=(2,)))
+    capacity = [f.sentence for f in check_plan(state, load, suggestion.plan) if f.id == "capacity"]
     assert capacity == ["Broker 2 ends at 3.7 MB/s out; it can send 2.0 MB/s."]
-    assert found.notes[0] == (
+    assert suggestion.notes[0] == (
         "Broker 2 ends at 3.7 MB/s out; it can send 2.0 MB/s: "
         "it comes to lead what others give up; plan with it, too."
     )
@@ -132,7 +136,7 @@ def test_a_broker_that_surely_gets_more_is_named_though_what_it_gives_up_may_be_
     led = {"unknown-0": 3, "known-0": 4}
     state = cluster(held, leaders=led, size_bytes=GB, can_send={3: MB})
     load = load_of(state, {"known-0": 5 * MB, "busy-0": 100 * MB})
-    found = suggest_plan(state, load, PlanRequest(drain=(4,)))
-    capacity = [f.sentence for f in check_plan(state, load, found.plan) if f.id == "capacity"]
+    suggestion = suggest_plan(state, load, PlanRequest(drain=(4,)))
+    capacity = [f.sentence for f in check_plan(state, load, suggestion.plan) if f.id == "capacity"]
     assert capacity == ["Broker 3 ends at 10 MB/s out; it can send 1.0 MB/s."]
-    assert any(note.startswith("Broker 3 ends") for note in found.notes), found.notes
+    assert any(note.startswith("Broker 3 ends") for note in suggestion.notes), suggestion.notes

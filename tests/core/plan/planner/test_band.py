@@ -18,8 +18,8 @@ from core.plan.planner.plan_result import PlanResult, is_reached
 from core.plan.planner.planner import suggest_plan
 
 
-def furthest(found: PlanResult) -> float:
-    return float(np.abs(found.after[found.counts][:, found.active] - 1).max())
+def furthest(suggestion: PlanResult) -> float:
+    return float(np.abs(suggestion.after[suggestion.counts][:, suggestion.active] - 1).max())
 
 
 def two(on_first: int, on_second: int) -> tuple[ClusterState, Load]:
@@ -33,14 +33,14 @@ def two(on_first: int, on_second: int) -> tuple[ClusterState, Load]:
 @pytest.mark.parametrize("kind", ["new", "skew"])
 def test_nobody_ends_on_the_very_edge_of_the_band(kind: str, band: float) -> None:
     """The next change of load would take it out again."""
-    found = suggest_plan(*skewed(Shape(12, 2_000, kind)), PlanRequest(band=band))
-    assert 0.5 * band < furthest(found) <= 0.9 * band
+    suggestion = suggest_plan(*skewed(Shape(12, 2_000, kind)), PlanRequest(band=band))
+    assert 0.5 * band < furthest(suggestion) <= 0.9 * band
 
 
 def test_leaders_alone_aim_inside_too() -> None:
     state = cluster({f"t-{n}": [1, 2] if n < 70 else [2, 1] for n in range(100)}, size_bytes=MB)
-    found = suggest_plan(state, load_of(state, 1e6), PlanRequest())
-    assert (found.moves, found.leader_moves) == (0, 16)  # to 54, not to 55
+    suggestion = suggest_plan(state, load_of(state, 1e6), PlanRequest())
+    assert (suggestion.moves, suggestion.leader_moves) == (0, 16)  # to 54, not to 55
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,16 @@ def test_leaders_alone_aim_inside_too() -> None:
     ],
 )
 def test_as_much_is_copied_as_that_needs(first: int, second: int, copied: int) -> None:
-    found = suggest_plan(*two(first, second), PlanRequest())
-    assert found.moves == copied
-    assert found.within(0.10)
+    suggestion = suggest_plan(*two(first, second), PlanRequest())
+    assert suggestion.moves == copied
+    assert suggestion.within(0.10)
 
 
 def test_a_limit_that_suffices_for_the_edge_suffices() -> None:
-    found = suggest_plan(*two(70, 30), PlanRequest(limits=Limits(max_bytes=15 * MB)))
-    assert found.bytes == 15 * MB
-    assert found.within(0.10)
-    assert not any("--max-bytes" in note for note in found.notes)
+    suggestion = suggest_plan(*two(70, 30), PlanRequest(limits=Limits(max_bytes=15 * MB)))
+    assert suggestion.bytes == 15 * MB
+    assert suggestion.within(0.10)
+    assert not any("--max-bytes" in note for note in suggestion.notes)
 
 
 SHAPES = [(6, 150, 3, 3), (8, 200, 2, 1), (9, 300, 3, 3), (12, 400, 3, 3)]
@@ -76,8 +76,8 @@ def test_every_measure_ends_within_the_band(
     brokers: int, partitions: int, replicas: int, racks: int, kind: str, seed: int
 ) -> None:
     shape = Shape(brokers, partitions, kind, replicas=replicas, racks=racks, seed=seed)
-    found = suggest_plan(*skewed(shape), PlanRequest())
-    assert is_reached(found, PlanRequest()), found.notes
+    suggestion = suggest_plan(*skewed(shape), PlanRequest())
+    assert is_reached(suggestion, PlanRequest()), suggestion.notes
 
 
 @pytest.mark.parametrize("seed", range(1, 11))
@@ -90,9 +90,9 @@ def test_leaders_alone_get_even_where_some_choice_of_them_is(seed: int) -> None:
     replicas = np.array(held, np.int32)
     led = replace(state, replica_broker=replicas.ravel(), leader=replicas[:, 0].copy())
     wanted = PlanRequest(leaders_only=True)
-    found = suggest_plan(led, load, wanted)
-    assert is_reached(found, wanted)
-    assert not found.moves
+    suggestion = suggest_plan(led, load, wanted)
+    assert is_reached(suggestion, wanted)
+    assert not suggestion.moves
 
 
 @pytest.mark.parametrize("ahead", [(3, 6), (0, 1), (2, 5, 7)])
@@ -105,8 +105,8 @@ def test_a_planner_finds_what_only_an_exchange_of_several_leads_to(ahead: Sequen
     state = cluster(held, brokers=(1, 2), size_bytes=sizes)
     load = load_of(state, {name: 1e6 * name.startswith("t-") for name in held})
     load = replace(load, out_bytes_per_s=np.zeros(state.partition_count))
-    found = suggest_plan(state, load, PlanRequest())
-    assert {move.tp.topic for move in found.plan} == {"t"}
-    even = evenness(state, load, found.plan)
+    suggestion = suggest_plan(state, load, PlanRequest())
+    assert {move.tp.topic for move in suggestion.plan} == {"t"}
+    even = evenness(state, load, suggestion.plan)
     best = 0.0 if len(ahead) == 2 else 1 / 7  # of 14 parts 6 and 8
     assert even.off(even.after).max() <= best + 1e-6

@@ -59,14 +59,14 @@ def dirs_after(state: ClusterState, plan: Plan) -> dict[int, dict[str, int]]:
     held: dict[int, dict[str, int]] = {b.id: {} for b in state.brokers}
     for row in range(state.partition_count):
         at = state.replica_slice(row)
-        found = {
+        path_by_broker = {
             b: state.log_dir_paths[place]
             for b, place in zip(state.replicas(row), state.log_dir[at].tolist(), strict=True)
         }
         move = moves.get(state.tp(row))
         wanted = move.target_log_dirs if move else {}
         for broker in move.after if move else state.replicas(row):
-            path = wanted.get(broker) or found.get(broker, "")
+            path = wanted.get(broker) or path_by_broker.get(broker, "")
             held[broker][path] = held[broker].get(path, 0) + int(state.partition_size_bytes[row])
     return held
 
@@ -100,42 +100,42 @@ def test_brokers_are_done_first_and_log_dirs_for_what_lands_and_what_stays(
 ) -> None:
     state = all_on_the_first()
     without = suggest_plan(state, load(state), replace(plan_request, disks=False, balance=False))
-    found = suggest_plan(state, load(state), plan_request)
+    suggestion = suggest_plan(state, load(state), plan_request)
     assert {m.tp: m.after for m in without.plan} == {
-        m.tp: m.after for m in found.plan if m.after != m.before
+        m.tp: m.after for m in suggestion.plan if m.after != m.before
     }, "who holds what is planned as without log dirs"
-    assert is_even(dirs_after(state, found.plan)), dirs_after(state, found.plan)
-    assert all(path for held in dirs_after(state, found.plan).values() for path in held)
-    doubts = check_plan(state, load(state), found.plan)
-    assert not [one for one in doubts if one.severity is Severity.ILLEGAL]
-    assert Plan.of(found.plan.inverse().inverse().moves).moves == found.plan.moves
+    assert is_even(dirs_after(state, suggestion.plan)), dirs_after(state, suggestion.plan)
+    assert all(path for held in dirs_after(state, suggestion.plan).values() for path in held)
+    doubts = check_plan(state, load(state), suggestion.plan)
+    assert not [doubt for doubt in doubts if doubt.severity is Severity.ILLEGAL]
+    assert Plan.of(suggestion.plan.inverse().inverse().moves).moves == suggestion.plan.moves
 
 
 def test_log_dirs_alone_move_nothing_between_brokers() -> None:
     state = all_on_the_first()
-    found = suggest_plan(state, load(state), PlanRequest(disks=True))
-    assert len(found.plan)
-    assert all(move.before == move.after for move in found.plan)
-    assert np.array_equal(found.before, found.after)
-    assert is_even({b: held for b, held in dirs_after(state, found.plan).items() if held})
+    suggestion = suggest_plan(state, load(state), PlanRequest(disks=True))
+    assert len(suggestion.plan)
+    assert all(move.before == move.after for move in suggestion.plan)
+    assert np.array_equal(suggestion.before, suggestion.after)
+    assert is_even({b: held for b, held in dirs_after(state, suggestion.plan).items() if held})
 
 
 def test_what_lands_is_put_where_there_is_least_and_nothing_that_stays_is_copied_for_it() -> None:
     held = {f"t-{n}": [(1, "/d1")] for n in range(4)} | {f"u-{n}": [(2, "/d1")] for n in range(4)}
     state = cluster(held)
-    found = suggest_plan(state, load(state), PlanRequest(disks=True, replace=((1, 2),)))
-    assert {path for m in found.plan for path in m.new_log_dirs.values()} == {"/d2"}
-    assert not [m for m in found.plan if m.dir_moves]
-    assert found.dirs is not None
-    assert found.dirs.moves == 0
+    suggestion = suggest_plan(state, load(state), PlanRequest(disks=True, replace=((1, 2),)))
+    assert {path for m in suggestion.plan for path in m.new_log_dirs.values()} == {"/d2"}
+    assert not [m for m in suggestion.plan if m.dir_moves]
+    assert suggestion.dirs is not None
+    assert suggestion.dirs.moves == 0
 
 
 def test_each_replica_that_changes_its_log_dir_says_why() -> None:
     state = all_on_the_first()
-    found = suggest_plan(state, load(state), PlanRequest(disks=True, balance=True))
-    assert found.dirs is not None
-    within = {m.tp for m in found.plan if m.dir_moves}
-    assert within == set(found.dirs.reasons)
+    suggestion = suggest_plan(state, load(state), PlanRequest(disks=True, balance=True))
+    assert suggestion.dirs is not None
+    within = {m.tp for m in suggestion.plan if m.dir_moves}
+    assert within == set(suggestion.dirs.reasons)
     assert within
 
 
@@ -145,9 +145,9 @@ def test_limits_hold_for_all_of_it_together(most: int) -> None:
 
     for limits in (Limits(max_moves=most), Limits(max_bytes=most * 10 * MB)):
         wanted = PlanRequest(disks=True, balance=True, limits=limits)
-        found = suggest_plan(state, load(state), wanted)
-        assert sum(len(move.receiving) for move in found.plan) <= most
-        assert any("log dirs" in note for note in found.notes)
+        suggestion = suggest_plan(state, load(state), wanted)
+        assert sum(len(move.receiving) for move in suggestion.plan) <= most
+        assert any("log dirs" in note for note in suggestion.notes)
 
 
 @pytest.mark.parametrize("plan_request", CASES.values(), ids=CASES)
@@ -162,8 +162,8 @@ def test_what_is_planned_already_counts_where_it_is_said_to_lie(plan_request: Pl
     assert again.dirs is not None
     assert again.dirs.reached
     held = dirs_after(state, first)
-    for one in again.dirs.dirs:
-        assert one.after_bytes == held[one.broker].get(one.path, 0), one
+    for log_dir in again.dirs.dirs:
+        assert log_dir.after_bytes == held[log_dir.broker].get(log_dir.path, 0), log_dir
 
 
 def test_what_arrives_by_a_kept_move_takes_the_room_of_its_log_dir() -> None:
@@ -183,8 +183,8 @@ def test_a_broker_with_one_log_dir_gets_none_named() -> None:
     state = all_on_the_first()
     single = tuple(replace(b, log_dirs=b.log_dirs[:1]) if b.id == 3 else b for b in state.brokers)
     state = replace(state, brokers=single)
-    found = suggest_plan(state, load(state), PlanRequest(disks=True, replace=((1, 3),)))
-    assert all(m.log_dirs is None or ANY in m.log_dirs for m in found.plan if 3 in m.after)
+    suggestion = suggest_plan(state, load(state), PlanRequest(disks=True, replace=((1, 3),)))
+    assert all(m.log_dirs is None or ANY in m.log_dirs for m in suggestion.plan if 3 in m.after)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +204,12 @@ def test_a_replica_goes_to_no_broker_of_which_no_log_dir_takes_it(
         cluster(held, brokers=2, size=80 * MB, rooms={2: room})
         for room in ((60 * MB, 59 * MB), (90 * MB, 0))
     )
-    found = suggest_plan(beside, load(beside), plan_request)
-    assert not found.plan.moves
-    assert not is_reached(found, plan_request)
+    suggestion = suggest_plan(beside, load(beside), plan_request)
+    assert not suggestion.plan.moves
+    assert not is_reached(suggestion, plan_request)
     if plan_request.forces:
         room = "no broker that could take them has that much disk to fill (60 MB at most"
-        assert room in found.notes[0]
+        assert room in suggestion.notes[0]
     assert plan_request.fill or suggest_plan(whole, load(whole), plan_request).plan.moves
 
 
@@ -217,17 +217,17 @@ def test_what_fits_together_but_in_no_log_dir_is_said() -> None:
     held = {f"t-{n}": [(1, "/d1")] for n in range(3)}
     state = cluster(held, brokers=2, size=35 * MB, rooms={2: (60 * MB, 59 * MB)})
     wanted = PlanRequest(drain=(1,), disks=True)
-    found = suggest_plan(state, load(state), wanted)
-    assert not is_reached(found, wanted)
+    suggestion = suggest_plan(state, load(state), wanted)
+    assert not is_reached(suggestion, wanted)
     assert (
         "No log dir of broker 2 has room for t-2 beside what else lands there: Kafka would choose "
         "one, and may fill it. Plan less for that broker, or add disk."
-    ) in found.notes
+    ) in suggestion.notes
 
 
 def test_replicas_that_are_dropped_use_up_nothing_of_what_a_broker_may_take_part_in() -> None:
     state = cluster({f"t-{n}": [(1 + n % 3, "/d1"), (1 + (n + 1) % 3, "/d1")] for n in range(18)})
     wanted = PlanRequest(replicas=1, disks=True, limits=Limits(max_per_broker=2))
-    found = suggest_plan(state, load_of(state, 0.0), wanted)
-    copied = [broker for move in found.plan for broker in move.dir_moves]
+    suggestion = suggest_plan(state, load_of(state, 0.0), wanted)
+    copied = [broker for move in suggestion.plan for broker in move.dir_moves]
     assert [copied.count(broker) for broker in (1, 2, 3)] == [2, 2, 2]

@@ -27,49 +27,51 @@ def uneven(can_take_in: float) -> ClusterState:
     return cluster(names, brokers=range(4), size_bytes=GB, can_take_in=can_take_in)
 
 
-def taken_in(found: PlanResult, state: ClusterState) -> Counter[int]:
+def taken_in(suggestion: PlanResult, state: ClusterState) -> Counter[int]:
     """Return what each broker takes in after a plan, of 1 MB/s for each replica."""
-    held = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
+    held = Counter(b for replicas in placed(state, suggestion.plan).values() for b in replicas)
     return Counter({broker: count * MB for broker, count in held.items()})
 
 
 def test_no_broker_ends_above_what_it_can_take_in_though_the_band_would_let_it() -> None:
     state = uneven(100 * MB)
     wanted = PlanRequest()
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    assert max(taken_in(found, state).values()) <= 100 * MB
-    assert is_reached(found, wanted)
-    assert not [f for f in check_plan(state, load_of(state, MB), found.plan) if f.id == "capacity"]
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    assert max(taken_in(suggestion, state).values()) <= 100 * MB
+    assert is_reached(suggestion, wanted)
+    assert not [
+        f for f in check_plan(state, load_of(state, MB), suggestion.plan) if f.id == "capacity"
+    ]
 
 
 def test_a_part_of_it_stays_free_where_all_together_have_as_much() -> None:
     state = uneven(110 * MB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest())
-    assert max(taken_in(found, state).values()) <= 99 * MB
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
+    assert max(taken_in(suggestion, state).values()) <= 99 * MB
 
 
 def test_a_broker_that_ends_above_its_capacity_is_said_and_the_goal_is_not_reached() -> None:
     state = uneven(90 * MB)
     wanted = PlanRequest()
-    found = suggest_plan(state, load_of(state, MB), wanted)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
     assert any(
         note.startswith("Broker ") and "MB/s in; it can take in 90 MB/s" in note
-        for note in found.notes
+        for note in suggestion.notes
     )
-    assert not is_reached(found, wanted)
+    assert not is_reached(suggestion, wanted)
 
 
 def test_what_has_to_move_stays_where_nobody_can_take_it_in() -> None:
     held = {f"t-{n}": [1 + n % 3] for n in range(9)}
     state = cluster(held, size_bytes=GB, can_take_in=3.5 * MB)
     wanted = PlanRequest(drain=(1,))
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    assert not found.plan.moves
-    assert not is_reached(found, wanted)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    assert not suggestion.plan.moves
+    assert not is_reached(suggestion, wanted)
     assert (
         "3 replicas (3.0 GB) stay where they are, t-0, t-3 and t-6: no broker that could take them "
         "can take in or send so much more; add brokers, or lower what is produced."
-    ) in found.notes
+    ) in suggestion.notes
 
 
 @pytest.mark.parametrize("plan_request", [PlanRequest(drain=(1,)), PlanRequest(replace=((1, 4),))])
@@ -77,8 +79,8 @@ def test_what_leaves_a_broker_fills_none_above_its_capacity(plan_request: PlanRe
     held = {f"t-{n}": [1 + n % 3] for n in range(12)}
     can = dict.fromkeys((1, 2, 3), 8 * MB) | {4: 2.5 * MB}
     state = cluster(held, brokers=range(1, 5), size_bytes=GB, can_take_in=can)
-    found = suggest_plan(state, load_of(state, MB), plan_request)
-    carried = taken_in(found, state)
+    suggestion = suggest_plan(state, load_of(state, MB), plan_request)
+    carried = taken_in(suggestion, state)
     assert carried[4] == 2 * MB
     assert carried[1] == (0 if plan_request.drain else 2 * MB)
 
@@ -97,10 +99,10 @@ def test_leaders_send_to_no_followers_that_a_limit_keeps_from_being_made() -> No
     tight, fine = (
         cluster(held, brokers=[1, 2, 3], size_bytes=GB, can_send=can * MB) for can in (21, 22)
     )
-    found = suggest_plan(tight, load_of(tight, MB), wanted)
-    assert found.moves == 2
+    suggestion = suggest_plan(tight, load_of(tight, MB), wanted)
+    assert suggestion.moves == 2
     assert "Broker 1 ends at 22 MB/s out; it can send 21 MB/s: add brokers, or carry less." in (
-        found.notes
+        suggestion.notes
     )
     notes = suggest_plan(fine, load_of(fine, MB), wanted).notes
     assert not any(" ends at " in note for note in notes)
@@ -108,9 +110,9 @@ def test_leaders_send_to_no_followers_that_a_limit_keeps_from_being_made() -> No
 
 def test_leaders_are_given_to_none_that_cannot_send_what_they_do() -> None:
     state = cluster({f"t-{n}": [1, 2] for n in range(6)}, size_bytes=GB, can_send={2: 5e6})
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(leaders_only=True))
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(leaders_only=True))
     # A leader sends to its consumers, and to its follower.
-    assert found.leader_moves == 2
+    assert suggestion.leader_moves == 2
 
 
 def test_of_what_is_drained_another_replica_leads_where_nobody_new_can_send_as_much() -> None:
@@ -126,9 +128,9 @@ def test_of_what_is_drained_another_replica_leads_where_nobody_new_can_send_as_m
 )
 def test_no_broker_takes_more_replicas_than_it_may_have(plan_request: PlanRequest) -> None:
     state = cluster({f"t-{n}": [1 + n % 3] for n in range(12)}, brokers=range(1, 5), size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), replace(plan_request, max_replicas=3))
-    held = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
-    came = {b for move in found.plan for b in move.adding}
+    suggestion = suggest_plan(state, load_of(state, MB), replace(plan_request, max_replicas=3))
+    held = Counter(b for replicas in placed(state, suggestion.plan).values() for b in replicas)
+    came = {b for move in suggestion.plan for b in move.adding}
     assert came
     assert all(held[broker] <= 3 for broker in came)
 
@@ -137,9 +139,9 @@ def test_brokers_with_more_replicas_than_they_may_have_give_some() -> None:
     held = {f"t-{n}": [1] for n in range(12)} | {f"u-{n}": [2 + n % 2] for n in range(18)}
     state = cluster(held, brokers=[1, 2, 3], size_bytes=GB)
     wanted = PlanRequest(max_replicas=10, band=0.5)
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    assert is_reached(found, wanted)
-    assert (found.moves, found.reasons[next(iter(found.plan)).tp].broker) == (2, 1)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    assert is_reached(suggestion, wanted)
+    assert (suggestion.moves, suggestion.reasons[next(iter(suggestion.plan)).tp].broker) == (2, 1)
     with pytest.raises(UsageError) as refused:
         suggest_plan(state, load_of(state, MB), replace(wanted, max_replicas=9))
     assert refused.value.title == "30 replicas do not fit on 3 brokers with 9 each."
@@ -149,12 +151,12 @@ def test_brokers_with_more_replicas_than_they_may_have_give_some() -> None:
 def test_why_nothing_comes_says_the_limit_of_replicas() -> None:
     state = cluster({f"t-{n}": [1 + n % 3] for n in range(9)}, size_bytes=GB)
     wanted = PlanRequest(drain=(1,), max_replicas=4)
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    assert found.moves == 2
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    assert suggestion.moves == 2
     assert (
         "1 replica (1.0 GB) stays where it is, t-6: --max-replicas allows no broker that could "
         "take them more; raise it."
-    ) in found.notes
+    ) in suggestion.notes
 
 
 def test_there_is_no_headroom_to_keep_where_all_together_do_not_have_it() -> None:
@@ -162,10 +164,10 @@ def test_there_is_no_headroom_to_keep_where_all_together_do_not_have_it() -> Non
     capacity[:, Measure.IN], capacity[:, Measure.OUT] = 100.0, 100.0
     total = np.zeros(len(Measure))
     total[Measure.IN], total[Measure.OUT] = 190.0, 180.0
-    found = ceilings(capacity, total, np.ones(2, np.bool_))
-    assert found[:, Measure.IN].tolist() == [100.0, 100.0]
-    assert found[:, Measure.OUT].tolist() == [90.0, 90.0]
-    assert np.isinf(found[:, Measure.DISK]).all()
+    limits = ceilings(capacity, total, np.ones(2, np.bool_))
+    assert limits[:, Measure.IN].tolist() == [100.0, 100.0]
+    assert limits[:, Measure.OUT].tolist() == [90.0, 90.0]
+    assert np.isinf(limits[:, Measure.DISK]).all()
 
 
 def test_brokers_get_even_with_hardly_more_bytes_below_capacities_that_are_nearly_used() -> None:
@@ -174,7 +176,7 @@ def test_brokers_get_even_with_hardly_more_bytes_below_capacities_that_are_nearl
     mean = float(np.nansum(load.in_bytes_per_s)) * 3 / 12
     can = 1.17 * mean  # 5 % above the mean with the headroom
     tight = state.with_brokers([replace(b, in_capacity_bytes_per_s=can) for b in state.brokers])
-    found = suggest_plan(tight, load, PlanRequest())
-    assert is_reached(found, PlanRequest())
-    assert found.after[:, Measure.IN].max() <= 1.17 * 0.9 + 1e-6
-    assert found.bytes <= 1.2 * free.bytes
+    suggestion = suggest_plan(tight, load, PlanRequest())
+    assert is_reached(suggestion, PlanRequest())
+    assert suggestion.after[:, Measure.IN].max() <= 1.17 * 0.9 + 1e-6
+    assert suggestion.bytes <= 1.2 * free.bytes

@@ -20,14 +20,14 @@ from core.plan.planner.planner import suggest_plan
 )
 def test_a_suggested_plan_is_told_as_the_planner_tells_it(plan_request: PlanRequest) -> None:
     state, load = skewed(Shape(12, 500, "skew", seed=2))
-    found = suggest_plan(state, load, plan_request)
+    suggestion = suggest_plan(state, load, plan_request)
 
-    even = evenness(state, load, found.plan, leaving=plan_request.drain)
+    even = evenness(state, load, suggestion.plan, leaving=plan_request.drain)
 
     columns = list(SHOWN)
-    assert even.brokers == found.brokers
-    np.testing.assert_allclose(even.before[:, columns], found.before[:, columns])
-    np.testing.assert_allclose(even.after[:, columns], found.after[:, columns], atol=1e-9)
+    assert even.brokers == suggestion.brokers
+    np.testing.assert_allclose(even.before[:, columns], suggestion.before[:, columns])
+    np.testing.assert_allclose(even.after[:, columns], suggestion.after[:, columns], atol=1e-9)
 
 
 def test_a_plan_by_hand_changes_what_it_touches_and_a_dropped_move_changes_it_back() -> None:
@@ -75,7 +75,7 @@ def test_shares_of_racks_are_those_of_the_replicas_that_there_are_in_the_end() -
     state = cluster({f"t-{n}": [1 + n % 5] for n in range(20)}, racks=racks, size_bytes=100 * MB)
     load = load_of(state, MB)
     for wanted in (PlanRequest(replicas=3), PlanRequest(replicas=3, limits=Limits(max_moves=9))):
-        found = suggest_plan(state, load, wanted)
-        even = evenness(state, load, found.plan)
-        assert np.allclose(even.before, found.before)
-        assert np.allclose(even.after, found.after)
+        suggestion = suggest_plan(state, load, wanted)
+        even = evenness(state, load, suggestion.plan)
+        assert np.allclose(even.before, suggestion.before)
+        assert np.allclose(even.after, suggestion.after)

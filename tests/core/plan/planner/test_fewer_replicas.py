@@ -48,11 +48,11 @@ def test_brokers_end_even_without_a_copy_or_another_leader(
     by_name = dict(zip(GATHERED, map(int, sizes), strict=True))
     state = cluster(GATHERED, brokers=range(4, 8), size_bytes=by_name)
 
-    found = suggest_plan(state, Load.unknown(state), PlanRequest(brokers=brokers, replicas=2))
+    suggestion = suggest_plan(state, Load.unknown(state), PlanRequest(brokers=brokers, replicas=2))
 
-    assert not found.incomplete
-    assert (found.bytes, found.moves, found.leader_moves) == (0, 0, 0)
-    assert replicas_each(state, found.plan) == dict.fromkeys(range(4, 8), 4)
+    assert not suggestion.incomplete
+    assert (suggestion.bytes, suggestion.moves, suggestion.leader_moves) == (0, 0, 0)
+    assert replicas_each(state, suggestion.plan) == dict.fromkeys(range(4, 8), 4)
 
 
 def test_in_a_large_cluster_all_brokers_that_hold_something_end_alike() -> None:
@@ -60,22 +60,22 @@ def test_in_a_large_cluster_all_brokers_that_hold_something_end_alike() -> None:
     empty = {broker for broker, held in replicas_each(state, Plan()).items() if not held}
     assert empty
 
-    found = suggest_plan(state, load, PlanRequest(replicas=2))
+    suggestion = suggest_plan(state, load, PlanRequest(replicas=2))
 
-    assert (found.bytes, found.leader_moves) == (0, 0)
-    held = [n for broker, n in replicas_each(state, found.plan).items() if broker not in empty]
+    assert (suggestion.bytes, suggestion.leader_moves) == (0, 0)
+    held = [n for broker, n in replicas_each(state, suggestion.plan).items() if broker not in empty]
     assert max(held) - min(held) < 0.02 * np.mean(held)
-    hosted = [m for m in REPLICA_MEASURES if found.active[m]]
-    shares = found.after[~np.isin(state.broker_ids, [*empty])][:, hosted]
+    hosted = [m for m in REPLICA_MEASURES if suggestion.active[m]]
+    shares = suggestion.after[~np.isin(state.broker_ids, [*empty])][:, hosted]
     assert (np.ptp(shares, axis=0) < 0.05).all()
 
 
 def test_a_small_topic_is_spread_as_well_where_all_others_are_uneven() -> None:
     others = {f"u-{n}": [4, 5, 6] for n in range(40)}
     state = cluster(GATHERED | others, brokers=range(4, 8), size_bytes=200_000)
-    found = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=2, topics="t"))
-    assert not found.bytes
-    each = replicas_each(state, found.plan)
+    suggestion = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=2, topics="t"))
+    assert not suggestion.bytes
+    each = replicas_each(state, suggestion.plan)
     # Broker 7 holds nothing else: it keeps all that it can.
     assert each[7] == sum(7 in held for held in GATHERED.values())
     assert max(each[b] for b in (4, 5, 6)) - min(each[b] for b in (4, 5, 6)) <= 1
@@ -93,13 +93,13 @@ def test_only_followers_go_and_no_other_choice_of_one_would_be_more_even(
 ) -> None:
     state, sizes = _cluster(drawn, seed)
 
-    found = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=replicas))
+    suggestion = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=replicas))
 
-    after = placed(state, found.plan)
+    after = placed(state, suggestion.plan)
     held = placed(state, Plan())
     assert all(after[name][0] == row[0] for name, row in held.items())
     assert all({*after[name]} < {*row} for name, row in held.items())
-    assert not found.bytes
+    assert not suggestion.bytes
     uneven = _uneven(after, sizes)
     for name, row in held.items():
         for going in after[name][1:]:
@@ -118,10 +118,10 @@ def test_racks_are_spread_as_well_as_by_the_choice_of_each_partition_alone(
 
     alone = Placement(build_problem(state, Load.unknown(state), target_replicas=2))
     assert not set_replica_count(alone, 2, Limits())
-    found = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=2))
+    suggestion = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=2))
 
     ids = state.broker_ids
-    chosen = placed(state, found.plan).values()
+    chosen = placed(state, suggestion.plan).values()
     for row, held in zip(alone.at[:, :2].tolist(), chosen, strict=True):
         usual = [named.get(int(ids[at])) for at in row]
         assert _doubled([named.get(b) for b in held]) <= _doubled(usual)
@@ -142,28 +142,28 @@ def _cluster(
 
 def _uneven(held_by: dict[str, tuple[int, ...]], sizes: dict[str, int]) -> float:
     """Return how far brokers are from their fair shares of disk and of replicas, squared."""
-    found = 0.0
+    unevenness = 0.0
     for weights in (sizes, dict.fromkeys(sizes, 1)):
         loads = np.zeros(6)
         for name, held in held_by.items():
             loads[np.array(held) - 1] += weights[name]
-        found += float(((loads / loads.mean() - 1) ** 2).sum())
-    return found
+        unevenness += float(((loads / loads.mean() - 1) ** 2).sum())
+    return unevenness
 
 
 def test_a_rack_of_its_own_is_kept_though_brokers_stay_uneven() -> None:
     racks = {1: "a", 2: "a", 3: "b"}
     rows = {f"t-{n}": [1, 2, 3] for n in range(6)}
     state = cluster(rows, brokers=[1, 2, 3], racks=racks, size_bytes=MB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
-    assert all(move.after == (1, 3) for move in found.plan)
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
+    assert all(move.after == (1, 3) for move in suggestion.plan)
 
 
 def test_who_leads_stays_though_it_is_not_preferred() -> None:
     rows = {f"t-{n}": [1, 2, 3] for n in range(6)}
     state = cluster(rows, leaders=dict.fromkeys(rows, 3), brokers=[1, 2, 3], size_bytes=MB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
-    assert [move.after for move in found.plan] == [(1, 3)] * 6
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
+    assert [move.after for move in suggestion.plan] == [(1, 3)] * 6
 
 
 def test_a_broker_without_a_rack_gives_way_to_none_of_a_rack_that_is_used() -> None:
@@ -171,6 +171,6 @@ def test_a_broker_without_a_rack_gives_way_to_none_of_a_rack_that_is_used() -> N
     racks = {1: "a", 2: "a", 4: "b"}
     state = cluster(rows, brokers=[1, 2, 3, 4], racks=racks, size_bytes=MB)
     for wanted in (PlanRequest(replicas=2), PlanRequest(replicas=2, racks_only=True)):
-        found = suggest_plan(state, load_of(state, MB), wanted)
-        assert not found.bytes
-        assert [move.after for move in found.plan] == [(1, 3)] * 6
+        suggestion = suggest_plan(state, load_of(state, MB), wanted)
+        assert not suggestion.bytes
+        assert [move.after for move in suggestion.plan] == [(1, 3)] * 6

@@ -230,9 +230,9 @@ SPREAD = {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]}
 def test_what_cannot_be_is_said_with_what_to_do(
     state: ClusterState, plan_request: PlanRequest, words: str
 ) -> None:
-    found = suggest_plan(state, load_of(state, MB), plan_request)
-    assert words in found.notes
-    assert not is_reached(found, plan_request)
+    suggestion = suggest_plan(state, load_of(state, MB), plan_request)
+    assert words in suggestion.notes
+    assert not is_reached(suggestion, plan_request)
 
 
 def test_no_broker_gives_and_takes_more_replicas_than_allowed() -> None:
@@ -243,12 +243,12 @@ def test_no_broker_gives_and_takes_more_replicas_than_allowed() -> None:
         PlanRequest(fill=(2,)),
         PlanRequest(replicas=3),
     ):
-        found = suggest_plan(
+        suggestion = suggest_plan(
             state, load_of(state, MB), replace(wanted, limits=Limits(max_per_broker=4))
         )
-        assert found.plan.moves
+        assert suggestion.plan.moves
         for broker in (1, 2, 3, 4):
-            part = [broker in {*move.adding, *move.removing} for move in found.plan]
+            part = [broker in {*move.adding, *move.removing} for move in suggestion.plan]
             assert sum(part) <= 4
 
 
@@ -312,17 +312,17 @@ def test_nothing_is_copied_for_what_is_not_known() -> None:
     load = load_of(state, MB)
     load.in_bytes_per_s[state.leader == 0] = np.nan
     load.out_bytes_per_s[state.leader == 0] = np.nan
-    found = suggest_plan(state, load, PlanRequest())
-    assert not found.plan.moves
-    assert is_reached(found, PlanRequest())
+    suggestion = suggest_plan(state, load, PlanRequest())
+    assert not suggestion.plan.moves
+    assert is_reached(suggestion, PlanRequest())
 
 
 def test_a_cluster_of_which_one_broker_is_up_is_not_taken_for_even() -> None:
     state = cluster({f"t-{n}": [n % 4] for n in range(8)}, brokers=range(4), dead=[1, 2, 3])
-    found = suggest_plan(state, load_of(state, MB), PlanRequest())
-    assert not is_reached(found, PlanRequest())
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
+    assert not is_reached(suggestion, PlanRequest())
     assert "Only broker 0 of 4 brokers is up and may take part: nothing can be evened out." in (
-        found.notes
+        suggestion.notes
     )
 
 
@@ -357,25 +357,25 @@ def test_what_is_on_its_way_to_what_is_wanted_is_not_told_of(plan_request: PlanR
         adding={"t-0": [3]},
         removing={"t-0": [2]},
     )
-    found = suggest_plan(state, load_of(state, MB), plan_request)
-    assert is_reached(found, plan_request)
-    assert not found.plan.moves
+    suggestion = suggest_plan(state, load_of(state, MB), plan_request)
+    assert is_reached(suggestion, plan_request)
+    assert not suggestion.plan.moves
 
 
 def test_a_limit_of_bytes_is_not_blamed_where_nothing_is_copied() -> None:
     state = cluster({f"t-{n}": [1, 2] for n in range(3)}, size_bytes=GB)
     wanted = PlanRequest(leaders_only=True, limits=Limits(max_bytes=GB // 2))
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    assert not is_reached(found, wanted)
-    assert not any("--max-bytes" in note for note in found.notes)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    assert not is_reached(suggestion, wanted)
+    assert not any("--max-bytes" in note for note in suggestion.notes)
 
 
 def test_a_limit_of_bytes_is_not_blamed_where_no_copy_would_help() -> None:
     state = cluster({"t-0": [1], "t-1": [2]}, size_bytes={"t-0": 10 * GB, "t-1": 7 * GB})
     wanted = PlanRequest(limits=Limits(max_bytes=8 * GB))
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    assert not is_reached(found, wanted)
-    assert not any("--max-bytes" in note for note in found.notes)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    assert not is_reached(suggestion, wanted)
+    assert not any("--max-bytes" in note for note in suggestion.notes)
 
 
 UNSIZED = {f"t-{n}": [1, 2] for n in range(6)}
@@ -393,9 +393,11 @@ def test_what_has_no_known_size_is_held_against_no_limit_of_bytes_and_no_disk(
     disk_bytes: tuple[int, int] | None, max_bytes: float, moves: int, words: str
 ) -> None:
     state = cluster(UNSIZED, brokers=[1, 2, 3], disk_bytes=disk_bytes)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(limits=Limits(max_bytes=max_bytes)))
-    assert (found.moves, found.unsized) == (moves, moves)
-    assert f"The size of 6 of 6 partitions is not known: {words}" in found.notes
+    suggestion = suggest_plan(
+        state, load_of(state, MB), PlanRequest(limits=Limits(max_bytes=max_bytes))
+    )
+    assert (suggestion.moves, suggestion.unsized) == (moves, moves)
+    assert f"The size of 6 of 6 partitions is not known: {words}" in suggestion.notes
 
 
 @pytest.mark.parametrize("limits", [Limits(max_bytes=MB), Limits()])
@@ -405,48 +407,48 @@ def test_what_has_to_move_and_has_no_known_size_stays(
 ) -> None:
     state = cluster(UNSIZED, brokers=[1, 2, 3], disk_bytes=(GB, GB))
     plan_request = replace(plan_request, limits=limits)
-    found = suggest_plan(state, load_of(state, MB), plan_request)
-    assert not found.plan.moves
-    assert not is_reached(found, plan_request)
-    assert found.notes[0].startswith("6 replicas (of unknown size)")
-    assert "no limit of bytes and no free disk can be held against it" in found.notes[0]
+    suggestion = suggest_plan(state, load_of(state, MB), plan_request)
+    assert not suggestion.plan.moves
+    assert not is_reached(suggestion, plan_request)
+    assert suggestion.notes[0].startswith("6 replicas (of unknown size)")
+    assert "no limit of bytes and no free disk can be held against it" in suggestion.notes[0]
 
 
 def test_a_plan_for_leaders_is_not_blamed_on_what_brokers_hold() -> None:
     sizes = {"t-0": 10 * GB, "t-1": GB, "t-2": GB}
     state = cluster({name: [1, 2] for name in sizes}, size_bytes=sizes)
     wanted = PlanRequest(leaders_only=True)
-    found = suggest_plan(state, Load.unknown(state), wanted)
-    assert not is_reached(found, wanted)
-    assert not any("disk" in note for note in found.notes)
+    suggestion = suggest_plan(state, Load.unknown(state), wanted)
+    assert not is_reached(suggestion, wanted)
+    assert not any("disk" in note for note in suggestion.notes)
     assert (
         "Broker 1 ends at 133% of its share of leaders: no change of leaders was found that brings "
         "it nearer."
-    ) in found.notes
+    ) in suggestion.notes
 
 
 def test_what_is_kept_is_not_to_be_split() -> None:
     held = {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]}
     sizes = {f"t-{n}": 2 * GB for n in range(7)} | {"big-0": 3 * GB}
     state = cluster(held, size_bytes=sizes)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(band=0.02, keep="big"))
-    assert not any("big-0" in note for note in found.notes)
-    assert any(note.startswith("t-0 alone is 35% of a broker's share") for note in found.notes)
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(band=0.02, keep="big"))
+    assert not any("big-0" in note for note in suggestion.notes)
+    assert any(note.startswith("t-0 alone is 35% of a broker's share") for note in suggestion.notes)
 
 
 def test_a_broker_that_topics_to_choose_leave_in_use_is_named() -> None:
     """What was asked is done; who takes the broker down reads that it is not empty."""
     state = cluster(ON_ONE | {"u-0": [1], "v-0": [1]}, brokers=[1, 2], size_bytes=GB)
     wanted = PlanRequest(drain=(1,), topics="u")
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    assert is_reached(found, wanted)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    assert is_reached(suggestion, wanted)
     assert (
         "Broker 1 is not empty then: 10 replicas of topics that were not chosen stay on it."
-    ) in found.notes
+    ) in suggestion.notes
     for more in (replace(wanted, keep="v"), replace(wanted, brokers=(2,))):
         again = suggest_plan(state, load_of(state, MB), more)
         assert is_reached(again, more), "what was not chosen is not asked for by anything else"
-        assert found.notes[0] in again.notes
+        assert suggestion.notes[0] in again.notes
     whole = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,), topics=".*"))
     assert not any("not empty" in note for note in whole.notes)
 
@@ -455,8 +457,8 @@ def test_a_rack_of_few_brokers_is_told_of_where_it_matters() -> None:
     held = {f"t-{n}": [1, 2 + n % 3] for n in range(6)} | {"u-0": [2, 3]}
     state = cluster(held, racks={1: "a", 2: "b", 3: "b", 4: "b"}, size_bytes=GB)
     words = "Broker 1 has to carry 200% of the mean: few brokers in the rack hold a replica of"
-    told = suggest_plan(state, load_of(state, MB), PlanRequest()).notes
-    assert any(note.startswith(words) for note in told)
+    notes = suggest_plan(state, load_of(state, MB), PlanRequest()).notes
+    assert any(note.startswith(words) for note in notes)
     nothing = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(4,), topics="u"))
     assert not nothing.plan.moves
     assert not any("of the mean" in note for note in nothing.notes)
@@ -490,10 +492,10 @@ def test_what_is_hidden_is_taken_and_stays(
 ) -> None:
     state = with_hidden_topics(hidden)
     wanted = PlanRequest()
-    found = suggest_plan(state, Load.unknown(state), wanted)
-    assert (found.moves, is_reached(found, wanted)) == (moves, reached)
-    assert words in " ".join(found.notes)
-    assert any("hidden" in note for note in found.notes) is bool(words)
+    suggestion = suggest_plan(state, Load.unknown(state), wanted)
+    assert (suggestion.moves, is_reached(suggestion, wanted)) == (moves, reached)
+    assert words in " ".join(suggestion.notes)
+    assert any("hidden" in note for note in suggestion.notes) is bool(words)
 
 
 SILENT = HiddenTopics(unknown_brokers=(1,))
@@ -527,9 +529,11 @@ def test_a_broker_that_holds_what_is_hidden_does_not_get_empty(
 ) -> None:
     brokers = [Broker(id, alive=alive or id != 1) for id in (1, 2, 3, 4)]
     state = with_hidden_topics(hidden).with_brokers(brokers)
-    found = suggest_plan(state, Load.unknown(state), plan_request)
-    told = [n for n in found.notes if n.startswith(("Broker 1 keeps", "Broker 1 is", "Whether b"))]
-    assert words is not DOWN or sum("hidden" in note for note in found.notes) == 1
-    assert [n for n in told if n.startswith(words)] if words else not told, found.notes
-    assert len(told) == bool(words)
-    assert is_reached(found, plan_request) is reached
+    suggestion = suggest_plan(state, Load.unknown(state), plan_request)
+    notes = [
+        n for n in suggestion.notes if n.startswith(("Broker 1 keeps", "Broker 1 is", "Whether b"))
+    ]
+    assert words is not DOWN or sum("hidden" in note for note in suggestion.notes) == 1
+    assert [n for n in notes if n.startswith(words)] if words else not notes, suggestion.notes
+    assert len(notes) == bool(words)
+    assert is_reached(suggestion, plan_request) is reached

@@ -51,50 +51,52 @@ def many(count: int, size: int = 10 * MB, path: str = "/d1", topic: str = "t") -
     return {f"{topic}-{i}": (path, size) for i in range(count)}
 
 
-def after(found: LogDirPlan, broker: int = 1) -> dict[str, float]:
-    return {one.path: round(one.after, 2) for one in found.dirs if one.broker == broker}
+def after(dir_plan: LogDirPlan, broker: int = 1) -> dict[str, float]:
+    return {share.path: round(share.after, 2) for share in dir_plan.dirs if share.broker == broker}
 
 
 def test_what_lies_in_one_log_dir_is_spread_with_hardly_more_bytes_than_needed() -> None:
-    found = balance_log_dirs(jbod(many(20)), PlanRequest())
-    assert found.reached
-    assert found.moves == 9  # 45 % of it brings the emptier one to 90 % of its share
-    assert after(found) == {"/d1": 1.1, "/d2": 0.9}
-    for move in found.plan:
+    dir_plan = balance_log_dirs(jbod(many(20)), PlanRequest())
+    assert dir_plan.reached
+    assert dir_plan.moves == 9  # 45 % of it brings the emptier one to 90 % of its share
+    assert after(dir_plan) == {"/d1": 1.1, "/d2": 0.9}
+    for move in dir_plan.plan:
         assert move.before == move.after
         assert (move.dir_moves, move.base_log_dirs) == ({1: "/d2"}, {1: "/d1"})
 
 
 def test_what_is_within_the_band_stays() -> None:
     held = many(11, path="/d1") | many(9, path="/d2", topic="u")
-    found = balance_log_dirs(jbod(held), PlanRequest())
-    assert (found.reached, found.moves, found.notes) == (True, 0, ())
+    dir_plan = balance_log_dirs(jbod(held), PlanRequest())
+    assert (dir_plan.reached, dir_plan.moves, dir_plan.notes) == (True, 0, ())
 
 
 def test_shares_are_by_size_where_log_dirs_differ() -> None:
-    found = balance_log_dirs(jbod(many(20), total={"/d1": 3 * ROOMY, "/d2": ROOMY}), PlanRequest())
-    sizes = {one.path: one.after_bytes for one in found.dirs}
+    dir_plan = balance_log_dirs(
+        jbod(many(20), total={"/d1": 3 * ROOMY, "/d2": ROOMY}), PlanRequest()
+    )
+    sizes = {share.path: share.after_bytes for share in dir_plan.dirs}
     assert sizes["/d1"] / 200 / MB == pytest.approx(0.75, abs=0.08)
 
 
 def test_no_log_dir_is_filled_beyond_its_limit() -> None:
     """100 MB in all, of which 10 are to stay free."""
-    found = balance_log_dirs(
+    dir_plan = balance_log_dirs(
         jbod(many(20), total={"/d1": 100 * MB, "/d2": 100 * MB}, free={"/d2": 45 * MB}),
         PlanRequest(),
     )
-    assert found.bytes == 30 * MB
-    assert not found.reached
-    assert "no room" in found.notes[0]
+    assert dir_plan.bytes == 30 * MB
+    assert not dir_plan.reached
+    assert "no room" in dir_plan.notes[0]
 
 
 def test_two_log_dirs_on_one_disk_are_not_filled_beyond_it_together() -> None:
     """45 MB free of 100 on the one disk of both, of which 10 are to stay free."""
     dirs, others = ("/d1", "/d2", "/d3"), ("/d2", "/d3")
     total, free = dict.fromkeys(dirs, 100 * MB), dict.fromkeys(others, 45 * MB)
-    found = balance_log_dirs(jbod(many(30), dirs=dirs, total=total, free=free), PlanRequest())
-    assert found.bytes == 30 * MB
-    assert "no room" in found.notes[0]
+    dir_plan = balance_log_dirs(jbod(many(30), dirs=dirs, total=total, free=free), PlanRequest())
+    assert dir_plan.bytes == 30 * MB
+    assert "no room" in dir_plan.notes[0]
 
 
 def test_what_a_reassignment_in_flight_still_brings_is_no_room_in_its_log_dir() -> None:
@@ -108,40 +110,44 @@ def test_what_a_reassignment_in_flight_still_brings_is_no_room_in_its_log_dir() 
         log_dir=state.adding.astype(np.int32),
         size_bytes=np.where(state.adding, 5 * MB, state.size_bytes),
     )
-    found = balance_log_dirs(state, PlanRequest(band=0.01))
-    assert found.bytes == 20 * MB, "55 MB may be filled, and 35 are on their way"
+    dir_plan = balance_log_dirs(state, PlanRequest(band=0.01))
+    assert dir_plan.bytes == 20 * MB, "55 MB may be filled, and 35 are on their way"
 
 
 def test_each_broker_is_evened_out_by_itself() -> None:
     uneven, even = many(20), many(10, path="/d1", topic="u") | many(10, path="/d2", topic="v")
-    found = balance_log_dirs(jbod(uneven, even), PlanRequest())
-    assert {b for move in found.plan for b in move.dir_moves} == {1}
-    assert after(found, 2) == {"/d1": 1.0, "/d2": 1.0}
+    dir_plan = balance_log_dirs(jbod(uneven, even), PlanRequest())
+    assert {b for move in dir_plan.plan for b in move.dir_moves} == {1}
+    assert after(dir_plan, 2) == {"/d1": 1.0, "/d2": 1.0}
 
 
 def test_a_partition_on_two_brokers_is_one_move() -> None:
     held = {f"t-{i}": [1, 2] for i in range(10)}
-    found = balance_log_dirs(cluster(held, size_bytes=10 * MB, log_dirs=TWO_ROOMY), PlanRequest())
-    assert (len(found.plan), found.moves) == (5, 10)
-    assert all(len(found.reasons[move.tp]) == 2 for move in found.plan)
+    dir_plan = balance_log_dirs(
+        cluster(held, size_bytes=10 * MB, log_dirs=TWO_ROOMY), PlanRequest()
+    )
+    assert (len(dir_plan.plan), dir_plan.moves) == (5, 10)
+    assert all(len(dir_plan.reasons[move.tp]) == 2 for move in dir_plan.plan)
 
 
 def test_moves_tell_whom_they_relieve() -> None:
-    found = balance_log_dirs(jbod(many(20)), PlanRequest())
-    (why,) = found.reasons[found.plan.moves[0].tp]
+    dir_plan = balance_log_dirs(jbod(many(20)), PlanRequest())
+    (why,) = dir_plan.reasons[dir_plan.plan.moves[0].tp]
     assert why.words == "b1 /d1 200% → 110%"
 
 
 def test_one_huge_replica_is_named() -> None:
-    found = balance_log_dirs(jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u")), PlanRequest())
-    assert not found.reached
-    assert "holds one replica of 900 MB" in found.notes[0]
+    dir_plan = balance_log_dirs(
+        jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u")), PlanRequest()
+    )
+    assert not dir_plan.reached
+    assert "holds one replica of 900 MB" in dir_plan.notes[0]
 
 
 def test_replicas_that_are_too_large_for_the_band_are_moved_where_that_helps() -> None:
-    found = balance_log_dirs(jbod(many(3, 40 * MB)), PlanRequest())
-    assert after(found) == {"/d1": 1.33, "/d2": 0.67}
-    assert not found.reached
+    dir_plan = balance_log_dirs(jbod(many(3, 40 * MB)), PlanRequest())
+    assert after(dir_plan) == {"/d1": 1.33, "/d2": 0.67}
+    assert not dir_plan.reached
 
 
 def test_limits_hold() -> None:
@@ -159,17 +165,17 @@ def test_a_limit_of_bytes_is_blamed_only_where_more_of_it_would_help(
     max_bytes: float, is_blamed: bool
 ) -> None:
     state = jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u"))
-    found = balance_log_dirs(state, PlanRequest(limits=Limits(max_bytes=max_bytes)))
-    assert not found.reached
-    assert any("A limit (bytes" in note for note in found.notes) is is_blamed
+    dir_plan = balance_log_dirs(state, PlanRequest(limits=Limits(max_bytes=max_bytes)))
+    assert not dir_plan.reached
+    assert any("A limit (bytes" in note for note in dir_plan.notes) is is_blamed
 
 
 def test_replicas_of_a_partition_that_is_out_of_sync_stay_where_they_are() -> None:
     held = {f"t-{i}": [1, 2] for i in range(10)}
     behind = {f"t-{i}": [1] for i in range(6)}
     state = cluster(held, isr=behind, size_bytes=10 * MB, log_dirs=TWO_ROOMY)
-    found = balance_log_dirs(state, PlanRequest())
-    assert {move.tp.partition for move in found.plan} == {6, 7, 8, 9}
+    dir_plan = balance_log_dirs(state, PlanRequest())
+    assert {move.tp.partition for move in dir_plan.plan} == {6, 7, 8, 9}
 
 
 def test_what_must_not_be_touched_stays() -> None:
@@ -194,17 +200,17 @@ def test_only_named_brokers_are_evened_out() -> None:
 
 
 def test_an_offline_log_dir_is_left_as_it_is() -> None:
-    found = balance_log_dirs(
+    dir_plan = balance_log_dirs(
         jbod(many(20), dirs=("/d1", "/d2", "/d3"), offline=("/d3",)), PlanRequest()
     )
-    assert {one.path for one in found.dirs} == {"/d1", "/d2"}
-    assert "/d3 of broker 1 is offline" in found.notes[0]
+    assert {share.path for share in dir_plan.dirs} == {"/d1", "/d2"}
+    assert "/d3 of broker 1 is offline" in dir_plan.notes[0]
 
 
 def test_nothing_to_even_out_is_said() -> None:
-    found = balance_log_dirs(jbod(many(3), dirs=("/d1",)), PlanRequest())
-    assert found.reached
-    assert "more than one log dir" in found.notes[0]
+    dir_plan = balance_log_dirs(jbod(many(3), dirs=("/d1",)), PlanRequest())
+    assert dir_plan.reached
+    assert "more than one log dir" in dir_plan.notes[0]
 
 
 placements = st.lists(
@@ -217,27 +223,28 @@ def test_laws(placed: list[tuple[str, int]], band: float) -> None:
     """Nothing is lost, nobody ends further off, and a second plan has nothing to do."""
     held = {f"t-{i}": (path, size * MB) for i, (path, size) in enumerate(placed)}
     state = jbod(held, dirs=("/d1", "/d2", "/d3"))
-    found = balance_log_dirs(state, PlanRequest(band=band))
+    dir_plan = balance_log_dirs(state, PlanRequest(band=band))
     before, now = (
-        [getattr(one, name) for one in found.dirs] for name in ("before_bytes", "after_bytes")
+        [getattr(share, name) for share in dir_plan.dirs]
+        for name in ("before_bytes", "after_bytes")
     )
     assert sum(before) == sum(now) == sum(size for _, size in held.values())
     off = [
-        max(abs(one.before - 1) for one in found.dirs),
-        max(abs(d.after - 1) for d in found.dirs),
+        max(abs(share.before - 1) for share in dir_plan.dirs),
+        max(abs(d.after - 1) for d in dir_plan.dirs),
     ]
     assert off[1] <= off[0] + 1e-9
-    assert found.reached == (off[1] <= band + 1e-6)
-    moved = {m.tp: m.dir_moves[1] for m in found.plan}
+    assert dir_plan.reached == (off[1] <= band + 1e-6)
+    moved = {m.tp: m.dir_moves[1] for m in dir_plan.plan}
     ended = {n: (moved.get(tp(n), path), size) for n, (path, size) in held.items()}
-    assert {d.path: d.after_bytes for d in found.dirs} == {
+    assert {d.path: d.after_bytes for d in dir_plan.dirs} == {
         d: sum(size for path, size in ended.values() if path == d) for d in ("/d1", "/d2", "/d3")
     }
-    if found.reached:
+    if dir_plan.reached:
         assert not balance_log_dirs(
             jbod(ended, dirs=("/d1", "/d2", "/d3")), PlanRequest(band=band)
         ).plan.moves
-    assert balance_log_dirs(state, PlanRequest(band=band)).plan == found.plan
+    assert balance_log_dirs(state, PlanRequest(band=band)).plan == dir_plan.plan
 
 
 def test_bytes_are_near_the_least() -> None:
@@ -246,22 +253,22 @@ def test_bytes_are_near_the_least() -> None:
     for _ in range(20):
         sizes = (rng.pareto(1.5, 200) + 0.1) * MB
         held = {f"t-{i}": ("/d1" if i % 4 else "/d2", int(s)) for i, s in enumerate(sizes)}
-        found = balance_log_dirs(jbod(held), PlanRequest())
-        if not found.reached:
+        dir_plan = balance_log_dirs(jbod(held), PlanRequest())
+        if not dir_plan.reached:
             continue
         least = max(
             max(0.9 * d.share_bytes - d.before_bytes, d.before_bytes - 1.1 * d.share_bytes)
-            for d in found.dirs
+            for d in dir_plan.dirs
         )
-        assert found.bytes <= 1.1 * max(least, 0) + MB
+        assert dir_plan.bytes <= 1.1 * max(least, 0) + MB
 
 
 def test_what_is_on_its_way_to_another_log_dir_counts_there_and_is_left_alone() -> None:
     here = jbod(many(4) | {"u-0": ("/d1", 40 * MB)})
     copied = replace(here, future_replicas=(FutureReplica(tp("u-0"), 1, "/d2", MB),))
-    found = balance_log_dirs(copied, PlanRequest())
-    assert not len(found.plan), "even once it is there"
-    assert found.reached
+    dir_plan = balance_log_dirs(copied, PlanRequest())
+    assert not len(dir_plan.plan), "even once it is there"
+    assert dir_plan.reached
 
 
 @pytest.mark.parametrize("lost", ["dirs", "sizes", "places"])
@@ -272,18 +279,18 @@ def test_of_log_dirs_that_are_not_known_it_cannot_be_said_whether_they_are_even(
     sizes = np.full_like(state.size_bytes, -1) if lost == "sizes" else state.size_bytes
     places = np.full_like(state.log_dir, -1) if lost == "places" else state.log_dir
     state = replace(state, size_bytes=sizes, log_dir=places)
-    found = balance_log_dirs(state, PlanRequest(disks=True))
-    assert (found.unknown, found.reached) == ((1, 2), False)
+    dir_plan = balance_log_dirs(state, PlanRequest(disks=True))
+    assert (dir_plan.unknown, dir_plan.reached) == ((1, 2), False)
 
 
 def test_what_is_hidden_counts_in_its_log_dir_and_stays() -> None:
     held = many(10) | many(10, path="/d2", topic="u")
     hidden = HiddenTopics(1, (HiddenLogDir(1, "/d1", 1, 10, 100 * MB),))
-    found = balance_log_dirs(replace(jbod(held), hidden=hidden), PlanRequest(disks=True))
-    assert {one.path: one.before_bytes for one in found.dirs} == {
+    dir_plan = balance_log_dirs(replace(jbod(held), hidden=hidden), PlanRequest(disks=True))
+    assert {share.path: share.before_bytes for share in dir_plan.dirs} == {
         "/d1": 200 * MB,
         "/d2": 100 * MB,
     }
-    assert found.reached
-    assert {move.tp.topic for move in found.plan} == {"t"}
-    assert any("hidden" in note for note in found.notes)
+    assert dir_plan.reached
+    assert {move.tp.topic for move in dir_plan.plan} == {"t"}
+    assert any("hidden" in note for note in dir_plan.notes)

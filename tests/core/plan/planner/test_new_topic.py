@@ -39,8 +39,8 @@ def test_with_racks_as_kafkas_own_test_has_it() -> None:
 
 
 def test_without_racks_as_kafkas_own_test_has_it() -> None:
-    found = place_round_robin(dict.fromkeys(range(5)), 10, 3)
-    assert found == [
+    assignments = place_round_robin(dict.fromkeys(range(5)), 10, 3)
+    assert assignments == [
         *((0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 0), (4, 0, 1)),
         *((0, 2, 3), (1, 3, 4), (2, 4, 0), (3, 0, 1), (4, 1, 2)),
     ]
@@ -57,12 +57,12 @@ def test_every_rack_is_used_before_any_is_used_twice(
     replicas = data.draw(st.integers(1, brokers))
     of = {broker: f"r{broker % racks}" for broker in range(brokers)}
     state = cluster({"t-0": [0]}, brokers=range(brokers), racks=of)
-    for found in (
+    for assignments in (
         place_round_robin(of, partitions, replicas),
         place_by_load(state, load_of(state, MB), partitions, replicas, Expected()),
     ):
-        assert len(found) == partitions
-        for row in found:
+        assert len(assignments) == partitions
+        for row in assignments:
             assert len(set(row)) == replicas
             assert len({of[b] for b in row}) == min(replicas, len(set(of.values())))
 
@@ -70,25 +70,25 @@ def test_every_rack_is_used_before_any_is_used_twice(
 def test_what_brokers_carry_decides_where_a_topic_goes() -> None:
     held = {f"t-{n}": [1, 2] for n in range(12)} | {"u-0": [3, 4]}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=MB)
-    found = place_by_load(state, load_of(state, MB), 10, 2, Expected())
-    assert {broker for row in found for broker in row} == {3, 4}
-    leaders = Counter(row[0] for row in found)
+    assignments = place_by_load(state, load_of(state, MB), 10, 2, Expected())
+    assert {broker for row in assignments for broker in row} == {3, 4}
+    leaders = Counter(row[0] for row in assignments)
     assert abs(1 + leaders[3] - leaders[4]) <= 1, "broker 3 leads one already"
 
 
 def test_dead_brokers_get_nothing() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], dead=[3])
-    found = place_by_load(state, load_of(state, MB), 9, 2, Expected())
-    assert {broker for row in found for broker in row} == {1, 2}
+    assignments = place_by_load(state, load_of(state, MB), 9, 2, Expected())
+    assert {broker for row in assignments for broker in row} == {1, 2}
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_an_empty_cluster_is_filled_evenly(known: bool) -> None:
     state = cluster({}, brokers=range(6), racks=RACKS)
     load = load_of(state, 0.0) if known else Load.unknown(state)
-    found = place_by_load(state, load, 12, 3, Expected())
-    assert set(Counter(b for row in found for b in row).values()) == {6}
-    assert set(Counter(row[0] for row in found).values()) == {2}
+    assignments = place_by_load(state, load, 12, 3, Expected())
+    assert set(Counter(b for row in assignments for b in row).values()) == {6}
+    assert set(Counter(row[0] for row in assignments).values()) == {2}
 
 
 def test_a_heavy_topic_goes_where_there_is_room_for_its_traffic() -> None:
@@ -110,13 +110,13 @@ def with_room(*free_mb: int, racks: dict[int, str] | None = None) -> ClusterStat
 def test_brokers_with_room_come_first_and_who_has_none_is_said() -> None:
     state = with_room(50, 500, 500)
     load, expected = load_of(state, MB), Expected(size_bytes=200 * MB)
-    found = place_by_load(state, load, 4, 1, expected)
-    assert Counter(broker for (broker,) in found) == {2: 2, 3: 2}
-    assert not without_room(state, load, found, expected)
-    found = place_by_load(state, load, 4, 2, expected)
-    said = without_room(state, load, found, expected)
+    assignments = place_by_load(state, load, 4, 1, expected)
+    assert Counter(broker for (broker,) in assignments) == {2: 2, 3: 2}
+    assert not without_room(state, load, assignments, expected)
+    assignments = place_by_load(state, load, 4, 2, expected)
+    notes = without_room(state, load, assignments, expected)
     assert any(
-        note.startswith("Broker 1 has no room") and "50 MB may be filled" in note for note in said
+        note.startswith("Broker 1 has no room") and "50 MB may be filled" in note for note in notes
     )
 
 
@@ -135,15 +135,15 @@ def test_brokers_without_a_rack_come_after_racks_that_are_not_used_yet_and_are_n
 
 def test_where_no_broker_has_a_rack_all_are_alike() -> None:
     state = cluster({"t-0": [1]}, brokers=[1, 2, 3], size_bytes=MB)
-    found = place_by_load(state, load_of(state, MB), 6, 2, Expected())
-    assert {broker for row in found for broker in row} == {1, 2, 3}
+    assignments = place_by_load(state, load_of(state, MB), 6, 2, Expected())
+    assert {broker for row in assignments for broker in row} == {1, 2, 3}
     assert not without_rack(state)
 
 
 def test_racks_come_before_room() -> None:
     state = with_room(0, 500, 500, racks={1: "a", 2: "b", 3: "b"})
-    found = place_by_load(state, load_of(state, MB), 2, 2, Expected(size_bytes=200 * MB))
-    assert all(1 in row for row in found)
+    assignments = place_by_load(state, load_of(state, MB), 2, 2, Expected(size_bytes=200 * MB))
+    assert all(1 in row for row in assignments)
 
 
 @pytest.mark.parametrize(

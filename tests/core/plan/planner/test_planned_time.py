@@ -33,27 +33,27 @@ def hurried(
     state: ClusterState, *moves: Move, within: float | None = None, in_bytes_per_s: float = 0.0
 ) -> tuple[int, float | None]:
     """Return the rate and the seconds that are told when there is hardly any time left."""
-    found = estimate_plan_time(
+    estimate = estimate_plan_time(
         state,
         load_of(state, in_bytes_per_s),
         Plan.of(moves),
         within,
         seconds_left=lambda: HURRY,
     )
-    assert found is not None
-    assert found.range_seconds is None
-    return found.rate_bytes_per_s, found.seconds
+    assert estimate is not None
+    assert estimate.range_seconds is None
+    return estimate.rate_bytes_per_s, estimate.seconds
 
 
 def test_log_dirs_alone_are_timed_by_their_bytes() -> None:
     rate, seconds = hurried(LARGE, ACROSS)
     assert rate == 20 * MB, "the slowest that copies 1 TB within a day"
     assert seconds == pytest.approx(TB / rate, abs=2)
-    found = estimate_plan_time(
+    estimate = estimate_plan_time(
         LARGE, load_of(LARGE), Plan.of([ACROSS]), None, seconds_left=lambda: HURRY
     )
-    assert found is not None
-    assert found.total_bytes == TB
+    assert estimate is not None
+    assert estimate.total_bytes == TB
 
 
 def test_log_dirs_and_brokers_are_timed_by_who_takes_longer() -> None:
@@ -78,12 +78,12 @@ def test_where_no_size_is_known_there_is_no_time_and_that_is_said() -> None:
         for within in (None, 60.0):
             plan, load = Plan.of([move]), load_of(unknown)
             for left in (HURRY, 60.0):
-                found = estimate_plan_time(
+                estimate = estimate_plan_time(
                     unknown, load, plan, within, seconds_left=lambda left=left: left
                 )
-                assert found is not None
-                assert (found.seconds, found.never) == (None, None)
-                assert found.note == f"The size of {move.tp} is not known."
+                assert estimate is not None
+                assert (estimate.seconds, estimate.never) == (None, None)
+                assert estimate.note == f"The size of {move.tp} is not known."
 
 
 def test_many_copies_between_log_dirs_need_time_to_be_laid_out() -> None:
@@ -92,19 +92,21 @@ def test_many_copies_between_log_dirs_need_time_to_be_laid_out() -> None:
         Move(state.tp(row), (0,), (0,), None, ("/d2",), ("/data",))
         for row in range(state.partition_count)
     )
-    found = [
+    estimates = [
         estimate_plan_time(state, load_of(state), plan, None, seconds_left=lambda left=left: left)
         for left in (0.05, 1.0)
     ]
-    assert [one is not None and one.range_seconds is not None for one in found] == [False, True]
+    assert [
+        estimate is not None and estimate.range_seconds is not None for estimate in estimates
+    ] == [False, True]
 
 
 def test_a_deadline_that_is_not_played_out_says_so() -> None:
     load, plan = load_of(LARGE), Plan.of([ACROSS])
-    found = estimate_plan_time(LARGE, load, plan, 3600.0, seconds_left=lambda: HURRY)
-    assert found is not None
-    assert (found.never, found.recommended_bytes_per_s) == (None, None)
-    assert "may be too low" in found.note
+    estimate = estimate_plan_time(LARGE, load, plan, 3600.0, seconds_left=lambda: HURRY)
+    assert estimate is not None
+    assert (estimate.never, estimate.recommended_bytes_per_s) == (None, None)
+    assert "may be too low" in estimate.note
     played = estimate_plan_time(LARGE, load, plan, 3600.0)
     assert played is not None
     assert played.note == ""
@@ -115,13 +117,13 @@ def test_a_deadline_that_is_not_played_out_says_so() -> None:
 
 @pytest.mark.parametrize("seconds", [1.0, 10.0])
 def test_a_deadline_that_cannot_be_kept_is_never_without_playing_it_out(seconds: float) -> None:
-    found = estimate_plan_time(
+    estimate = estimate_plan_time(
         LARGE, load_of(LARGE), Plan.of([ACROSS]), seconds, seconds_left=lambda: HURRY
     )
-    assert found is not None
-    assert found.seconds is None
-    assert found.never is not None
-    assert found.never.startswith(f"No rate moves 1.0 TB in {seconds:g} s: ")
+    assert estimate is not None
+    assert estimate.seconds is None
+    assert estimate.never is not None
+    assert estimate.never.startswith(f"No rate moves 1.0 TB in {seconds:g} s: ")
 
 
 def test_a_budget_that_is_too_short_to_play_a_plan_out_tells_the_least_time() -> None:
@@ -162,8 +164,8 @@ def test_what_is_not_played_out_takes_no_less_than_links_do() -> None:
 )
 def test_limits_are_spoken_of_where_there_are_any(limits: Limits, words: str) -> None:
     wanted = PlanRequest(limits=limits)
-    found = suggest_plan(STATE, load_of(STATE, MB), replace(wanted, limits=Limits()))
-    assert explain_no_plan(found, wanted, "", reached=False) == words
+    suggestion = suggest_plan(STATE, load_of(STATE, MB), replace(wanted, limits=Limits()))
+    assert explain_no_plan(suggestion, wanted, "", reached=False) == words
 
 
 def test_what_is_copied_already_takes_no_time() -> None:

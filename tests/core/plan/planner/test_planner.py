@@ -45,11 +45,11 @@ def test_all_six_measures_get_even_with_hardly_more_bytes_than_must_be_moved(
 ) -> None:
     state, load = skewed(Shape(12, 2_000, kind, seed=seed))
 
-    found = suggest_plan(state, load, PlanRequest())
+    suggestion = suggest_plan(state, load, PlanRequest())
 
-    assert found.within(0.10)
-    assert found.bytes <= 1.25 * lower_bound_bytes(state)
-    assert all(f.severity < Severity.UNSAFE for f in check_plan(state, load, found.plan))
+    assert suggestion.within(0.10)
+    assert suggestion.bytes <= 1.25 * lower_bound_bytes(state)
+    assert all(f.severity < Severity.UNSAFE for f in check_plan(state, load, suggestion.plan))
 
 
 def test_the_same_input_gives_the_same_plan_byte_for_byte() -> None:
@@ -63,27 +63,27 @@ def test_what_leaders_alone_can_even_out_copies_nothing() -> None:
     state = cluster(
         {f"t-{n}": [1, 2, 3] for n in range(9)}, brokers=[1, 2, 3], racks=SIX, size_bytes=GB
     )
-    found = suggest_plan(state, load_of(state, MB), PlanRequest())
-    assert (found.moves, found.bytes) == (0, 0)
-    assert found.leader_moves == 6
-    leaders = Counter(first for first, *_ in placed(state, found.plan).values())
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
+    assert (suggestion.moves, suggestion.bytes) == (0, 0)
+    assert suggestion.leader_moves == 6
+    leaders = Counter(first for first, *_ in placed(state, suggestion.plan).values())
     assert leaders == {1: 3, 2: 3, 3: 3}
 
 
 @pytest.mark.parametrize("leaders_only", [False, True])
 def test_no_move_only_changes_the_order_of_followers(leaders_only: bool) -> None:
     state, load = skewed(Shape(12, 600, "skew", seed=4))
-    found = suggest_plan(state, load, PlanRequest(leaders_only=leaders_only))
-    assert len(found.plan)
-    for move in found.plan:
+    suggestion = suggest_plan(state, load, PlanRequest(leaders_only=leaders_only))
+    assert len(suggestion.plan)
+    for move in suggestion.plan:
         assert move.before[0] != move.after[0] or set(move.before) != set(move.after), move
 
 
 def test_leaders_only_copies_nothing_though_data_are_uneven() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
-    found = suggest_plan(state, load, PlanRequest(leaders_only=True))
-    assert (found.moves, found.bytes) == (0, 0)
-    assert found.leader_moves == len(found.plan) > 0
+    suggestion = suggest_plan(state, load, PlanRequest(leaders_only=True))
+    assert (suggestion.moves, suggestion.bytes) == (0, 0)
+    assert suggestion.leader_moves == len(suggestion.plan) > 0
 
 
 def test_a_balanced_cluster_needs_no_plan() -> None:
@@ -93,31 +93,31 @@ def test_a_balanced_cluster_needs_no_plan() -> None:
 
 def test_a_drained_broker_holds_nothing_and_racks_stay_spread() -> None:
     state, load = skewed(Shape(12, 600, "skew"))
-    found = suggest_plan(state, load, PlanRequest(drain=(3,)))
-    held = placed(state, found.plan).values()
+    suggestion = suggest_plan(state, load, PlanRequest(drain=(3,)))
+    held = placed(state, suggestion.plan).values()
     assert all(3 not in replicas for replicas in held)
     assert all(len({b % 3 for b in replicas}) == 3 for replicas in held)
-    assert all(3 in move.before for move in found.plan)
+    assert all(3 in move.before for move in suggestion.plan)
 
 
 def test_what_is_drained_is_spread_over_the_emptiest() -> None:
     state = cluster({f"t-{n}": [1] for n in range(12)}, brokers=[1, 2, 3, 4], size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,)))
-    held = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,)))
+    held = Counter(b for replicas in placed(state, suggestion.plan).values() for b in replicas)
     assert held == {2: 4, 3: 4, 4: 4}
 
 
 def test_leaders_that_have_to_change_anyway_are_spread_and_no_others_change() -> None:
     held = {f"t-{n}": [4, 1] for n in range(12)} | {f"u-{n}": [2, 3] for n in range(3)}
     state = cluster(held, brokers=range(1, 5), size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(4,)))
-    leaders = Counter(move.after[0] for move in found.plan)
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(4,)))
+    leaders = Counter(move.after[0] for move in suggestion.plan)
     assert leaders == {1: 5, 2: 2, 3: 5}
-    assert {move.tp.topic for move in found.plan} == {"t"}
+    assert {move.tp.topic for move in suggestion.plan} == {"t"}
 
 
 def test_no_reason_says_that_a_broker_gets_further_off_and_no_share_is_below_nothing() -> None:
-    said = 0
+    reason_count = 0
     for seed in range(60):
         random = np.random.default_rng(seed)
         brokers = int(random.integers(3, 6))
@@ -128,18 +128,18 @@ def test_no_reason_says_that_a_broker_gets_further_off_and_no_share_is_below_not
         sizes = {name: int(random.lognormal() * GB) for name in held}
         state = cluster(held, brokers=range(brokers), size_bytes=sizes)
         rates = {name: random.lognormal() * MB for name in held}
-        found = suggest_plan(state, load_of(state, rates), PlanRequest())
-        for why in found.reasons.values():
+        suggestion = suggest_plan(state, load_of(state, rates), PlanRequest())
+        for why in suggestion.reasons.values():
             assert abs(why.after - 1) < abs(why.before - 1), (seed, why.words)
-            said += 1
-        assert found.after.min() >= 0
-    assert said > 100
+            reason_count += 1
+        assert suggestion.after.min() >= 0
+    assert reason_count > 100
 
 
 def test_what_is_drained_says_so_and_no_share_that_the_broker_does_not_have() -> None:
     state = cluster({f"t-{n}": [4, 1] for n in range(3)}, brokers=range(1, 5), size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(4,)))
-    assert {why.words for why in found.reasons.values()} == {"leaves b4"}
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(4,)))
+    assert {why.words for why in suggestion.reasons.values()} == {"leaves b4"}
 
 
 @pytest.mark.parametrize(
@@ -158,17 +158,17 @@ def test_what_has_to_move_says_what_it_was_asked_for(
     """Not what it does for evenness besides, which may be little, or the contrary."""
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     state = cluster({"t-0": held}, brokers=range(1, 5), racks=racks, size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), plan_request)
-    assert [why.words for why in found.reasons.values()] == [words]
-    assert [move.reason for move in found.plan] == [words]
+    suggestion = suggest_plan(state, load_of(state, MB), plan_request)
+    assert [why.words for why in suggestion.reasons.values()] == [words]
+    assert [move.reason for move in suggestion.plan] == [words]
 
 
 def test_draining_some_topics_leaves_the_others_where_they_are() -> None:
     state = cluster({"a-0": [1, 2], "b-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB)
     for wanted in (PlanRequest(drain=(2,), topics="a"), PlanRequest(replace=((2, 3),), topics="a")):
-        found = suggest_plan(state, load_of(state, MB), wanted)
-        assert not found.incomplete
-        assert placed(state, found.plan) == {"a-0": (1, 3), "b-0": (1, 2)}
+        suggestion = suggest_plan(state, load_of(state, MB), wanted)
+        assert not suggestion.incomplete
+        assert placed(state, suggestion.plan) == {"a-0": (1, 3), "b-0": (1, 2)}
 
 
 def test_a_dead_broker_can_be_drained() -> None:
@@ -179,33 +179,35 @@ def test_a_dead_broker_can_be_drained() -> None:
         isr={f"t-{n}": [1] for n in range(4)},
         size_bytes=GB,
     )
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(2,)))
-    assert all({*replicas} == {1, 3} for replicas in placed(state, found.plan).values())
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(2,)))
+    assert all({*replicas} == {1, 3} for replicas in placed(state, suggestion.plan).values())
 
 
 def test_new_brokers_are_filled_and_nothing_moves_between_old_ones() -> None:
     state, load = skewed(Shape(12, 2_000, "new"))
-    found = suggest_plan(state, load, PlanRequest(fill=(11,)))
-    assert {b for move in found.plan for b in move.adding} == {11}
-    assert abs(found.after[11, Measure.DISK] - 1) <= 0.10
+    suggestion = suggest_plan(state, load, PlanRequest(fill=(11,)))
+    assert {b for move in suggestion.plan for b in move.adding} == {11}
+    assert abs(suggestion.after[11, Measure.DISK] - 1) <= 0.10
 
 
 def test_a_new_broker_is_not_filled_beyond_the_band_though_others_are_too_full() -> None:
     held = {f"t-{n}": [1 if n < 30 else 2 + n % 2] for n in range(40)}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)
     wanted = PlanRequest(fill=(4,))
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    ended = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    ended = Counter(b for replicas in placed(state, suggestion.plan).values() for b in replicas)
     assert 9 <= ended[4] <= 11
-    assert is_reached(found, wanted)
+    assert is_reached(suggestion, wanted)
 
 
 def test_a_broker_that_is_filled_beyond_the_band_is_not_what_was_wanted() -> None:
     """Unless that is no doing of the plan's, or something has to move there."""
     state = cluster({f"t-{n}": [1] for n in range(4)}, brokers=[1, 2], size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(fill=(2,)))
-    assert found.filled((2,), 0.10)
-    fuller = replace(found, after=np.where([[True], [False]], 0.8, np.full_like(found.after, 1.2)))
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(fill=(2,)))
+    assert suggestion.filled((2,), 0.10)
+    fuller = replace(
+        suggestion, after=np.where([[True], [False]], 0.8, np.full_like(suggestion.after, 1.2))
+    )
     assert not fuller.filled((2,), 0.10)
     assert fuller.filled((2,), 0.10, or_more=True)
     assert replace(fuller, before=fuller.after).filled((2,), 0.10)
@@ -214,11 +216,11 @@ def test_a_broker_that_is_filled_beyond_the_band_is_not_what_was_wanted() -> Non
 def test_leaders_come_to_new_brokers_only() -> None:
     held = {f"t-{n}": [1, 2] for n in range(6)} | {f"u-{n}": [2, 3] for n in range(3)}
     state = cluster(held, brokers=[1, 2, 3], size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(fill=(3,)))
-    assert found.leader_moves
-    for move in found.plan:
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(fill=(3,)))
+    assert suggestion.leader_moves
+    for move in suggestion.plan:
         assert 3 in move.after
-    led = {name: first for name, (first, *_) in placed(state, found.plan).items()}
+    led = {name: first for name, (first, *_) in placed(state, suggestion.plan).items()}
     assert {name for name, first in led.items() if first != held[name][0]} == {
         name for name, first in led.items() if first == 3
     }
@@ -227,18 +229,18 @@ def test_leaders_come_to_new_brokers_only() -> None:
 
 def test_a_broker_is_replaced_in_place() -> None:
     state = cluster({"t-0": [1, 2], "t-1": [2, 1], "t-2": [1, 3]}, brokers=[1, 2, 3, 4])
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(replace=((1, 4),)))
-    assert placed(state, found.plan) == {"t-0": (4, 2), "t-1": (2, 4), "t-2": (4, 3)}
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replace=((1, 4),)))
+    assert placed(state, suggestion.plan) == {"t-0": (4, 2), "t-1": (2, 4), "t-2": (4, 3)}
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 def test_partitions_get_the_replicas_that_are_wanted_in_as_many_racks(replicas: int) -> None:
     state, load = skewed(Shape(12, 300, "skew", replicas=2))
-    found = suggest_plan(state, load, PlanRequest(replicas=replicas))
-    assert not found.incomplete
-    for name, held in placed(state, found.plan).items():
+    suggestion = suggest_plan(state, load, PlanRequest(replicas=replicas))
+    assert not suggestion.incomplete
+    for name, held in placed(state, suggestion.plan).items():
         assert len({b % 3 for b in held}) == len(held) == replicas, name
-    for move in found.plan:
+    for move in suggestion.plan:
         assert move.after[0] == move.before[0]
         assert {*move.after} <= {*move.before} or {*move.before} <= {*move.after}
     there_and_back = suggest_plan(state, load, PlanRequest(replicas=2))
@@ -249,15 +251,15 @@ def test_partitions_get_the_replicas_that_are_wanted_in_as_many_racks(replicas: 
 def test_no_rack_is_given_up_while_a_replica_without_one_could_go(held: list[int]) -> None:
     racks = {0: "a", 1: "b", 2: "c"}
     state = cluster({"t-0": held}, brokers=range(4), racks=racks, size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=3))
-    assert placed(state, found.plan) == {"t-0": (0, 1, 2)}
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=3))
+    assert placed(state, suggestion.plan) == {"t-0": (0, 1, 2)}
 
 
 def test_a_second_replica_does_not_join_the_first_ones_rack() -> None:
     state = cluster({"t-0": [1]}, brokers=[1, 2, 3], racks={1: "a", 2: "a", 3: "b"}, dead=[3])
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
-    assert not found.plan.moves
-    assert found.incomplete
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
+    assert not suggestion.plan.moves
+    assert suggestion.incomplete
 
 
 @pytest.mark.parametrize(
@@ -266,17 +268,17 @@ def test_a_second_replica_does_not_join_the_first_ones_rack() -> None:
 )
 def test_what_has_to_move_keeps_to_a_limit_of_moves(plan_request: PlanRequest) -> None:
     state = cluster({f"t-{n}": [1] for n in range(9)}, brokers=[1, 2, 3, 4], size_bytes=MB)
-    found = suggest_plan(
+    suggestion = suggest_plan(
         state, load_of(state, MB), replace(plan_request, limits=Limits(max_moves=4))
     )
-    assert found.moves == 4
-    assert found.incomplete
+    assert suggestion.moves == 4
+    assert suggestion.incomplete
 
 
 def test_a_partition_that_is_out_of_sync_keeps_its_replicas() -> None:
     state = cluster({"t-0": [1, 2, 3]}, isr={"t-0": [1, 3]}, dead=[2], size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
-    assert not found.plan.moves
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
+    assert not suggestion.plan.moves
 
 
 def test_rack_violations_alone_are_repaired() -> None:
@@ -286,9 +288,9 @@ def test_rack_violations_alone_are_repaired() -> None:
         racks=SIX,
         size_bytes=GB,
     )
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True))
-    assert {str(move.tp) for move in found.plan} == {"t-0", "t-2"}
-    for replicas in placed(state, found.plan).values():
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True))
+    assert {str(move.tp) for move in suggestion.plan} == {"t-0", "t-2"}
+    for replicas in placed(state, suggestion.plan).values():
         assert len({SIX[b] for b in replicas}) == 3
 
 
@@ -298,17 +300,17 @@ def test_a_small_racks_brokers_carry_what_their_rack_must_hold() -> None:
         racks={1: "a", 2: "a", 3: "b", 4: "c"},
         size_bytes=GB,
     )
-    found = suggest_plan(state, load_of(state, MB), PlanRequest())
-    assert found.bytes == 0
-    assert found.within(0.10)
-    assert "Brokers 3,4 have to carry 133% of the mean" in found.notes[0]
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
+    assert suggestion.bytes == 0
+    assert suggestion.within(0.10)
+    assert "Brokers 3,4 have to carry 133% of the mean" in suggestion.notes[0]
 
 
 def test_topics_kept_and_brokers_excluded_are_left_alone() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
-    found = suggest_plan(state, load, PlanRequest(keep=r"topic-00000.*", exclude=(0, 7)))
-    assert found.plan.moves
-    for move in found.plan:
+    suggestion = suggest_plan(state, load, PlanRequest(keep=r"topic-00000.*", exclude=(0, 7)))
+    assert suggestion.plan.moves
+    for move in suggestion.plan:
         assert not move.tp.topic.startswith("topic-00000")
         assert not {0, 7} & ({*move.adding} | {*move.removing})
 
@@ -316,19 +318,19 @@ def test_topics_kept_and_brokers_excluded_are_left_alone() -> None:
 def test_limits_of_bytes_and_moves_are_kept_and_what_is_planned_still_helps() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
     whole = suggest_plan(state, load, PlanRequest())
-    some = suggest_plan(state, load, PlanRequest(limits=Limits(max_bytes=whole.bytes / 3)))
+    third = suggest_plan(state, load, PlanRequest(limits=Limits(max_bytes=whole.bytes / 3)))
     few = suggest_plan(state, load, PlanRequest(limits=Limits(max_moves=20)))
-    assert 0 < some.bytes <= whole.bytes / 3
+    assert 0 < third.bytes <= whole.bytes / 3
     assert few.moves <= 20
-    for part in (some, few):
+    for part in (third, few):
         assert part.after[:, Measure.DISK].std() < part.before[:, Measure.DISK].std()
 
 
 def test_each_move_says_which_broker_it_is_for() -> None:
     state, load = skewed(Shape(12, 2_000, "new"))
-    found = suggest_plan(state, load, PlanRequest())
-    assert found.reasons.keys() == {move.tp for move in found.plan}
-    filled = [b for b in found.reasons.values() if b.broker == 11]
+    suggestion = suggest_plan(state, load, PlanRequest())
+    assert suggestion.reasons.keys() == {move.tp for move in suggestion.plan}
+    filled = [b for b in suggestion.reasons.values() if b.broker == 11]
     assert filled
     assert {b.before for b in filled} == {0.0}
     assert all(abs(b.after - 1) <= 0.10 for b in filled)
@@ -336,10 +338,10 @@ def test_each_move_says_which_broker_it_is_for() -> None:
 
 def test_unknown_load_is_said_and_planned_for_by_size_and_count() -> None:
     state, _ = skewed(Shape(12, 2_000, "new"))
-    found = suggest_plan(state, Load.unknown(state), PlanRequest())
-    assert "What is produced to 2,000 of 2,000 partitions is not known" in found.notes[0]
-    assert not found.active[Measure.IN]
-    assert abs(found.after[11, Measure.DISK] - 1) <= 0.10
+    suggestion = suggest_plan(state, Load.unknown(state), PlanRequest())
+    assert "What is produced to 2,000 of 2,000 partitions is not known" in suggestion.notes[0]
+    assert not suggestion.active[Measure.IN]
+    assert abs(suggestion.after[11, Measure.DISK] - 1) <= 0.10
 
 
 def test_one_huge_partition_is_named() -> None:
@@ -347,8 +349,10 @@ def test_one_huge_partition_is_named() -> None:
         {"big-0": [1], **{f"t-{n}": [1 + n % 3] for n in range(30)}},
         size_bytes={"big-0": 100 * GB, **{f"t-{n}": GB for n in range(30)}},
     )
-    found = suggest_plan(state, load_of(state, MB), PlanRequest())
-    assert any("big-0 alone is 231% of a broker's share of disk" in note for note in found.notes)
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
+    assert any(
+        "big-0 alone is 231% of a broker's share of disk" in note for note in suggestion.notes
+    )
 
 
 # -- laws ---------------------------------------------------------------------------------------
@@ -357,12 +361,12 @@ def test_one_huge_partition_is_named() -> None:
 @given(st.lists(st.floats(0, 3), min_size=2, max_size=30))
 def test_levels_give_as_much_as_they_take(loads: list[float]) -> None:
     column = np.array(loads)[:, None] / max(np.mean(loads), 1e-9)
-    found = balanced_bounds(
+    bounds = balanced_bounds(
         column, np.ones(len(loads), np.bool_), 0.10, np.full_like(column, np.inf)
     )
-    given_away = np.maximum(column - found.high, 0).sum()
-    taken = np.maximum(found.low - column, 0).sum()
-    inside = (found.low < 1.098).all() and (found.high > 0.902).all()
+    given_away = np.maximum(column - bounds.high, 0).sum()
+    taken = np.maximum(bounds.low - column, 0).sum()
+    inside = (bounds.low < 1.098).all() and (bounds.high > 0.902).all()
     assert not inside or given_away == pytest.approx(taken, abs=1e-6)
 
 
@@ -393,14 +397,14 @@ def test_no_plan_is_unsafe_and_none_ends_further_from_the_band_than_it_began(
     given_: tuple[ClusterState, Load],
 ) -> None:
     state, load = given_
-    found = suggest_plan(state, load, PlanRequest())
-    assert all(f.severity < Severity.UNSAFE for f in check_plan(state, load, found.plan))
-    for move in found.plan:
+    suggestion = suggest_plan(state, load, PlanRequest())
+    assert all(f.severity < Severity.UNSAFE for f in check_plan(state, load, suggestion.plan))
+    for move in suggestion.plan:
         assert len(move.after) == len(set(move.after)) == len(move.before)
-    known = [m for m in Measure if found.active[m]]
+    known = [m for m in Measure if suggestion.active[m]]
     off = [
-        float((np.maximum(np.abs(loads[found.counts][:, known] - 1) - 0.10, 0) ** 2).sum())
-        for loads in (found.before, found.after)
+        float((np.maximum(np.abs(loads[suggestion.counts][:, known] - 1) - 0.10, 0) ** 2).sum())
+        for loads in (suggestion.before, suggestion.after)
     ]
     early, late = off
     assert late <= early + 1e-9

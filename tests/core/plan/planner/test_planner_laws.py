@@ -133,14 +133,14 @@ def wants(draw: st.DrawFn, state: ClusterState, random: np.random.Generator) -> 
     if "drain" in intents and len(set(alive) & set(order)) > 1:
         wanted = replace(wanted, drain=(order.pop(),))
     if "add" in intents and set(alive) & set(order):
-        one = next(broker for broker in order if broker in alive)
-        order.remove(one)
-        wanted = replace(wanted, fill=(one,))
+        newcomer = next(broker for broker in order if broker in alive)
+        order.remove(newcomer)
+        wanted = replace(wanted, fill=(newcomer,))
     if len(set(alive) & set(order)) > 2:
         wanted = replace(wanted, exclude=draw(st.sampled_from([(), (), (order[0],)])))
-    some = [broker for broker in order if broker in alive and broker not in wanted.exclude]
-    if "brokers" in intents and some and not wanted.fill:
-        wanted = replace(wanted, brokers=(*some[: draw(st.integers(1, 4))], *wanted.new))
+    candidates = [broker for broker in order if broker in alive and broker not in wanted.exclude]
+    if "brokers" in intents and candidates and not wanted.fill:
+        wanted = replace(wanted, brokers=(*candidates[: draw(st.integers(1, 4))], *wanted.new))
     left = len(set(wanted.brokers or alive) - set(wanted.leaving))
     if "rf" in intents and left:
         wanted = replace(wanted, replicas=draw(st.integers(1, left)))
@@ -190,9 +190,9 @@ def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> N
         able = {broker.id for broker in state.brokers if broker.alive} - set(wanted.exclude)
         assert len(able) * wanted.max_replicas < len(state.replica_broker)
         return
-    found = suggest_plan(state, load, wanted)
-    assert is_reached(found, wanted) or found.notes, "what stands in the way is said"
-    against = check_plan(state, load, found.plan)
+    suggestion = suggest_plan(state, load, wanted)
+    assert is_reached(suggestion, wanted) or suggestion.notes, "what stands in the way is said"
+    against = check_plan(state, load, suggestion.plan)
     unsafe = {f.id for f in against if f.severity > Severity.UNWISE}
     # Checks add an hour's growth to what arrives; what fits by the planner's rule is told below.
     expected = {"disk"}
@@ -202,42 +202,42 @@ def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> N
             expected.add("rack-spread")
     # Until leaders are elected a broker may send more than it can: that is told of that broker.
     over = {_over(f.sentence) for f in against if f.id == "capacity"}
-    if set().union(*over) <= set().union(*map(_over, found.notes)):
+    if set().union(*over) <= set().union(*map(_over, suggestion.notes)):
         expected.add("capacity")
     if wanted.leaving or wanted.brokers:  # what lags on a broker that leaves, a dead one perhaps
         expected.add("out-of-sync")
     if wanted.ignore_racks:
         expected.add("rack-spread")
     assert unsafe <= expected
-    for move in found.plan:
+    for move in suggestion.plan:
         _may_be(state, wanted, move)
         if not wanted.ignore_racks:
             _as_spread(state, wanted, move)
-    _fits_disks(state, found)
-    assert found.bytes <= wanted.limits.max_bytes
-    assert sum(len(move.adding) for move in found.plan) <= wanted.limits.max_moves
-    part = Counter(b for move in found.plan for b in move.adding)
+    _fits_disks(state, suggestion)
+    assert suggestion.bytes <= wanted.limits.max_bytes
+    assert sum(len(move.adding) for move in suggestion.plan) <= wanted.limits.max_moves
+    part = Counter(b for move in suggestion.plan for b in move.adding)
     if wanted.replicas is None:  # dropping one is neither giving nor taking
-        part.update(b for move in found.plan for b in move.removing)
+        part.update(b for move in suggestion.plan for b in move.removing)
     assert max(part.values(), default=0) <= wanted.limits.max_per_broker
-    _has_not_too_many(state, wanted, found)
+    _has_not_too_many(state, wanted, suggestion)
     limited = wanted.max_replicas < np.inf or any(
         broker.in_capacity_bytes_per_s or broker.out_capacity_bytes_per_s
         for broker in state.brokers
     )
     if not (wanted.forces or wanted.fill or wanted.brokers or limited):
-        _no_further_off(found, wanted.band)
+        _no_further_off(suggestion, wanted.band)
 
 
 def _over(sentence: str) -> frozenset[tuple[int, str]]:
     """Return the brokers that, and on which side, end above what they can by `sentence`."""
-    told = re.match(
+    match = re.match(
         r"Broker (\d+) ends at .*? (in|out); it can (?:.*theirs, too: (.*?)\))?", sentence
     )
-    if told is None:
+    if match is None:
         return frozenset()
-    one, side, others = told.groups()
-    return frozenset((int(id), side) for id in (one, *re.findall(r"\d+", others or "")))
+    broker, side, others = match.groups()
+    return frozenset((int(id), side) for id in (broker, *re.findall(r"\d+", others or "")))
 
 
 def _may_be(state: ClusterState, request: PlanRequest, move: Move) -> None:
@@ -292,10 +292,10 @@ def _as_spread(state: ClusterState, request: PlanRequest, move: Move) -> None:
         assert len(after) >= len(before)
 
 
-def _fits_disks(state: ClusterState, found: PlanResult) -> None:
+def _fits_disks(state: ClusterState, suggestion: PlanResult) -> None:
     """No disk is filled beyond what a plan may fill; what leaves gives no room before it has."""
     arriving = Counter[int]()
-    for move in found.plan:
+    for move in suggestion.plan:
         row = state.find(move.tp)
         assert row is not None
         for broker in move.adding:
@@ -308,21 +308,21 @@ def _fits_disks(state: ClusterState, found: PlanResult) -> None:
             assert arriving[broker.id] <= max(room, 0) + 1
 
 
-def _has_not_too_many(state: ClusterState, request: PlanRequest, found: PlanResult) -> None:
+def _has_not_too_many(state: ClusterState, request: PlanRequest, suggestion: PlanResult) -> None:
     """Nobody who takes a replica ends with more than a broker may have, unless it had as many."""
     before = Counter(state.replica_broker.tolist())
     after = before.copy()
-    for move in found.plan:
+    for move in suggestion.plan:
         after.subtract(move.removing)
         after.update(move.adding)
     for broker, count in after.items():
         assert count <= max(request.max_replicas, before[broker])
 
 
-def _no_further_off(found: PlanResult, band: float) -> None:
-    known = [m for m in Measure if found.active[m]]
+def _no_further_off(suggestion: PlanResult, band: float) -> None:
+    known = [m for m in Measure if suggestion.active[m]]
     early, late = (
-        float((np.maximum(np.abs(loads[found.counts][:, known] - 1) - band, 0) ** 2).sum())
-        for loads in (found.before, found.after)
+        float((np.maximum(np.abs(loads[suggestion.counts][:, known] - 1) - band, 0) ** 2).sum())
+        for loads in (suggestion.before, suggestion.after)
     )
     assert late <= early + 1e-9

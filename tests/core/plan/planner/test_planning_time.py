@@ -41,9 +41,9 @@ def clock_reads(uneven: tuple[ClusterState, Load]) -> int:
     return (1 << 40) - glass.left
 
 
-def off(found: PlanResult, loads: np.ndarray) -> float:
-    known = [measure for measure in Measure if found.active[measure]]
-    return float((np.maximum(np.abs(loads[found.counts][:, known] - 1) - 0.1, 0) ** 2).sum())
+def off(suggestion: PlanResult, loads: np.ndarray) -> float:
+    known = [measure for measure in Measure if suggestion.active[measure]]
+    return float((np.maximum(np.abs(loads[suggestion.counts][:, known] - 1) - 0.1, 0) ** 2).sum())
 
 
 @pytest.mark.parametrize("part", [0.1, 0.3])
@@ -51,22 +51,22 @@ def test_the_best_plan_so_far_is_there_in_time(
     uneven: tuple[ClusterState, Load], clock_reads: int, part: float
 ) -> None:
     glass = Hourglass(round(part * clock_reads))
-    found = suggest_plan(*uneven, PlanRequest(limits=Limits(seconds_left=glass)))
+    suggestion = suggest_plan(*uneven, PlanRequest(limits=Limits(seconds_left=glass)))
     assert glass.left > -0.1 * part * clock_reads
-    assert 0 < off(found, found.after) < 0.5 * off(found, found.before)
-    assert any("--time-budget allows no more" in note for note in found.notes)
+    assert 0 < off(suggestion, suggestion.after) < 0.5 * off(suggestion, suggestion.before)
+    assert any("--time-budget allows no more" in note for note in suggestion.notes)
 
 
 def test_more_time_makes_a_better_plan(uneven: tuple[ClusterState, Load], clock_reads: int) -> None:
-    found = [
+    suggestions = [
         suggest_plan(
             *uneven, PlanRequest(limits=Limits(seconds_left=Hourglass(round(part * clock_reads))))
         )
         for part in (0.0, 0.2, 0.5, 1.1)
     ]
-    left = [off(one, one.after) for one in found]
+    left = [off(suggestion, suggestion.after) for suggestion in suggestions]
     assert left == sorted(left, reverse=True)
-    assert not found[0].plan.moves
+    assert not suggestions[0].plan.moves
     assert left[-1] == 0
 
 
@@ -74,18 +74,20 @@ def test_copies_leave_time_for_choosing_leaders(
     uneven: tuple[ClusterState, Load], clock_reads: int
 ) -> None:
     given = PlanRequest(limits=Limits(seconds_left=Hourglass(round(0.5 * clock_reads))))
-    found = suggest_plan(*uneven, given)
+    suggestion = suggest_plan(*uneven, given)
     led = list(LEADER_MEASURES)
-    before, after = (np.abs(loads[:, led] - 1).max() for loads in (found.before, found.after))
-    assert found.leader_moves > found.moves / 10
+    before, after = (
+        np.abs(loads[:, led] - 1).max() for loads in (suggestion.before, suggestion.after)
+    )
+    assert suggestion.leader_moves > suggestion.moves / 10
     assert after < before
 
 
 def test_leaders_alone_are_chosen_in_time_too(uneven: tuple[ClusterState, Load]) -> None:
     wanted = PlanRequest(leaders_only=True, limits=Limits(seconds_left=Hourglass(20)))
-    some = suggest_plan(*uneven, wanted)
+    partial = suggest_plan(*uneven, wanted)
     whole = suggest_plan(*uneven, PlanRequest(leaders_only=True))
-    assert 0 < some.leader_moves < whole.leader_moves
+    assert 0 < partial.leader_moves < whole.leader_moves
 
 
 def test_planning_ends_while_there_is_time_to_tell_what_it_came_to() -> None:

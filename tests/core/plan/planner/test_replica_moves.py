@@ -64,13 +64,13 @@ def test_a_move_is_barred_where_one_replica_is_or_its_rack_would_get_too_full(se
     rows = [[0, *(1 + random.permutation(7))[:2].tolist()] for _ in range(50)]
     to = np.arange(1, 8)
 
-    found = barred(np.array(rows, np.int32), 0, to, racks)
+    is_barred = barred(np.array(rows, np.int32), 0, to, racks)
 
     for row, at in enumerate(rows):
         others = [racks[broker] for broker in at[1:]]
         for column, broker in enumerate(to.tolist()):
             fuller = others.count(racks[broker]) >= 1 + others.count(0)
-            assert found[row, column] == (broker in at or racks[broker] == NOBODY or fuller)
+            assert is_barred[row, column] == (broker in at or racks[broker] == NOBODY or fuller)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -85,13 +85,15 @@ def test_what_leaves_a_broker_without_a_rack_is_barred_where_checks_would_refuse
     given = build_problem(state, load := load_of(state))
     to = np.arange(1, 9)
 
-    found = barred(given.replicas, 0, to, given.racks)
+    is_barred = barred(given.replicas, 0, to, given.racks)
 
     for n, row in enumerate(rows):
         for column, broker in enumerate(to.tolist()):
             move = Move(tp(f"t-{n}"), tuple(row), (broker, *row[1:]))
-            said = {one.id for one in check_plan(state, load, Plan.of([move]))}
-            assert found[n, column] == (not said.isdisjoint({"same-broker-twice", "rack-spread"}))
+            ids = {finding.id for finding in check_plan(state, load, Plan.of([move]))}
+            assert is_barred[n, column] == (
+                not ids.isdisjoint({"same-broker-twice", "rack-spread"})
+            )
 
 
 def test_brokers_that_hold_more_than_a_look_compares_end_as_even(
@@ -133,6 +135,6 @@ def test_where_any_move_alone_is_too_much_two_replicas_change_places(
         brokers=[1, 2],
         size_bytes={name: size * MB for name, (_, size) in megabytes.items()},
     )
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(band=0.05))
-    assert {tuple(move.after) for move in found.plan.moves} == {(1,), (2,)}
-    np.testing.assert_allclose(found.after[:, Measure.DISK], [1.0, 1.0])
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(band=0.05))
+    assert {tuple(move.after) for move in suggestion.plan.moves} == {(1,), (2,)}
+    np.testing.assert_allclose(suggestion.after[:, Measure.DISK], [1.0, 1.0])

@@ -30,12 +30,12 @@ def six_old_brokers_and_two_new(replicas: int = 2) -> tuple[ClusterState, Load]:
 def test_what_is_drained_goes_to_the_brokers_that_are_added_and_they_are_filled() -> None:
     state, load = six_old_brokers_and_two_new()
     wanted = PlanRequest(drain=(3,), fill=(7, 8))
-    found = suggest_plan(state, load, wanted)
-    held = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
+    suggestion = suggest_plan(state, load, wanted)
+    held = Counter(b for replicas in placed(state, suggestion.plan).values() for b in replicas)
     assert held[3] == 0
-    assert {broker for move in found.plan for broker in move.adding} == {7, 8}
+    assert {broker for move in suggestion.plan for broker in move.adding} == {7, 8}
     assert all(abs(held[broker] - 120 / 7) <= 0.1 * 120 / 7 + 1 for broker in (7, 8))
-    assert is_reached(found, wanted)
+    assert is_reached(suggestion, wanted)
 
 
 def test_what_new_brokers_may_not_take_for_racks_goes_elsewhere() -> None:
@@ -47,81 +47,83 @@ def test_what_new_brokers_may_not_take_for_racks_goes_elsewhere() -> None:
         size_bytes=GB,
     )
     wanted = PlanRequest(drain=(1,), fill=(5,))
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    held = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    held = Counter(b for replicas in placed(state, suggestion.plan).values() for b in replicas)
     assert held == {3: 20, 2: 7, 4: 7, 5: 6}
-    assert not found.incomplete
+    assert not suggestion.incomplete
 
 
 def test_replicas_are_added_to_some_topics_only_and_none_on_a_broker_that_leaves() -> None:
     state, load = six_old_brokers_and_two_new()
     wanted = PlanRequest(replicas=3, topics="a", drain=(3,))
-    found = suggest_plan(state, load, wanted)
-    for name, replicas in placed(state, found.plan).items():
+    suggestion = suggest_plan(state, load, wanted)
+    for name, replicas in placed(state, suggestion.plan).items():
         if name.startswith("a"):
             assert len(replicas) == 3
             assert 3 not in replicas
         else:
-            assert name not in {str(move.tp) for move in found.plan}
-    assert is_reached(found, wanted)
+            assert name not in {str(move.tp) for move in suggestion.plan}
+    assert is_reached(suggestion, wanted)
 
 
 def test_of_too_many_replicas_those_on_a_broker_that_leaves_go_and_nothing_is_copied() -> None:
     state = cluster(
         {"t-0": [3, 1, 2], "t-1": [1, 3, 2], "t-2": [2, 1, 3]}, brokers=[1, 2, 3], size_bytes=GB
     )
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2, drain=(3,)))
-    assert {frozenset(held) for held in placed(state, found.plan).values()} == {frozenset({1, 2})}
-    assert found.bytes == 0
-    assert not found.incomplete
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2, drain=(3,)))
+    assert {frozenset(held) for held in placed(state, suggestion.plan).values()} == {
+        frozenset({1, 2})
+    }
+    assert suggestion.bytes == 0
+    assert not suggestion.incomplete
 
 
 def test_a_leader_on_a_broker_that_leaves_stays_while_nobody_else_can_lead() -> None:
     state = cluster(
         {"t-0": [3, 1, 2]}, brokers=[1, 2, 3, 4], isr={"t-0": [3]}, size_bytes=GB, dead=[]
     )
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2, drain=(3,)))
-    assert not found.plan.moves
-    assert found.incomplete
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2, drain=(3,)))
+    assert not suggestion.plan.moves
+    assert suggestion.incomplete
 
 
 def test_racks_are_repaired_with_what_leaves_anyway() -> None:
     racks = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
     state = cluster({"t-0": [4, 1, 2]}, brokers=range(1, 7), racks=racks, size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True, drain=(1,)))
-    (held,) = placed(state, found.plan).values()
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True, drain=(1,)))
+    (held,) = placed(state, suggestion.plan).values()
     assert 4 in held
     assert 1 not in held
     assert {racks[broker] for broker in held} == {"a", "b", "c"}
-    assert found.bytes == GB
+    assert suggestion.bytes == GB
 
 
 def test_a_replaced_brokers_data_stay_in_its_place_while_another_one_is_filled() -> None:
     state, load = six_old_brokers_and_two_new()
     wanted = PlanRequest(replace=((3, 8),), fill=(7,))
-    found = suggest_plan(state, load, wanted)
-    for name, replicas in placed(state, found.plan).items():
+    suggestion = suggest_plan(state, load, wanted)
+    for name, replicas in placed(state, suggestion.plan).items():
         row = state.find(tp(name))
         assert row is not None
         assert (8 in replicas) == (3 in state.replicas(row))
         assert 3 not in replicas
-    assert abs(found.after[6, Measure.DISK] - 1) <= 0.10
-    assert is_reached(found, wanted)
+    assert abs(suggestion.after[6, Measure.DISK] - 1) <= 0.10
+    assert is_reached(suggestion, wanted)
 
 
 def test_leaders_of_some_topics_are_chosen_and_no_others() -> None:
     state = cluster({f"{'ab'[n % 2]}-{n}": [1, 2, 3] for n in range(18)}, size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(leaders_only=True, topics="a"))
-    assert {move.tp.topic for move in found.plan} == {"a"}
-    assert found.bytes == 0
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(leaders_only=True, topics="a"))
+    assert {move.tp.topic for move in suggestion.plan} == {"a"}
+    assert suggestion.bytes == 0
 
 
 def test_limits_hold_for_all_that_is_asked_for_together() -> None:
     state, load = skewed(Shape(12, 600, "new"))
     limits = Limits(max_moves=150)
-    found = suggest_plan(state, load, PlanRequest(drain=(2,), fill=(11,), limits=limits))
-    assert sum(len(move.adding) for move in found.plan) <= 150
-    assert any(11 in move.adding for move in found.plan)
+    suggestion = suggest_plan(state, load, PlanRequest(drain=(2,), fill=(11,), limits=limits))
+    assert sum(len(move.adding) for move in suggestion.plan) <= 150
+    assert any(11 in move.adding for move in suggestion.plan)
 
 
 def test_what_leaves_a_broker_without_a_rack_joins_no_rack_that_holds_one() -> None:
@@ -129,15 +131,17 @@ def test_what_leaves_a_broker_without_a_rack_joins_no_rack_that_holds_one() -> N
     state = cluster(
         {"t-0": [1, 2], "u-0": [4], "u-1": [4]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=GB
     )
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,)))
-    assert set(placed(state, found.plan)["t-0"]) == {2, 4}
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,)))
+    assert set(placed(state, suggestion.plan)["t-0"]) == {2, 4}
 
 
 def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], racks={1: "a", 2: "a", 3: "b"})
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True, exclude=(1, 2)))
-    assert not found.plan.moves
-    assert any("on brokers that are to be left as they are" in note for note in found.notes)
+    suggestion = suggest_plan(
+        state, load_of(state, MB), PlanRequest(racks_only=True, exclude=(1, 2))
+    )
+    assert not suggestion.plan.moves
+    assert any("on brokers that are to be left as they are" in note for note in suggestion.notes)
 
 
 @pytest.mark.parametrize(
@@ -210,9 +214,9 @@ def test_wants_that_contradict_are_one_sentence_that_names_them(
     fields: dict[str, object], words: str
 ) -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3, 4], dead=[3])
-    with pytest.raises(UsageError, match=re.escape(words)) as told:
+    with pytest.raises(UsageError, match=re.escape(words)) as excinfo:
         suggest_plan(state, Load.unknown(state), PlanRequest(**fields))  # type: ignore[arg-type]
-    assert told.value.next
+    assert excinfo.value.next
 
 
 def test_fields_are_called_as_where_they_are_asked_for() -> None:
@@ -230,11 +234,11 @@ def test_what_is_planned_already_stays_and_the_rest_is_planned_beside_it() -> No
     kept = Plan()
     for n in range(3):
         kept = kept.with_move(state, tp(f"t-{n}"), 1, 2)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(kept=kept))
-    assert not {move.tp for move in found.plan} & {move.tp for move in kept}
-    held = Counter(b for r in placed(state, Plan.of([*kept, *found.plan])).values() for b in r)
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(kept=kept))
+    assert not {move.tp for move in suggestion.plan} & {move.tp for move in kept}
+    held = Counter(b for r in placed(state, Plan.of([*kept, *suggestion.plan])).values() for b in r)
     assert held == {1: 3, 2: 3, 3: 3}
-    assert found.bytes == 3 * GB
+    assert suggestion.bytes == 3 * GB
 
 
 def test_what_is_planned_already_sends_to_the_followers_that_it_has_then() -> None:
@@ -242,12 +246,12 @@ def test_what_is_planned_already_sends_to_the_followers_that_it_has_then() -> No
     state = cluster({f"t-{n}": [1 + n] for n in range(4)}, brokers=[1, 2, 3, 4], size_bytes=GB)
     kept = Plan().with_target(state, tp("t-0"), (1, 2))
     wanted = PlanRequest(replicas=3, kept=kept)
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    ended = placed(state, Plan.of([*kept, *found.plan]))
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    ended = placed(state, Plan.of([*kept, *suggestion.plan]))
     assert [len(held) for held in ended.values()] == [2, 3, 3, 3]
     # In and out are 1 MB/s each: a leader sends that to its consumers, and to every follower.
     sent = {held[0]: len(held) for held in ended.values()}
-    out = dict(zip(found.brokers, found.after[:, Measure.OUT].tolist(), strict=True))
+    out = dict(zip(suggestion.brokers, suggestion.after[:, Measure.OUT].tolist(), strict=True))
     assert out == pytest.approx({broker: 4 * n / 11 for broker, n in sent.items()})
 
 
@@ -256,15 +260,15 @@ def test_disks_that_what_is_planned_already_fills_are_full() -> None:
         {"t-0": [1], "t-1": [1]}, brokers=[1, 2], size_bytes=GB, disk_bytes=(10 * GB, 2 * GB)
     )
     kept = Plan().with_move(state, tp("t-0"), 1, 2)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,), kept=kept))
-    assert not found.plan.moves
-    assert "t-1: no broker that could take them has that much disk" in found.notes[0]
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,), kept=kept))
+    assert not suggestion.plan.moves
+    assert "t-1: no broker that could take them has that much disk" in suggestion.notes[0]
 
 
 def test_what_is_planned_already_onto_a_broker_that_leaves_is_named() -> None:
     state = cluster({"t-0": [1], "t-1": [2]}, brokers=[1, 2, 3], size_bytes=GB)
     kept = Plan().with_move(state, tp("t-0"), 1, 2)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(2,), kept=kept))
-    assert {str(move.tp) for move in found.plan} == {"t-1"}
-    assert found.incomplete
-    assert "t-0: what is planned already leaves replicas on brokers" in found.notes[0]
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(2,), kept=kept))
+    assert {str(move.tp) for move in suggestion.plan} == {"t-1"}
+    assert suggestion.incomplete
+    assert "t-0: what is planned already leaves replicas on brokers" in suggestion.notes[0]

@@ -35,13 +35,13 @@ def two_topics() -> tuple[ClusterState, Load]:
 def test_the_chosen_topics_end_on_these_brokers_only_and_nothing_else_moves() -> None:
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 3))
-    found = suggest_plan(state, load, wanted)
-    for name, replicas in placed(state, found.plan).items():
+    suggestion = suggest_plan(state, load, wanted)
+    for name, replicas in placed(state, suggestion.plan).items():
         if name.startswith("a"):
             assert set(replicas) == {1, 2, 3}
-    assert {move.tp.topic for move in found.plan} == {"a"}
-    assert found.bytes == 45 * GB, "each replica that was elsewhere is copied, and no other"
-    assert is_reached(found, wanted)
+    assert {move.tp.topic for move in suggestion.plan} == {"a"}
+    assert suggestion.bytes == 45 * GB, "each replica that was elsewhere is copied, and no other"
+    assert is_reached(suggestion, wanted)
     again = suggest_plan(state, load, PlanRequest(topics="b", brokers=(1, 2, 3, 4, 5, 6)))
     assert again.bytes == 0
 
@@ -50,9 +50,9 @@ def test_the_partitions_that_clients_are_probed_on_stay_until_their_broker_is_le
     led = {f"t-{n}": [1] for n in range(4)} | {"u-0": [2], "u-1": [3]}
     probed = {f"__trimtab_probe-{n}": [n + 1] for n in range(3)}
     state = cluster(led | probed, brokers=[1, 2, 3], size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest())
-    assert found.plan
-    assert {move.tp.topic for move in found.plan} == {"t"}
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
+    assert suggestion.plan
+    assert {move.tp.topic for move in suggestion.plan} == {"t"}
     left = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(3,)))
     assert {str(move.tp) for move in left.plan} >= {"u-1", "__trimtab_probe-2"}
     both = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(3,), replicas=2))
@@ -74,42 +74,44 @@ def test_where_only_probed_partitions_make_a_broker_uneven_that_is_said() -> Non
 def test_what_other_topics_bring_to_these_brokers_counts() -> None:
     held = {f"big-{n}": [1] for n in range(10)} | {f"t-{n}": [4] for n in range(20)}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)
-    found = suggest_plan(state, load_of(state, MB), PlanRequest(topics="t", brokers=(1, 2, 3)))
-    led = Counter(held[0] for name, held in placed(state, found.plan).items() if name[0] == "t")
+    suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(topics="t", brokers=(1, 2, 3)))
+    led = Counter(
+        held[0] for name, held in placed(state, suggestion.plan).items() if name[0] == "t"
+    )
     assert led == {2: 10, 3: 10}
-    assert is_reached(found, PlanRequest(topics="t", brokers=(1, 2, 3)))
+    assert is_reached(suggestion, PlanRequest(topics="t", brokers=(1, 2, 3)))
 
 
 def test_it_copies_less_than_kafkas_rule_and_ends_as_even() -> None:
     state, load = skewed(Shape(12, 600, "skew", seed=3))
     brokers = tuple(range(9))
-    found = suggest_plan(state, load, PlanRequest(brokers=brokers))
+    suggestion = suggest_plan(state, load, PlanRequest(brokers=brokers))
     theirs = generated(state.with_brokers([b for b in state.brokers if b.id in brokers]), seed=1)
-    held = [b for replicas in placed(state, found.plan).values() for b in replicas]
+    held = [b for replicas in placed(state, suggestion.plan).values() for b in replicas]
     assert set(held) == set(brokers)
     copied = sum(
         int(state.partition_size_bytes[row]) * len({*theirs[row].tolist()} - {*state.replicas(row)})
         for row in range(state.partition_count)
     )
-    assert found.bytes < copied / 2
-    assert abs(found.after[list(brokers), Measure.DISK] - 1).max() <= 0.10 + 1e-9
+    assert suggestion.bytes < copied / 2
+    assert abs(suggestion.after[list(brokers), Measure.DISK] - 1).max() <= 0.10 + 1e-9
 
 
 def test_racks_are_kept_or_ignored() -> None:
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 4))
-    found = suggest_plan(state, load, wanted)
-    racks = {frozenset(RACKS[b] for b in held) for held in placed(state, found.plan).values()}
+    suggestion = suggest_plan(state, load, wanted)
+    racks = {frozenset(RACKS[b] for b in held) for held in placed(state, suggestion.plan).values()}
     assert racks == {frozenset("abc")}
-    assert not is_reached(found, wanted)
-    assert any("or ask for --ignore-racks" in note for note in found.notes)
+    assert not is_reached(suggestion, wanted)
+    assert any("or ask for --ignore-racks" in note for note in suggestion.notes)
 
     wanted = PlanRequest(topics="a", brokers=(1, 2, 4), ignore_racks=True)
-    found = suggest_plan(state, load, wanted)
-    assert is_reached(found, wanted)
-    for name, replicas in placed(state, found.plan).items():
+    suggestion = suggest_plan(state, load, wanted)
+    assert is_reached(suggestion, wanted)
+    for name, replicas in placed(state, suggestion.plan).items():
         assert set(replicas) == {1, 2, 4} or name.startswith("b")
-    assert "rack-spread" in {finding.id for finding in check_plan(state, load, found.plan)}
+    assert "rack-spread" in {finding.id for finding in check_plan(state, load, suggestion.plan)}
 
 
 def test_a_rack_with_few_of_the_brokers_has_a_larger_share() -> None:
@@ -117,20 +119,20 @@ def test_a_rack_with_few_of_the_brokers_has_a_larger_share() -> None:
     racks = {1: "a", 2: "b", 4: "a", 3: "a", 6: "b"}
     state = cluster(held, brokers=[1, 2, 3, 4, 6], racks=racks, size_bytes=GB)
     wanted = PlanRequest(brokers=(1, 2, 4))
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    counts = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    counts = Counter(b for replicas in placed(state, suggestion.plan).values() for b in replicas)
     assert counts == {1: 10, 2: 20, 4: 10}
-    assert found.bytes == 40 * GB
-    assert found.within(0.10)
+    assert suggestion.bytes == 40 * GB
+    assert suggestion.within(0.10)
 
 
 def test_replicas_are_added_on_these_brokers_only() -> None:
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 3, 4), replicas=4)
-    found = suggest_plan(state, load, wanted)
-    for name, replicas in placed(state, found.plan).items():
+    suggestion = suggest_plan(state, load, wanted)
+    for name, replicas in placed(state, suggestion.plan).items():
         assert set(replicas) == {1, 2, 3, 4} or name.startswith("b")
-    assert not found.incomplete
+    assert not suggestion.incomplete
 
 
 def test_shares_are_counted_for_the_replicas_that_are_wanted() -> None:
@@ -140,12 +142,14 @@ def test_shares_are_counted_for_the_replicas_that_are_wanted() -> None:
     state = cluster(held, brokers=racks, racks=racks, size_bytes=GB)
     for brokers in ((), (1, 2, 3, 4, 5)):
         wanted = PlanRequest(replicas=3, brokers=brokers)
-        found = suggest_plan(state, load_of(state, MB), wanted)
-        counts = Counter(b for replicas in placed(state, found.plan).values() for b in replicas)
+        suggestion = suggest_plan(state, load_of(state, MB), wanted)
+        counts = Counter(
+            b for replicas in placed(state, suggestion.plan).values() for b in replicas
+        )
         assert counts[1] == 30
-        assert is_reached(found, wanted)
-        assert any("Broker 1 has to carry 167% of the mean" in note for note in found.notes)
-        assert found.after[0, Measure.DISK] == pytest.approx(1)
+        assert is_reached(suggestion, wanted)
+        assert any("Broker 1 has to carry 167% of the mean" in note for note in suggestion.notes)
+        assert suggestion.after[0, Measure.DISK] == pytest.approx(1)
 
 
 def test_a_partition_is_large_beside_the_replicas_that_are_wanted() -> None:
@@ -153,25 +157,27 @@ def test_a_partition_is_large_beside_the_replicas_that_are_wanted() -> None:
     held = {f"t-{n}": [1 + n % 3] for n in range(12)}
     state = cluster(held, brokers=[1, 2, 3], size_bytes=dict.fromkeys(held, GB) | {"t-0": 7 * GB})
     wanted = PlanRequest(replicas=3, brokers=(1, 2, 3))
-    found = suggest_plan(state, load_of(state, MB), wanted)
-    assert is_reached(found, wanted)
-    assert not [note for note in found.notes if "alone is" in note]
+    suggestion = suggest_plan(state, load_of(state, MB), wanted)
+    assert is_reached(suggestion, wanted)
+    assert not [note for note in suggestion.notes if "alone is" in note]
 
 
 def test_a_limit_bounds_what_is_gathered_and_evened_out_together() -> None:
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 3), limits=Limits(max_bytes=20 * GB))
-    found = suggest_plan(state, load, wanted)
-    assert found.bytes == 20 * GB
-    assert not is_reached(found, wanted)
-    assert any("--max-bytes allows no more, all of it needs 45 GB" in n for n in found.notes)
+    suggestion = suggest_plan(state, load, wanted)
+    assert suggestion.bytes == 20 * GB
+    assert not is_reached(suggestion, wanted)
+    assert any("--max-bytes allows no more, all of it needs 45 GB" in n for n in suggestion.notes)
 
 
 def test_a_broker_that_is_left_as_it_is_keeps_what_it_has_of_the_topics() -> None:
     state, load = two_topics()
-    found = suggest_plan(state, load, PlanRequest(topics="a", brokers=(1, 2, 3), exclude=(4,)))
-    assert all(4 not in {*move.adding, *move.removing} for move in found.plan)
-    held = {b for name, r in placed(state, found.plan).items() if name.startswith("a") for b in r}
+    suggestion = suggest_plan(state, load, PlanRequest(topics="a", brokers=(1, 2, 3), exclude=(4,)))
+    assert all(4 not in {*move.adding, *move.removing} for move in suggestion.plan)
+    held = {
+        b for name, r in placed(state, suggestion.plan).items() if name.startswith("a") for b in r
+    }
     assert held == {1, 2, 3, 4}
 
 

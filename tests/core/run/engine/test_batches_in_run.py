@@ -58,13 +58,13 @@ def start_in_batches(start: Start, sizes: dict[int, int] = SIZES, **options: Any
 
 def beginnings(run: Run) -> dict[int, tuple[float, frozenset[int]]]:
     """Carry the run to its end; return when each move began, and what was in flight then."""
-    found = {}
+    start_by_move = {}
     while run.state.ended is None:
         flying = frozenset(run.state.in_flight)
         step = run.runner.advance()
         if isinstance(step, Submit):
-            found |= dict.fromkeys(step.moves, (run.client.elapsed_seconds, flying))
-    return found
+            start_by_move |= dict.fromkeys(step.moves, (run.client.elapsed_seconds, flying))
+    return start_by_move
 
 
 def test_one_batch_may_fly_beside_another_once_that_has_flown_for_a_window(start: Start) -> None:
@@ -109,16 +109,16 @@ def begun_in_batches(start: Start, *batches: tuple[int, ...]) -> Run:
 
 def submissions(run: Run) -> list[set[int]]:
     """Carry the run on to its end; return which partitions are submitted together."""
-    found: list[set[int]] = []
+    batches: list[set[int]] = []
 
     def record_submission(step: Step) -> bool:
         if isinstance(step, Submit):
             moves = run.state.moves
-            found.append({moves[index].move.tp.partition for index in step.moves})
+            batches.append({moves[index].move.tp.partition for index in step.moves})
         return run.state.ended is not None
 
     run.until(record_submission)
-    return found
+    return batches
 
 
 def test_a_roll_back_goes_batch_by_batch_as_the_run_did(start: Start) -> None:
@@ -298,7 +298,7 @@ def test_batches_are_cut_by_it() -> None:
     state = fetch_cluster_state(client)
     plan = plan_of(client, {("t", p): (1, 3) for p in range(COUNT)})
     options = RunOptions(100 * MB, max_extra_bytes=MOST)
-    found = with_batches(options, state, Load.unknown(state), plan)
-    assert {len(batch) for batch in found.batches} == {2}
+    batched_options = with_batches(options, state, Load.unknown(state), plan)
+    assert {len(batch) for batch in batched_options.batches} == {2}
     assert options.to_json()["most_extra_bytes"] == MOST
     assert LaunchOptions().max_extra_bytes is None

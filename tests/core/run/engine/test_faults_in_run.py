@@ -206,7 +206,7 @@ def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start
     run.until(lambda _: len(run.state.throttles.rates) == 0)
     assert run.view().state is RunStatus.WAITING
     assert "topic t cannot be put back: POLICY_VIOLATION" in run.view().why
-    assert {r for r, found in throttles(run.client).items() if found != run.found[r]} == {T}
+    assert {r for r, configs in throttles(run.client).items() if configs != run.found[r]} == {T}
     run.faulty.replaced = {}
     run.restores(Outcome.DONE, 60)
 
@@ -241,9 +241,9 @@ def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start
     spend(run, 60)
     risen = rate()
     assert 10 * MB < risen <= 100 * MB
-    (said,) = [e.text for e in run.view().events if "throttles kept" in e.text]
-    assert "POLICY_VIOLATION" in said
-    assert f"b4 follower {format_rate(risen)}, not " in said
+    (event_text,) = [e.text for e in run.view().events if "throttles kept" in e.text]
+    assert "POLICY_VIOLATION" in event_text
+    assert f"b4 follower {format_rate(risen)}, not " in event_text
     ask(run, "throttle", rate_bytes_per_s=2 * MB)
     spend(run, 5)
     assert rate() == 2 * MB
@@ -254,8 +254,8 @@ def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start
     ask(run, "throttle", rate_bytes_per_s=90 * MB)
     assert run.to_the_end() is Outcome.DONE
     assert throttles(client) == before
-    told = changes(run.journal.records(), run.state)
-    during = [int(v) for c in told if c.config == FOLLOWER_RATE for v in c.during]
+    config_changes = changes(run.journal.records(), run.state)
+    during = [int(v) for c in config_changes if c.config == FOLLOWER_RATE for v in c.during]
     assert max(during) <= 100 * MB
 
 
@@ -303,7 +303,7 @@ def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
     run.until(lambda _: [m.state for m in run.view().moves] == [MoveStatus.DONE] * 2, 600)
     run.until(lambda _: len(run.state.throttles.rates) == 0, 60)
     assert "topic t cannot be put back: TOPIC_AUTHORIZATION_FAILED" in run.view().why
-    assert {r for r, found in throttles(client).items() if found != before[r]} == {T}
+    assert {r for r, configs in throttles(client).items() if configs != before[r]} == {T}
     run.cancel()
     assert run.to_the_end(60) is Outcome.INCOMPLETE
     assert run.view().why.endswith("it is left")
@@ -314,11 +314,11 @@ def _denying(topic: Resource) -> Callable[..., Any]:
 
     def deny(real: Callable[..., Any], arguments: list[Any], *names: Any) -> Any:
         fault = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
-        refused = [one for one in arguments if _touched(one) == topic]
+        refused = [argument for argument in arguments if _touched(argument) == topic]
         if refused and len(refused) == len(arguments):
             raise AllDeniedError(fault, "ALTER_CONFIGS")
-        answers = real([one for one in arguments if one not in refused], *names)
-        keys = (topic if isinstance(one, ConfigChange) else one for one in refused)
+        answers = real([argument for argument in arguments if argument not in refused], *names)
+        keys = (topic if isinstance(argument, ConfigChange) else argument for argument in refused)
         return answers | dict.fromkeys(keys, fault)
 
     return deny

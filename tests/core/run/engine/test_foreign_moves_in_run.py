@@ -176,8 +176,8 @@ def test_who_may_have_cancelled_a_move_is_said(start: Start, topic: str | None) 
     run.client.cancel_reassignments([TopicPartition("t", 0)])
     run.restores(Outcome.FAILED)
     assert "by somebody else" in run.view().why
-    said = f"{BALANCER_TOPICS.get(topic or '')} reports to this cluster"
-    assert (said in run.view().why) is (topic is not None)
+    sentence = f"{BALANCER_TOPICS.get(topic or '')} reports to this cluster"
+    assert (sentence in run.view().why) is (topic is not None)
 
 
 def test_a_move_that_cruise_control_begins_on_a_queued_partition_is_waited_for(

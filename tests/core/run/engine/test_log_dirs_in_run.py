@@ -48,8 +48,8 @@ def test_a_replica_is_copied_to_another_log_dir_of_its_broker(start: Start) -> N
 def own_rate(client: SimulatedCluster, broker: int) -> str | None:
     answer = rates(client)[Resource.broker(broker)]
     assert not isinstance(answer, Fault)
-    found = answer.get(LOG_DIRS_RATE)
-    return found.value or None if found else None
+    config = answer.get(LOG_DIRS_RATE)
+    return config.value or None if config else None
 
 
 def test_a_new_replica_is_made_in_the_log_dir_asked_for_and_copied_once(start: Start) -> None:

@@ -26,12 +26,12 @@ def replica_locations(
     client: SimulatedCluster,
 ) -> dict[tuple[TopicPartition, int], tuple[str, ...]]:
     """Return where each replica lies, then where it is being copied to."""
-    found: dict[tuple[TopicPartition, int], tuple[str, ...]] = {}
+    dirs_by_replica: dict[tuple[TopicPartition, int], tuple[str, ...]] = {}
     for answer in client.describe_log_dirs(range(1, 7)):
         for log in sorted(answer.replicas, key=lambda log: log.future):
             place = TopicPartition(log.topic, log.partition), answer.broker
-            found[place] = (*found.get(place, ()), log.log_dir)
-    return found
+            dirs_by_replica[place] = (*dirs_by_replica.get(place, ()), log.log_dir)
+    return dirs_by_replica
 
 
 def unlimited(client: SimulatedCluster) -> Iterator[str]:
@@ -39,8 +39,8 @@ def unlimited(client: SimulatedCluster) -> Iterator[str]:
     for (tp, broker), dirs in replica_locations(client).items():
         if len(dirs) > 1:
             answer = client.describe_configs([Resource.broker(broker)], [LOG_DIRS_RATE])
-            found = dict(answer)[Resource.broker(broker)]
-            if not isinstance(found, dict) or LOG_DIRS_RATE not in found:
+            configs = dict(answer)[Resource.broker(broker)]
+            if not isinstance(configs, dict) or LOG_DIRS_RATE not in configs:
                 yield f"{tp} is copied on broker {broker} without a limit"
 
 
@@ -69,10 +69,10 @@ class LogDirRun:
         self.wrong += self._misplaced()
 
     def _move(self, tp: TopicPartition, before: tuple[int, ...], after: tuple[int, ...]) -> Move:
-        found = tuple(self.before[tp, b][0] for b in before)
-        held = dict(zip(before, found, strict=True))
+        dirs_before = tuple(self.before[tp, b][0] for b in before)
+        held = dict(zip(before, dirs_before, strict=True))
         named = tuple(DIRS[1 - DIRS.index(held.get(b, DIRS[0]))] for b in after)
-        return Move(tp, before, after, None, named, found)
+        return Move(tp, before, after, None, named, dirs_before)
 
     def _misplaced(self) -> Iterator[str]:
         now = replica_locations(self.client)

@@ -92,11 +92,11 @@ def test_a_pair_that_cannot_be_taken_out_holds_nothing_else_up(start: Start) -> 
 @pytest.mark.parametrize("call", ["alter_configs", "alter_reassignments"])
 def test_a_cluster_that_says_no_ends_the_run_and_nothing_is_left(start: Start, call: str) -> None:
     run = start(cluster(TWO), TARGETS)
-    said: list[str] = []
+    denials: list[str] = []
 
     def deny(real: Callable[..., Any], *args: Any) -> Any:
-        if not said:
-            said.append("no")
+        if not denials:
+            denials.append("no")
             raise AccessDeniedError("The cluster says no: CLUSTER_AUTHORIZATION_FAILED.")
         return real(*args)
 
@@ -152,8 +152,8 @@ def test_a_run_whose_rights_went_waits_for_them(start: Start, call: str) -> None
     assert run.runner.run() is Outcome.DONE
     assert run.client.elapsed_seconds > 3600
     assert throttles(run.client) == run.found
-    (said,) = {e.text for e in run.view().events if e.text.startswith("The cluster says no")}
-    assert said == (
+    (event_text,) = {e.text for e in run.view().events if e.text.startswith("The cluster says no")}
+    assert event_text == (
         "The cluster says no: CLUSTER_AUTHORIZATION_FAILED: give the run's user its rights "
         "back and it goes on (a cancel leaves what it may not put back)"
     )

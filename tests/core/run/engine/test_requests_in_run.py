@@ -35,8 +35,8 @@ DEST = (3, FOLLOWER_RATE)
 
 
 def value(client: SimulatedCluster, broker: int, name: str) -> str | None:
-    found = throttles(client)[Resource.broker(broker)].get(name)
-    return found.value if found else None
+    config = throttles(client)[Resource.broker(broker)].get(name)
+    return config.value if config else None
 
 
 # -- pause ----------------------------------------------------------------------------------------

@@ -184,8 +184,8 @@ def test_what_is_told_was_copied_is_what_the_shorter_logs_held(start: Start) -> 
     assert 80 * MB < left < 101 * MB
     assert 80 * MB < view.moved_bytes < 101 * MB
     events = [event.text for event in view.events]
-    said = f"logs of 1 of 1 partitions are shorter: {format_bytes(left)} to copy, not 200 MB"
-    assert said in events
+    event_text = f"logs of 1 of 1 partitions are shorter: {format_bytes(left)} to copy, not 200 MB"
+    assert event_text in events
     assert events[-1].startswith(f"done: 1 of 1 partition, {format_bytes(view.moved_bytes)} in ")
     assert notice("ended", history, run.client.now, "")["moved_bytes"] == left
 
@@ -370,9 +370,9 @@ def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start:
     run = lowering(start, "t", "u")
     run.faulty.replaced["describe_configs"] = failing_reads("TOPIC_AUTHORIZATION_FAILED", 1000)
     assert run.to_the_end() is Outcome.DONE
-    told = [event.text for event in run.view().events]
-    assert "retention of t stays as it is: TOPIC_AUTHORIZATION_FAILED: no" in told
-    assert "retention of u lowered to 1 h 00 m" in told
+    event_texts = [event.text for event in run.view().events]
+    assert "retention of t stays as it is: TOPIC_AUTHORIZATION_FAILED: no" in event_texts
+    assert "retention of u lowered to 1 h 00 m" in event_texts
     changed = [c.where for c in changes(run.journal.records(), run.state)]
     assert "retention of u" in changed
     assert "retention of t" not in changed
@@ -396,8 +396,8 @@ def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_c
     set_config(run.client, T, "retention.ms", "600000")
     run.restart_process()
     assert run.to_the_end() is Outcome.DONE
-    found = changes(run.journal.records(), run.state)
-    assert [c.name for c in found if c.config == "retention.ms"] == ["u"]
+    config_changes = changes(run.journal.records(), run.state)
+    assert [c.name for c in config_changes if c.config == "retention.ms"] == ["u"]
 
 
 def test_a_retarget_keeps_logs_short_until_the_move_in_its_place_has_ended(start: Start) -> None:
@@ -472,12 +472,12 @@ def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Star
     run.until(submitted, seconds=600)
     assert retention(client, T) == "172800000"
     assert retention(client, U) == "3600000"
-    said = [event.text for event in run.view().events]
-    assert "retention of t stays as it is: POLICY_VIOLATION" in said
+    event_texts = [event.text for event in run.view().events]
+    assert "retention of t stays as it is: POLICY_VIOLATION" in event_texts
     assert run.to_the_end(120) is Outcome.DONE
     assert retention(client, T) == retention(client, U) == "172800000"
     changed = changes(run.journal.records(), run.state)
-    assert [one.name for one in changed if one.config == "retention.ms"] == ["u"]
+    assert [change.name for change in changed if change.config == "retention.ms"] == ["u"]
 
 
 def test_retention_that_cannot_be_lowered_yet_is_asked_again(start: Start) -> None:

@@ -127,25 +127,25 @@ def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
     run = later(start)
     run.faulty.replaced["describe_cluster"] = unreachable
     seen: list[tuple[RunStatus, str]] = []
-    told: list[str] = []
+    reasons: list[str] = []
 
     class Telling(Notifier):
         def send(self, document: Mapping[str, Any]) -> None:
-            told.append(document["why"])
+            reasons.append(document["why"])
 
     notifier = Telling(NotifyBy(command=("true",)))
 
     def poll_and_note(recorder: Any) -> None:
         notifier.look(recorder)
         seen.append((run.view().state, run.view().why))
-        if len(told) == 1:
+        if len(reasons) == 1:
             run.faulty.replaced.clear()
 
     run.runner._on_look = poll_and_note
     assert run.runner.run() is Outcome.DONE
     assert seen[0][0] is RunStatus.SCHEDULED
     assert (RunStatus.WAITING, "The cluster does not answer") in seen
-    assert told == ["The cluster does not answer"]
+    assert reasons == ["The cluster does not answer"]
 
 
 def test_one_that_is_waited_for_can_be_cancelled_though_it_does_not_answer(start: Start) -> None:

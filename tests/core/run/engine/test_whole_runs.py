@@ -55,15 +55,15 @@ def test_the_journal_has_the_intent_before_the_cluster_is_changed(start: Start) 
 def test_both_sides_are_limited_while_it_runs(start: Start) -> None:
     run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
-    found = throttles(run.client)
-    topic = found[Resource.topic("t")]
+    configs = throttles(run.client)
+    topic = configs[Resource.topic("t")]
     assert set((topic[LEADER_LIST].value or "").split(",")) == {
         *("0:1", "0:2", "0:4", "1:1", "1:2", "1:3"),
     }
     assert set((topic[FOLLOWER_LIST].value or "").split(",")) == {"0:4", "1:3"}
-    assert not found[Resource.topic("u")][LEADER_LIST].value
-    assert {b for b in range(1, 7) if LEADER_RATE in found[Resource.broker(b)]} == {1, 2, 3, 4}
-    assert {b for b in range(1, 7) if FOLLOWER_RATE in found[Resource.broker(b)]} == {3, 4}
+    assert not configs[Resource.topic("u")][LEADER_LIST].value
+    assert {b for b in range(1, 7) if LEADER_RATE in configs[Resource.broker(b)]} == {1, 2, 3, 4}
+    assert {b for b in range(1, 7) if FOLLOWER_RATE in configs[Resource.broker(b)]} == {3, 4}
 
 
 def test_a_throttled_run_takes_its_time(start: Start) -> None:

@@ -90,9 +90,9 @@ def test_only_what_no_move_needs_is_cleared(
     change: tuple[ConfigOp, str | None] | None,
 ) -> None:
     set_config(client, resource, name, value)
-    found = look(client)
-    assert changes(found) == ({(resource.name, name, *change)} if change else set())
-    assert clear(client, client.clock, found) == {}
+    clearing = look(client)
+    assert changes(clearing) == ({(resource.name, name, *change)} if change else set())
+    assert clear(client, client.clock, clearing) == {}
     assert changes(look(client)) == set()
 
 
@@ -110,9 +110,9 @@ def test_what_is_named_is_cleared_all_the_same_and_nothing_else(
 ) -> None:
     set_config(client, resource, name, value)
     set_config(client, Resource.broker(6), LEADER_RATE, "7")
-    found = look(client, resource)
-    assert changes(found) == {(resource.name, name, ConfigOp.DELETE, None)}
-    clear(client, client.clock, found)
+    clearing = look(client, resource)
+    assert changes(clearing) == {(resource.name, name, ConfigOp.DELETE, None)}
+    clear(client, client.clock, clearing)
     assert throttles(client)[Resource.broker(6)][LEADER_RATE].value == "7"
 
 
@@ -129,9 +129,9 @@ def test_what_a_run_in_progress_works_with_is_never_touched(
 ) -> None:
     set_config(client, Resource.broker(4), LOG_DIRS_RATE, "5")
     named = (U, *(Resource.broker(b) for b in (1, 2, 4)))
-    found = look(client, *named, runs=[KnownRun(run.state, living=True)])
-    assert not found.changes
-    assert {why for _, why in found.kept} == {
+    clearing = look(client, *named, runs=[KnownRun(run.state, living=True)])
+    assert not clearing.changes
+    assert {why for _, why in clearing.kept} == {
         f"run {run.state.run_id} is in progress and works with it"
     }
 

@@ -61,7 +61,7 @@ def copying_within() -> tuple[SimulatedCluster, str, str]:
     client = cluster({"t": [(1, 2)]}, size_bytes=1000 * MB)
     state = fetch_cluster_state(client)
     now = log_dir_of(state, TP, 2)
-    other = next(one.path for one in state.broker_by_id[2].log_dirs if one.path != now)
+    other = next(log_dir.path for log_dir in state.broker_by_id[2].log_dirs if log_dir.path != now)
     set_config(client, Resource.broker(2), LOG_DIRS_RATE, str(MB))
     client.alter_log_dirs({(TP, 2): other})
     assert now is not None
@@ -98,8 +98,8 @@ def test_its_throttle_is_needed_while_it_goes_on() -> None:
     client, _, _ = copying_within()
 
     def rate() -> Throttle:
-        (found,) = fetch_throttles(client, client.describe_cluster(), []).found
-        return found
+        (throttle,) = fetch_throttles(client, client.describe_cluster(), []).found
+        return throttle
 
     assert (rate().needed, rate().why.partition("; ")[2]) == (
         True,

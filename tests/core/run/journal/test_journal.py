@@ -74,15 +74,15 @@ def test_every_write_is_synced(path: Path) -> None:
 
 def test_samples_wait_for_no_disk_and_records_do(path: Path) -> None:
     with Journal.create(path) as journal:
-        said: list[str] = []
-        journal._database.set_trace_callback(said.append)
+        statements: list[str] = []
+        journal._database.set_trace_callback(statements.append)
         journal.sample(NOON, {"n": 1})
         journal.write(NOON, Kind.WAITING, {"why": "x"})
         journal._database.set_trace_callback(None)
     words = ("synchronous", "INSERT INTO samples", "INSERT INTO records", "COMMIT")
-    told = [next((w for w in words if w in one), "") for one in said]
-    modes = [one.split()[-1] for one in said if "synchronous" in one]
-    assert [word for word in told if word] == [
+    operations = [next((w for w in words if w in statement), "") for statement in statements]
+    modes = [statement.split()[-1] for statement in statements if "synchronous" in statement]
+    assert [word for word in operations if word] == [
         *("synchronous", "INSERT INTO samples", "COMMIT", "synchronous"),
         "INSERT INTO records",
     ]

@@ -347,8 +347,8 @@ def test_a_slow_webhook_does_not_hold_the_run_up(
 def test_it_is_set_in_config_toml(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('[notify]\ncommand = ["page", "--low"]\nwebhook = "https://h/x"\n')
-    found = load_settings(path).notify
-    assert (found.command, found.webhook) == (("page", "--low"), "https://h/x")
+    notify_settings = load_settings(path).notify
+    assert (notify_settings.command, notify_settings.webhook) == (("page", "--low"), "https://h/x")
 
 
 @pytest.mark.parametrize(

@@ -219,8 +219,8 @@ def test_where_a_run_stands(later: Any, living: bool, state: RunStatus) -> None:
 )
 def test_the_story_says_that_what_was_waited_for_has_come(why: str) -> None:
     later = ((Kind.WAITING, {"why": why}), (Kind.WAITING, {"why": ""}), (Kind.WAITING, {"why": ""}))
-    told = [event.text for event in view(later=later).events][-2:]
-    assert told == [why, f"goes on, no longer: {why}"]
+    event_texts = [event.text for event in view(later=later).events][-2:]
+    assert event_texts == [why, f"goes on, no longer: {why}"]
 
 
 def test_a_run_that_is_to_begin_later_says_when() -> None:
@@ -476,8 +476,8 @@ def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
     run.restart_process()
     monkeypatch.setattr(events.time, "sleep", lambda _: spend(run, 1))
     cluster_id = run.client.describe_cluster().cluster_id
-    told = [event for _, more in events.follow(cluster_id, run.path.stem) for event in more]
-    moved = [e["moved_bytes"] for e in told if e["event"] == "progress"]
+    run_events = [event for _, more in events.follow(cluster_id, run.path.stem) for event in more]
+    moved = [e["moved_bytes"] for e in run_events if e["event"] == "progress"]
     assert moved == sorted(set(moved))
     assert len([bytes for bytes in moved if 0 < bytes < 60 * MB]) > 5
     assert moved[-1] == 60 * MB

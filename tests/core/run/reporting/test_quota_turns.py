@@ -63,11 +63,11 @@ def test_what_waits_its_turn_and_what_is_stuck(
     down: tuple[int, ...],
     why: str,
 ) -> None:
-    told, seen = records(leaders, to), samples(leaders, *courses, down=down)
-    view = run_view(told, seen, living=True)
+    journal, seen = records(leaders, to), samples(leaders, *courses, down=down)
+    view = run_view(journal, seen, living=True)
     last = view.moves[-1]
     waits = "its turn" in why
-    assert ((len(to) - 1) in waiting_their_turn(fold(told), seen)) == waits
+    assert ((len(to) - 1) in waiting_their_turn(fold(journal), seen)) == waits
     assert (last.state, last.why) == (MoveStatus.MOVING if waits else MoveStatus.STUCK, why)
     assert (last.left_seconds is not None) == waits, "it is told when its turn will have come"
 

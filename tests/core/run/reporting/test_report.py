@@ -65,10 +65,10 @@ def run(client: SimulatedCluster, start: Start) -> Run:
 
 
 def changes_by_config(run: Run) -> dict[tuple[str, str], tuple[str, str, str]]:
-    found = changes(run.journal.records(), run.state)
+    config_changes = changes(run.journal.records(), run.state)
     return {
         (f"{c.resource} {c.name}", c.config): (c.before_words, c.during_words, c.after_words)
-        for c in found
+        for c in config_changes
     }
 
 

@@ -45,8 +45,8 @@ def begin(
     (now,) = [state.replicas(row) for row in range(state.partition_count)]
     target = HOMES[0] if now == HOMES[1] else HOMES[1]
     plan = plan_of(client, {("t", 0): target})
-    found = estimate_at(state, Load.unknown(state), plan, rate, calibration=known)
-    run = Run(client, plan, rate=rate, estimate=format_estimate(found), **options)
+    estimate = estimate_at(state, Load.unknown(state), plan, rate, calibration=known)
+    run = Run(client, plan, rate=rate, estimate=format_estimate(estimate), **options)
     run.runner = Executor(run.journal, client, client.clock, learned=lambda: known)
     return run
 
@@ -60,19 +60,19 @@ def carried_out(client: SimulatedCluster, rate: int = RATE, **more: Any) -> Run:
 
 def lesson(run: Run) -> Lesson | None:
     run.restart_process()
-    found = lesson_of(run.journal.records(), run.state)
+    run_lesson = lesson_of(run.journal.records(), run.state)
     run.journal.close()
-    return found
+    return run_lesson
 
 
 def test_an_undisturbed_run_teaches_what_its_copying_took(client: SimulatedCluster) -> None:
-    found = lesson(carried_out(client))
-    assert found is not None
-    assert (found.side, found.busiest_bytes) == (Side.LEADER, 80 * MB)
-    assert found.estimated_seconds is not None
-    assert found.range_seconds is not None
-    assert found.took_seconds == pytest.approx(found.estimated_seconds, rel=0.1)
-    assert found.range_seconds[0] < found.estimated_seconds < found.range_seconds[1]
+    run_lesson = lesson(carried_out(client))
+    assert run_lesson is not None
+    assert (run_lesson.side, run_lesson.busiest_bytes) == (Side.LEADER, 80 * MB)
+    assert run_lesson.estimated_seconds is not None
+    assert run_lesson.range_seconds is not None
+    assert run_lesson.took_seconds == pytest.approx(run_lesson.estimated_seconds, rel=0.1)
+    assert run_lesson.range_seconds[0] < run_lesson.estimated_seconds < run_lesson.range_seconds[1]
 
 
 def test_several_runs_put_right_what_is_estimated_of_the_next(
@@ -81,10 +81,10 @@ def test_several_runs_put_right_what_is_estimated_of_the_next(
     """Here each was estimated 1.2 times too short."""
 
     def too_short(*keys: Any) -> Any:
-        found = estimate_of_start(*keys)
-        assert found is not None
-        least, most = (end / 1.2 for end in found["range_seconds"])
-        return found | {"seconds": found["seconds"] / 1.2, "range_seconds": [least, most]}
+        estimate = estimate_of_start(*keys)
+        assert estimate is not None
+        least, most = (end / 1.2 for end in estimate["range_seconds"])
+        return estimate | {"seconds": estimate["seconds"] / 1.2, "range_seconds": [least, most]}
 
     monkeypatch.setattr(preflight, "estimate_of_start", too_short)
     cluster_id = client.describe_cluster().cluster_id
@@ -114,12 +114,12 @@ def test_what_is_learned_is_over_the_models_own_times_not_over_calibrated_ones(
 def test_a_run_without_a_throttle_tells_how_fast_is_copied(client: SimulatedCluster) -> None:
     slow = cluster({"t": [(1, 2)]}, size_bytes=20_000 * MB)
     run = carried_out(slow, UNLIMITED)
-    found = lesson(run)
-    assert found is not None
-    assert (found.side, found.estimated_seconds) == (None, None)
+    run_lesson = lesson(run)
+    assert run_lesson is not None
+    assert (run_lesson.side, run_lesson.estimated_seconds) == (None, None)
     speed = calibration(run.state.cluster_id).speed
     assert speed is not None
-    assert speed.usual == pytest.approx(20_000 * MB / found.took_seconds)
+    assert speed.usual == pytest.approx(20_000 * MB / run_lesson.took_seconds)
     estimate = run.state.estimate
     assert estimate is not None
     for row in estimate["rows"]:

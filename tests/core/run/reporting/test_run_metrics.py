@@ -70,37 +70,37 @@ def _lives(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_they_agree_with_the_document_while_it_runs(start: Start) -> None:
-    found, document = read(in_flight(start))
+    scrape, document = read(in_flight(start))
     assert document["state"] == "running"
     assert 0 < document["moved_bytes"] < document["total_bytes"]
-    assert found["moved_bytes"] == document["moved_bytes"]
-    assert found["left_bytes"] == document["total_bytes"] - document["moved_bytes"]
+    assert scrape["moved_bytes"] == document["moved_bytes"]
+    assert scrape["left_bytes"] == document["total_bytes"] - document["moved_bytes"]
     for name, key in (
         ("left_seconds", "left_seconds"),
         ("elapsed_seconds", "seconds"),
         ("bytes_per_second", "bytes_per_s"),
     ):
-        assert found[name] == pytest.approx(document[key], abs=0.06)
-    assert found["requested_bytes_per_second"] == document["rate_bytes_per_s"] == 5 * MB
-    assert found["estimated_seconds"] is None, "nobody has estimated it"
-    assert found["stuck"] == 0
-    assert found["idle_seconds"] is not None
-    assert found["info", document["cluster_id"]] == 1
-    assert found.states("state") == {
+        assert scrape[name] == pytest.approx(document[key], abs=0.06)
+    assert scrape["requested_bytes_per_second"] == document["rate_bytes_per_s"] == 5 * MB
+    assert scrape["estimated_seconds"] is None, "nobody has estimated it"
+    assert scrape["stuck"] == 0
+    assert scrape["idle_seconds"] is not None
+    assert scrape["info", document["cluster_id"]] == 1
+    assert scrape.states("state") == {
         status.value: float(status.value == "running") for status in RunStatus
     }
     of = [move["state"] for move in document["moves"]]
-    assert found.states("moves") == {status.value: of.count(status.value) for status in MoveStatus}
+    assert scrape.states("moves") == {status.value: of.count(status.value) for status in MoveStatus}
     sides = {"sends": "leader", "receives": "follower"}
     for row in document["brokers"]:
         broker, side = str(row["broker"]), sides[row["side"]]
-        rate = found["broker_bytes_per_second", broker, side]
+        rate = scrape["broker_bytes_per_second", broker, side]
         assert rate == pytest.approx(row["bytes_per_s"], abs=0.06)
 
 
 def test_throttles_are_told_apart_by_their_owner(start: Start) -> None:
-    found, _ = read(in_flight(start))
-    rates = {key[1:]: value for key, value in found.of.items() if key[0].startswith("throttle")}
+    scrape, _ = read(in_flight(start))
+    rates = {key[1:]: value for key, value in scrape.of.items() if key[0].startswith("throttle")}
     assert rates["3", "run", "follower"] == 5 * MB
     assert rates["4", "other", "follower"] == 2 * MB, "a lower one, which it keeps to"
     assert {key[1] for key in rates} == {"run", "other"}
@@ -109,38 +109,38 @@ def test_throttles_are_told_apart_by_their_owner(start: Start) -> None:
 def test_an_ended_run_has_no_rates_and_no_time_left(start: Start) -> None:
     run = in_flight(start)
     run.to_the_end()
-    found, document = read(run)
+    scrape, document = read(run)
     assert document["state"] == "done"
-    assert (found["left_bytes"], found["left_seconds"], found["stuck"]) == (0, None, 0)
-    assert found["bytes_per_second"] is found["idle_seconds"] is None
-    assert found["moves", "done"] == 3
-    assert not found.states("throttle_bytes_per_second")
+    assert (scrape["left_bytes"], scrape["left_seconds"], scrape["stuck"]) == (0, None, 0)
+    assert scrape["bytes_per_second"] is scrape["idle_seconds"] is None
+    assert scrape["moves", "done"] == 3
+    assert not scrape.states("throttle_bytes_per_second")
 
 
 def test_a_run_that_waits_is_stuck(start: Start) -> None:
     run = in_flight(start)
     run.runner._recorder.note_waiting("No broker answers")
-    found, document = read(run)
+    scrape, document = read(run)
     assert document["state"] == "waiting"
-    assert found["stuck"] == 1
+    assert scrape["stuck"] == 1
 
 
 def test_a_pause_that_was_asked_for_is_not_stuck(start: Start) -> None:
     run = in_flight(start)
     ask(run, "pause")
     run.until(lambda _: run.state.paused)
-    found, document = read(run)
+    scrape, document = read(run)
     assert document["state"] == "paused"
-    assert found["stuck"] == 0
+    assert scrape["stuck"] == 0
 
 
 def test_what_is_not_known_has_no_sample(start: Start) -> None:
     run = start(rate=UNLIMITED)
     run.journal.write(run.client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
-    found, _ = read(run)
+    scrape, _ = read(run)
     for name in ("left_seconds", "bytes_per_second", "idle_seconds", "requested_bytes_per_second"):
-        assert found[name] is None, name
-    assert not [value for value in found.of.values() if value != value]
+        assert scrape[name] is None, name
+    assert not [value for value in scrape.of.values() if value != value]
 
 
 def test_several_runs_are_samples_of_the_same_metrics(start: Start) -> None:
@@ -164,9 +164,9 @@ def test_a_run_publishes_until_it_has_ended(start: Start, tmp_path: Path) -> Non
     eventually(path.exists)
     run.to_the_end()
     publishing.end()
-    found = Samples(text_string_to_metric_families(path.read_text()))
-    assert found.states("state")["done"] == 1
-    assert found["trimtab_build_info", next(iter(build_metric().samples)).labels["version"]] == 1
+    scrape = Samples(text_string_to_metric_families(path.read_text()))
+    assert scrape.states("state")["done"] == 1
+    assert scrape["trimtab_build_info", next(iter(build_metric().samples)).labels["version"]] == 1
 
 
 def test_a_place_that_is_taken_by_now_does_not_hold_a_run_up(start: Start, tmp_path: Path) -> None:

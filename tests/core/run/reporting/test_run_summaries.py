@@ -80,10 +80,10 @@ def test_a_run_that_has_died_is_told_without_opening_those_that_ended(
     a_run(), a_run(leaves=True)
     dead = a_run(ended=False)
     gone = {"pid": Process.this().pid, "pid_started": "long ago"}
-    found = {"sizes": [1], "leaders": [1], "min_insync": {}, "said": []}
+    preflight = {"sizes": [1], "leaders": [1], "min_insync": {}, "said": []}
     with Journal.open(dead) as journal:
         journal.write(NOON, Kind.STARTED, gone)
-        journal.write(NOON, Kind.PREFLIGHT, found)
+        journal.write(NOON, Kind.PREFLIGHT, preflight)
     assert left_behind(CLUSTER) == (dead.stem,)
     list_runs(CLUSTER)
     opened: set[str] = set()

@@ -97,11 +97,11 @@ def test_what_is_said_of_suggested_plans_under_load_is_true(start: Start, seed: 
     run, _ = suggested(start, seed)
     assert run.state.batches > 2
     course, took = course_of(run)
-    found = scored([tenths(course, took)])
-    assert found["median"] <= 0.05, found
-    assert found["worst"] <= 0.15, found
+    scores = scored([tenths(course, took)])
+    assert scores["median"] <= 0.05, scores
+    assert scores["worst"] <= 0.15, scores
     assert not longer_than_the_whole(course)
-    ends = [one.at + one.left for one in course if one.left is not None]
+    ends = [prediction.at + prediction.left for prediction in course if prediction.left is not None]
     assert max(abs(b - a) for a, b in pairwise(ends)) <= 0.1 * took, "it jumps"
 
 
@@ -121,7 +121,7 @@ def test_batches_to_come_are_counted(start: Start) -> None:
     run = start(client, plan, rate=2 * MB, batches=((0, 1, 2), (3,), (4,)))
     course, took = course_of(run)
     assert scored([tenths(course, took)])["worst"] <= 0.1
-    whole = [one.left for one in course if one.left is not None]
+    whole = [prediction.left for prediction in course if prediction.left is not None]
     assert whole[2] > 1.3 * 5 * 60 * MB / (3 * 2 * MB), "longer than at the pace of the beginning"
 
 
@@ -144,9 +144,9 @@ def test_what_a_run_has_shown_of_its_limits_corrects_them(
     share: float, least: float, most: float
 ) -> None:
     """The second move is in a batch to come: only the first has told how fast it will be."""
-    told = records((1, 2), (5, 5), batches=(0, 1), submitted=(0,))
+    journal = records((1, 2), (5, 5), batches=(0, 1), submitted=(0,))
     begun = samples((1,), lambda s: round(s * share * LIMIT), seconds=60)
-    seen = run_view(told, begun, living=True)
+    seen = run_view(journal, begun, living=True)
     assert seen.left_seconds is not None
     assert least <= seen.left_seconds * 1700 / (2000 - 300 * share) <= most
     assert seen.left_range is not None
@@ -155,8 +155,8 @@ def test_what_a_run_has_shown_of_its_limits_corrects_them(
 
 def test_what_is_produced_to_a_queue_makes_it_longer() -> None:
     def left(produced: float) -> float:
-        told = records((1, 2), (5, 5), batches=(0, 1), submitted=(0,), produced=(0.0, produced))
-        seen = run_view(told, samples((1,), lambda s: s * LIMIT, seconds=60), living=True)
+        journal = records((1, 2), (5, 5), batches=(0, 1), submitted=(0,), produced=(0.0, produced))
+        seen = run_view(journal, samples((1,), lambda s: s * LIMIT, seconds=60), living=True)
         assert seen.left_seconds is not None
         return seen.left_seconds
 
@@ -164,9 +164,9 @@ def test_what_is_produced_to_a_queue_makes_it_longer() -> None:
 
 
 def test_without_limits_the_slowest_destination_is_waited_for() -> None:
-    told = records((1, 2), (5, 6), limit=None)
+    journal = records((1, 2), (5, 6), limit=None)
     quick, slow = (lambda s: s * 10 * MB), (lambda s: s * MB)
-    seen = run_view(told, samples((1, 2), quick, slow, seconds=60), living=True)
+    seen = run_view(journal, samples((1, 2), quick, slow, seconds=60), living=True)
     assert seen.left_seconds == pytest.approx(940, rel=0.05)
     assert [m.left_seconds for m in seen.moves] == pytest.approx([40, 940], rel=0.05)
 
@@ -174,15 +174,15 @@ def test_without_limits_the_slowest_destination_is_waited_for() -> None:
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_copies_between_log_dirs_are_waited_for(share: float) -> None:
     """Far less is left to copy to the other broker: 100 MB of 1 GB."""
-    told = records((1, 2), (5, FOLLOWER), sizes=(SIZE, SIZE))
+    journal = records((1, 2), (5, FOLLOWER), sizes=(SIZE, SIZE))
     of_dirs = {"before": [2, FOLLOWER], "after": [2, FOLLOWER]}
     of_dirs |= {"log_dirs": ["/b", "any"], "log_dirs_before": ["/a", "/a"]}
-    told[0].payload["moves"][1].update(of_dirs)
-    told[2].payload["rates"].append(
-        {**told[2].payload["rates"][0], "broker": 2, "side": "log-dirs"}
+    journal[0].payload["moves"][1].update(of_dirs)
+    journal[2].payload["rates"].append(
+        {**journal[2].payload["rates"][0], "broker": 2, "side": "log-dirs"}
     )
     courses = (lambda s: round(SIZE * (0.3 + s / 100))), (lambda s: round(s * share * LIMIT))
-    view = run_view(told, samples((1, 2), *courses, seconds=60), living=True)
+    view = run_view(journal, samples((1, 2), *courses, seconds=60), living=True)
     assert [m.dir_moves for m in view.moves] == [(), ((2, "/b"),)]
     left = (SIZE - 60 * share * LIMIT) / (share * LIMIT)
     assert view.left_seconds == pytest.approx(left, rel=0.05)
@@ -200,7 +200,7 @@ def situations(draw: st.DrawFn) -> tuple[list[Record], list[Sample]]:
     to = draw(st.lists(st.sampled_from([5, 6]), min_size=count, max_size=count))
     flying = draw(st.sets(st.integers(0, count - 1)))
     rates = st.lists(st.sampled_from([0.0, 0.1 * MB, 9.0 * MB]), min_size=count, max_size=count)
-    told = records(
+    journal = records(
         leaders,
         to,
         sizes=draw(st.lists(st.integers(0, SIZE), min_size=count, max_size=count)),
@@ -244,8 +244,8 @@ def situations(draw: st.DrawFn) -> tuple[list[Record], list[Sample]]:
         asked = {"seq": 1, "kind": kind, "who": "ann", "host": "here", **payload}
         kinds.append((Kind.REQUEST, asked))
     end = NOON + timedelta(seconds=second)
-    later = [Record(len(told) + 1 + i, end, *of) for i, of in enumerate(kinds)]
-    return [*told, *later], seen
+    later = [Record(len(journal) + 1 + i, end, *of) for i, of in enumerate(kinds)]
+    return [*journal, *later], seen
 
 
 @settings(deadline=None, max_examples=60)

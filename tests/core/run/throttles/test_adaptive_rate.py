@@ -55,14 +55,14 @@ def to_the_end(
     observed: Mapping[tuple[int, Side], SideObservation] | None = None,
 ):
     """Carry changes out for so long, looking five times a second; return what was set when."""
-    found: list[tuple[float, RateChange]] = []
+    changes: list[tuple[float, RateChange]] = []
     for tick in range(round(seconds * 5)):
         now = after(100 + tick / 5)
         change = next_rates(rate_control, observed or {}, now)
         if change is not None:
             rate_control = rate_control.changed(change.rates.items(), now)
-            found.append((tick / 5, change))
-    return rate_control, found
+            changes.append((tick / 5, change))
+    return rate_control, changes
 
 
 # -- what is asked -------------------------------------------------------------------------------
@@ -383,8 +383,8 @@ def test_spare_is_what_capacity_leaves_and_unknown_without_one():
     state = cluster({"t-0": [1, 2]}, size_bytes=MB)
     capable = Broker(1, in_capacity_bytes_per_s=50e6, out_capacity_bytes_per_s=100e6)
     state = state.with_brokers([capable, Broker(2, in_capacity_bytes_per_s=20e6)])
-    found = spare_rates(state, load_of(state, 5e6))
-    assert found == {
+    spare_by_side = spare_rates(state, load_of(state, 5e6))
+    assert spare_by_side == {
         (1, Side.LEADER): 90e6,
         (1, Side.FOLLOWER): 45e6,
         (2, Side.FOLLOWER): 15e6,
@@ -459,14 +459,14 @@ def test_what_takes_longest_holds_the_run_up(rates, left, expected):
     )
 )
 def test_there_is_always_one_and_the_others_end_sooner(sides):
-    found = holding_up(
+    bottlenecks = holding_up(
         {key: rate for key, (rate, _) in sides.items()},
         {key: left for key, (_, left) in sides.items()},
     )
     seconds = {key: left / rate for key, (rate, left) in sides.items()}
-    assert max(seconds, key=lambda key: seconds[key]) in found
+    assert max(seconds, key=lambda key: seconds[key]) in bottlenecks
     longest = max(seconds.values())
-    assert all(seconds[key] < NEAR_SHARE * longest for key in seconds.keys() - found)
+    assert all(seconds[key] < NEAR_SHARE * longest for key in seconds.keys() - bottlenecks)
 
 
 # -- what is left --------------------------------------------------------------------------------
@@ -521,10 +521,10 @@ def move(of: Move, phase: Phase = FLIES, size: int | None = 100 * MB, **more: ob
 )  # fmt: skip
 def test_what_is_left_is_told_by_broker_and_side(moves, arrived, expected):
     came = {index: tuple(part * MB for part in parts) for index, parts in arrived.items()}
-    found = remaining_bytes(_Run(*moves), came, {}, {})  # type: ignore[arg-type]
-    assert found == {k: None if left is None else left * MB for k, left in expected.items()}
+    bytes_by_side = remaining_bytes(_Run(*moves), came, {}, {})  # type: ignore[arg-type]
+    assert bytes_by_side == {k: None if left is None else left * MB for k, left in expected.items()}
 
 
 def test_a_log_that_has_grown_and_a_leader_that_has_changed_count_as_they_are_now():
-    found = remaining_bytes(_Run(move(TO_3)), {0: (30 * MB,)}, {0: 150 * MB}, {0: 2})  # type: ignore[arg-type]
-    assert found == {(2, Side.LEADER): 120 * MB, RECEIVES: 120 * MB}
+    bytes_by_side = remaining_bytes(_Run(move(TO_3)), {0: (30 * MB,)}, {0: 150 * MB}, {0: 2})  # type: ignore[arg-type]
+    assert bytes_by_side == {(2, Side.LEADER): 120 * MB, RECEIVES: 120 * MB}

@@ -93,8 +93,8 @@ def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None
     assert run.kinds.index(Kind.MEASURED) < run.kinds.index(Kind.THROTTLE_INTENT)
     assert [probe.closed for probe in probes] == [True]
     topic = f"__trimtab_probe-{run.view().run}"
-    told = [event.text for event in run.view().events]
-    assert f"measured by a topic of its own, deleted at the end: {topic}" in told
+    event_texts = [event.text for event in run.view().events]
+    assert f"measured by a topic of its own, deleted at the end: {topic}" in event_texts
 
 
 def test_a_probes_topic_that_cannot_be_deleted_is_said_at_the_end(start: Start) -> None:

@@ -30,8 +30,8 @@ def after(seconds: float) -> datetime:
     ],
 )
 def test_a_log_grows_as_its_leader_says_over_some_seconds(sizes, expected):
-    found = growth_bytes_per_s([(after(at), round(size * MB)) for at, size in sizes])
-    assert found == (None if expected is None else expected * MB)
+    growth = growth_bytes_per_s([(after(at), round(size * MB)) for at, size in sizes])
+    assert growth == (None if expected is None else expected * MB)
 
 
 def growing(*produced: float, followers: int = 1, adding: int = 1) -> Sequence[Growing]:

@@ -51,7 +51,7 @@ class Copying:
 
     def came(self, seconds: int) -> list[int]:
         """Let so many seconds pass; return what came in each."""
-        found = []
+        arrivals = []
         for _ in range(seconds):
             before = self._arrived()
             for _ in range(4):
@@ -59,8 +59,8 @@ class Copying:
                 if change is not None:
                     self._set(dict(change.rates))
                 self.client.advance(0.25)
-            found.append(self._arrived() - before)
-        return found
+            arrivals.append(self._arrived() - before)
+        return arrivals
 
     def _arrived(self) -> int:
         (logs,) = self.client.describe_log_dirs([2])
@@ -164,19 +164,19 @@ class Loop:
         return self.client.elapsed_seconds - began
 
     def _last_bytes(self) -> dict[tuple[int, Side], SideObservation]:
-        found = {}
+        observations = {}
         for source, destination in FLOWS.items():
             came = self.came[source]
             flow = (came[-1] - came[max(0, len(came) - 13)]) / min(12, len(came) - 1)
             for key in ((source, Side.LEADER), (destination, Side.FOLLOWER)):
                 windows = tuple(self.windows[source][-30:])
-                found[key] = SideObservation(
+                observations[key] = SideObservation(
                     self.before[source],
                     windows,
                     flow_bytes_per_s=flow,
                     left_bytes=12 * 400 * MB - came[-1] if self._tells_left else None,
                 )
-        return found
+        return observations
 
     def _apply(self, rate_control: RateControl, rates: dict[tuple[int, Side], int]) -> RateControl:
         for (broker, side), rate in rates.items():

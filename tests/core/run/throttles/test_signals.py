@@ -70,10 +70,10 @@ def test_what_copies_get_is_told_over_a_quota_window():
     for second in range(0, 40, 2):
         signals.take_sample(after(second), sample(900, None if second < 4 else second * 5.0))
 
-    found = sides_of(signals)
+    observations = sides_of(signals)
 
-    assert found[SENDS].flow_bytes_per_s == pytest.approx(5 * MB)
-    assert found[RECEIVES].flow_bytes_per_s == pytest.approx(5 * MB)
+    assert observations[SENDS].flow_bytes_per_s == pytest.approx(5 * MB)
+    assert observations[RECEIVES].flow_bytes_per_s == pytest.approx(5 * MB)
 
 
 def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
@@ -82,10 +82,10 @@ def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
     for second, size in ((0, 100), (1, 100), (2.5, 105), (3, 105), (5, 110)):
         signals.take_sample(after(second), sample(size, 0.0))
 
-    found = sides_of(signals)
+    observations = sides_of(signals)
 
-    assert found[SENDS].inflow_bytes_per_s == pytest.approx(4 * MB)
-    assert found[RECEIVES].inflow_bytes_per_s == pytest.approx(2 * MB)
+    assert observations[SENDS].inflow_bytes_per_s == pytest.approx(4 * MB)
+    assert observations[RECEIVES].inflow_bytes_per_s == pytest.approx(2 * MB)
 
 
 def test_what_is_left_is_told_by_the_newest_sample():
@@ -93,8 +93,8 @@ def test_what_is_left_is_told_by_the_newest_sample():
     signals.take_sample(after(0), sample(900, 100.0))
     assert sides_of(signals)[SENDS].left_bytes == 800 * MB
     signals.take_sample(after(2), sample(910, 150.0))
-    found = sides_of(signals)
-    assert found[SENDS].left_bytes == found[RECEIVES].left_bytes == 760 * MB
+    observations = sides_of(signals)
+    assert observations[SENDS].left_bytes == observations[RECEIVES].left_bytes == 760 * MB
 
 
 def test_what_is_left_is_not_known_before_a_size_is():
@@ -158,12 +158,12 @@ def test_the_probe_tells_of_each_side():
     waited = signals.before()
     state = cluster({"t-0": [1, 2]})
 
-    found = signals.sides(history(), state, waited, [SENDS, RECEIVES])
+    observations = signals.sides(history(), state, waited, [SENDS, RECEIVES])
 
     assert waited[1] == LatencyBaseline(1, 10)
-    assert found[SENDS].before == LatencyBaseline(1, 10)
-    assert found[RECEIVES].before == LatencyBaseline(2, 10)
-    assert len(found[RECEIVES].windows) == 3
+    assert observations[SENDS].before == LatencyBaseline(1, 10)
+    assert observations[RECEIVES].before == LatencyBaseline(2, 10)
+    assert len(observations[RECEIVES].windows) == 3
 
 
 @pytest.mark.parametrize(

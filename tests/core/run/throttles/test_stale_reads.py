@@ -79,7 +79,7 @@ class Editors:
 
 def strays(external: ExternalChanges, hidden: set[tuple[Resource, str]]) -> list[str]:
     unknowable = [f"{name} of {r.kind.value} {r.name!r} " for r, name in hidden]
-    return [s for s in external.strays() if not any(s.startswith(one) for one in unknowable)]
+    return [s for s in external.strays() if not any(s.startswith(prefix) for prefix in unknowable)]
 
 
 @pytest.mark.parametrize("stale_seconds", [0.0, 0.3, 4.0])

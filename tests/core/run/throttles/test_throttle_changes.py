@@ -124,15 +124,15 @@ def own(value: str) -> ConfigValue:
 
 
 def held(
-    found: Mapping[Resource, Mapping[str, ConfigValue]],
+    configs: Mapping[Resource, Mapping[str, ConfigValue]],
 ) -> dict[tuple[str, Side], frozenset[str]]:
-    return {("t", side): entries(own_list(found[T], side)) for side in Side}
+    return {("t", side): entries(own_list(configs[T], side)) for side in Side}
 
 
 def test_cruise_controls_case_is_set_and_restored() -> None:
     """p0 [0,1]→[0,2], the list had `1:0,1:1`."""
-    found = {T: {LEADER_LIST: own("1:0,1:1")}}
-    leader, follower = intend_lists([move("t", 0, (0, 1), (0, 2))], found, {}, held(found), {})
+    configs = {T: {LEADER_LIST: own("1:0,1:1")}}
+    leader, follower = intend_lists([move("t", 0, (0, 1), (0, 2))], configs, {}, held(configs), {})
     assert leader == ListIntent("t", Side.LEADER, "1:0,1:1", ("0:0", "0:1", "0:2"))
     assert follower == ListIntent("t", Side.FOLLOWER, None, ("0:2",))
     assert [(c.op, c.value) for c in list_changes([leader, follower])] == [
@@ -216,8 +216,8 @@ def test_a_rate_is_set_and_put_back(
     sets: int | None,
     back: tuple[ConfigOp, str | None] | None,
 ) -> None:
-    found = {B: {} if value is None else {FOLLOWER_RATE: ConfigValue(value, source)}}
-    intents = intend_rates([move("t", 0, (1,), (2,))], 100, found, ())
+    configs = {B: {} if value is None else {FOLLOWER_RATE: ConfigValue(value, source)}}
+    intents = intend_rates([move("t", 0, (1,), (2,))], 100, configs, ())
     intent = next(i for i in intents if i.side is Side.FOLLOWER)
     assert intent.rate_bytes_per_s == sets
     assert len(rate_changes([intent])) == (sets is not None)
@@ -227,9 +227,9 @@ def test_a_rate_is_set_and_put_back(
 
 
 def test_a_lower_foreign_rate_is_overridden_only_when_asked() -> None:
-    found = {B: {FOLLOWER_RATE: ConfigValue("50", ConfigSource.BROKER)}}
+    configs = {B: {FOLLOWER_RATE: ConfigValue("50", ConfigSource.BROKER)}}
     moves = [move("t", 0, (1,), (2,))]
-    asked = intend_rates(moves, 100, found, (), override=True)
+    asked = intend_rates(moves, 100, configs, (), override=True)
     assert {i.rate_bytes_per_s for i in asked if i.side is Side.FOLLOWER} == {100}
 
 

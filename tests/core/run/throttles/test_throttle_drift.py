@@ -377,14 +377,14 @@ def test_a_rate_put_back_by_a_process_that_died_is_told_as_put_back(
         run.to_the_end()
     run.restart_process()
     assert run.to_the_end() is Outcome.DONE
-    told = {
+    how_by_side = {
         (rate["broker"], rate["side"]): rate["how"]
         for record in run.journal.records()
         if record.kind is Kind.RATE_RESTORED
         for rate in record.payload["rates"]
     }
-    assert told[3, "follower"] == ("set" if prior else "unset")
-    assert "changed" not in told.values()
+    assert how_by_side[3, "follower"] == ("set" if prior else "unset")
+    assert "changed" not in how_by_side.values()
 
 
 # -- edited in mid-run: whose they are, and how they end -------------------------------------------
@@ -459,8 +459,8 @@ def test_a_rate_that_somebody_puts_back_is_ours_again(
     spend(run, 5)
     assert own(run.client, B3, FOLLOWER_RATE) == "4000000"
     run.restores(Outcome.DONE)
-    found = {c.where: c.after for c in changes(run.journal.records(), run.state)}
-    assert found["follower rate of broker 3"] == "unset"
+    after_by_config = {c.where: c.after for c in changes(run.journal.records(), run.state)}
+    assert after_by_config["follower rate of broker 3"] == "unset"
 
 
 @pytest.mark.parametrize("rate", [MB, 4 * MB], ids=["slower", "faster"])
@@ -474,19 +474,19 @@ def test_two_runs_on_the_same_brokers_leave_nothing(
 ) -> None:
     """The second one belongs to another user: it knows nothing of the first."""
     client = cluster({"t": [(1, 2)] * 5}, size_bytes=50 * MB)
-    one = start(client, {("t", p): (3, 2) for p in (0, 1)}, rate=5 * MB)
-    one.until(submitted)
-    spend(one, 4)
+    first_run = start(client, {("t", p): (3, 2) for p in (0, 1)}, rate=5 * MB)
+    first_run.until(submitted)
+    spend(first_run, 4)
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "other"))
     targets = {("t", 2 + p): (3, 2) for p in range(partitions)}
     two = start(client, targets, rate=rate)
-    runs = [one, two]
+    runs = [first_run, two]
     while going := [run for run in runs if run.state.ended is None]:
         assert client.elapsed_seconds < 2000
         for run in going:
             run.runner.advance()
     assert {run.state.ended for run in runs} == {Outcome.DONE}
-    assert throttles(client) == one.found
+    assert throttles(client) == first_run.found
 
 
 @pytest.mark.parametrize("later_seconds", [4.35, 4.4])
@@ -563,7 +563,7 @@ def test_every_throttle_that_somebody_deletes_is_put_back(start: Start) -> None:
             assert entries(own(run.client, T, name)) == entries(before[T][name].value)
     run.cancel()
     assert run.to_the_end() is Outcome.CANCELLED
-    assert not any(v.value for found in throttles(run.client).values() for v in found.values())
+    assert not any(v.value for configs in throttles(run.client).values() for v in configs.values())
 
 
 def test_a_throttle_that_is_deleted_between_two_batches_is_back_before_the_next(

@@ -207,9 +207,9 @@ def test_mends_have_no_end_but_their_records_grow_ever_more_seldom(
 def test_who_is_likely_and_what_helps_is_said(start: Start, topic: str) -> None:
     run = begun(start, *([topic] if topic else []), allow=("cruise-control",))
     play(run, 20, lists, until=100)
-    (said, *_) = [e.text for e in run.view().events if e.kind == Kind.DISTURBED.value]
-    assert (STRIMZI in said) is bool(topic)
-    assert ("strimzi.io/pause-reconciliation" in said) is bool(topic)
+    (event_text, *_) = [e.text for e in run.view().events if e.kind == Kind.DISTURBED.value]
+    assert (STRIMZI in event_text) is bool(topic)
+    assert ("strimzi.io/pause-reconciliation" in event_text) is bool(topic)
     waits = [p["why"] for p in run.payloads(Kind.WAITING)]
     assert any("takes this run's throttles away" in why for why in waits)
 

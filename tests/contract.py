@@ -168,13 +168,15 @@ class ClientContract:
 
     # -- describing ------------------------------------------------------------------------------
 
-    def test_describe_tells_brokers_with_their_racks(self, cluster: ContractCluster) -> None:
+    def test_describe_reports_brokers_with_their_racks(self, cluster: ContractCluster) -> None:
         state = cluster.client.describe_cluster()
         assert {b.id: b.rack for b in state.brokers} == RACKS
         assert all(b.alive for b in state.brokers)
         assert state.cluster_id
 
-    def test_describe_tells_ordered_replicas_leader_and_isr(self, cluster: ContractCluster) -> None:
+    def test_describe_reports_ordered_replicas_leader_and_isr(
+        self, cluster: ContractCluster
+    ) -> None:
         state = cluster.client.describe_cluster()
         rows = [state.row(i) for i in state.partitions_of("contract.still")]
         assert [row.replicas for row in rows] == TOPICS["contract.still"].replicas
@@ -190,7 +192,7 @@ class ClientContract:
 
     # -- moving ----------------------------------------------------------------------------------
 
-    def test_a_move_in_flight_lists_target_then_removed_in_order_of_id(
+    def test_reassignment_in_flight_lists_target_replicas_then_removed_ones_by_id(
         self, cluster: ContractCluster
     ) -> None:
         tp = TopicPartition("contract.listed", 0)
@@ -223,13 +225,13 @@ class ClientContract:
 
         until(cluster, ended)
 
-    def test_the_same_target_again_changes_nothing(self, cluster: ContractCluster) -> None:
+    def test_submitting_the_current_target_changes_nothing(self, cluster: ContractCluster) -> None:
         tp = TopicPartition("contract.still", 0)
         assert cluster.client.alter_reassignments({tp: (1, 2)}) == {tp: None}
         assert tp not in cluster.client.fetch_reassignments()
         assert replicas(cluster, tp) == (1, 2)
 
-    def test_a_new_target_in_flight_removes_the_earlier_one_too(
+    def test_new_target_in_flight_also_removes_the_earlier_target(
         self, cluster: ContractCluster
     ) -> None:
         tp = TopicPartition("contract.overridden", 0)
@@ -240,7 +242,7 @@ class ClientContract:
             assert cluster.client.fetch_reassignments() == {tp: expected}
         until(cluster, lambda: replicas(cluster, tp) == (3,))
 
-    def test_the_original_submitted_again_in_flight_ends_by_cancelling_only(
+    def test_original_replicas_resubmitted_in_flight_end_only_by_cancelling(
         self, cluster: ContractCluster
     ) -> None:
         tp = TopicPartition("contract.returned", 0)
@@ -252,7 +254,7 @@ class ClientContract:
             assert cluster.client.cancel_reassignments([tp]) == {tp: None}
         until(cluster, lambda: replicas(cluster, tp) == (1, 3))
 
-    def test_fewer_replicas_copy_nothing(self, cluster: ContractCluster) -> None:
+    def test_reducing_replicas_copies_no_data(self, cluster: ContractCluster) -> None:
         tp = TopicPartition("contract.shrunk", 0)
         assert cluster.client.alter_reassignments({tp: (3, 1)}) == {tp: None}
         assert tp not in cluster.client.fetch_reassignments()
@@ -274,7 +276,7 @@ class ClientContract:
 
         until(cluster, reordered)
 
-    def test_faults_of_some_partitions_leave_the_others_alone(
+    def test_faults_of_some_partitions_do_not_affect_other_partitions(
         self, cluster: ContractCluster
     ) -> None:
         good = TopicPartition("contract.partly", 0)
@@ -299,7 +301,9 @@ class ClientContract:
 
     # -- cancelling ------------------------------------------------------------------------------
 
-    def test_cancelling_keeps_the_leader_but_not_the_order(self, cluster: ContractCluster) -> None:
+    def test_cancelling_a_reassignment_keeps_the_leader_but_not_the_replica_order(
+        self, cluster: ContractCluster
+    ) -> None:
         first, second = (TopicPartition("contract.cancelled", p) for p in (0, 1))
         with held(cluster, first.topic):
             cluster.client.alter_reassignments({first: (4, 2, 1), second: (1, 2, 3, 4)})
@@ -319,7 +323,7 @@ class ClientContract:
 
         until(cluster, back)
 
-    def test_what_was_cancelled_is_not_found_when_it_is_cancelled_again(
+    def test_cancelling_a_cancelled_reassignment_reports_none_in_progress(
         self, cluster: ContractCluster
     ) -> None:
         foo, baz = (TopicPartition("contract.again", p) for p in (0, 1))
@@ -336,7 +340,9 @@ class ClientContract:
         until(cluster, lambda: sorted(replicas(cluster, foo)) == [1, 2, 3])
         until(cluster, lambda: sorted(replicas(cluster, baz)) == [1, 2, 3])
 
-    def test_cancelling_what_is_not_in_flight_is_a_fault(self, cluster: ContractCluster) -> None:
+    def test_cancelling_a_reassignment_not_in_flight_is_a_fault(
+        self, cluster: ContractCluster
+    ) -> None:
         still = TopicPartition("contract.still", 1)
         missing = TopicPartition("contract.no-such-topic", 0)
         answers = cluster.client.cancel_reassignments([still, missing])
@@ -354,7 +360,9 @@ class ClientContract:
         assert change(cluster, topic, "retention.ms", ConfigOp.DELETE) is None
         becomes(cluster, topic, "retention.ms", default)
 
-    def test_a_rate_belongs_to_its_broker(self, cluster: ContractCluster) -> None:
+    def test_throttle_rate_set_on_a_broker_applies_to_that_broker_only(
+        self, cluster: ContractCluster
+    ) -> None:
         broker_1, broker_2 = Resource.broker(1), Resource.broker(2)
         assert change(cluster, broker_1, FOLLOWER_RATE, ConfigOp.SET, "5000000") is None
         expected = ConfigValue("5000000", ConfigSource.BROKER)
@@ -363,7 +371,9 @@ class ClientContract:
         assert change(cluster, broker_1, FOLLOWER_RATE, ConfigOp.DELETE) is None
         until(cluster, lambda: _unset(value(cluster, broker_1, FOLLOWER_RATE)))
 
-    def test_a_cluster_wide_rate_shows_at_every_broker(self, cluster: ContractCluster) -> None:
+    def test_cluster_wide_throttle_rate_is_shown_at_every_broker(
+        self, cluster: ContractCluster
+    ) -> None:
         everywhere = Resource(ResourceKind.BROKER, "")
         assert change(cluster, everywhere, FOLLOWER_RATE, ConfigOp.SET, "7000000") is None
         expected = ConfigValue("7000000", ConfigSource.BROKER_DEFAULT)
@@ -372,7 +382,9 @@ class ClientContract:
         assert change(cluster, everywhere, FOLLOWER_RATE, ConfigOp.DELETE) is None
         until(cluster, lambda: _unset(value(cluster, Resource.broker(3), FOLLOWER_RATE)))
 
-    def test_appending_to_a_list_keeps_what_was_there_once(self, cluster: ContractCluster) -> None:
+    def test_appending_to_a_list_config_keeps_existing_entries_once(
+        self, cluster: ContractCluster
+    ) -> None:
         topic = Resource.topic("contract.configured")
         assert change(cluster, topic, LEADER_LIST, ConfigOp.APPEND, "0:1") is None
         assert change(cluster, topic, LEADER_LIST, ConfigOp.APPEND, "0:1,0:2") is None
@@ -409,7 +421,9 @@ class ClientContract:
         becomes(cluster, topic, LEADER_LIST, ConfigValue("0:1,0:2", ConfigSource.TOPIC))
         assert change(cluster, topic, LEADER_LIST, ConfigOp.DELETE) is None
 
-    def test_lists_are_told_as_the_controller_holds_them(self, cluster: ContractCluster) -> None:
+    def test_list_entries_are_fetched_as_the_controller_holds_them(
+        self, cluster: ContractCluster
+    ) -> None:
         """At once, and without a change: no broker need have heard of the last one."""
         topic = Resource.topic("contract.configured")
         missing = Resource.topic("contract.no-such-topic")
@@ -430,7 +444,7 @@ class ClientContract:
         assert change(cluster, topic, LEADER_LIST, ConfigOp.DELETE) is None
         assert entries() == frozenset()
 
-    def test_all_configs_of_a_topic_tell_what_is_beneath_those_that_are_set(
+    def test_topic_configs_include_the_inherited_value_of_those_that_are_set(
         self, cluster: ContractCluster
     ) -> None:
         topic = Resource.topic("contract.configured")
@@ -449,7 +463,9 @@ class ClientContract:
         assert found()["retention.bytes"].source is ConfigSource.DEFAULT
         assert change(cluster, topic, "max.message.bytes", ConfigOp.DELETE) is None
 
-    def test_beneath_a_retention_that_is_set_is_the_brokers(self, cluster: ContractCluster) -> None:
+    def test_inherited_value_of_a_set_retention_is_the_broker_default(
+        self, cluster: ContractCluster
+    ) -> None:
         """Kafka 4 tells no synonym of it where brokers have their default."""
         topic = Resource.topic("contract.configured")
         day = ConfigValue("86400000", ConfigSource.TOPIC)
@@ -466,7 +482,7 @@ class ClientContract:
         }
         assert change(cluster, topic, "retention.ms", ConfigOp.DELETE) is None
 
-    def test_config_faults_are_each_resources_own(self, cluster: ContractCluster) -> None:
+    def test_config_faults_are_reported_per_resource(self, cluster: ContractCluster) -> None:
         good = Resource.topic("contract.configured")
         missing = Resource.topic("contract.no-such-topic")
         described = cluster.client.describe_configs([good, missing])
@@ -483,7 +499,9 @@ class ClientContract:
 
     # -- topics ----------------------------------------------------------------------------------
 
-    def test_a_topic_is_made_as_it_is_wanted_grows_and_goes(self, cluster: ContractCluster) -> None:
+    def test_topic_is_created_as_specified_then_extended_and_deleted(
+        self, cluster: ContractCluster
+    ) -> None:
         name = "contract.made"
         wanted = NewTopic(name, ((2, 3), (4, 1)), {"retention.ms": "60000"})
         assert cluster.client.create_topics([wanted]) == {name: None}
@@ -502,7 +520,7 @@ class ClientContract:
         assert cluster.client.delete_topics([name]) == {name: None}
         until(cluster, lambda: _layout(cluster, name) == [])
 
-    def test_topics_that_cannot_be_made_are_faults_of_their_own(
+    def test_each_topic_that_cannot_be_created_has_its_own_fault(
         self, cluster: ContractCluster
     ) -> None:
         there = "contract.still"
@@ -524,7 +542,7 @@ class ClientContract:
             "contract.odd": "INVALID_CONFIG",
         }
 
-    def test_partitions_that_cannot_be_added_are_faults_of_their_own(
+    def test_each_topic_that_cannot_get_partitions_has_its_own_fault(
         self, cluster: ContractCluster
     ) -> None:
         there, missing = "contract.still", "contract.no-such-topic"
@@ -542,7 +560,9 @@ class ClientContract:
 
     # -- leaders, offsets, groups ------------------------------------------------------------------
 
-    def test_electing_gives_the_preferred_replica_the_lead(self, cluster: ContractCluster) -> None:
+    def test_election_makes_the_preferred_replica_the_leader(
+        self, cluster: ContractCluster
+    ) -> None:
         tp = TopicPartition("contract.elected", 0)
         missing = TopicPartition("contract.no-such-topic", 0)
         cluster.client.alter_reassignments({tp: (3, 2)})
@@ -554,7 +574,9 @@ class ClientContract:
         again = cluster.client.elect_leaders([tp])
         assert _name(again[tp]) == "ELECTION_NOT_NEEDED"
 
-    def test_offsets_grow_from_the_earliest_to_the_latest(self, cluster: ContractCluster) -> None:
+    def test_earliest_offset_of_every_partition_is_below_the_latest(
+        self, cluster: ContractCluster
+    ) -> None:
         tps = [TopicPartition("contract.still", p) for p in range(3)]
         missing = TopicPartition("contract.no-such-topic", 0)
         earliest = cluster.client.fetch_offsets([*tps, missing], OffsetAt.EARLIEST)
@@ -562,7 +584,7 @@ class ClientContract:
         assert earliest.keys() == latest.keys() == set(tps)
         assert all(0 <= earliest[tp] < latest[tp] for tp in tps)
 
-    def test_groups_tell_members_assignment_and_committed_offsets(
+    def test_groups_report_members_assignments_and_committed_offsets(
         self, cluster: ContractCluster
     ) -> None:
         tps = {TopicPartition(GROUP_TOPIC, p) for p in (0, 1)}
@@ -591,7 +613,7 @@ class ClientContract:
 
     # -- log dirs --------------------------------------------------------------------------------
 
-    def test_log_dirs_tell_sizes_and_room(self, cluster: ContractCluster) -> None:
+    def test_log_dirs_report_sizes_and_free_space(self, cluster: ContractCluster) -> None:
         answers = cluster.client.describe_log_dirs(BROKERS)
         assert [answer.broker for answer in answers] == list(BROKERS)
         for answer in answers:
@@ -610,10 +632,12 @@ class ClientContract:
             assert sorted(sizes) == sorted(brokers)
             assert all(size >= layout.bytes_each for size in sizes.values())
 
-    def test_a_cluster_that_is_there_answers_a_ping(self, cluster: ContractCluster) -> None:
+    def test_reachable_cluster_answers_a_ping(self, cluster: ContractCluster) -> None:
         cluster.client.ping()
 
-    def test_who_may_describe_everything_is_denied_no_topic(self, cluster: ContractCluster) -> None:
+    def test_user_allowed_to_describe_all_topics_is_denied_none(
+        self, cluster: ContractCluster
+    ) -> None:
         assert cluster.client.fetch_denied_topics([GROUP_TOPIC, "contract.none"]) == frozenset()
 
     def test_log_dirs_of_an_unknown_broker_are_an_error(self, cluster: ContractCluster) -> None:
@@ -636,7 +660,7 @@ class ClientContract:
         assert cluster.client.alter_log_dirs({(tp, 1): other}) == {(tp, 1): None}
         until(cluster, lambda: place() == other)
 
-    def test_a_copy_on_its_way_is_shown_and_thrown_away_by_asking_for_the_present_log_dir(
+    def test_future_replica_is_listed_and_discarded_by_requesting_the_current_log_dir(
         self, cluster: ContractCluster
     ) -> None:
         tp, broker = TopicPartition("contract.copied", 0), Resource.broker(2)
@@ -652,7 +676,7 @@ class ClientContract:
         until(cluster, lambda: _lying(cluster, tp, 2) == [(before, False)])
         assert change(cluster, broker, LOG_DIRS_RATE, ConfigOp.DELETE) is None
 
-    def test_a_new_replica_is_made_in_the_log_dir_that_was_asked_for_before(
+    def test_new_replica_is_created_in_the_log_dir_requested_in_advance(
         self, cluster: ContractCluster
     ) -> None:
         """KIP-113; on 4.3.1 with KRaft it holds until the broker restarts."""
@@ -669,7 +693,9 @@ class ClientContract:
             until(cluster, lambda: replicas(cluster, tp) == (1, 2))
             until(cluster, lambda: not _lying(cluster, tp, 3))
 
-    def test_a_move_to_no_log_dir_of_the_broker_is_a_fault(self, cluster: ContractCluster) -> None:
+    def test_move_to_an_unknown_log_dir_of_a_broker_is_a_fault(
+        self, cluster: ContractCluster
+    ) -> None:
         tp = TopicPartition("contract.dirs", 0)
         answers = cluster.client.alter_log_dirs({(tp, 2): "/no/such/dir"})
         assert _name(answers[tp, 2]) == "LOG_DIR_NOT_FOUND"
@@ -704,7 +730,7 @@ class BrokerDownContract:
 
         until(down, known)
 
-    def test_its_leaders_go_to_the_isr_and_its_only_replicas_have_none(
+    def test_leaders_of_a_stopped_broker_move_to_the_isr_and_its_sole_replicas_have_none(
         self, down: ContractCluster
     ) -> None:
         def gone() -> bool:
@@ -715,7 +741,9 @@ class BrokerDownContract:
 
         until(down, gone)
 
-    def test_a_move_beside_it_does_not_wait_for_it(self, down: ContractCluster) -> None:
+    def test_reassignment_completes_without_waiting_for_a_replica_that_is_down(
+        self, down: ContractCluster
+    ) -> None:
         tp = TopicPartition("contract.beside", 0)
         assert down.client.alter_reassignments({tp: (1, 4, 3)}) == {tp: None}
 
@@ -725,7 +753,7 @@ class BrokerDownContract:
 
         until(down, ended)
 
-    def test_its_log_dirs_are_an_error_and_the_others_are_not_lost(
+    def test_log_dirs_of_a_down_broker_are_an_error_and_those_of_other_brokers_remain(
         self, down: ContractCluster
     ) -> None:
         answer_1, answer_4 = down.client.describe_log_dirs([1, 4])
@@ -734,7 +762,7 @@ class BrokerDownContract:
         assert answer_4.error
         assert not answer_4.log_dirs
 
-    def test_its_configs_are_a_fault_and_the_others_are_not_lost(
+    def test_configs_of_a_down_broker_are_a_fault_and_those_of_other_brokers_remain(
         self, down: ContractCluster
     ) -> None:
         broker_1, broker_4 = Resource.broker(1), Resource.broker(4)
@@ -747,7 +775,9 @@ class BrokerDownContract:
         alone = TopicPartition("contract.alone", 0)
         assert down.client.fetch_offsets([*led, alone], OffsetAt.LATEST).keys() == led
 
-    def test_it_cannot_be_elected(self, down: ContractCluster) -> None:
+    def test_replica_on_a_stopped_broker_cannot_be_elected_preferred_leader(
+        self, down: ContractCluster
+    ) -> None:
         tp = TopicPartition("contract.fenced", 0)
         answers = down.client.elect_leaders([tp])
         assert _name(answers[tp]) == "PREFERRED_LEADER_NOT_AVAILABLE"
@@ -762,7 +792,9 @@ class BrokerDownContract:
         assert _name(answers[alone]) == "ELIGIBLE_LEADERS_NOT_AVAILABLE"
         assert _name(answers[missing]) == "UNKNOWN_TOPIC_OR_PARTITION"
 
-    def test_it_is_accepted_as_a_target_and_the_move_hangs(self, down: ContractCluster) -> None:
+    def test_stopped_broker_is_accepted_as_a_target_and_the_move_hangs(
+        self, down: ContractCluster
+    ) -> None:
         tp = TopicPartition("contract.fenced", 1)
         assert down.client.alter_reassignments({tp: (1, 4)}) == {tp: None}
         assert down.client.fetch_reassignments()[tp].adding == (4,)

@@ -76,7 +76,9 @@ def keys_of_then(value: Any, then: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", IN_HOME)
-def test_a_command_says_what_it_said(name: str, command: Command, home: Path) -> None:
+def test_command_reports_the_facts_that_version_0_1_reported(
+    name: str, command: Command, home: Path
+) -> None:
     words = IN_HOME[name].format(home=home).split()
     answer = command(*words, "--json")
     code, then = expected()[name]
@@ -85,7 +87,7 @@ def test_a_command_says_what_it_said(name: str, command: Command, home: Path) ->
 
 
 @pytest.mark.parametrize("name", journals())
-def test_a_journal_tells_of_the_same_run(name: str, command: Command) -> None:
+def test_journal_of_version_0_1_reports_the_same_run(name: str, command: Command) -> None:
     cluster_id, run, content = journals()[name]
     folder = Path(os.environ["TRIMTAB_HOME"]) / "data" / "runs" / cluster_id
     folder.mkdir(parents=True)
@@ -99,12 +101,14 @@ def test_a_journal_tells_of_the_same_run(name: str, command: Command) -> None:
         assert command(*words).exit_code in (0, shown.exit_code)
 
 
-def test_the_cluster_as_it_was_comes_from_the_timeline(command: Command, home: Path) -> None:
+def test_past_cluster_state_is_read_from_a_timeline_of_version_0_1(
+    command: Command, home: Path
+) -> None:
     then = command("timeline", "--at", "2026-11-27T05:00:00Z")
     assert facts(then.document) == expected()["timeline-at"]
 
 
-def test_an_autopilot_is_turned_off(command: Command, home: Path) -> None:
+def test_autopilot_of_version_0_1_can_be_turned_off(command: Command, home: Path) -> None:
     switch = home / "data" / "autopilot" / ON / "switch.json"
     switch.write_text(switch.read_text().replace('"mode": "off"', '"mode": "suggest"'))
     assert command("autopilot", "status", "--json").document[0]["mode"] == "suggest"
@@ -112,7 +116,7 @@ def test_an_autopilot_is_turned_off(command: Command, home: Path) -> None:
     assert command("autopilot", "status", "--json").document[0]["mode"] == "off"
 
 
-def test_every_key_of_the_configuration_is_known(command: Command) -> None:
+def test_every_configuration_key_of_version_0_1_is_accepted(command: Command) -> None:
     config = Path(os.environ["TRIMTAB_HOME"]) / "config"
     config.mkdir(parents=True)
     (config / "config.toml").write_bytes((FILES / "config.toml").read_bytes())

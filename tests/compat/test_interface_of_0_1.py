@@ -43,7 +43,7 @@ def interface() -> Iterator[str]:
         yield f"action {action.binding_id}: {' '.join(action.keys)}"
 
 
-def test_nothing_of_the_interface_is_gone() -> None:
+def test_every_interface_element_of_version_0_1_is_still_present() -> None:
     there = set(interface())
     before = (FILES / "interface.txt").read_text().splitlines()
     assert [line for line in before if line not in there] == []

@@ -56,7 +56,7 @@ def logged() -> str:
         (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
     ],
 )
-def test_a_bug_is_logged_with_shapes_and_without_words(
+def test_bug_log_holds_shapes_of_the_input_but_none_of_its_text(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     error: Exception,
@@ -92,7 +92,7 @@ def test_a_bug_is_logged_with_shapes_and_without_words(
     assert "caused by" in log
 
 
-def test_what_a_damaged_document_holds_is_not_told(
+def test_content_of_a_damaged_document_is_not_logged(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(content: str, **_: object) -> NoReturn:
@@ -120,11 +120,11 @@ def test_what_a_damaged_document_holds_is_not_told(
         ([], "none"),
     ],
 )
-def test_a_command_is_told_by_names_of_ours(words: list[str], shape: str) -> None:
+def test_command_line_is_logged_with_user_text_redacted(words: list[str], shape: str) -> None:
     assert redact_command_line(cli.root, words) == {"words": shape}
 
 
-def test_a_shape_that_breaks_hides_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_shape_does_not_prevent_logging_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> NoReturn:
         raise KeyError("zupf")
 

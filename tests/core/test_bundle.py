@@ -47,7 +47,7 @@ def test_a_bundle_needs_the_newest_glibc_of_its_wheels(
         ({"python3.12": "", "python3": "exit 0"}, None),
     ],
 )
-def test_where_it_cannot_run_it_says_so_in_one_sentence(
+def test_bundle_that_cannot_run_reports_the_reason_in_one_sentence(
     tmp_path: Path, programs: dict[str, str], sentence: str | None
 ) -> None:
     for name, body in (PROGRAMS | programs).items():
@@ -70,12 +70,12 @@ def test_where_it_cannot_run_it_says_so_in_one_sentence(
         assert re.fullmatch(rf"trimtab: this bundle .*{sentence}.*\.\n", done.stderr)
 
 
-def test_what_is_no_script_is_refused() -> None:
+def test_checks_are_refused_for_a_file_that_is_no_sh_script() -> None:
     with pytest.raises(ValueError, match="script of sh"):
         with_checks(b"PK", b"")
 
 
-def test_the_containerfile_copies_what_the_build_sees() -> None:
+def test_containerfile_copies_only_paths_that_containerignore_lets_through() -> None:
     """Each path is let through by .containerignore, and is in the repository or built."""
     text = (ROOT / "Containerfile").read_text()
     ignored = (ROOT / ".containerignore").read_text().split()

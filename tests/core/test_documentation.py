@@ -40,7 +40,7 @@ def test_the_index_leads_to_every_page() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_every_command_that_is_written_is_one_that_there_is(page: Path) -> None:
+def test_every_command_in_the_documentation_exists(page: Path) -> None:
     if page.name == "CHANGELOG.md":  # commands of earlier versions are in it
         return
     for words in command_lines(page):
@@ -48,18 +48,18 @@ def test_every_command_that_is_written_is_one_that_there_is(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_every_file_that_is_named_is_there(page: Path) -> None:
+def test_every_file_named_in_the_documentation_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:core|tui|tests|themes)/[\w/.-]+)`", text)
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_the_page_of_rights_is_that_of_the_table() -> None:
+def test_rights_page_matches_the_table_that_it_is_generated_from() -> None:
     page = (ROOT / "docs" / "rights.md").read_text(encoding="utf-8")
     assert page == rights_page.document(), "run: make docs"
 
 
-def test_the_manual_page_is_that_of_the_help_and_formats_well() -> None:
+def test_manual_page_matches_the_help_and_formats_without_warnings() -> None:
     place = ROOT / "docs" / "reference" / "trimtab.1"
     assert place.read_text(encoding="utf-8") == man_page.page(), "run: make docs"
     groff = shutil.which("groff")
@@ -69,7 +69,7 @@ def test_the_manual_page_is_that_of_the_help_and_formats_well() -> None:
         assert done.stderr == ""
 
 
-def test_every_command_and_option_is_on_its_page() -> None:
+def test_every_command_and_option_is_in_the_command_reference() -> None:
     text = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     for name, context in commands(root):
         section = re.search(

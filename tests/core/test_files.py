@@ -11,7 +11,7 @@ from core import files, paths
 from core.daemons.lease import hold_lease
 
 
-def test_a_folder_goes_only_when_nothing_is_in_it(tmp_path: Path) -> None:
+def test_folder_is_removed_only_if_it_is_empty(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
     (folder / "b").touch()
@@ -23,14 +23,14 @@ def test_a_folder_goes_only_when_nothing_is_in_it(tmp_path: Path) -> None:
     files.remove_empty(folder)
 
 
-def test_what_is_no_folder_is_not_passed_over(tmp_path: Path) -> None:
+def test_remove_empty_raises_if_the_path_is_no_folder(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.touch()
     with pytest.raises(NotADirectoryError):
         files.remove_empty(path)
 
 
-def test_what_has_just_been_taken_away_has_no_age(tmp_path: Path) -> None:
+def test_deleted_file_has_age_zero(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.touch()
     assert files.age_seconds(path, path.stat().st_mtime + 5) == 5
@@ -38,7 +38,9 @@ def test_what_has_just_been_taken_away_has_no_age(tmp_path: Path) -> None:
     assert files.age_seconds(path, 1e12) == 0
 
 
-def test_locks_and_small_texts_of_ours_are_their_owners_only(tmp_path: Path) -> None:
+def test_locks_and_small_files_in_our_own_folders_are_accessible_to_their_owner_only(
+    tmp_path: Path,
+) -> None:
     """What is published in a folder of the user's own is for whom the umask lets read it."""
     before = os.umask(0o022)
     try:
@@ -53,7 +55,7 @@ def test_locks_and_small_texts_of_ours_are_their_owners_only(tmp_path: Path) -> 
         assert modes == dict.fromkeys(("text", "lock", "lease"), mode)
 
 
-def test_nothing_that_waits_in_a_folder_of_everybodys_is_written_through(tmp_path: Path) -> None:
+def test_write_does_not_follow_a_symlink_planted_in_a_shared_folder(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("kept")
     (tmp_path / f"{files.TEMPORARY}{os.getpid()}-plan.json").symlink_to(victim)

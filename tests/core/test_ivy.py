@@ -37,7 +37,7 @@ def folder() -> Path:
     return paths.cache_dir() / "thing"
 
 
-def test_jars_are_brought_once(java: Java) -> None:
+def test_jars_are_fetched_once(java: Java) -> None:
     script(java, 'mkdir -p "${pattern%/*}"; touch "${pattern%/*}/thing_2.13-1.0.jar"\n')
     ivy.fetch(THING, folder(), java, lambda _: None)
     module = (java.path.parent / "module.xml").read_text()
@@ -56,7 +56,9 @@ def test_jars_are_brought_once(java: Java) -> None:
         "echo 'module not found: thing_2.13'\n",
     ],
 )
-def test_without_network_it_is_said_where_they_would_have_to_lie(java: Java, ends: str) -> None:
+def test_failed_download_names_the_folder_where_the_jars_would_have_to_be(
+    java: Java, ends: str
+) -> None:
     script(java, ends)
     with pytest.raises(TrimtabError, match="^The thing 1.0 could not be brought") as caught:
         ivy.fetch(THING, folder(), java, lambda _: None)

@@ -27,7 +27,7 @@ def install(folder: Path, version: str) -> Path:
         ("25.0.1", ["11.0.2"], None),
     ],
 )
-def test_a_supported_java_is_found_beside_one_that_is_not(
+def test_supported_java_is_found_if_the_chosen_one_is_unsupported(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     chosen: str,
@@ -45,7 +45,7 @@ def test_a_supported_java_is_found_beside_one_that_is_not(
         assert java.find_java().version == found
 
 
-def test_a_java_home_without_java_is_said_so(
+def test_java_home_without_java_is_reported_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

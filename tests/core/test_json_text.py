@@ -24,7 +24,7 @@ GOOD = {"name": "a", "count": 1}
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "1" * 5000, "{", b"\xff", ""])
-def test_what_is_no_json_is_a_value_error(text: str | bytes) -> None:
+def test_invalid_json_raises_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_json(text)
 
@@ -39,7 +39,7 @@ def test_what_is_no_json_is_a_value_error(text: str | bytes) -> None:
         ({"parts": "anything"}, Row("a", 1, parts="anything")),  # type: ignore[arg-type]
     ],
 )
-def test_a_row_is_its_known_fields(more: dict[str, Any], row: Row) -> None:
+def test_row_takes_only_its_known_fields(more: dict[str, Any], row: Row) -> None:
     assert from_known_fields(Row, GOOD | more) == row
 
 
@@ -59,6 +59,6 @@ def test_a_row_is_its_known_fields(more: dict[str, Any], row: Row) -> None:
         (GOOD | {"rate": -math.inf}, ValueError),
     ],
 )
-def test_a_row_of_other_types_is_refused(row: Any, error: type[Exception]) -> None:
+def test_row_with_missing_or_invalid_fields_is_refused(row: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         from_known_fields(Row, row)

@@ -37,16 +37,16 @@ def test_the_wheel_holds_the_product_and_nothing_of_the_tests(wheel: list[str]) 
     assert ours == {"core", "tui", "themes"}
 
 
-def test_the_manual_page_goes_to_where_man_looks(wheel: list[str]) -> None:
+def test_wheel_installs_the_manual_page_where_man_finds_it(wheel: list[str]) -> None:
     (data,) = (name for name in wheel if name.split("/")[0].endswith(".data"))
     assert data.partition("/")[2] == "data/share/man/man1/trimtab.1"
 
 
-def test_themes_go_in_as_data(wheel: list[str]) -> None:
+def test_wheel_includes_the_themes_as_data(wheel: list[str]) -> None:
     assert {"themes/dark.toml", "themes/light.toml"} <= set(wheel)
 
 
-def test_every_dependency_is_pinned_and_so_is_what_builds() -> None:
+def test_every_dependency_and_build_requirement_is_pinned() -> None:
     document = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project, builds = document["project"], document["build-system"]["requires"]
     extras = project["optional-dependencies"].values()
@@ -62,7 +62,7 @@ def test_every_dependency_is_pinned_and_so_is_what_builds() -> None:
     assert names <= pinned
 
 
-def test_the_pipeline_asks_for_what_its_extra_installs() -> None:
+def test_packages_that_the_pipeline_needs_are_those_of_its_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     installed = {
         re.split("[<>=[]", name)[0] for name in project["optional-dependencies"]["pipeline"]

@@ -69,7 +69,7 @@ def missing(address: Address) -> MissingPassword:
     return password
 
 
-def test_the_key_says_which_password_is_its_own(address: Address) -> None:
+def test_missing_key_password_is_named_and_only_the_right_one_is_stored(address: Address) -> None:
     wanted = missing(address)
     assert wanted.key == "ssl.key.password"
     with pytest.raises(PasswordMissingError) as refused:
@@ -89,7 +89,7 @@ def test_the_key_says_which_password_is_its_own(address: Address) -> None:
     assert PASSWORD not in repr(settings)
 
 
-def test_a_key_of_another_certificate_is_no_wrong_password(address: Address) -> None:
+def test_key_with_another_certificate_is_not_reported_as_a_wrong_password(address: Address) -> None:
     wanted = missing(address)
     key, certificate = (wanted.file.parent / name for name in ("key.pem", "other.pem"))
     words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"]
@@ -104,7 +104,7 @@ def test_a_key_of_another_certificate_is_no_wrong_password(address: Address) -> 
     assert not isinstance(refused.value, WrongPasswordError)
 
 
-def test_a_user_s_password_is_no_longer_than_processes_can_be_handed(
+def test_user_password_too_long_for_child_processes_is_refused(
     login: Callable[[str, str], Address], known: dict[tuple[str, str], str]
 ) -> None:
     address = login("PLAIN", 'username="ann"')
@@ -129,7 +129,7 @@ def login(tmp_path: Path) -> Callable[[str, str], Address]:
     ("mechanism", "options"),
     [("PLAIN", 'username="ann"'), ("SCRAM-SHA-512", 'username="ann" realm="r"')],
 )
-def test_a_user_without_a_password_is_asked_for_it(
+def test_user_without_a_password_is_prompted_for_it(
     login: Callable[[str, str], Address], mechanism: str, options: str
 ) -> None:
     address = login(mechanism, options)
@@ -151,7 +151,7 @@ def test_a_user_without_a_password_is_asked_for_it(
         ("SCRAM-SHA-256", 'username="ann" tokenauth="true"'),
     ],
 )
-def test_what_no_password_would_complete_is_refused(
+def test_login_that_no_password_would_complete_is_refused(
     login: Callable[[str, str], Address], mechanism: str, options: str
 ) -> None:
     with pytest.raises(DocumentError) as refused:
@@ -168,7 +168,7 @@ def test_what_no_password_would_complete_is_refused(
         (UnreachableError("nobody"), 1),
     ],
 )
-def test_a_user_s_password_is_what_the_cluster_takes(
+def test_user_password_is_kept_unless_the_cluster_refuses_the_login(
     login: Callable[[str, str], Address],
     monkeypatch: pytest.MonkeyPatch,
     known: dict[tuple[str, str], str],
@@ -209,7 +209,7 @@ def left_nowhere(process: Process, *folders: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system has no /proc")
-def test_a_service_is_handed_it_and_leaves_it_nowhere(
+def test_service_gets_the_password_and_leaves_it_in_no_file_or_environment(
     address: Address, started: list[Process], tmp_path: Path
 ) -> None:
     store_password(address, missing(address), PASSWORD)
@@ -228,7 +228,7 @@ def test_a_service_is_handed_it_and_leaves_it_nowhere(
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system has no /proc")
-def test_a_run_is_handed_it_and_says_that_it_is_gone_with_its_process(
+def test_run_gets_the_password_and_reports_it_missing_after_its_process_died(
     address: Address, started: list[Process], tmp_path: Path, known: dict[tuple[str, str], str]
 ) -> None:
     store_password(address, missing(address), PASSWORD)

@@ -63,13 +63,13 @@ def test_absolute_xdg_folders_are_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("home", ["own", "./own", "{here}/own"])
-def test_a_relative_home_is_meant_from_where_it_was_typed(tmp_path: Path, home: str) -> None:
+def test_relative_home_is_resolved_against_the_working_directory(tmp_path: Path, home: str) -> None:
     given = home.format(here=tmp_path)
     dirs = folders(tmp_path, TRIMTAB_HOME=given, XDG_DATA_HOME="elsewhere")
     assert dirs == [str(tmp_path / "own" / k) for k in ("config", "cache", "data", "log", "run")]
 
 
-def test_our_folders_are_their_owners_only_whatever_the_umask(
+def test_our_folders_are_accessible_to_their_owner_only_whatever_the_umask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one that others may write to, they could put a journal of their own in our place."""

@@ -15,7 +15,7 @@ def test_an_expression_matches_whole_names() -> None:
     assert matching("orders.*", "--topics", TOPICS, "topic") == ["orders", "orders-eu"]
 
 
-def test_a_dot_is_any_character_of_a_name_which_may_have_lines() -> None:
+def test_dot_also_matches_newlines_in_a_name() -> None:
     assert matching("or.*", "The id", ["or\nders", "payments"], "group") == ["or\nders"]
 
 
@@ -27,7 +27,9 @@ def test_a_dot_is_any_character_of_a_name_which_may_have_lines() -> None:
         ("x+", "No topic matches x+.", "whole name"),
     ],
 )
-def test_what_is_wrong_or_matches_nothing_is_said(text: str, title: str, next: str) -> None:
+def test_invalid_or_unmatched_pattern_is_reported_with_advice(
+    text: str, title: str, next: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         matching(text, "--topics", TOPICS, "topic")
     assert caught.value.title.startswith(title)
@@ -42,10 +44,10 @@ def test_a_name_that_nearly_matches_is_suggested() -> None:
 
 
 @pytest.mark.parametrize("text", ["a{99999999999}", "(" * 5000 + ")" * 5000, "(?P<a>", "["])
-def test_what_no_engine_compiles_is_one_sentence(text: str) -> None:
+def test_pattern_that_does_not_compile_is_refused_with_one_clear_error(text: str) -> None:
     with pytest.raises(UsageError, match="is not a regular expression"):
         pattern(text, "--topics")
 
 
-def test_what_python_warns_its_programs_of_is_no_concern_of_a_user() -> None:
+def test_pattern_that_causes_a_python_warning_is_accepted() -> None:
     assert pattern("[[a]", "--topics").fullmatch("[")

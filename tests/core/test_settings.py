@@ -108,7 +108,9 @@ def test_a_named_cluster_is_found(home: Path) -> None:
         ("[keys]\nquit = 7", "keys.quit must be a text"),
     ],
 )
-def test_a_bad_file_is_one_clear_message(home: Path, text: str, message: str) -> None:
+def test_invalid_settings_file_is_refused_with_one_clear_message(
+    home: Path, text: str, message: str
+) -> None:
     write(home, text)
     with pytest.raises(UsageError) as refused:
         load_settings()
@@ -127,7 +129,7 @@ def test_a_bad_file_is_one_clear_message(home: Path, text: str, message: str) ->
         ("[notify]\nbel = false", "no notify.bel", "Did you mean bell?"),
     ],
 )
-def test_a_name_that_there_is_none_of_is_no_silence(
+def test_unknown_setting_is_refused_with_a_suggestion(
     home: Path, text: str, message: str, next: str
 ) -> None:
     write(home, f'[clusters.x]\nbootstrap = "a:1"\n{text}')
@@ -137,7 +139,7 @@ def test_a_name_that_there_is_none_of_is_no_silence(
     assert next in refused.value.next
 
 
-def test_a_file_that_is_not_text_or_is_a_folder(home: Path) -> None:
+def test_settings_file_that_is_not_text_or_is_a_folder_is_refused(home: Path) -> None:
     path = home / "config" / "config.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="is not text"):
@@ -148,14 +150,16 @@ def test_a_file_that_is_not_text_or_is_a_folder(home: Path) -> None:
         load_settings()
 
 
-def test_an_unknown_name_lists_the_known_ones(home: Path) -> None:
+def test_unknown_cluster_name_is_refused_with_the_known_names(home: Path) -> None:
     write(home, '[clusters.prod]\nbootstrap = "a:1"\n[clusters.dev]\nbootstrap = "b:1"')
     with pytest.raises(UsageError, match="prdo") as refused:
         choose(cluster_name="prdo")
     assert "dev, prod" in refused.value.next
 
 
-def test_flags_go_over_environment_over_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_override_environment_and_environment_overrides_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(home, '[clusters.prod]\nbootstrap = "file:1"\nsnapshots = "file"')
     monkeypatch.setenv("TRIMTAB_CLUSTER", "prod")
     assert choose().address.bootstrap == "file:1"  # type: ignore[union-attr]
@@ -165,7 +169,7 @@ def test_flags_go_over_environment_over_file(home: Path, monkeypatch: pytest.Mon
     assert choose(bootstrap="flag:1").address.bootstrap == "flag:1"  # type: ignore[union-attr]
 
 
-def test_a_flag_takes_nothing_of_another_cluster_from_the_environment(
+def test_flag_ignores_environment_settings_of_another_cluster(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(home, '[clusters.dev]\nbootstrap = "dev:1"')
@@ -191,7 +195,7 @@ def test_read_only_holds_however_the_cluster_is_named(home: Path, named: dict[st
     assert not choose(bootstrap="dev:1").read_only
 
 
-def test_a_name_and_the_address_of_another_cluster_are_refused(
+def test_cluster_name_with_the_address_of_another_cluster_is_refused(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(home, '[clusters.prod]\nbootstrap = "prod:1,prod:2"')
@@ -213,7 +217,7 @@ def test_a_name_and_the_address_of_another_cluster_are_refused(
     ("bootstrap", "name"),
     [("a:1", "prod"), ("b:1,c:1", "prod"), ("shared:1", None), ("other:1", None)],
 )
-def test_an_address_of_one_named_cluster_has_its_name(
+def test_address_of_exactly_one_named_cluster_gets_its_name(
     home: Path, bootstrap: str, name: str | None
 ) -> None:
     write(
@@ -230,13 +234,13 @@ def test_an_address_of_one_named_cluster_has_its_name(
     assert (target.name, target.address.name) == (name, name)
 
 
-def test_a_name_that_is_not_in_the_file_is_not_held_to_a_cluster(home: Path) -> None:
+def test_cluster_name_missing_from_the_file_is_not_given_to_the_address(home: Path) -> None:
     address = choose(bootstrap="dev:1", cluster_name="unheard-of").address
     assert address is not None
     assert address.name is None
 
 
-def test_a_timeout_is_a_flag_over_environment_over_file(
+def test_timeout_flag_overrides_environment_and_environment_overrides_file(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def seconds(**named: str) -> float | None:
@@ -253,7 +257,7 @@ def test_a_timeout_is_a_flag_over_environment_over_file(
 
 
 @pytest.mark.parametrize("text", ["soon", "0", "100ms"])
-def test_a_timeout_that_is_none_is_refused(home: Path, text: str) -> None:
+def test_invalid_or_too_short_timeout_is_refused(home: Path, text: str) -> None:
     with pytest.raises(UsageError):
         choose(bootstrap="prod:1", timeout=text)
     write(home, f'[clusters.prod]\nbootstrap = "prod:1"\ntimeout = "{text}"')
@@ -262,7 +266,9 @@ def test_a_timeout_that_is_none_is_refused(home: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("bootstrap", ["b:1", "b:1,a:1", "A:1", " a:1 , c:1"])
-def test_a_cluster_is_known_by_any_of_its_brokers(home: Path, bootstrap: str) -> None:
+def test_cluster_settings_apply_to_the_address_of_any_of_its_brokers(
+    home: Path, bootstrap: str
+) -> None:
     write(
         home,
         """
@@ -286,7 +292,7 @@ def test_a_cluster_is_known_by_any_of_its_brokers(home: Path, bootstrap: str) ->
     assert other.address == Address("a:2")
 
 
-def test_what_flags_say_goes_over_what_is_known_of_a_cluster(home: Path) -> None:
+def test_flags_override_the_settings_of_a_cluster_known_by_its_address(home: Path) -> None:
     write(
         home,
         """
@@ -318,13 +324,15 @@ def test_a_second_name_of_a_read_only_cluster_is_read_only_too(home: Path) -> No
 @pytest.mark.parametrize(
     "other_option", ["bootstrap", "cluster_name", "command_config", "snapshots"]
 )
-def test_offline_and_live_exclude_each_other(home: Path, other_option: str) -> None:
+def test_offline_and_live_options_exclude_each_other(home: Path, other_option: str) -> None:
     option = other_option.removesuffix("_name").replace("_", "-")
     with pytest.raises(UsageError, match=f"--from and --{option} exclude each other"):
         choose(from_file=home / "cluster.json", **{other_option: "a:1"})
 
 
-def test_a_variable_that_is_empty_is_not_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_environment_variable_counts_as_not_set(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in (
         "TRIMTAB_BOOTSTRAP",
         "TRIMTAB_CLUSTER",
@@ -336,7 +344,7 @@ def test_a_variable_that_is_empty_is_not_set(home: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("words", [["apply", "plan.json"], ["runs", "cancel", "0131-020000"]])
-def test_nothing_overrides_read_only(
+def test_no_flag_overrides_read_only_of_a_cluster(
     home: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(home, '[clusters.prod]\nbootstrap = "localhost:1"\nread_only = true')

@@ -21,11 +21,11 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_short_documents_are_indented_as_ever(value: Any) -> None:
+def test_short_json_documents_are_indented_as_by_the_standard_library(value: Any) -> None:
     assert json_text(value) == json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def test_a_long_list_has_each_of_its_items_on_a_line() -> None:
+def test_long_list_in_json_has_one_item_per_line() -> None:
     rows = [{"partition": n, "replicas": [1, 2]} for n in range(MANY + 1)]
     text = json_text({"rows": rows, "more": (1, 2)})
     assert json.loads(text) == {"rows": rows, "more": [1, 2]}
@@ -37,14 +37,14 @@ ANY = st.text(st.characters(categories=("L", "N", "P", "S", "Z", "C")))
 
 
 @given(ANY)
-def test_on_one_line_it_is_fit_for_a_terminal_and_a_file_and_means_the_same(text: str) -> None:
+def test_single_line_json_is_printable_and_reads_back_unchanged(text: str) -> None:
     for line in (json_line({text: [text]}), compact({text: [text]})):
         assert line.isprintable()
         assert json.loads(line.encode()) == {text: [text]}
     assert compact({"a": [1, 2]}) == '{"a":[1,2]}'
 
 
-def test_what_a_terminal_would_obey_is_escaped_and_means_the_same() -> None:
+def test_control_characters_in_json_are_escaped_and_read_back_unchanged() -> None:
     name = "a\x9b31m\u202eb\u200b漢é\U000e0001"
     for document in ({name: name}, [name] * (MANY + 1)):
         text = json_text(document)
@@ -65,5 +65,5 @@ def test_what_a_terminal_would_obey_is_escaped_and_means_the_same() -> None:
         ("<img src=x>", "&lt;img src=x>"),
     ],
 )
-def test_a_cell_means_nothing_to_markdown(text: str, expected: str) -> None:
+def test_markdown_syntax_in_a_table_cell_is_neutralized(text: str, expected: str) -> None:
     assert markdown_cell(text) == expected

@@ -49,13 +49,13 @@ def test_rate_is_bytes_per_second(text: str, rate: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["100Mbps", "100mb/s", "100Mb/s", "100mbps"])
-def test_what_may_be_bits_is_refused_with_both_readings(text: str) -> None:
+def test_rate_that_may_be_bits_is_refused_with_both_readings(text: str) -> None:
     with pytest.raises(UsageError, match="may be bits or bytes") as refused:
         parse_rate(text)
     assert refused.value.next == "Give 100MB/s for bytes, or 12.5MB/s if these are bits."
 
 
-def test_a_rate_that_no_broker_knows_is_refused() -> None:
+def test_rate_larger_than_a_broker_accepts_is_refused() -> None:
     assert parse_rate("9000PB/s") == 9 * 10**18
     with pytest.raises(UsageError, match="No broker takes"):
         parse_rate("99999999999GB/s")
@@ -76,7 +76,7 @@ def test_bare_number_as_rate_is_refused_with_both_readings() -> None:
         *("50.000.000B/s", "1.2.3MB/s", "1._5MB/s", "50.000.000", f"{'9' * 400}MB/s"),
     ],
 )
-def test_what_is_no_rate_is_refused_with_advice(text: str) -> None:
+def test_invalid_rate_is_refused_with_advice(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_rate(text)
     assert refused.value.next
@@ -93,7 +93,7 @@ def test_size_is_bytes(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "lots", "GB", "10", "0GB", "0.1B", "1.2.3GB", "50.000.000B", f"{'9' * 400}GB"]
 )
-def test_what_is_no_size_is_refused_with_advice(text: str) -> None:
+def test_invalid_size_is_refused_with_advice(text: str) -> None:
     with pytest.raises(UsageError, match="Not a size") as refused:
         parse_size(text)
     assert refused.value.next
@@ -108,13 +108,13 @@ def test_duration_is_seconds(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "10x", "m10", "1h 30"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["36526d", "99999999999d", "9" * 400, "9" * 400 + "h"])
-def test_what_is_longer_than_anybody_waits_is_refused(text: str) -> None:
+def test_duration_longer_than_100_years_is_refused(text: str) -> None:
     assert parse_duration("36525d") == LONGEST_SECONDS
     with pytest.raises(UsageError, match="longer than 100 years"):
         parse_duration(text)
@@ -188,13 +188,13 @@ def test_time_without_zone_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "ids"), [("3", (3,)), (" 0, 12,3", (0, 12, 3)), ("2,1", (2, 1))])
-def test_brokers_are_read_in_their_order(text: str, ids: tuple[int, ...]) -> None:
+def test_broker_ids_are_parsed_in_the_given_order(text: str, ids: tuple[int, ...]) -> None:
     assert parse_ids(text) == ids
     assert parse_ids(id_list(ids)) == ids
 
 
 @pytest.mark.parametrize("text", ["", "one", "1,", "²", "1_0", "-3", "+3", "3.0"])
-def test_what_is_no_broker_is_refused(text: str) -> None:
+def test_invalid_broker_ids_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="Not broker ids"):
         parse_ids(text)
 
@@ -203,12 +203,12 @@ def test_what_is_no_broker_is_refused(text: str) -> None:
     ("count", "expected"),
     [(0, "0 replicas"), (1, "1 replica"), (2, "2 replicas"), (12_000, "12,000 replicas")],
 )
-def test_things_are_counted(count: int, expected: str) -> None:
+def test_counts_are_written_with_a_singular_or_plural_noun(count: int, expected: str) -> None:
     assert counted(count, "replica") == expected
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
-def test_a_time_that_no_calendar_of_utc_has_is_not_a_time(text: str) -> None:
+def test_time_outside_the_calendar_in_utc_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="Not a time"):
         parse_time(text)
 

@@ -85,7 +85,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Callable[[socket.socket], N
     return serve
 
 
-def test_a_wrong_port_is_named_for_what_it_is(
+def test_wrong_port_or_host_is_reported_with_its_exact_cause(
     environment: dict[str, str], tls: Callable[[socket.socket], None]
 ) -> None:
     with listener(tls) as a, listener(http) as b, listener(silent) as c:
@@ -110,7 +110,7 @@ def test_a_wrong_port_is_named_for_what_it_is(
             assert "Nothing listens on" in dashboard.text()
 
 
-def test_ctrl_c_while_it_waits_is_one_word(environment: dict[str, str]) -> None:
+def test_ctrl_c_during_a_request_prints_one_line(environment: dict[str, str]) -> None:
     asked = threading.Event()
 
     def accept_silently(connection: socket.socket) -> None:
@@ -129,7 +129,9 @@ def test_ctrl_c_while_it_waits_is_one_word(environment: dict[str, str]) -> None:
 # -- terminals -------------------------------------------------------------------------------------
 
 
-def test_a_terminal_of_20_by_5_says_what_it_needs(environment: dict[str, str], saved: str) -> None:
+def test_terminal_of_20_by_5_shows_the_size_that_a_map_needs(
+    environment: dict[str, str], saved: str
+) -> None:
     words = [TRIMTAB, "--from", saved]
     with Terminal(words, columns=20, lines=5, environment=environment) as terminal:
         terminal.wait_for("a map needs")
@@ -138,7 +140,7 @@ def test_a_terminal_of_20_by_5_says_what_it_needs(environment: dict[str, str], s
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
-def test_a_dumb_terminal_is_refused_with_what_to_do(
+def test_dumb_terminal_is_refused_with_the_command_to_use_instead(
     environment: dict[str, str], saved: str, term: str
 ) -> None:
     with Terminal([TRIMTAB, "--from", saved], environment={**environment, "TERM": term}) as dumb:
@@ -147,7 +149,7 @@ def test_a_dumb_terminal_is_refused_with_what_to_do(
         assert "trimtab … show" in dumb.text()
 
 
-def test_without_a_terminal_the_dashboard_says_what_to_use(
+def test_dashboard_without_a_terminal_exits_and_reports_that_it_needs_one(
     environment: dict[str, str], saved: str
 ) -> None:
     out, err = (asked := start(environment, "--from", saved)).communicate(timeout=PATIENCE_SECONDS)
@@ -178,7 +180,7 @@ def test_a_key_for_an_unknown_action_is_refused(environment: dict[str, str], sav
 # -- two at once -----------------------------------------------------------------------------------
 
 
-def test_of_two_applies_at_once_one_runs_and_one_is_refused(
+def test_one_of_two_simultaneous_applies_runs_and_the_other_is_refused(
     environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", environment["TRIMTAB_HOME"])
@@ -241,7 +243,7 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
         (("\x03",), 130, "stopped"),
     ],
 )
-def test_a_terminal_is_asked_for_the_password_three_times(
+def test_password_is_prompted_for_up_to_three_times_at_a_terminal(
     environment: dict[str, str],
     encrypted: tuple[str, ...],
     tried: tuple[str, ...],
@@ -258,7 +260,7 @@ def test_a_terminal_is_asked_for_the_password_three_times(
         assert not any(password in text for password in ("worse", PASSWORD))
 
 
-def test_nobody_is_asked_for_a_password_without_a_terminal(
+def test_password_is_not_prompted_for_without_a_terminal(
     environment: dict[str, str], encrypted: tuple[str, ...]
 ) -> None:
     command = start(environment, *encrypted, "show")

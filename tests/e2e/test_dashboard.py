@@ -70,7 +70,7 @@ def judge(sandbox: Sandbox, topic: str, tmp_path: Path) -> str:
     return done.stdout
 
 
-def test_a_replica_is_carried_applied_and_seen_to_end(
+def test_carried_replica_is_applied_and_followed_until_the_run_is_done(
     sandbox: Sandbox, topic: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with dashboard(sandbox, environment) as terminal:
@@ -87,7 +87,7 @@ def test_a_replica_is_carried_applied_and_seen_to_end(
     assert "throttled" not in described
 
 
-def test_a_run_ends_by_itself_when_the_dashboard_is_killed(
+def test_run_continues_to_its_end_after_the_dashboard_is_killed(
     sandbox: Sandbox,
     topic: str,
     environment: dict[str, str],

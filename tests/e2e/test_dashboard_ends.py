@@ -59,7 +59,9 @@ def tty_of(terminal: Terminal) -> int:
         (signal.SIGINT, signal.SIGTERM, signal.SIGINT),
     ],
 )
-def test_signals_in_any_order_end_it(shown: Open, numbers: tuple[signal.Signals, ...]) -> None:
+def test_signals_in_any_order_end_the_dashboard_and_restore_the_terminal(
+    shown: Open, numbers: tuple[signal.Signals, ...]
+) -> None:
     with shown() as terminal:
         terminal.wait_for("leaders")
         for number in numbers:
@@ -69,7 +71,7 @@ def test_signals_in_any_order_end_it(shown: Open, numbers: tuple[signal.Signals,
         assert terminal.gave_back
 
 
-def test_a_terminal_that_is_gone_ends_it(shown: Open) -> None:
+def test_closed_terminal_ends_the_dashboard(shown: Open) -> None:
     with shown() as terminal:
         terminal.wait_for("leaders")
         terminal.close()
@@ -80,7 +82,7 @@ def test_a_terminal_that_is_gone_ends_it(shown: Open) -> None:
     ("how", "code"),
     [("\x1b", 130), ("\tq", 130), ("\x11", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
 )
-def test_it_ends_while_it_asks_for_a_password(
+def test_key_or_signal_ends_the_dashboard_during_a_password_prompt(
     environment: dict[str, str], tmp_path: Path, how: str | signal.Signals, code: int
 ) -> None:
     words = ("-b", "127.0.0.1:1", "--command-config", str(properties_with_key(tmp_path)))
@@ -97,7 +99,7 @@ def test_it_ends_while_it_asks_for_a_password(
 
 
 @pytest.mark.parametrize("key", ["q", "\x11"])
-def test_a_terminal_that_takes_nothing_is_left_by_a_key_and_works_again(
+def test_key_quits_during_suspended_output_and_the_terminal_is_restored(
     shown: Open, key: str
 ) -> None:
     with shown() as terminal:
@@ -110,7 +112,7 @@ def test_a_terminal_that_takes_nothing_is_left_by_a_key_and_works_again(
         assert terminal.gave_back
 
 
-def test_a_terminal_that_stood_still_shows_what_is_now(shown: Open) -> None:
+def test_terminal_resumed_after_suspended_output_shows_the_current_view(shown: Open) -> None:
     with shown() as terminal:
         terminal.wait_for("leaders")
         tty = tty_of(terminal)
@@ -148,7 +150,9 @@ TrimtabApp.action_refresh_now = hang
 
 
 @pytest.mark.parametrize("patch", HANGING.values(), ids=HANGING)
-def test_what_hangs_does_not_keep_it(shown: Open, patch: str) -> None:
+def test_hanging_thread_or_event_loop_does_not_prevent_exit_on_sigterm(
+    shown: Open, patch: str
+) -> None:
     with shown(patch) as terminal:
         terminal.wait_for("leaders")
         terminal.send("r")
@@ -158,7 +162,7 @@ def test_what_hangs_does_not_keep_it(shown: Open, patch: str) -> None:
         assert terminal.gave_back
 
 
-def test_a_thread_that_hangs_does_not_hold_up_q(shown: Open) -> None:
+def test_hanging_thread_does_not_delay_quitting_by_key(shown: Open) -> None:
     with shown(HANGING["a thread"]) as terminal:
         terminal.wait_for("leaders")
         terminal.send("q")
@@ -176,7 +180,7 @@ shutdown.end_process = clean_up_first
 """
 
 
-def test_what_is_cleaned_up_after_it_hears_nothing_of_its_terminal(shown: Open) -> None:
+def test_sigcont_of_the_terminal_during_shutdown_does_not_disturb_the_exit(shown: Open) -> None:
     with shown(CONTINUED) as terminal:
         terminal.wait_for("leaders")
         terminal.send("q")
@@ -196,7 +200,7 @@ TrimtabApp.action_refresh_now = edit
 """
 
 
-def test_a_plan_that_a_disk_does_not_take_is_said_to_be_lost(shown: Open) -> None:
+def test_plan_that_could_not_be_written_to_disk_is_reported_as_not_kept(shown: Open) -> None:
     with shown(STALLED) as terminal:
         terminal.wait_for("leaders")
         terminal.send("rq")
@@ -209,7 +213,7 @@ def test_a_plan_that_a_disk_does_not_take_is_said_to_be_lost(shown: Open) -> Non
 
 
 @pytest.mark.parametrize("module", ["tui.feed.feed", "textual.app", "textual.drivers.linux_driver"])
-def test_a_signal_in_mid_start_ends_it(shown: Open, module: str) -> None:
+def test_sighup_during_startup_ends_the_dashboard(shown: Open, module: str) -> None:
     patch = f"""
 import os, signal
 class Signal:

@@ -69,14 +69,16 @@ def test_a_wrong_password_is_refused(tmp_path: Path, address: str) -> None:
 
 
 @pytest.mark.parametrize("call", [reassignments, configs])
-def test_a_user_without_rights_is_told(tmp_path: Path, address: str, call: Call) -> None:
+def test_user_without_rights_gets_an_access_denied_error(
+    tmp_path: Path, address: str, call: Call
+) -> None:
     client = KafkaClient(settings(tmp_path, address, "guest", "right"))
     with pytest.raises(AccessDeniedError):
         call(client)
     client.close()
 
 
-def test_a_user_who_may_not_see_topic_configs_sees_everything_else(
+def test_user_who_may_not_see_topic_configs_still_sees_topics_and_log_dirs(
     tmp_path: Path, address: str
 ) -> None:
     admin = settings(tmp_path, address, "admin", "right")
@@ -127,7 +129,7 @@ NO_MOVES = "This user may not list partition reassignments."
         (("verify", "plan.json"), ExitCode.UNREACHABLE, ""),
     ],
 )
-def test_who_may_not_see_what_is_in_flight_sees_the_rest(
+def test_commands_not_needing_reassignments_work_without_the_right_to_list_them(
     tmp_path: Path, address: str, words: tuple[str, ...], code: int, shown: str
 ) -> None:
     admin = settings(tmp_path, address, "admin", "right")
@@ -181,7 +183,9 @@ def may_describe(
         yield
 
 
-def test_log_dirs_that_may_not_be_seen_are_an_error(tmp_path: Path, address: str) -> None:
+def test_log_dirs_without_authorization_are_reported_as_an_error(
+    tmp_path: Path, address: str
+) -> None:
     client = KafkaClient(settings(tmp_path, address, "guest", "right"))
     (logs,) = client.describe_log_dirs([1])
     assert logs.error is not None
@@ -189,7 +193,7 @@ def test_log_dirs_that_may_not_be_seen_are_an_error(tmp_path: Path, address: str
     client.close()
 
 
-def test_a_topic_that_may_be_described_and_not_read_is_an_error(
+def test_reading_a_topic_without_the_read_right_is_denied_even_with_describe(
     tmp_path: Path, address: str
 ) -> None:
     admin = settings(tmp_path, address, "admin", "right")
@@ -212,7 +216,9 @@ def test_a_topic_that_may_be_described_and_not_read_is_an_error(
     reader.close()
 
 
-def test_a_probe_that_may_not_make_its_topic_says_so(tmp_path: Path, address: str) -> None:
+def test_probe_that_may_not_create_its_topic_reports_the_denial(
+    tmp_path: Path, address: str
+) -> None:
     guest = settings(tmp_path, address, "guest", "right")
     probe = ProduceProbe(guest, lambda: KafkaClient(guest), "a", [1], SystemClock())
     probe.start()
@@ -223,7 +229,7 @@ def test_a_probe_that_may_not_make_its_topic_says_so(tmp_path: Path, address: st
     assert probe.windows() == {}
 
 
-def test_a_command_without_rights_says_what_to_do_next_and_changes_nothing(
+def test_apply_without_rights_names_the_missing_right_and_changes_nothing(
     tmp_path: Path, address: str
 ) -> None:
     admin = settings(tmp_path, address, "admin", "right")

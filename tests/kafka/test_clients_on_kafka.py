@@ -24,7 +24,7 @@ from core.watch.timeline.store import Timeline
 
 
 @pytest.mark.usefixtures("library")
-def test_a_broker_s_death_and_return_are_felt_and_told(
+def test_death_and_return_of_a_broker_are_measured_and_reported_by_the_probe(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "timeline_file", lambda cluster_id: tmp_path / "a.timeline")
@@ -81,7 +81,7 @@ def test_a_broker_s_death_and_return_are_felt_and_told(
 
 
 @pytest.mark.usefixtures("library")
-def test_a_topic_that_somebody_deletes_ends_the_probe_with_a_sentence(
+def test_probe_whose_topic_is_deleted_ends_with_an_error_and_blames_no_broker(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "timeline_file", lambda cluster_id: tmp_path / "a.timeline")

@@ -52,7 +52,9 @@ print(*(found.committed == first.committed for found in looked))
 '''
 
 
-def test_committed_offsets_are_known_from_the_new_coordinator(sandbox: Sandbox) -> None:
+def test_committed_offsets_are_known_during_and_after_a_move_of_the_coordinator(
+    sandbox: Sandbox,
+) -> None:
     settings = ConnectionSettings(sandbox.bootstrap)
     stop = threading.Event()
     given = (settings, "moved-group", ["moved-topic"], stop)

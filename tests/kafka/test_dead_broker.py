@@ -53,7 +53,7 @@ def processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def test_waiting_for_a_broker_that_has_died_takes_no_processor(
+def test_waiting_for_a_dead_broker_takes_almost_no_cpu_time(
     sandbox: Sandbox, client: KafkaClient
 ) -> None:
     assert unset(client) is None
@@ -66,7 +66,7 @@ def test_waiting_for_a_broker_that_has_died_takes_no_processor(
         assert processor_seconds() - before < MOST_SECONDS
 
 
-def test_who_first_looks_while_it_is_down_knows_it_when_it_is_back(
+def test_client_first_used_during_an_outage_reaches_the_broker_after_its_return(
     sandbox: Sandbox, client: KafkaClient
 ) -> None:
     sandbox.kill(DEAD)
@@ -76,7 +76,7 @@ def test_who_first_looks_while_it_is_down_knows_it_when_it_is_back(
     eventually(lambda: unset(client) is None)
 
 
-def test_what_a_broker_leads_again_is_known_to_who_looked_before_and_while_it_was_down(
+def test_clients_from_before_and_during_an_outage_fetch_offsets_of_a_returned_leader(
     sandbox: Sandbox, client: KafkaClient
 ) -> None:
     settings = ConnectionSettings(sandbox.bootstrap)
@@ -109,13 +109,13 @@ def elect_and_list_leaders(client: KafkaClient, partitions: Collection[TopicPart
     }
 
 
-def test_brokers_that_are_silent_are_not_the_cluster(sandbox: Sandbox) -> None:
+def test_brokers_that_time_out_do_not_count_as_an_unreachable_cluster(sandbox: Sandbox) -> None:
     wire = Wire(ConnectionSettings(sandbox.bootstrap))
     wire.raise_if_all_failed([Fault("REQUEST_TIMED_OUT")], "ALTER_CONFIGS")
     wire.close()
 
 
-def test_a_broker_that_hangs_costs_the_others_nothing_and_is_named(
+def test_hung_broker_does_not_delay_answers_of_other_brokers_and_is_named(
     sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hung = sandbox.process(DEAD)

@@ -55,7 +55,9 @@ def do(ground: DrillTarget, connection: Connection, kind: DrillKind, on: str) ->
     ground.run(next(drill for drill in drills if drill.on == on))
 
 
-def test_a_consumer_joins_and_leaves(ground: DrillTarget, connection: Connection) -> None:
+def test_join_and_leave_drills_add_and_remove_a_consumer_of_the_group(
+    ground: DrillTarget, connection: Connection
+) -> None:
     def members(count: int) -> bool:
         try:
             groups = connection.client.describe_groups("stock")
@@ -95,7 +97,7 @@ def test_a_skewed_topic_gets_more_records(ground: DrillTarget, connection: Conne
     do(ground, connection, DrillKind.EVEN, "topic payments.v2")
 
 
-def test_a_full_disk_takes_a_log_dir_offline_and_is_emptied(
+def test_full_disk_takes_a_log_dir_offline_until_it_is_emptied(
     side: Sandbox, ground: DrillTarget, connection: Connection
 ) -> None:
     path = str(full_disk.log_dir_to_fill(side.node(2)))
@@ -111,7 +113,7 @@ def test_a_full_disk_takes_a_log_dir_offline_and_is_emptied(
     eventually(lambda: offline() == [], 30)
 
 
-def test_what_a_drill_started_ends_with_the_sandbox(
+def test_processes_started_by_drills_end_with_the_sandbox(
     side: Sandbox, ground: DrillTarget, connection: Connection
 ) -> None:
     do(ground, connection, DrillKind.KILL, "broker 1")

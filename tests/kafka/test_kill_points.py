@@ -25,7 +25,7 @@ def brokers(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     brokers.clean()
 
 
-def test_a_run_that_is_killed_again_and_again_ends_as_kafkas_tools_want_it(
+def test_run_killed_repeatedly_ends_in_the_state_that_kafkas_tools_expect(
     brokers: Brokers,
 ) -> None:
     orders = (Order("before", "submitting"), Order("after", "pairs_removing", nth=2))
@@ -34,7 +34,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_kafkas_tools_want_it(
 
 
 @pytest.mark.scenario
-def test_a_run_that_is_killed_as_it_is_cancelled_or_as_it_comes_back_does_too(
+def test_run_killed_during_cancellation_or_after_a_crash_ends_correctly_too(
     brokers: Brokers,
 ) -> None:
     lives = Lives(brokers)

@@ -46,7 +46,7 @@ def rates(client: KafkaClient) -> dict[Resource, Any]:
     return configs
 
 
-def test_suggested_carried_out_and_verified_by_kafkas_tool(
+def test_suggested_log_dir_moves_are_carried_out_and_verified_by_kafkas_tool(
     sandbox: Sandbox, client: KafkaClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))

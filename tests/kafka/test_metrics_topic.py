@@ -49,7 +49,7 @@ class Producer:
 
 
 @pytest.mark.usefixtures("library")
-def test_reading_begins_where_it_is_told_and_goes_on_where_it_ended(
+def test_reading_starts_at_the_given_time_and_resumes_where_it_ended(
     sandbox: Sandbox, client: KafkaClient
 ) -> None:
     now = datetime.now(UTC)
@@ -79,7 +79,7 @@ def test_reading_begins_where_it_is_told_and_goes_on_where_it_ended(
         list(open_topic_reader(Address(sandbox.bootstrap), "no.such").read((0,), since, now))
 
 
-def test_what_kafka_python_cannot_unpack_is_told_with_what_it_takes(
+def test_codec_unsupported_by_kafka_python_is_reported_with_the_package_to_install(
     sandbox: Sandbox, client: KafkaClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = datetime.now(UTC)
@@ -116,7 +116,7 @@ def orders(sandbox: Sandbox) -> Iterator[None]:
         producer.flush(30)
 
 
-def test_samples_have_the_bytes_that_brokers_reported(
+def test_samples_from_the_metrics_topic_have_the_bytes_that_brokers_reported(
     sandbox: Sandbox, client: KafkaClient, tmp_path: Path
 ) -> None:
     producer = Producer(sandbox)

@@ -43,7 +43,7 @@ def of_endpoint(server: Endpoint, secret: str = SECRET) -> str:
     )
 
 
-def test_both_libraries_stay_logged_in_past_the_end_of_many_tokens(
+def test_both_client_libraries_stay_logged_in_after_many_tokens_have_expired(
     secured: SecuredBroker, tmp_path: Path, server: Endpoint
 ) -> None:
     server.seconds = TOKEN_SECONDS
@@ -62,7 +62,7 @@ def test_both_libraries_stay_logged_in_past_the_end_of_many_tokens(
     assert {request["client"] for request in server.requests} == {CLIENT}
 
 
-def test_a_secret_that_the_endpoint_refuses_is_told_at_once(
+def test_client_secret_refused_by_the_endpoint_is_reported_at_once(
     secured: SecuredBroker, tmp_path: Path, server: Endpoint
 ) -> None:
     began = time.monotonic()
@@ -74,7 +74,7 @@ def test_a_secret_that_the_endpoint_refuses_is_told_at_once(
     assert time.monotonic() - began < 5
 
 
-def test_a_token_that_the_broker_refuses_is_told(secured: SecuredBroker, tmp_path: Path) -> None:
+def test_token_refused_by_the_broker_is_reported(secured: SecuredBroker, tmp_path: Path) -> None:
     oauth.tokens_of.cache_clear()
     place = tmp_path / "token"
     place.write_text("opaque.e30.")
@@ -86,7 +86,7 @@ def test_a_token_that_the_broker_refuses_is_told(secured: SecuredBroker, tmp_pat
         connection.client.describe_cluster()
 
 
-def test_an_unsigned_token_is_enough_for_a_broker_that_takes_them(
+def test_unsigned_token_logs_in_to_a_broker_that_accepts_unsigned_tokens(
     secured: SecuredBroker, tmp_path: Path
 ) -> None:
     written = f'sasl.jaas.config={TOKEN_LOGIN} required unsecuredLoginStringClaim_sub="ops";\n'

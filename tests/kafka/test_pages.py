@@ -11,7 +11,7 @@ from page_shell import play, shell
 from core.cluster.sandbox.sandbox import Sandbox
 
 
-def test_the_tutorial(empty_home: Path, tmp_path: Path) -> None:
+def test_tutorial_works_as_written(empty_home: Path, tmp_path: Path) -> None:
     with shell(tmp_path, TRIMTAB_HOME=str(empty_home)) as bash:
         try:
             printed = play(bash, "tutorial/sandbox.md")
@@ -36,7 +36,9 @@ HOW_TO = {
 
 
 @pytest.mark.parametrize("page", HOW_TO)
-def test_how_to(page: str, sandbox: Sandbox, empty_home: Path, tmp_path: Path) -> None:
+def test_how_to_page_works_as_written_and_leaves_the_expected_replicas(
+    page: str, sandbox: Sandbox, empty_home: Path, tmp_path: Path
+) -> None:
     layout, holds = HOW_TO[page]
     require_room(sandbox)
     variables = {"TRIMTAB_HOME": str(empty_home), "TRIMTAB_BOOTSTRAP": sandbox.bootstrap}

@@ -71,7 +71,7 @@ def without_log_dirs(text: str) -> str:
     return re.sub(r'"/[^"]*"', '"any"', text)
 
 
-def test_kafkas_tool_carries_our_plan_out_and_we_read_its_way_back(client, kafkas_tool):
+def test_kafkas_tool_executes_our_plan_and_we_read_the_rollback_it_prints(client, kafkas_tool):
     state = client.describe_cluster()
     plan = Plan().with_move(state, P0, 2, 4).with_leader(state, P1, 3)
 
@@ -97,7 +97,7 @@ def test_kafkas_tool_carries_our_plan_out_and_we_read_its_way_back(client, kafka
     wait_until_done(client, read_document(rollback).targets)
 
 
-def test_we_carry_out_what_kafkas_tool_generates(client, kafkas_tool):
+def test_plan_generated_by_kafkas_tool_is_read_and_carried_out(client, kafkas_tool):
     topics = json.dumps({"topics": [{"topic": TOPIC}], "version": 1})
     generated = kafkas_tool.run(
         "--generate", "--broker-list", "1,2,3,4", text=topics, option="--topics-to-move-json-file"
@@ -127,7 +127,7 @@ def test_we_carry_out_what_kafkas_tool_generates(client, kafkas_tool):
     ],
     ids=["no partitions", "same broker twice", "unknown broker", "unknown partition"],
 )
-def test_both_refuse_the_same_files(client, kafkas_tool, rows):
+def test_kafkas_tool_and_trimtab_refuse_the_same_plan_files(client, kafkas_tool, rows):
     text = json.dumps({"version": 1, "partitions": rows})
     refused = kafkas_tool.run("--execute", text=text)
     assert refused.returncode == 1, refused.stdout

@@ -39,7 +39,7 @@ def probe_topics(sandbox: Sandbox) -> list[str]:
     return [topic.name for topic in state.topics if topic.name.startswith(TOPIC_PREFIX)]
 
 
-def test_each_broker_is_measured_and_nothing_is_left(sandbox: Sandbox) -> None:
+def test_probe_measures_each_broker_and_leaves_no_topic_behind(sandbox: Sandbox) -> None:
     probe = started(sandbox, "a", (1, 2, 3))
     try:
         eventually(lambda: {b for b, w in probe.windows().items() if len(w) > 1} == {1, 2, 3})
@@ -56,7 +56,7 @@ def test_each_broker_is_measured_and_nothing_is_left(sandbox: Sandbox) -> None:
     eventually(lambda: not probe_topics(sandbox))
 
 
-def test_a_probe_goes_on_with_the_topic_that_a_dead_process_has_left(sandbox: Sandbox) -> None:
+def test_probe_continues_with_the_topic_left_by_a_dead_process(sandbox: Sandbox) -> None:
     dead = started(sandbox, "b", (1, 2))
     eventually(lambda: bool(dead.replicas_by_broker))
     probe = started(sandbox, "b", (1, 2))
@@ -69,7 +69,7 @@ def test_a_probe_goes_on_with_the_topic_that_a_dead_process_has_left(sandbox: Sa
     eventually(lambda: not probe_topics(sandbox))
 
 
-def test_a_cluster_that_does_not_answer_is_said_and_raises_nothing(
+def test_unreachable_cluster_is_reported_as_trouble_and_raises_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(probing, "START_SECONDS", 1.0)
@@ -83,5 +83,5 @@ def test_a_cluster_that_does_not_answer_is_said_and_raises_nothing(
     assert probe.windows() == {}
 
 
-def test_a_simulator_has_no_producers_to_feel_like() -> None:
+def test_no_probe_is_started_on_a_simulated_cluster() -> None:
     assert start_probe(Address("sim:/nowhere"), "d", (1, 2), SystemClock(), unaudited) is None

@@ -278,7 +278,7 @@ def _is_let_in(bootstrap: str, user: str, password: str) -> bool:
 
 
 @pytest.mark.parametrize("case", LOGINS)
-def test_who_kafka_lets_in_gets_in_with_each_library(
+def test_login_that_kafka_accepts_succeeds_with_each_client_library(
     secured: SecuredBroker,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -308,7 +308,7 @@ def test_who_kafka_lets_in_gets_in_with_each_library(
         assert code == 0, printed
 
 
-def test_names_of_properties_are_those_of_kafkas_admin_client(kafka: Kafka) -> None:
+def test_known_property_names_cover_those_of_kafkas_admin_client(kafka: Kafka) -> None:
     names = set(json.loads(kafka._json(kafka._config.configNames())))
     assert {
         token_sources.ENDPOINT,

@@ -78,7 +78,7 @@ def test_a_flipped_byte_in_one_replicas_log_is_found_and_named(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_records_are_read_however_they_are_packed(
+def test_records_are_read_with_every_compression_codec(
     sandbox: Sandbox, client: KafkaClient, codec: str
 ) -> None:
     tp = TopicPartition(TOPIC, 1)

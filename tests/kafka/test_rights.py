@@ -59,7 +59,7 @@ def run_as_guest(guest: Address, *words: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_reading_takes_exactly_these_rights(
+def test_read_rights_suffice_for_all_reading_commands(
     secured: SecuredBroker, admin: ConnectionSettings, tmp_path: Path
 ) -> None:
     guest = address(secured, tmp_path, "guest")
@@ -78,7 +78,7 @@ def test_reading_takes_exactly_these_rights(
 
 
 @pytest.mark.parametrize("left_out", READ, ids=str)
-def test_one_that_is_missing_is_named_without_trying(
+def test_missing_read_right_is_named_by_doctor_without_trying_to_use_it(
     secured: SecuredBroker, admin: ConnectionSettings, tmp_path: Path, left_out: Right
 ) -> None:
     guest = address(secured, tmp_path, "guest")
@@ -93,7 +93,7 @@ def test_one_that_is_missing_is_named_without_trying(
     assert "--allow-principal User:guest" in command
 
 
-def test_what_a_run_takes_besides_is_told_of_who_may_only_read(
+def test_rights_a_run_needs_besides_reading_are_reported_for_a_read_only_user(
     secured: SecuredBroker, admin: ConnectionSettings, tmp_path: Path
 ) -> None:
     guest = address(secured, tmp_path, "guest")
@@ -123,7 +123,7 @@ CHANGES: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 @pytest.mark.parametrize("use", CHANGES)
-def test_what_each_use_takes_is_enough(
+def test_rights_listed_for_each_use_suffice_for_its_commands(
     secured: SecuredBroker, admin: ConnectionSettings, tmp_path: Path, use: str
 ) -> None:
     guest = address(secured, tmp_path, "guest")

@@ -183,7 +183,7 @@ def events(output: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.splitlines()]
 
 
-def test_a_throttled_run_ends_as_kafkas_tool_says_and_leaves_every_throttle_as_found(
+def test_throttled_run_is_verified_by_kafkas_tool_and_restores_every_throttle(
     cluster: Cluster,
 ) -> None:
     cluster.topic("run-a", [(1, 2), (2, 1), (3, 2)], 8)
@@ -223,7 +223,7 @@ def test_a_throttled_run_ends_as_kafkas_tool_says_and_leaves_every_throttle_as_f
     eventually(lambda: cluster.replicas("run-a", 2) == (2, 3))
 
 
-def test_brokers_that_need_less_for_a_deadline_get_less(cluster: Cluster) -> None:
+def test_brokers_that_need_a_lower_rate_for_a_deadline_get_a_lower_rate(cluster: Cluster) -> None:
     cluster.topic("run-k", [(1, 2)], 150)
     cluster.topic("run-l", [(2, 1)], 10)
     before = cluster.throttles()
@@ -242,7 +242,7 @@ def test_brokers_that_need_less_for_a_deadline_get_less(cluster: Cluster) -> Non
     eventually(lambda: cluster.throttles() == before)
 
 
-def test_a_run_goes_on_when_whoever_follows_it_is_killed(cluster: Cluster) -> None:
+def test_run_continues_when_the_process_that_follows_it_is_killed(cluster: Cluster) -> None:
     cluster.topic("run-d", [(2, 1)], LASTING_MEGABYTES)
     before = cluster.throttles()
     plan = cluster.plan({("run-d", 0): (2, 3)})
@@ -264,7 +264,9 @@ def test_a_run_goes_on_when_whoever_follows_it_is_killed(cluster: Cluster) -> No
     eventually(lambda: cluster.throttles() == before)
 
 
-def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
+def test_run_whose_process_died_reports_moves_in_flight_and_throttles_left_set(
+    cluster: Cluster,
+) -> None:
     cluster.topic("run-e", [(1, 2)], LASTING_MEGABYTES)
     plan = cluster.plan({("run-e", 0): (1, 4)})
     applied = cluster.trimtab("apply", plan, "--throttle", "1MB/s", "--yes", "--json", "--detach")
@@ -283,7 +285,7 @@ def test_a_run_whose_process_died_says_what_it_left(cluster: Cluster) -> None:
 
 
 @pytest.mark.scenario
-def test_a_broker_that_was_down_is_limited_from_its_return_on(
+def test_broker_that_was_down_is_throttled_from_its_return_on(
     cluster: Cluster, static_leader_rate: Resource
 ) -> None:
     cluster.topic("run-g", [(1, 2, 3)], LASTING_MEGABYTES)
@@ -317,7 +319,7 @@ def test_a_broker_that_was_down_is_limited_from_its_return_on(
 
 
 @pytest.mark.parametrize("all_of_them", [pytest.param(True, marks=pytest.mark.scenario), False])
-def test_a_topic_that_is_deleted_under_a_run_is_told_from_one_that_is_there(
+def test_topic_deleted_during_a_run_is_distinguished_from_one_that_remains(
     cluster: Cluster, all_of_them: bool
 ) -> None:
     cluster.topic("run-h", [(1, 2)], LASTING_MEGABYTES)
@@ -341,7 +343,7 @@ def test_a_topic_that_is_deleted_under_a_run_is_told_from_one_that_is_there(
     eventually(lambda: cluster.throttles() == before)
 
 
-def test_two_runs_at_once_are_refused(cluster: Cluster) -> None:
+def test_second_run_is_refused_while_another_run_is_in_progress(cluster: Cluster) -> None:
     cluster.topic("run-f", [(1, 2)], LASTING_MEGABYTES)
     cluster.topic("run-j", [(1, 2)], 1)
     start = ("--throttle", "1MB/s", "--yes", "--json", "--detach")
@@ -397,7 +399,7 @@ def test_a_run_is_paused_resumed_sped_up_and_rolled_back(cluster: Cluster) -> No
 
 
 @pytest.mark.scenario
-def test_throttles_that_somebody_deletes_under_a_run_are_put_back(cluster: Cluster) -> None:
+def test_throttles_deleted_during_a_run_are_restored(cluster: Cluster) -> None:
     cluster.topic("ask-b", [(1, 2)], LASTING_MEGABYTES)
     before = cluster.throttles()
     run = begin_run(cluster, {("ask-b", 0): (1, 3)})

@@ -101,7 +101,7 @@ def orders(sandbox: Sandbox) -> Iterator[KafkaClient]:
         yield client
 
 
-def test_a_run_is_steered(
+def test_commands_of_the_page_on_steering_a_run_work_as_written(
     orders: KafkaClient, sandbox: Sandbox, empty_home: Path, tmp_path: Path
 ) -> None:
     variables = {"TRIMTAB_HOME": str(empty_home), "TRIMTAB_BOOTSTRAP": sandbox.bootstrap}
@@ -140,7 +140,7 @@ def _targets(reader: Reader) -> list[list[int]]:
     return [move["after"] for move in reader.show()["moves"]]
 
 
-def test_a_run_is_recovered(
+def test_commands_of_the_page_on_recovering_a_run_work_as_written(
     orders: KafkaClient, sandbox: Sandbox, empty_home: Path, tmp_path: Path
 ) -> None:
     page, bootstrap = "how-to/recover-run.md", {"TRIMTAB_BOOTSTRAP": sandbox.bootstrap}

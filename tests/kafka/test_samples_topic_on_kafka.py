@@ -60,7 +60,7 @@ def read(sandbox: Sandbox, topic: str, count: int) -> list[NewRecord]:
     return [NewRecord(m.key(), m.value(), dict(m.headers() or ())) for m in messages]
 
 
-def test_two_polls_lie_in_a_topic_that_is_made_for_them(
+def test_two_polls_are_written_to_a_topic_created_for_them(
     sandbox: Sandbox, client: KafkaClient, tmp_path: Path
 ) -> None:
     words = ("collect", "--to", "kafka", "--interval", "3s", "--once", "--json")
@@ -90,7 +90,7 @@ def test_two_polls_lie_in_a_topic_that_is_made_for_them(
     assert all(2_000 < sample["dt_ms"] < 60_000 for sample in led[3:])
 
 
-def test_a_pipeline_publishes_the_load_of_the_clusters_in_a_topic(
+def test_pipeline_publishes_the_load_of_each_cluster_from_a_samples_topic(
     sandbox: Sandbox, client: KafkaClient, tmp_path: Path
 ) -> None:
     words = ("collect", "--to", "kafka", "--interval", "3s", "--once")
@@ -126,7 +126,7 @@ def test_a_pipeline_publishes_the_load_of_the_clusters_in_a_topic(
 
 
 @pytest.mark.usefixtures("library")
-def test_what_is_not_acknowledged_in_time_is_there_once_when_brokers_are_back(
+def test_records_not_acknowledged_in_time_are_written_once_when_brokers_return(
     sandbox: Sandbox, client: KafkaClient
 ) -> None:
     def is_acknowledged() -> bool:
@@ -152,7 +152,7 @@ def test_what_is_not_acknowledged_in_time_is_there_once_when_brokers_are_back(
 
 
 @pytest.mark.usefixtures("library")
-def test_a_writer_without_rights_says_so_and_writes_once_it_has_them(
+def test_writer_without_rights_raises_an_error_and_writes_once_they_are_granted(
     secured: SecuredBroker, tmp_path: Path
 ) -> None:
     guest = tmp_path / "guest.properties"

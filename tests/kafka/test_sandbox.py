@@ -33,7 +33,7 @@ def processes(sandbox: Sandbox) -> list[Process]:
     return running_with({str(node.properties) for node in sandbox.nodes})
 
 
-def test_the_shared_one_has_racks_and_a_controller_apart(sandbox: Sandbox) -> None:
+def test_shared_sandbox_has_racks_and_a_separate_controller(sandbox: Sandbox) -> None:
     nodes = {node.id: (node.role, node.rack) for node in sandbox.nodes}
     assert nodes == {
         100: (Role.CONTROLLER, None),
@@ -45,20 +45,20 @@ def test_the_shared_one_has_racks_and_a_controller_apart(sandbox: Sandbox) -> No
     assert all(sandbox.process(node.id) for node in sandbox.nodes)
 
 
-def test_two_run_side_by_side(sandbox: Sandbox, side: Sandbox) -> None:
+def test_two_sandboxes_run_side_by_side(sandbox: Sandbox, side: Sandbox) -> None:
     assert {sandbox.name, SIDE} <= set(Sandbox.names())
     assert {n.port for n in sandbox.nodes}.isdisjoint(n.port for n in side.nodes)
     assert Sandbox.open(SIDE).bootstrap == side.bootstrap
     assert Sandbox.open(SIDE).cluster_id != sandbox.cluster_id
 
 
-def test_one_that_is_up_is_not_replaced_by_accident(side: Sandbox) -> None:
+def test_running_sandbox_is_not_replaced_by_starting_it_once_more(side: Sandbox) -> None:
     with pytest.raises(UsageError, match="up already"):
         Sandbox.up(SIDE, (7,))
     assert all(side.process(node.id) for node in side.nodes)
 
 
-def test_kafkas_own_tools_run_on_it(side: Sandbox) -> None:
+def test_kafkas_own_tools_run_on_the_sandbox(side: Sandbox) -> None:
     create_topics(ConnectionSettings(side.bootstrap), {"told": [(7,)]})
     answer = side.tool(
         "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", side.bootstrap, "--list"
@@ -74,7 +74,7 @@ def test_brokers_write_a_server_log_and_a_state_change_log(side: Sandbox) -> Non
     eventually(lambda: "logged" in changes.read_text())  # the broker hears of it afterwards
 
 
-def test_a_killed_broker_starts_again_with_its_data(side: Sandbox) -> None:
+def test_killed_broker_is_restarted_with_its_data(side: Sandbox) -> None:
     settings = ConnectionSettings(side.bootstrap)
     create_topics(settings, {"kept": [(7,)]})
     side.kill(7)
@@ -87,7 +87,7 @@ def test_a_killed_broker_starts_again_with_its_data(side: Sandbox) -> None:
     assert all(Sandbox.open(SIDE).process(node.id) for node in Sandbox.open(SIDE).nodes)
 
 
-def test_the_cluster_is_described_while_its_controller_is_away(side: Sandbox) -> None:
+def test_cluster_is_described_while_its_controller_is_down(side: Sandbox) -> None:
     client = KafkaClient(ConnectionSettings(side.bootstrap))
     assert client.describe_cluster().controller == 100
     side.kill(100)
@@ -98,7 +98,9 @@ def test_the_cluster_is_described_while_its_controller_is_away(side: Sandbox) ->
     client.close()
 
 
-def test_what_a_crash_left_is_cleaned_by_the_next_up(side: Sandbox) -> None:
+def test_leftovers_of_a_crash_are_cleaned_up_when_the_sandbox_is_next_started(
+    side: Sandbox,
+) -> None:
     """The state file is lost and a node is half formatted, while processes still run."""
     left = processes(side)
     assert left
@@ -109,7 +111,7 @@ def test_what_a_crash_left_is_cleaned_by_the_next_up(side: Sandbox) -> None:
     assert all(again.process(node.id) for node in again.nodes)
 
 
-def test_a_broker_that_cannot_start_is_told_with_its_log(sandbox: Sandbox) -> None:
+def test_broker_that_cannot_start_is_reported_with_its_log(sandbox: Sandbox) -> None:
     name = f"{SIDE}-broken"
     with pytest.raises(TrimtabError, match="could not be formatted|did not come up") as caught:
         Sandbox.up(name, (1,), overrides={"log.retention.bytes": "nonsense"})
@@ -128,7 +130,7 @@ def test_a_recycled_pid_is_never_signalled() -> None:
     assert not recycled.signal(signal.SIGKILL)
 
 
-def test_down_leaves_nothing(side: Sandbox) -> None:
+def test_down_ends_all_processes_and_removes_the_sandbox_folder(side: Sandbox) -> None:
     open_again = Sandbox.open(SIDE)
     left = processes(open_again)
     assert left

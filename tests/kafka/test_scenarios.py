@@ -40,7 +40,7 @@ def stage(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_what_was_expected_is_seen(name: str, stage: Stage) -> None:
+def test_every_step_of_a_scenario_agrees_with_its_expectation(name: str, stage: Stage) -> None:
     steps = list(SCENARIOS[name].play(stage))
 
     assert steps

@@ -55,7 +55,9 @@ class TestOperator(ClientContract):
     pass
 
 
-def test_a_delegation_token_logs_in(locked: Sandbox, tmp_path: Path) -> None:
+def test_clients_and_consumers_log_in_with_a_delegation_token(
+    locked: Sandbox, tmp_path: Path
+) -> None:
     """So do consumers: kafka-python's, as librdkafka knows no such login."""
     login = locked.login("operator", Way.SCRAM)
     answer = locked.tool(
@@ -112,7 +114,9 @@ def move_to(sandbox: Sandbox, folder: Path, *replicas: int) -> Path:
     ],
     ids=" ".join,
 )
-def test_a_reader_reads_everything(locked: Sandbox, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_reader_login_may_run_every_reading_command(
+    locked: Sandbox, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     plan = move_to(locked, tmp_path, 3, 2)
     line = [plan if word == "PLAN" else word for word in words]
     code, out, err = run_as(locked, "reader", Way.OAUTH, *line)
@@ -139,7 +143,7 @@ def test_a_reader_reads_everything(locked: Sandbox, tmp_path: Path, words: tuple
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_nobody_is_told_which_right_it_takes(
+def test_user_without_rights_is_informed_which_right_a_command_takes(
     locked: Sandbox, tmp_path: Path, words: tuple[str, ...], code: int, takes: str
 ) -> None:
     plan = move_to(locked, tmp_path, 3, 2)
@@ -191,7 +195,7 @@ def apply_as_nobody(sandbox: Sandbox, folder: Path, *to: int) -> tuple[int, str,
     [right for right in RUN if right.resource is not GROUP and right not in IMPLIED],
     ids=str,
 )
-def test_a_run_without_one_of_its_rights_names_it_and_moves_nothing(
+def test_run_without_one_of_its_rights_names_that_right_and_moves_nothing(
     locked: Sandbox, tmp_path: Path, left_out: Right
 ) -> None:
     before = replicas(locked)
@@ -205,7 +209,7 @@ def test_a_run_without_one_of_its_rights_names_it_and_moves_nothing(
 
 
 @pytest.mark.parametrize("implied", [True, False], ids=["without those implied", "all"])
-def test_a_run_works_with_exactly_its_rights(
+def test_run_succeeds_with_exactly_the_rights_listed_for_runs(
     locked: Sandbox, tmp_path: Path, implied: bool
 ) -> None:
     before = replicas(locked)
@@ -219,7 +223,7 @@ def test_a_run_works_with_exactly_its_rights(
     assert "AUTHORIZATION" not in out + err
 
 
-def test_a_sandbox_is_driven_as_a_plain_one(locked: Sandbox) -> None:
+def test_secured_sandbox_is_stopped_started_and_found_like_a_plain_one(locked: Sandbox) -> None:
     token_endpoint = locked.node(TOKEN_ENDPOINT)
     assert locked.stop(token_endpoint.id)
     exit_code, _, err = run_as(locked, "reader", Way.OAUTH, "topics", "ls")

@@ -42,7 +42,9 @@ def leads(event: LogEvent, partition: int, epoch: int) -> bool:
     )
 
 
-def test_the_story_of_a_killed_leader(sandbox: Sandbox, topic: KafkaClient) -> None:
+def test_state_change_logs_show_the_new_leader_after_a_leader_is_killed(
+    sandbox: Sandbox, topic: KafkaClient
+) -> None:
     eventually(lambda: any(leads(event, 0, 0) for event in topic_events(sandbox)))
     sandbox.kill(KILLED)
     eventually(lambda: any(leads(event, 0, 1) for event in topic_events(sandbox)))

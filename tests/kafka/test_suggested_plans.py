@@ -51,7 +51,7 @@ class PlanCheck:
         return {p: state.replicas(row) for p, row in enumerate(state.partitions_of(TOPIC))}
 
 
-def test_drained_and_replaced_as_suggested(
+def test_suggested_drain_and_broker_replacement_are_carried_out_and_verified(
     sandbox: Sandbox, client: KafkaClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -65,7 +65,7 @@ def test_drained_and_replaced_as_suggested(
     assert replaced == {p: tuple(4 if b == 2 else b for b in held) for p, held in drained.items()}
 
 
-def test_a_replica_more_and_one_less_as_suggested(
+def test_suggested_increase_and_decrease_of_replication_factor_are_carried_out(
     sandbox: Sandbox, client: KafkaClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))

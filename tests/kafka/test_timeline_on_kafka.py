@@ -28,7 +28,9 @@ from tests.sandbox_data import delete_topics
 TOPIC = "watched"
 
 
-def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_creation_reassignment_and_deletion_of_a_topic_are_recorded(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     settings = ConnectionSettings(sandbox.bootstrap)
     client = KafkaClient(settings)
     timeline = Timeline.write(tmp_path / "a.timeline")
@@ -85,7 +87,7 @@ def test_a_topic_that_comes_moves_and_goes_is_told(sandbox: Sandbox, tmp_path: P
     assert [e for e in leaders[:2] if format_event(e).startswith(first)]
 
 
-def test_a_throttle_that_somebody_sets_is_told(
+def test_throttle_set_and_removed_by_another_client_is_recorded(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(throttle_news, "THROTTLES_SECONDS", 0.0)

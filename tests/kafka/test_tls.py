@@ -79,7 +79,7 @@ def inline(broker: SecuredBroker) -> str:
     ],
     ids=["SSL", "inline PEM", "SASL_SSL", "client certificate"],
 )
-def test_both_libraries_come_through(
+def test_both_client_libraries_connect_with_each_tls_configuration(
     secured: SecuredBroker,
     command: Command,
     listener: str,
@@ -117,7 +117,7 @@ def encrypted(broker: SecuredBroker) -> str:
     [("LOGIN", unsaid, LoginRefusedError), ("MUTUAL", encrypted, WrongPasswordError)],
     ids=["SASL_SSL", "client certificate"],
 )
-def test_a_password_that_was_typed_serves_both_libraries_and_other_processes(
+def test_entered_password_serves_both_libraries_and_other_processes(
     secured: SecuredBroker,
     command: Command,
     tmp_path: Path,
@@ -152,7 +152,7 @@ def test_a_password_that_was_typed_serves_both_libraries_and_other_processes(
         process.stop(0.0)
 
 
-def test_without_a_host_name_to_check_any_name_does(
+def test_any_host_name_is_accepted_when_host_name_verification_is_disabled(
     secured: SecuredBroker, command: Command
 ) -> None:
     more = "ssl.endpoint.identification.algorithm=\n"
@@ -220,7 +220,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_a_refusal_is_one_sentence_and_what_to_do(
+def test_refused_connection_is_reported_in_one_sentence_with_advice(
     secured: SecuredBroker, command: Command, case: str
 ) -> None:
     asked, message, advice = REFUSALS[case]
@@ -236,7 +236,7 @@ def test_a_refusal_is_one_sentence_and_what_to_do(
 
 
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_stores_of_java_serve_as_they_are(
+def test_java_keystores_and_truststores_are_used_without_conversion(
     secured: SecuredBroker, command: Command, tmp_path: Path, kind: str
 ) -> None:
     trusted, own = tmp_path / "trusted", tmp_path / "own"

@@ -46,7 +46,7 @@ def topic(
         yield client, TOPIC
 
 
-def test_kafkas_tool_sees_the_leaders_that_were_elected(
+def test_kafkas_tool_shows_the_leaders_that_trimtab_elected(
     sandbox: Sandbox, topic: tuple[KafkaClient, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     client, name = topic
@@ -72,7 +72,7 @@ def test_kafkas_tool_sees_the_leaders_that_were_elected(
     eventually(lambda: leaders() == ["1", "3"])
 
 
-def test_kafkas_tool_sees_the_topics_that_were_made_altered_and_deleted(
+def test_kafkas_tool_shows_topics_that_trimtab_created_altered_and_deleted(
     sandbox: Sandbox, topic: tuple[KafkaClient, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     _, there = topic
@@ -102,7 +102,7 @@ def test_kafkas_tool_sees_the_topics_that_were_made_altered_and_deleted(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_kafkas_tool_sees_the_groups_that_we_tell_of(
+def test_kafkas_tool_shows_the_same_group_offsets_and_members_as_trimtab(
     sandbox: Sandbox,
     topic: tuple[KafkaClient, str],
     capfd: pytest.CaptureFixture[str],

@@ -60,7 +60,7 @@ class TestNewestWithABrokerDown(BrokerDownContract):
 
 @of_kafka(OLDEST)
 class TestOldest(ClientContract):
-    def test_the_original_submitted_again_in_flight_ends_by_cancelling_only(
+    def test_original_replicas_resubmitted_in_flight_end_only_by_cancelling(
         self, cluster: ContractCluster
     ) -> None:
         """Brokers of 3.9 end it at once, as all replicas of the target are in sync."""
@@ -79,7 +79,9 @@ class TestOldestWithABrokerDown(BrokerDownContract):
         broker = down.client.describe_cluster().broker_by_id[4]
         assert (broker.alive, broker.rack) == (False, None)
 
-    def test_a_move_beside_it_does_not_wait_for_it(self, down: ContractCluster) -> None:
+    def test_reassignment_completes_without_waiting_for_a_replica_that_is_down(
+        self, down: ContractCluster
+    ) -> None:
         """On 3.9 it does, with the copy in sync."""
         tp = TopicPartition("contract.beside", 0)
         assert down.client.alter_reassignments({tp: (1, 4, 3)}) == {tp: None}
@@ -90,7 +92,7 @@ class TestOldestWithABrokerDown(BrokerDownContract):
 
 
 @of_kafka(OLDEST, NEWEST)
-def test_a_throttled_run_is_done_as_kafkas_own_tool_says(
+def test_throttled_run_is_completed_according_to_kafkas_own_tool(
     of_version: Sandbox, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.json"

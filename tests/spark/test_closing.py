@@ -80,7 +80,7 @@ def expect_by_hand(root: Path, rows: list[Row], hour: list[Row]) -> None:
                     assert value == pytest.approx(expected[what]), (rate, horizon, what)
 
 
-def test_a_job_that_goes_on_and_one_that_begins_anew_say_the_same(
+def test_continued_job_and_newly_started_job_give_the_same_figures(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     # The first window closes with poll 35; poll 28 comes late for it, the second closes with 61.
@@ -115,7 +115,7 @@ def test_a_job_that_goes_on_and_one_that_begins_anew_say_the_same(
     assert messages(tmp_path) == sum(r["offset_delta"] or 0 for r in rows)
 
 
-def test_after_an_outage_large_segments_make_batches_of_their_own(
+def test_backlog_of_segments_is_split_into_batches_of_limited_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "ROWS_PER_BATCH", 5)
@@ -125,7 +125,7 @@ def test_after_an_outage_large_segments_make_batches_of_their_own(
     assert messages(tmp_path) == sum(r["offset_delta"] or 0 for n in (0, 1, 2) for r in poll(n))
 
 
-def test_partitions_that_are_gone_are_forgotten(
+def test_state_of_partitions_no_longer_sampled_is_discarded(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "FILES_PER_BATCH", 1)

@@ -58,7 +58,7 @@ def expect_day(root: Path, rows: list[Row], until: datetime) -> None:
                 assert np.isclose(rates[rate, what][p], expected[what], rtol=1e-9), (p, rate, what)
 
 
-def test_a_day_is_what_counting_by_hand_gives_of_its_whole_hours(
+def test_day_figures_equal_those_counted_by_hand_over_its_whole_hours(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     # 32 h and some minutes, and nothing of each second window: half the windows hold the same law.
@@ -89,7 +89,7 @@ def test_a_day_is_what_counting_by_hand_gives_of_its_whole_hours(
     assert all(part["last"] < rolled_at for part in carried["hours"])
 
 
-def test_until_a_window_closes_an_hour_is_what_is_known_of_minutes(
+def test_hour_figures_are_those_of_the_known_minutes_until_a_window_closes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed(tmp_path, "a", [row(poll, offset_delta=100 * poll) for poll in range(1, 4)])
@@ -109,7 +109,7 @@ def test_until_a_window_closes_an_hour_is_what_is_known_of_minutes(
     assert newest(tmp_path).rate("messages_per_s", "1h").tolist() == [20.0, 50.0]
 
 
-def test_an_hour_in_which_no_window_closed_is_what_is_known_of_minutes(
+def test_hour_without_a_closed_window_has_the_figures_of_the_known_minutes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed(tmp_path, "a", [row(poll, offset_delta=100 * poll) for poll in range(1, 32)])
@@ -122,7 +122,7 @@ def test_an_hour_in_which_no_window_closed_is_what_is_known_of_minutes(
     assert newest(tmp_path).rate("messages_per_s", "1h").tolist() == [10.0]
 
 
-def test_an_hour_is_of_its_windows(spark: SparkSession) -> None:
+def test_hour_and_day_figures_are_aggregated_from_their_windows(spark: SparkSession) -> None:
     at = to_micros(START)
     names = [part.split()[0] for part in windows.WINDOW.split(", ")]
 
@@ -154,7 +154,7 @@ def test_an_hour_is_of_its_windows(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 20, 21, 288])
-def test_a_percentile_is_numpys(spark: SparkSession, n: int) -> None:
+def test_percentile_equals_numpys_percentile(spark: SparkSession, n: int) -> None:
     values = np.random.default_rng(n).lognormal(size=n).tolist()
     rows = spark.createDataFrame([(sorted(values, reverse=True),)], "a array<double>")
 

@@ -43,7 +43,7 @@ def expect_each_once(root: Path) -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_anywhere_it_loses_and_doubles_nothing(
+def test_job_killed_at_any_point_loses_and_double_counts_nothing(
     spark: SparkSession, killed: dict[str, Path], point: str
 ) -> None:
     root = killed[point]
@@ -53,7 +53,7 @@ def test_killed_anywhere_it_loses_and_doubles_nothing(
     assert newest(root).rate("messages_per_s", "1h").tolist() == [10.0]
 
 
-def test_a_batch_that_is_half_done_is_done_even_if_the_checkpoint_is_lost(
+def test_half_done_batch_is_completed_even_if_the_checkpoint_is_lost(
     spark: SparkSession, killed: dict[str, Path]
 ) -> None:
     root = killed["lost"]
@@ -65,7 +65,7 @@ def test_a_batch_that_is_half_done_is_done_even_if_the_checkpoint_is_lost(
     assert messages(root) == 500
 
 
-def test_a_checkpoint_may_go_while_a_batch_is_half_done(
+def test_outgrown_checkpoint_is_deleted_safely_while_a_batch_is_half_done(
     spark: SparkSession, killed: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = killed["outgrown"]

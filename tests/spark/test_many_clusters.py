@@ -61,7 +61,7 @@ def test_each_cluster_has_its_own_snapshot_windows_and_counts(
         assert not list(layout.spool(tmp_path, cluster).glob("checkpoint"))
 
 
-def test_one_that_sends_rubbish_one_that_stalls_and_one_that_is_refused_delay_no_other(
+def test_cluster_with_bad_rows_stalled_or_refused_delays_no_other_cluster(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     clusters = ("good", "bad", "away", "taken")
@@ -89,7 +89,9 @@ def test_one_that_sends_rubbish_one_that_stalls_and_one_that_is_refused_delay_no
     assert published(tmp_path, "away").snapshot_id == before
 
 
-def test_what_one_cluster_cannot_have_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
+def test_failure_to_publish_for_one_cluster_stops_no_other_cluster(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     for cluster in ("good", "shut", "old", "refusing"):
         feed(tmp_path, "1", [of(cluster, 1)], cluster=cluster)
     run_all(spark, tmp_path)
@@ -115,7 +117,9 @@ def test_what_one_cluster_cannot_have_stops_no_other(spark: SparkSession, tmp_pa
     assert published(tmp_path, "good").counts.accepted == 2
 
 
-def test_rows_of_any_time_are_counted_and_no_more(spark: SparkSession, tmp_path: Path) -> None:
+def test_rejected_rows_of_any_time_are_collected_as_one_count_per_reason(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     later = [NOW + timedelta(hours=1, minutes=5 * n) for n in range(2000)]
     feed(tmp_path, "1", [of("a", 1), *(of("a", 2, ts=ts) for ts in later)], cluster="a")
     from core.load.samples import to_micros
@@ -133,7 +137,7 @@ def test_rows_of_any_time_are_counted_and_no_more(spark: SparkSession, tmp_path:
     assert sorted((r.reason or "", r.rows) for r in polls) == [("", 1), ("future", 2000)]
 
 
-def test_a_cluster_that_is_behind_the_others_keeps_its_windows_for_late_samples(
+def test_cluster_behind_other_clusters_keeps_its_windows_open_for_late_samples(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     ahead = START + timedelta(hours=7, minutes=50)
@@ -266,7 +270,7 @@ def test_windows_of_a_cluster_that_stalls_are_kept_for_a_day(
     assert len(kept) == (3 if hours == 1 else 2)
 
 
-def test_all_clusters_and_one_of_them_have_one_pipeline(
+def test_pipelines_of_all_clusters_and_of_one_cluster_exclude_each_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     feed(tmp_path, "1", [of("a", 1)], cluster="a")

@@ -43,7 +43,7 @@ def begun(root: Path) -> bool:
     return any(layout.batches(root, CLUSTER).glob("*.json"))
 
 
-def test_a_job_publishes_what_one_on_this_machine_does_though_a_worker_is_killed(
+def test_job_on_a_spark_master_publishes_the_same_though_a_worker_is_killed(
     master: str, tmp_path: Path
 ) -> None:
     start = window_floor(datetime.now(UTC) - timedelta(minutes=10))
@@ -67,7 +67,7 @@ def test_a_job_publishes_what_one_on_this_machine_does_though_a_worker_is_killed
     assert windows["n"].to_pylist() == [29] * 3
 
 
-def test_a_master_that_nobody_is_at_is_said_at_once() -> None:
+def test_unreachable_spark_master_is_reported_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

@@ -55,7 +55,7 @@ def same(actual: float | None, expected: float | None) -> bool:
     return bool(np.isclose(actual, expected, rtol=1e-9))
 
 
-def test_windows_and_snapshot_are_what_counting_by_hand_gives(
+def test_windows_and_snapshot_equal_those_counted_by_hand(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     polls = random_polls(seed=7, polls=270)
@@ -111,7 +111,9 @@ def test_windows_and_snapshot_are_what_counting_by_hand_gives(
     assert messages(tmp_path) == sum(end[-1] - end[0] for end in ends)
 
 
-def test_brokers_and_history_come_with_the_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+def test_broker_loads_and_history_are_published_with_the_snapshot(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     rows: list[Row] = []
     for poll in range(40):
         rows += [row(poll), row(poll, broker_id=2, is_leader=False, dt_ms=None, in_bytes=None)]
@@ -133,7 +135,7 @@ def test_brokers_and_history_come_with_the_snapshot(spark: SparkSession, tmp_pat
     assert of_broker.rates["in_bytes_per_s", "avg"].tolist() == [500.0, 500.0]
 
 
-def test_a_windows_brokers_are_those_that_held_it_as_it_closed_however_late_it_is_counted(
+def test_late_counted_window_is_attributed_to_brokers_that_held_it_at_its_close(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed(tmp_path, "a", [row(poll) for poll in range(31)])
@@ -149,7 +151,7 @@ def test_a_windows_brokers_are_those_that_held_it_as_it_closed_however_late_it_i
     assert [b.broker for b in newest(tmp_path).brokers] == [2]
 
 
-def test_an_average_over_an_outage_does_not_pass_for_five_minutes(
+def test_average_over_an_outage_is_not_marked_as_full_quality(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     back = 360  # an hour of no polls
@@ -164,7 +166,7 @@ def test_an_average_over_an_outage_does_not_pass_for_five_minutes(
     assert qualities == [Quality.SINGLE, Quality.ADJACENT]
 
 
-def test_bad_rows_are_quarantined_by_reason_and_the_rest_goes_on(
+def test_bad_rows_are_quarantined_by_reason_and_good_rows_are_accepted(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     bad: dict[str, list[Row]] = {
@@ -207,7 +209,7 @@ def test_duplicates_count_once_in_one_batch_and_across_batches(
     assert messages(tmp_path) == 400
 
 
-def test_late_samples_find_their_window_and_very_late_ones_quarantine(
+def test_late_samples_are_counted_and_very_late_samples_are_quarantined(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     far = 2400  # ten seconds apart: more than six hours on
@@ -223,7 +225,7 @@ def test_late_samples_find_their_window_and_very_late_ones_quarantine(
     assert messages(tmp_path) == 100 + 100 + 200
 
 
-def test_a_segment_that_goes_bad_in_the_spool_is_quarantined_and_the_rest_goes_on(
+def test_segment_damaged_in_the_spool_is_quarantined_and_other_segments_are_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     bad = feed(tmp_path, "a", [row(1)])
@@ -238,7 +240,7 @@ def test_a_segment_that_goes_bad_in_the_spool_is_quarantined_and_the_rest_goes_o
     assert messages(tmp_path) == 200
 
 
-def test_a_batch_run_again_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_batch_that_is_rerun_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     feed(tmp_path, "a", [row(poll) for poll in range(3)])
     run(spark, tmp_path)
     feed(tmp_path, "b", [row(poll) for poll in range(3, 6)])
@@ -251,7 +253,7 @@ def test_a_batch_run_again_changes_nothing(spark: SparkSession, tmp_path: Path) 
     assert (messages(tmp_path), newest(tmp_path).counts, len(batch_records(tmp_path))) == before
 
 
-def test_a_lost_checkpoint_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_lost_checkpoint_causes_no_double_counting(spark: SparkSession, tmp_path: Path) -> None:
     feed(tmp_path, "a", [row(poll) for poll in range(3)])
     run(spark, tmp_path)
     shutil.rmtree(layout.checkpoint(tmp_path, CLUSTER))
@@ -300,7 +302,7 @@ def test_a_checkpoint_does_not_grow_for_ever(
     assert messages(tmp_path) == 100 * (polls - 1)
 
 
-def test_a_clock_that_was_hours_ahead_leaves_nothing_out_once_it_is_put_right(
+def test_samples_are_not_rejected_after_a_clock_hours_ahead_is_corrected(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     ahead = timedelta(hours=10)
@@ -315,7 +317,7 @@ def test_a_clock_that_was_hours_ahead_leaves_nothing_out_once_it_is_put_right(
 
 
 @pytest.mark.parametrize("table", ["state", "windows", "horizons"])
-def test_tables_that_are_damaged_are_said_with_what_makes_them_anew(
+def test_damaged_tables_are_reported_with_the_command_that_rebuilds_them(
     spark: SparkSession, tmp_path: Path, table: str
 ) -> None:
     feed(tmp_path, "a", [row(poll) for poll in range(1, 40)])
@@ -333,7 +335,7 @@ def test_tables_that_are_damaged_are_said_with_what_makes_them_anew(
         run(spark, tmp_path)
 
 
-def test_a_folder_that_may_not_be_written_is_said_and_nothing_is_lost(
+def test_unwritable_folder_is_reported_and_no_sample_is_lost(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed(tmp_path, "a", [row(poll) for poll in range(1, 5)])
@@ -346,7 +348,7 @@ def test_a_folder_that_may_not_be_written_is_said_and_nothing_is_lost(
     assert newest(tmp_path).counts.accepted == 4
 
 
-def test_a_writer_that_was_taken_over_from_stops_before_it_publishes(
+def test_writer_superseded_by_another_is_refused_before_it_publishes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed(tmp_path, "a", [row(1)])

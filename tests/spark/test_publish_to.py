@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_snapshots_go_to_the_store_and_everything_else_stays(
+def test_snapshots_are_published_to_the_object_store_and_windows_stay_local(
     spark: SparkSession, tmp_path: Path, s3: ObjectStore
 ) -> None:
     bucket = s3.bucket("published")

@@ -82,7 +82,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damaged", DAMAGE)
-def test_what_was_damaged_is_published_as_it_was(
+def test_rebuild_of_damaged_data_publishes_the_same_snapshot_figures_as_before(
     spark: SparkSession, root: Path, damaged: str
 ) -> None:
     before, held = newest(root), messages(root)
@@ -97,7 +97,9 @@ def test_what_was_damaged_is_published_as_it_was(
     assert not (root / "rebuild").exists()
 
 
-def test_what_comes_afterwards_is_counted_once(spark: SparkSession, root: Path) -> None:
+def test_samples_pending_at_or_arriving_after_a_rebuild_are_counted_once(
+    spark: SparkSession, root: Path
+) -> None:
     held = messages(root)
     feed(root, "waits", polls(120, 125))
     rebuild(spark, root, CLUSTER, CLOCK)
@@ -109,7 +111,9 @@ def test_what_comes_afterwards_is_counted_once(spark: SparkSession, root: Path) 
     assert newest(root).counts.duplicate == 0
 
 
-def test_what_came_twice_is_counted_as_such_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_duplicates_are_counted_as_such_after_a_rebuild(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     feed(tmp_path, "a", [*polls(0, 2), *polls(1, 2)])
     run(spark, tmp_path)
     before = newest(tmp_path).counts
@@ -118,7 +122,9 @@ def test_what_came_twice_is_counted_as_such_again(spark: SparkSession, tmp_path:
     assert newest(tmp_path).counts == before
 
 
-def test_windows_that_no_segment_reaches_stay_as_they_were(spark: SparkSession, root: Path) -> None:
+def test_windows_not_covered_by_kept_segments_are_unchanged_by_a_rebuild(
+    spark: SparkSession, root: Path
+) -> None:
     held = messages(root)
     for segment in root.rglob("s[01].parquet"):
         segment.unlink()
@@ -135,7 +141,7 @@ def test_a_damaged_segment_is_left_out_and_counted(spark: SparkSession, root: Pa
     assert (outcome.segments, outcome.left_out) == (3, 1)
 
 
-def test_readers_have_what_was_published_until_it_is_whole(
+def test_readers_have_the_previous_snapshot_until_a_rebuild_is_complete(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, windows = newest(root), list(window_rows(root))
@@ -155,7 +161,9 @@ def test_readers_have_what_was_published_until_it_is_whole(
     assert not (root / "rebuild").exists()
 
 
-def test_what_a_newer_trimtab_published_is_not_replaced(spark: SparkSession, root: Path) -> None:
+def test_snapshot_published_by_a_newer_trimtab_is_not_replaced(
+    spark: SparkSession, root: Path
+) -> None:
     text = '{"format": "trimtab.snapshot/9"}'
     layout.current(root, CLUSTER).write_text(text)
     with pytest.raises(DocumentError, match="reads up to"):
@@ -163,7 +171,7 @@ def test_what_a_newer_trimtab_published_is_not_replaced(spark: SparkSession, roo
     assert layout.current(root, CLUSTER).read_text() == text
 
 
-def test_it_asks_first_and_never_beside_a_pipeline(
+def test_rebuild_requires_confirmation_and_is_refused_during_another_pipeline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.pipeline.session.open_session", None)
@@ -179,7 +187,9 @@ def test_it_asks_first_and_never_beside_a_pipeline(
     assert "Another pipeline" in capsys.readouterr().err
 
 
-def test_where_no_segment_is_kept_nothing_is_touched(spark: SparkSession, root: Path) -> None:
+def test_rebuild_without_any_kept_segment_is_refused_and_changes_nothing(
+    spark: SparkSession, root: Path
+) -> None:
     before = newest(root).snapshot_id
     shutil.rmtree(layout.archive(root, CLUSTER), ignore_errors=True)
     shutil.rmtree(layout.spool(root, CLUSTER))

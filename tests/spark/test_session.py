@@ -14,7 +14,7 @@ from core.pipeline import session
 
 
 @pytest.mark.parametrize("in_time", [True, False])
-def test_only_an_archive_that_java_has_ended_is_kept(
+def test_class_archive_is_kept_only_if_java_exits_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_time: bool
 ) -> None:
     # The JVM of the other tests goes on.
@@ -38,7 +38,7 @@ def test_only_an_archive_that_java_has_ended_is_kept(
         ("trimtab.zip", None),  # Spark gives workers that, and they look into it
     ],
 )
-def test_workers_get_the_code_however_the_driver_came_to_it(
+def test_workers_get_the_code_whether_installed_as_directory_wheel_or_zip(
     came_as: str, sent: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / came_as

@@ -110,7 +110,9 @@ def test_a_number_that_is_too_large_for_its_column_is_null(spark: SparkSession) 
 
 
 @pytest.mark.parametrize("key", [b"\xff\xfe", b"a/b", b"", b"x" * 400, None])
-def test_a_key_that_names_no_cluster_is_no_cluster(spark: SparkSession, key: bytes | None) -> None:
+def test_record_whose_key_names_no_cluster_is_bad_and_yields_no_rows(
+    spark: SparkSession, key: bytes | None
+) -> None:
     frame = batch(spark, [poll(0)._replace(key=key)])
     assert rows(frame).collect() == []
     (bad,) = bad_records(frame).collect()
@@ -145,7 +147,7 @@ GOOD_VALUE = GOOD.value or b""
         ("cluster", GOOD._replace(key=b"c-2")),
     ],
 )
-def test_what_cannot_be_read_is_named_and_stops_nothing_else(
+def test_unreadable_record_is_named_with_its_reason_and_stops_no_other_record(
     spark: SparkSession, reason: str, record: Record
 ) -> None:
     both = batch(spark, [record, poll(7)._replace(offset=1)])
@@ -156,7 +158,9 @@ def test_what_cannot_be_read_is_named_and_stops_nothing_else(
     assert bad.cluster == (record.key.decode() if record.key else None)
 
 
-def test_bytes_that_changed_on_the_way_never_reach_the_reader(spark: SparkSession) -> None:
+def test_records_with_corrupted_bytes_are_counted_as_damaged_and_yield_no_rows(
+    spark: SparkSession,
+) -> None:
     # Of some of them it would take all memory: an array of billions, by its first bytes.
     chance = random.Random(5)
     changed = []
@@ -199,7 +203,7 @@ def test_records_that_were_gone_before_they_were_read_are_counted(
     assert f"{TOPIC}-3: 5 records" in warning
 
 
-def test_a_topic_that_was_made_again_has_lost_none() -> None:
+def test_recreated_topic_has_lost_no_records() -> None:
     expected = {f"{TOPIC}-0": 100}
     assert lost_records([Span(TOPIC, 0, 0, 4, 5)], expected) == 0
     assert expected == {f"{TOPIC}-0": 5}
@@ -208,7 +212,7 @@ def test_a_topic_that_was_made_again_has_lost_none() -> None:
 # -- where it is read from -------------------------------------------------------------------------
 
 
-def test_client_properties_reach_the_connector_but_for_those_it_sets_itself() -> None:
+def test_client_properties_reach_the_connector_except_those_the_connector_sets() -> None:
     samples = SamplesTopic(
         {
             "bootstrap.servers": "b:9092",
@@ -232,14 +236,14 @@ def test_client_properties_reach_the_connector_but_for_those_it_sets_itself() ->
     assert "password" not in repr(samples)
 
 
-def test_the_stream_is_of_records(spark: SparkSession) -> None:
+def test_stream_has_the_columns_of_kafka_records(spark: SparkSession) -> None:
     stream = SamplesTopic({"bootstrap.servers": "127.0.0.1:1"}).stream(spark)
     assert stream.isStreaming
     assert stream.columns == list(topic.RECORD_COLUMNS)
     assert rows(stream).isStreaming
 
 
-def test_the_connector_is_of_the_version_of_pyspark() -> None:
+def test_connector_jars_match_the_version_of_pyspark() -> None:
     import pyspark
 
     version = pyspark.__version__
@@ -253,7 +257,7 @@ def test_the_connector_is_of_the_version_of_pyspark() -> None:
     assert not any(name.startswith("hadoop") for name in names)
 
 
-def test_without_the_connector_and_without_network_it_is_said_what_to_do(
+def test_missing_connector_without_network_is_reported_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -263,7 +267,7 @@ def test_without_the_connector_and_without_network_it_is_said_what_to_do(
     assert "kafka-connector-" in caught.value.next
 
 
-def test_clients_of_spark_may_ask_the_endpoint_for_a_token(spark: SparkSession) -> None:
+def test_oauth_token_endpoint_is_an_allowed_url_for_spark_clients(spark: SparkSession) -> None:
     endpoint = "https://sso.example.com/token"
     properties = {
         "bootstrap.servers": "127.0.0.1:1",

@@ -54,7 +54,7 @@ def test_keys_that_multiplexers_and_terminals_take_are_left_alone() -> None:
     assert not any(key.startswith(("alt+", "f1", "f2")) for key in used)
 
 
-def test_users_keys_replace_the_tables() -> None:
+def test_user_defined_keys_replace_the_default_keys_of_an_action() -> None:
     grab = next(action for action in actions_of(MAP) if action.id == "grab")
     assert keys_of(grab, {"map.grab": "x,y"}) == ("x", "y")
     assert keys_of(grab, {}) == ("space",)
@@ -70,7 +70,7 @@ def test_the_footer_keeps_help_however_narrow(width: int) -> None:
     assert len(row.text) == width
 
 
-async def test_a_key_of_the_users_works() -> None:
+async def test_user_defined_key_triggers_its_action() -> None:
     app = TrimtabApp(Session("x"), user_keys={"quit": "x"})
     async with operated(app) as pilot:
         await pilot.press("x")
@@ -79,7 +79,9 @@ async def test_a_key_of_the_users_works() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_help_lists_the_places_keys_and_says_what_needs_write(size: tuple[int, int]) -> None:
+async def test_help_lists_the_keys_of_the_screen_and_global_keys_and_escape_closes_it(
+    size: tuple[int, int],
+) -> None:
     async with map_of(size) as pilot:
         await press(pilot, "question_mark")
         assert "Map" in text(pilot)
@@ -100,17 +102,17 @@ def test_help_is_never_cut_off(place: str, width: int) -> None:
         assert action.help in " ".join(help_text.split())
 
 
-def test_a_name_does_not_run_into_what_it_does() -> None:
+def test_action_names_fit_the_name_column_of_the_help() -> None:
     assert all(len(action.name) < NAME_WIDTH for action in ACTIONS)
 
 
-async def test_the_palette_says_where_it_cuts() -> None:
+async def test_palette_marks_where_a_line_is_cut_off() -> None:
     async with map_of((60, 24), ascii_only=True) as pilot:
         await press(pilot, "colon", "e", "n", "t", "e", "r")
         assert "Zoom in: the partitions of a topic~  enter" in text(pilot)
 
 
-async def test_the_palette_finds_by_name_by_key_and_by_what_it_does() -> None:
+async def test_palette_finds_actions_by_name_by_key_and_by_description() -> None:
     actions = [*actions_of(MAP), *actions_of(GLOBAL)]
     assert found(actions, "q", {})[0].id == "quit"
     assert found(actions, "metr", {})[0].id == "metric"
@@ -121,7 +123,7 @@ async def test_the_palette_finds_by_name_by_key_and_by_what_it_does() -> None:
         assert "metric: out" in lines(pilot)[-1]
 
 
-async def test_the_palette_says_where_a_command_is_that_is_not_here() -> None:
+async def test_palette_names_the_screen_of_a_command_that_is_not_available_here() -> None:
     async with map_of() as pilot:
         await press(pilot, "colon", *"retarg")
         (line,) = (line for line in lines(pilot) if "no command here" in line)
@@ -148,7 +150,7 @@ async def test_tabs_in_the_header_open_screens() -> None:
         assert pilot.app.screen.PLACE == "plan"
 
 
-async def test_pause_is_said() -> None:
+async def test_pause_is_shown_in_the_header() -> None:
     async with map_of() as pilot:
         await press(pilot, "p")
         assert "paused" in lines(pilot)[0]
@@ -162,7 +164,9 @@ async def test_copy_says_what_it_copied() -> None:
         assert "on broker 7" in lines(pilot)[-1]
 
 
-async def test_a_screenshot_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_screenshot_is_written_to_an_svg_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     async with map_of() as pilot:
         await press(pilot, "S")

@@ -49,7 +49,9 @@ def later(run: RunView, minutes: int) -> RunView:
         ([MOVING, a_run(moves=(*STUCK.moves, *MOVING.moves))], []),
     ],
 )
-def test_each_end_and_each_stall_is_told_once(views: Sequence[RunView], texts: list[str]) -> None:
+def test_each_end_and_each_stall_of_a_run_is_notified_once(
+    views: Sequence[RunView], texts: list[str]
+) -> None:
     notices = NoticeTracker()
     announcements = [notice for run in views if (notice := notices.update(run)) is not None]
     assert len(announcements) == len(texts), announcements
@@ -68,7 +70,7 @@ def test_each_end_and_each_stall_is_told_once(views: Sequence[RunView], texts: l
         ),
     ],
 )
-def test_a_notification_is_one_sequence_without_anything_else_in_it(
+def test_notification_is_one_escape_sequence_without_embedded_control_characters(
     environment: dict[str, str], sequence: str
 ) -> None:
     assert notice_sequence("trimtab \x07x", "it\x1b;is", environment) == sequence
@@ -83,7 +85,7 @@ def test_a_notification_is_one_sequence_without_anything_else_in_it(
         (NotifyBy(bell=False, desktop=False), []),
     ],
 )
-async def test_it_rings_and_tells_the_desktop_as_the_user_wants_it(
+async def test_bell_and_desktop_notification_follow_the_users_settings(
     by: NotifyBy, written: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")

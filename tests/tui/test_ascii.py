@@ -69,7 +69,7 @@ def leaked(pilot: Pilot[int]) -> set[str]:
 
 @pytest.mark.parametrize("size", [(30, 5), (80, 24), (200, 60)])
 @pytest.mark.parametrize("screen", SCREENS)
-async def test_every_screen(screen: str, size: tuple[int, int]) -> None:
+async def test_every_screen_is_drawn_with_ascii_only(screen: str, size: tuple[int, int]) -> None:
     async with dashboard(a_named_session(), screen, size, ascii_only=True) as pilot:
         assert not leaked(pilot)
         for keys in {
@@ -86,7 +86,7 @@ async def test_every_screen(screen: str, size: tuple[int, int]) -> None:
         assert not leaked(pilot)
 
 
-async def test_a_cluster_that_has_not_answered() -> None:
+async def test_screen_of_a_cluster_that_has_not_answered_is_drawn_with_ascii_only() -> None:
     async with dashboard(Session(NAME), "map", ascii_only=True) as pilot:
         assert "asking gr" in text(pilot)
         assert not leaked(pilot)
@@ -130,7 +130,7 @@ DIALOGS: dict[str, Callable[[Session], ModalScreen[object]]] = {
 
 
 @pytest.mark.parametrize("name", DIALOGS)
-async def test_every_dialog(name: str) -> None:
+async def test_every_dialog_is_drawn_with_ascii_only(name: str) -> None:
     session = a_named_session()
     async with dashboard(session, MOVES, (80, 24), ascii_only=True) as pilot:
         dialog = DIALOGS[name](session)
@@ -141,7 +141,7 @@ async def test_every_dialog(name: str) -> None:
         assert not leaked(pilot)
 
 
-def test_no_dialog_is_left_out() -> None:
+def test_every_dialog_class_is_covered_by_the_ascii_test() -> None:
     def kinds(of: type) -> Iterator[type]:
         below = of.__subclasses__()
         yield from [kind for part in below for kind in kinds(part)] if below else [of]
@@ -151,7 +151,7 @@ def test_no_dialog_is_left_out() -> None:
     assert ours <= opened | {HelpScreen, CommandScreen}
 
 
-async def test_what_is_too_small_for_a_map_says_so_with_x() -> None:
+async def test_minimum_map_size_is_shown_with_an_ascii_x() -> None:
     async with map_of((30, 5), ascii_only=True) as pilot:
         await press(pilot, "j")
         assert "a map needs 32x6" in text(pilot)
@@ -161,7 +161,7 @@ async def test_what_is_too_small_for_a_map_says_so_with_x() -> None:
 
 
 @pytest.mark.parametrize("written", ["● 1→4 …", "größe", "消費", "e\u0301", "é\u200b"])
-def test_as_many_columns_as_before(written: str) -> None:
+def test_ascii_text_has_as_many_columns_as_the_original(written: str) -> None:
     drawn = in_ascii(written)
     assert drawn.isascii()
     assert cell_len(drawn) == cell_len(written)
@@ -169,7 +169,7 @@ def test_as_many_columns_as_before(written: str) -> None:
     assert segment.text == drawn
 
 
-def test_whatever_the_dashboard_draws_with_has_its_character() -> None:
+def test_every_character_in_dashboard_source_strings_has_an_ascii_replacement() -> None:
     """A name may hold anything, and becomes `?`; our own words and marks do not."""
     for path in sorted(Path(tui.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -50,7 +50,7 @@ def enabled(pilot: Pilot[int]) -> set[str]:
     return {b.id or "" for b in pilot.app.screen.query(Button) if not b.disabled}
 
 
-async def test_the_header_says_that_one_flies() -> None:
+async def test_header_shows_the_mode_of_the_autopilot_and_whether_its_process_is_gone() -> None:
     async with map_of((120, 40)) as pilot:
         assert "auto" not in lines(pilot)[0]
         await publish_events(pilot, stands())
@@ -61,7 +61,7 @@ async def test_the_header_says_that_one_flies() -> None:
         assert "auto" not in lines(pilot)[0]
 
 
-async def test_who_may_not_write_can_only_turn_it_off() -> None:
+async def test_read_only_user_can_only_turn_the_autopilot_off() -> None:
     async with living() as pilot:
         await publish_events(pilot, stands())
         await press(pilot, "O")
@@ -70,7 +70,9 @@ async def test_who_may_not_write_can_only_turn_it_off() -> None:
         await press(pilot, "escape")
 
 
-async def test_to_act_takes_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_act_mode_requires_entering_the_clusters_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     started: list[Switch] = []
     monkeypatch.setattr(background, "start_autopilot", started.append)
     async with living(writable=True) as pilot:
@@ -90,7 +92,7 @@ async def test_to_act_takes_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -
         assert stored_switch.settings == switch.settings
 
 
-async def test_the_open_dialog_goes_with_the_autopilot() -> None:
+async def test_open_autopilot_dialog_follows_changes_of_the_autopilot() -> None:
     async with living(writable=True) as pilot:
         known = session(pilot)
         await press(pilot, "O", *known.cluster_name)
@@ -109,7 +111,9 @@ async def test_the_open_dialog_goes_with_the_autopilot() -> None:
         assert enabled(pilot) == {"back"}
 
 
-async def test_one_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_autopilot_that_cannot_be_started_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(switch: Switch) -> None:
         raise OSError(errno.EAGAIN, "no more processes")
 
@@ -122,7 +126,7 @@ async def test_one_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatc
         assert message in footer(pilot)
 
 
-async def test_off_is_set_at_once() -> None:
+async def test_autopilot_is_turned_off_without_entering_the_clusters_name() -> None:
     async with living() as pilot:
         await publish_events(pilot, stands())
         await press(pilot, "O", "down", "enter")
@@ -130,7 +134,7 @@ async def test_off_is_set_at_once() -> None:
         assert {switch.mode for switch in switches.read_all()} == {Mode.OFF}
 
 
-async def test_a_saved_document_has_none() -> None:
+async def test_saved_document_has_no_autopilot() -> None:
     async with map_of((120, 40), writable=True) as pilot:
         await press(pilot, "O")
         assert "An autopilot needs a living cluster." in text(pilot)

@@ -23,12 +23,12 @@ def palette() -> Palette:
     return load_palettes()["dark"]
 
 
-def test_each_colour_of_the_file_can_be_drawn() -> None:
+def test_each_colour_allowed_in_the_config_file_can_be_drawn() -> None:
     assert tuple(CLUSTER_COLORS) == COLORS
 
 
 @pytest.mark.parametrize("color", COLORS)
-def test_a_name_can_be_read_on_its_colour(color: str) -> None:
+def test_cluster_name_is_readable_on_its_colour(color: str) -> None:
     style = palette().cluster(color)
     assert style.color is not None
     assert style.bgcolor is not None
@@ -57,7 +57,7 @@ def drawn(color: str | None) -> str:
     return row.text
 
 
-def test_the_name_stands_on_it_where_it_stood_without() -> None:
+def test_cluster_colour_fills_the_name_in_the_header_without_moving_it() -> None:
     assert drawn("red") == drawn(None)
     row, _ = header_row(Session("prod-eu", cluster_color="red"), "map", 80, palette(), Glyphs())
     first, *_ = row.strip()
@@ -66,7 +66,7 @@ def test_the_name_stands_on_it_where_it_stood_without() -> None:
     assert first.style.bgcolor == palette().cluster("red").bgcolor
 
 
-async def test_a_dialog_has_it_as_its_edge_and_as_much_room_as_without() -> None:
+async def test_cluster_colour_is_the_edge_of_a_dialog_without_taking_width() -> None:
     widths = set()
     for marked in ("blue", None):
         app = TrimtabApp(Session("prod-eu", cluster_color=marked))
@@ -81,7 +81,7 @@ async def test_a_dialog_has_it_as_its_edge_and_as_much_room_as_without() -> None
     assert len(widths) == 1
 
 
-def test_it_holds_by_whichever_address_the_cluster_is_reached(
+def test_cluster_colour_is_found_by_name_and_by_any_bootstrap_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))

@@ -90,7 +90,7 @@ def chosen(pilot: Pilot[int]) -> str:
     return f"{drill.kind.value} {drill.on}"
 
 
-async def test_elsewhere_nothing_offers_it_and_its_key_does_nothing() -> None:
+async def test_drills_are_not_offered_outside_a_sandbox_and_their_key_does_nothing() -> None:
     async with map_of((200, 60), writable=True) as pilot:
         before = text(pilot)
         assert "break" not in lines(pilot)[-1]
@@ -103,7 +103,7 @@ async def test_elsewhere_nothing_offers_it_and_its_key_does_nothing() -> None:
         assert "kill a broker" not in text(pilot)
 
 
-async def test_on_a_sandbox_footer_help_and_palette_offer_it() -> None:
+async def test_drills_are_offered_in_footer_help_and_palette_on_a_sandbox() -> None:
     ground = Ground()
     async with on_a_sandbox(ground, (200, 60), writable=True) as pilot:
         assert "F break…" in lines(pilot)[-1]
@@ -113,7 +113,7 @@ async def test_on_a_sandbox_footer_help_and_palette_offer_it() -> None:
         assert "Break something on sandbox demo" in text(pilot)
 
 
-async def test_read_only_it_is_refused() -> None:
+async def test_drill_key_is_refused_in_read_only_mode() -> None:
     ground = Ground()
     async with on_a_sandbox(ground) as pilot:
         await press(pilot, "F")
@@ -121,7 +121,7 @@ async def test_read_only_it_is_refused() -> None:
     assert ground.done == []
 
 
-async def test_the_past_cannot_be_broken() -> None:
+async def test_drill_key_is_refused_while_a_past_moment_is_shown() -> None:
     ground = Ground()
     async with on_a_sandbox(ground, writable=True) as pilot:
         now = session(pilot)
@@ -134,7 +134,7 @@ async def test_the_past_cannot_be_broken() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_it_is_chosen_by_keys(size: tuple[int, int]) -> None:
+async def test_drill_is_chosen_and_run_with_keys(size: tuple[int, int]) -> None:
     ground = Ground()
     async with on_a_sandbox(ground, size, writable=True) as pilot:
         session(pilot).cursor_at = (7, "orders")
@@ -157,7 +157,7 @@ async def test_it_is_chosen_by_keys(size: tuple[int, int]) -> None:
     assert [(drill.kind, drill.broker) for drill in ground.done] == [(DrillKind.KILL, 2)]
 
 
-async def test_it_is_chosen_by_the_mouse() -> None:
+async def test_drill_is_chosen_and_run_with_the_mouse() -> None:
     ground = Ground()
     async with on_a_sandbox(ground, writable=True) as pilot:
         await press(pilot, "F")
@@ -180,7 +180,7 @@ async def test_it_is_chosen_by_the_mouse() -> None:
 
 
 @pytest.mark.parametrize("keys", [("j", "escape"), ("enter",)])
-async def test_escape_or_an_enter_meant_for_something_else_breaks_nothing(
+async def test_escape_or_an_immediate_enter_runs_no_drill(
     keys: tuple[str, ...],
 ) -> None:
     ground = Ground()
@@ -190,7 +190,7 @@ async def test_escape_or_an_enter_meant_for_something_else_breaks_nothing(
     assert ground.done == []
 
 
-async def test_it_opens_at_once_and_what_is_found_later_opens_nothing() -> None:
+async def test_drill_dialog_opens_at_once_and_is_not_reopened_by_drills_found_later() -> None:
     ground, looked = Ground(), threading.Event()
     offers = ground.offers
 
@@ -211,7 +211,7 @@ async def test_it_opens_at_once_and_what_is_found_later_opens_nothing() -> None:
     assert ground.done == []
 
 
-async def test_why_nothing_was_found_is_said() -> None:
+async def test_failure_to_find_drills_is_reported() -> None:
     ground = Ground()
 
     def gone(state: ClusterState) -> tuple[Offer, ...]:
@@ -224,7 +224,7 @@ async def test_why_nothing_was_found_is_said() -> None:
         assert "The sandbox is gone." in lines(pilot)[-1]
 
 
-async def test_what_could_not_be_done_is_said() -> None:
+async def test_failed_drill_and_drill_with_nothing_to_do_are_reported() -> None:
     ground = Ground()
     ground.trouble = TrimtabError("Broker 2 did not come up.", next="Its whole log: x.")
     async with on_a_sandbox(ground, writable=True) as pilot:
@@ -235,7 +235,7 @@ async def test_what_could_not_be_done_is_said() -> None:
         assert "There was nothing to do." in lines(pilot)[-1]
 
 
-async def test_the_open_dialog_goes_with_the_cluster() -> None:
+async def test_open_drill_dialog_follows_changes_of_the_cluster_and_of_write_access() -> None:
     ground, (state, load) = Ground(), demo_picture()
     killable = [1, 2, 7]
     offers = ground.offers
@@ -290,11 +290,11 @@ async def test_the_open_dialog_goes_with_the_cluster() -> None:
     assert [(drill.kind, drill.broker) for drill in ground.done] == [(DrillKind.KILL, 7)]
 
 
-def test_every_drill_has_a_name_and_says_what_it_does() -> None:
+def test_every_drill_kind_has_a_name_and_a_description() -> None:
     assert set(WORDS) == set(DrillKind)
 
 
-async def test_without_anything_to_do_there_is_only_the_way_back() -> None:
+async def test_drill_dialog_without_a_possible_drill_can_only_be_left() -> None:
     offers = (Offer(DrillKind.JOIN, why_not="no load runs on it"),)
     async with map_of(writable=True) as pilot:
         left: list[Drill | None] = []

@@ -39,7 +39,9 @@ def end() -> Iterator[End]:
     made.file.close()
 
 
-def test_who_takes_nothing_holds_nobody_up_and_gets_the_newest_picture_later(end: End) -> None:
+def test_writes_to_a_stalled_terminal_do_not_block_and_its_catching_up_is_signalled(
+    end: End,
+) -> None:
     written = 0
     while not end.writer.skip_frame():  # never waits, however little is read
         end.writer.write(PICTURE)
@@ -51,7 +53,7 @@ def test_who_takes_nothing_holds_nobody_up_and_gets_the_newest_picture_later(end
     assert not end.writer.skip_frame()
 
 
-def test_who_keeps_up_is_never_told_to_draw_anew(end: End) -> None:
+def test_terminal_that_keeps_up_skips_no_frame_and_needs_no_redraw(end: End) -> None:
     for _ in range(20):
         assert not end.writer.skip_frame()
         end.writer.write("é" + PICTURE)
@@ -60,7 +62,7 @@ def test_who_keeps_up_is_never_told_to_draw_anew(end: End) -> None:
     assert not end.caught_up.is_set()
 
 
-def test_a_terminal_that_is_gone_is_told_of_and_written_to_without_waiting(end: End) -> None:
+def test_lost_terminal_is_reported_and_writes_to_it_do_not_block(end: End) -> None:
     os.close(end.reading)
     end.writer.write("x")
     assert end.lost.wait(PATIENCE_SECONDS)
@@ -70,13 +72,13 @@ def test_a_terminal_that_is_gone_is_told_of_and_written_to_without_waiting(end: 
     assert not end.writer.skip_frame()
 
 
-def test_stopping_does_not_wait_for_a_terminal_that_takes_nothing(end: End) -> None:
+def test_stopping_the_writer_does_not_wait_for_a_terminal_that_reads_nothing(end: End) -> None:
     end.writer.write(10 * PICTURE)
     end.writer.stop()
     assert not end.writer.done
 
 
-def test_input_need_not_be_utf_8_and_its_end_is_told() -> None:
+def test_input_need_not_be_utf_8_and_its_end_raises_eof_error() -> None:
     decoder = Decoder()
     assert decoder.decode("é".encode()[:1]) + decoder.decode("é".encode()[1:]) == "é"
     assert decoder.decode(b"\xff") == "\ufffd"

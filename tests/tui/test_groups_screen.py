@@ -50,7 +50,7 @@ def test_groups_are_ordered_by_lag_with_the_unknown_last_or_by_name() -> None:
     assert [g.group.id for g in listed(groups, "b", Order.NAME, kept_id="d")] == ["b", "d"]
 
 
-def test_members_are_counted_on() -> None:
+def test_members_are_sorted_by_the_number_in_their_client_id() -> None:
     members = [Member(f"id-{n}", f"app-{n}", "/h", ()) for n in (10, 9, 1)]
     assert [m.client_id for m in members_of(view("g", 0, *members))] == ["app-1", "app-9", "app-10"]
 
@@ -69,7 +69,7 @@ def test_members_are_counted_on() -> None:
         (6000, Rates(0, 0), Pace.NOT_READ, "▲ nothing is read"),
     ],
 )
-def test_whether_a_lag_goes_away_is_said(
+def test_whether_a_lag_goes_away_is_shown(
     lag: int | None, rates: Rates | None, pace: Pace, words: str
 ) -> None:
     of = PartitionView(tp("t-0"), "m", None, None, rates, saved_lag=lag)
@@ -77,7 +77,7 @@ def test_whether_a_lag_goes_away_is_said(
     assert text_of(pace_words(of)) == words
 
 
-def test_a_group_is_as_far_as_its_worst_partition() -> None:
+def test_pace_of_a_group_is_that_of_its_worst_partition() -> None:
     group = Group("g", "stable", "range", 1, (), {})
 
     def words(*partitions: tuple[int, int, Rates]) -> str:
@@ -131,7 +131,7 @@ def of(simulated: SimulatedCluster) -> Session:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("ascii_only", [False, True])
-async def test_groups_their_members_and_the_map_fit(
+async def test_groups_members_and_assignment_matrix_fit_the_screen_at_each_size(
     size: tuple[int, int], *, ascii_only: bool
 ) -> None:
     simulated = a_cluster()
@@ -152,7 +152,9 @@ async def test_groups_their_members_and_the_map_fit(
             assert text(pilot).isascii()
 
 
-async def test_names_of_members_may_be_short(changing: Changing) -> None:
+async def test_member_column_keeps_its_heading_where_client_ids_are_short(
+    changing: Changing,
+) -> None:
     (other_group,) = (group for group in changing.found if group.id == "other")  # type: ignore[union-attr]
     changing.found = [
         replace(other_group, members=(replace(other_group.members[0], client_id="c"),))
@@ -161,7 +163,7 @@ async def test_names_of_members_may_be_short(changing: Changing) -> None:
         assert "member  host" in body(pilot)
 
 
-async def test_rates_come_once_there_was_time_between_looks() -> None:
+async def test_rates_are_shown_once_time_has_passed_between_polls() -> None:
     simulated = a_cluster()
     async with dashboard(of(simulated), "groups") as pilot:
         assert "rates in some seconds" in body(pilot)
@@ -184,7 +186,7 @@ async def test_the_partitions_of_a_group_can_be_walked_through() -> None:
         assert "readers" in body(pilot)
 
 
-async def test_nothing_is_entered_where_the_filter_finds_no_group() -> None:
+async def test_enter_opens_no_group_where_the_filter_finds_none() -> None:
     async with dashboard(of(a_cluster()), "groups", (80, 24)) as pilot:
         await pressed(pilot, "slash", *"zzz", "enter", "enter")
         assert "all groups" not in footer(pilot)
@@ -244,7 +246,9 @@ def changing() -> Changing:
     return Changing(a_cluster())
 
 
-async def test_a_group_that_vanishes_is_said_and_left_behind(changing: Changing) -> None:
+async def test_vanished_group_is_reported_and_removed_once_the_cursor_leaves_it(
+    changing: Changing,
+) -> None:
     there = tuple(changing.found)  # type: ignore[arg-type]
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         await pressed(pilot, "s", "j")
@@ -259,7 +263,9 @@ async def test_a_group_that_vanishes_is_said_and_left_behind(changing: Changing)
         assert "It is gone" in body(pilot)
 
 
-async def test_rights_that_are_missing_are_one_sentence(changing: Changing) -> None:
+async def test_denied_access_to_groups_is_reported_and_the_map_still_works(
+    changing: Changing,
+) -> None:
     changing.found = AccessDeniedError("The cluster says no: GROUP_AUTHORIZATION_FAILED.")
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         assert "GROUP_AUTHORIZATION_FAILED" in body(pilot)
@@ -267,7 +273,7 @@ async def test_rights_that_are_missing_are_one_sentence(changing: Changing) -> N
         assert "orders" in pilot.app.screen.query_one("#map").text  # type: ignore[attr-defined]
 
 
-async def test_what_was_seen_stays_when_the_cluster_is_lost(changing: Changing) -> None:
+async def test_groups_stay_shown_when_the_cluster_is_lost(changing: Changing) -> None:
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         changing.found = UnreachableError("Nothing answers at b1:9092.")
         await pressed(pilot, "r")
@@ -275,7 +281,7 @@ async def test_what_was_seen_stays_when_the_cluster_is_lost(changing: Changing) 
         assert "readers" in body(pilot)
 
 
-async def test_all_that_is_not_known_of_groups_is_told(
+async def test_everything_unknown_about_groups_is_reported(
     changing: Changing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def denied(*_: Any) -> Any:
@@ -294,7 +300,9 @@ async def test_all_that_is_not_known_of_groups_is_told(
         assert "COORDINATOR_LOAD_IN_PROGRESS; BROKER_NOT_AVAILABLE" in body(pilot)
 
 
-async def test_what_may_not_be_known_of_one_group_hides_no_other(changing: Changing) -> None:
+async def test_authorization_fault_of_one_group_is_reported_and_hides_no_other_group(
+    changing: Changing,
+) -> None:
     group, *rest = tuple(changing.found)  # type: ignore[arg-type]
     denied = Fault("GROUP_AUTHORIZATION_FAILED")
     changing.found = [Group("locked", "unknown", "", None, (), {}, fault=denied), group, *rest]
@@ -307,7 +315,7 @@ async def test_what_may_not_be_known_of_one_group_hides_no_other(changing: Chang
         assert "What it has committed is not known: GROUP_AUTHORIZATION_FAILED" in body(pilot)
 
 
-async def test_nobody_asks_for_groups_while_another_screen_is_open(changing: Changing) -> None:
+async def test_groups_are_not_polled_while_another_screen_is_open(changing: Changing) -> None:
     async with dashboard(on(changing, changing.clock), "map") as pilot:
         assert changing.looks == 0
         await pressed(pilot, "6", "1")
@@ -317,7 +325,7 @@ async def test_nobody_asks_for_groups_while_another_screen_is_open(changing: Cha
         assert changing.looks == looks
 
 
-async def test_a_rebalance_and_what_nobody_reads_are_said(changing: Changing) -> None:
+async def test_rebalance_and_partitions_without_a_reader_are_reported(changing: Changing) -> None:
     (readers_group,) = (group for group in changing.found if group.id == "readers")  # type: ignore[union-attr]
     left = replace(readers_group, state="preparing_rebalancing", members=readers_group.members[1:])
     nobody = tuple(replace(member, assignment=()) for member in readers_group.members)
@@ -332,7 +340,7 @@ async def test_a_rebalance_and_what_nobody_reads_are_said(changing: Changing) ->
         assert "idle" not in body(pilot), "while it rebalances"
 
 
-async def test_rebalances_are_told_as_they_are_seen_after_what_was_recorded(
+async def test_rebalances_are_listed_as_they_are_observed_above_recorded_ones(
     changing: Changing,
 ) -> None:
     there = tuple(changing.found)  # type: ignore[arg-type]
@@ -362,7 +370,7 @@ async def test_rebalances_are_told_as_they_are_seen_after_what_was_recorded(
         assert "rebalanced" not in body(pilot)
 
 
-def test_what_nobody_recorded_is_recalled_as_it_was_seen() -> None:
+def test_rebalances_that_were_not_recorded_are_taken_from_observation() -> None:
     with Publisher("c") as teller:
         teller.report(Kind.GROUP, by="group readers", text="recorded", at=at(2))
     seen = (Rebalance(at(1), "left-out", "seen"), Rebalance(at(2), "readers", "seen, too"))
@@ -373,7 +381,7 @@ def test_what_nobody_recorded_is_recalled_as_it_was_seen() -> None:
     ]
 
 
-def test_a_damaged_timeline_recalls_nothing() -> None:
+def test_damaged_timeline_yields_no_rebalances() -> None:
     with Publisher("c") as teller:
         teller.report(Kind.GROUP, by="group readers", text="rebalanced", at=at(0))
     assert [rebalance.text for rebalance in read_rebalances("c", at(1))] == ["rebalanced"]
@@ -381,14 +389,14 @@ def test_a_damaged_timeline_recalls_nothing() -> None:
     assert read_rebalances("c", at(1)) == ()
 
 
-async def test_no_group_at_all_is_said(changing: Changing) -> None:
+async def test_absence_of_any_group_is_reported(changing: Changing) -> None:
     changing.found = []
     async with dashboard(on(changing, changing.clock), "groups") as pilot:
         assert "There is no consumer group." in body(pilot)
         await pressed(pilot, "enter", "j", "s", "escape", "y")
 
 
-async def test_a_saved_document_has_its_groups() -> None:
+async def test_groups_of_a_saved_document_are_shown() -> None:
     session = a_session()
     session.address = None
     member = Member("m-1", "app-1", "/10.0.0.1", (tp("orders-0"),))
@@ -402,7 +410,7 @@ async def test_a_saved_document_has_its_groups() -> None:
     ("groups", "words"),
     [(None, "knows nothing of consumer groups"), ((), "There was no consumer group")],
 )
-async def test_a_saved_document_without_groups_says_so(
+async def test_absence_of_groups_in_a_saved_document_is_reported(
     groups: tuple[DocumentGroup, ...] | None, words: str
 ) -> None:
     session = a_session()
@@ -415,7 +423,9 @@ async def test_a_saved_document_without_groups_says_so(
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
-async def test_what_a_group_reads_is_marked_on_the_map_until_esc(*, ascii_only: bool) -> None:
+async def test_topics_and_partitions_read_by_a_group_are_marked_on_the_map_until_esc(
+    *, ascii_only: bool
+) -> None:
     simulated = a_cluster()
     session = of(simulated)
     session.state = simulated.describe_cluster()
@@ -444,5 +454,5 @@ async def test_what_a_group_reads_is_marked_on_the_map_until_esc(*, ascii_only: 
     ("per_s", "expected"),
     [(0, "0"), (0.25, "0.2"), (12.5, "12"), (999_999, "999,999"), (4_856_742, "4.86M")],
 )
-def test_rates_fit_their_column(per_s: float, expected: str) -> None:
+def test_rates_are_formatted_to_fit_their_column(per_s: float, expected: str) -> None:
     assert rate(per_s) == expected

@@ -42,7 +42,7 @@ async def type_at_once(pilot: Pilot[int], *keys: str | Event) -> None:
     await rested(pilot)
 
 
-async def test_the_name_behind_the_key_that_asks_for_it() -> None:
+async def test_cluster_name_entered_right_after_the_apply_key_reaches_the_apply_dialog() -> None:
     session = a_session()
     async with dashboard(session, "plan") as pilot:
         await type_at_once(pilot, "A", "tab", *session.cluster_name, "enter")
@@ -52,7 +52,7 @@ async def test_the_name_behind_the_key_that_asks_for_it() -> None:
         assert pilot.app.focused is dialog.query_one("#apply", Button)
 
 
-async def test_escape_leaves_the_dialog_and_what_follows_goes_to_the_screen() -> None:
+async def test_keys_after_escape_or_cancel_in_a_dialog_go_to_the_screen() -> None:
     async with dashboard(a_session(), "plan") as pilot:
         await type_at_once(pilot, "A", "x", "escape", "1")
         assert isinstance(pilot.app.screen, MapScreen)
@@ -61,7 +61,7 @@ async def test_escape_leaves_the_dialog_and_what_follows_goes_to_the_screen() ->
         assert isinstance(pilot.app.screen, PlanScreen)
 
 
-async def test_a_dialog_that_follows_on_another_has_the_keys_behind_it() -> None:
+async def test_dialog_opened_by_the_answer_to_another_receives_the_keys_that_follow() -> None:
     async with dashboard(a_session(), "map") as pilot:
         answers: list[Any] = []
 
@@ -77,14 +77,14 @@ async def test_a_dialog_that_follows_on_another_has_the_keys_behind_it() -> None
         assert isinstance(pilot.app.screen, PlanScreen)
 
 
-async def test_what_is_typed_into_a_field_keeps_its_order() -> None:
+async def test_keys_entered_into_a_field_keep_their_order() -> None:
     async with dashboard(a_session(), "map") as pilot:
         pilot.app.push_screen(AskDialog("What?", "", "Go"))
         await type_at_once(pilot, *"abc", "left", "left", "x", "backspace", "y")
         assert pilot.app.screen.query_one(Input).value == "aybc"
 
 
-async def test_the_words_right_behind_the_key_that_opens_a_filter() -> None:
+async def test_words_entered_right_after_the_key_that_opens_a_filter_reach_the_filter() -> None:
     session = a_session()
     session.run = a_run()
     async with dashboard(session, "moves") as pilot:

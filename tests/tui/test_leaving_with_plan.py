@@ -69,7 +69,7 @@ async def show_picture(pilot: Pilot[int]) -> TrimtabApp:
         (("ctrl+q",), True, PLAN),
     ],
 )
-async def test_leaving_asks_and_does_what_is_said(
+async def test_leaving_opens_a_dialog_and_does_what_is_chosen(
     key: str, keys: tuple[str, ...], leaves: bool, kept: Plan | None
 ) -> None:
     async with dashboard(session_of(PLAN), "plan") as pilot:
@@ -84,7 +84,7 @@ async def test_leaving_asks_and_does_what_is_said(
         assert read_saved_plan(STATE.cluster_id) == kept
 
 
-async def test_nothing_is_asked_where_nothing_would_be_lost() -> None:
+async def test_leaving_opens_no_dialog_where_nothing_would_be_lost() -> None:
     for session in (session_of(Plan(STATE.cluster_id)), a_session(PLAN)):  # empty; simulated
         async with dashboard(session, "map") as pilot:
             app = await show_picture(pilot)
@@ -94,7 +94,7 @@ async def test_nothing_is_asked_where_nothing_would_be_lost() -> None:
         assert not paths.kept_plan_file(STATE.cluster_id).exists()
 
 
-async def test_what_is_kept_comes_back_once_and_one_key_takes_it_away() -> None:
+async def test_kept_plan_is_restored_once_and_can_be_removed_with_one_key() -> None:
     save_plan(PLAN)
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
         app = await show_picture(pilot)
@@ -120,7 +120,7 @@ NEWER = Plan.of(
     ("answer", "newer", "replaced"),
     [("keep", OTHER, ""), (None, OTHER, ""), (None, NEWER, "1 move of your kept plan is replaced")],
 )
-async def test_a_plan_begun_before_the_kept_one_was_read_replaces_none_of_it_in_silence(
+async def test_plan_begun_before_the_kept_plan_was_read_replaces_none_of_its_moves_silently(
     answer: Any, newer: Plan, replaced: str
 ) -> None:
     save_plan(PLAN)
@@ -154,7 +154,7 @@ async def test_a_plan_begun_before_the_kept_one_was_read_replaces_none_of_it_in_
         (PLAN, None, ("u",), OTHER),
     ],
 )
-async def test_what_another_dashboard_kept_meanwhile_is_only_replaced_by_a_plan(
+async def test_plan_kept_by_another_dashboard_meanwhile_is_replaced_only_by_a_kept_plan(
     found: Plan | None, planned: Plan | None, keys: tuple[str, ...], kept: Plan
 ) -> None:
     if found is not None:
@@ -172,7 +172,7 @@ async def test_what_another_dashboard_kept_meanwhile_is_only_replaced_by_a_plan(
 
 
 @pytest.mark.parametrize("first", ["stays", "goes"])
-async def test_of_two_that_took_the_same_plan_up_one_removes_only_what_the_other_has_not_kept(
+async def test_kept_plan_survives_when_one_of_two_dashboards_that_restored_it_drops_it(
     first: str,
 ) -> None:
     save_plan(PLAN)
@@ -189,7 +189,7 @@ async def test_of_two_that_took_the_same_plan_up_one_removes_only_what_the_other
     assert read_saved_plan(STATE.cluster_id) == PLAN
 
 
-async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_ever(
+async def test_exit_blocks_until_the_plan_is_kept_unless_another_key_forces_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     writing, go_on, written = threading.Event(), threading.Event(), threading.Event()
@@ -234,7 +234,7 @@ async def test_a_plan_is_kept_before_the_dashboard_ends_and_not_waited_for_for_e
 
 @pytest.mark.parametrize("full", ["save_plan", "set_aside"])
 @pytest.mark.parametrize("beneath", [(), ("A",)])
-async def test_what_cannot_be_kept_is_told_and_the_dashboard_stays(
+async def test_plan_that_cannot_be_kept_is_reported_and_the_dashboard_stays(
     beneath: tuple[str, ...], full: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> None:
@@ -262,7 +262,7 @@ async def test_what_cannot_be_kept_is_told_and_the_dashboard_stays(
         assert app.unsaved_plan_message() == "", "it was thrown away"
 
 
-def test_who_leaves_while_a_run_is_being_started_waits_until_it_is_known_which() -> None:
+def test_leaving_during_the_start_of_a_run_blocks_until_its_id_is_known() -> None:
     app = TrimtabApp(session_of(PLAN))
     app._answer, app.session.run_starting = "keep", threading.Event()
 
@@ -289,7 +289,7 @@ WENT: dict[str, tuple[Kind, dict[str, Any]] | None] = {
 
 
 @pytest.mark.parametrize("went", WENT)
-async def test_what_was_handed_to_a_run_is_here_again_unless_that_has_passed_its_checks(
+async def test_plan_handed_to_a_run_is_restored_unless_the_run_has_passed_its_checks(
     went: str,
 ) -> None:
     address = Address("broker:9092")
@@ -316,14 +316,14 @@ async def test_what_was_handed_to_a_run_is_here_again_unless_that_has_passed_its
     assert read_saved_plan(STATE.cluster_id) == (PLAN if went == "refused" else None)
 
 
-async def test_who_ends_before_the_cluster_was_seen_loses_nothing() -> None:
+async def test_exit_before_the_cluster_is_known_loses_no_kept_plan() -> None:
     save_plan(PLAN)
     async with dashboard(session_of(Plan(STATE.cluster_id)), "map") as pilot:
         cast(TrimtabApp, pilot.app).save_plan_on_exit()
     assert read_saved_plan(STATE.cluster_id) == PLAN
 
 
-def test_another_cluster_s_plan_is_not_taken() -> None:
+def test_kept_plan_of_another_cluster_is_ignored() -> None:
     save_plan(PLAN)
     assert read_saved_plan("another") is None
     paths.kept_plan_file(STATE.cluster_id).rename(paths.kept_plan_file("another"))
@@ -334,7 +334,7 @@ def test_another_cluster_s_plan_is_not_taken() -> None:
     ("handed", "kept"),
     [(PLAN, None), (OTHER, Plan.of(PLAN.moves[:1], cluster_id=STATE.cluster_id))],
 )
-async def test_what_was_handed_to_a_run_is_neither_asked_about_nor_kept(
+async def test_plan_handed_to_a_run_is_neither_prompted_for_nor_kept(
     handed: Plan, kept: Plan | None
 ) -> None:
     save_plan(handed)
@@ -350,7 +350,9 @@ async def test_what_was_handed_to_a_run_is_neither_asked_about_nor_kept(
 
 
 @pytest.mark.parametrize("planned", [None, PLAN])
-async def test_a_damaged_file_is_told_stays_and_ends_nothing(planned: Plan | None) -> None:
+async def test_damaged_plan_file_is_reported_and_preserved_and_ends_nothing(
+    planned: Plan | None,
+) -> None:
     save_plan(OTHER)
     path = paths.kept_plan_file(STATE.cluster_id)
     path.write_text("{")

@@ -106,7 +106,7 @@ def session(tmp_path: Path) -> Session:
 # -- numbers and renderers -----------------------------------------------------------------------
 
 
-def test_a_partitions_numbers_are_the_published_ones() -> None:
+def test_numbers_of_a_partition_are_those_published_in_the_snapshot() -> None:
     numbers = partition_numbers(a_snapshot(), tp("clicks-0"))
     assert numbers is not None
     assert numbers.rates["in_bytes_per_s", "avg"] == (1e6, 3e6, 1e6)
@@ -115,12 +115,12 @@ def test_a_partitions_numbers_are_the_published_ones() -> None:
 
 
 @pytest.mark.parametrize("index", range(STATE.partition_count))
-def test_rows_are_found_by_topic_and_number(index: int) -> None:
+def test_rows_are_found_by_topic_and_partition_number(index: int) -> None:
     assert row_of(a_snapshot(), STATE.tp(index)) == index
     assert row_of(a_snapshot(), tp("orders-77")) is None
 
 
-def test_a_brokers_numbers_are_those_of_its_windows() -> None:
+def test_numbers_of_a_broker_are_computed_from_its_windows() -> None:
     values = [1.0] * 12 + [2.0] * 11 + [5.0]
     numbers = broker_numbers(a_history(values, [100.0 + 600 * i for i in range(24)]))
     five, hour, day = numbers.rates["in_bytes_per_s", "avg"]
@@ -131,7 +131,7 @@ def test_a_brokers_numbers_are_those_of_its_windows() -> None:
     assert numbers.growth_bytes_per_s == pytest.approx(2.0)
 
 
-def test_what_is_not_known_stays_unknown() -> None:
+def test_unknown_broker_numbers_stay_unknown_and_gaps_are_ignored() -> None:
     nothing = broker_numbers(a_history([]))
     assert all(np.isnan(v) for vs in nothing.rates.values() for v in vs)
     assert np.isnan(nothing.size_bytes)
@@ -139,7 +139,7 @@ def test_what_is_not_known_stays_unknown() -> None:
     assert gaps.rates["in_bytes_per_s", "avg"] == (4.0, 4.0, 4.0)
 
 
-def test_counts_of_samples_are_told_with_reasons() -> None:
+def test_counts_of_samples_are_shown_with_reasons() -> None:
     text = drawn(snapshot_lines(a_snapshot(), "30 s old", 90))
     for words in (
         "Spark, 30 s old",
@@ -187,7 +187,9 @@ def a_view(**other: object) -> LoadView:
         {"history": a_history([])},
     ],
 )
-def test_the_page_never_exceeds_its_room(size: tuple[int, int], other: dict[str, object]) -> None:
+def test_load_page_never_exceeds_its_height(
+    size: tuple[int, int], other: dict[str, object]
+) -> None:
     lines = load_lines(a_view(**other), size[0], size[1] - 2)
     assert len(lines) <= size[1] - 2
 
@@ -202,7 +204,7 @@ def test_the_page_never_exceeds_its_room(size: tuple[int, int], other: dict[str,
         ({"metric": Metric.MESSAGES}, "no messages are published for this"),
     ],
 )
-def test_what_is_missing_is_said(other: dict[str, object], words: str) -> None:
+def test_missing_load_data_is_reported(other: dict[str, object], words: str) -> None:
     assert words in drawn(load_lines(a_view(**other), 120, 38))
 
 
@@ -221,7 +223,9 @@ def test_a_note_is_shown_whole_or_not_at_all(width: int, words: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_it_draws_a_brokers_windows(size: tuple[int, int], session: Session) -> None:
+async def test_load_screen_draws_the_windows_of_the_chosen_broker(
+    size: tuple[int, int], session: Session
+) -> None:
     async with dashboard(session, "load", size) as pilot:
         assert "broker 1   last 6 h" in body(pilot)
         await pressed(pilot, "l", "l")
@@ -234,7 +238,7 @@ async def test_it_draws_a_brokers_windows(size: tuple[int, int], session: Sessio
         assert "broker 4   last 6 h" in body(pilot)
 
 
-async def test_partitions_of_a_broker_and_back(session: Session) -> None:
+async def test_hottest_partitions_of_a_broker_can_be_opened_and_left(session: Session) -> None:
     async with dashboard(session, "load") as pilot:
         await pressed(pilot, "enter")
         assert "hottest partitions led by broker 1" in body(pilot)
@@ -248,7 +252,9 @@ async def test_partitions_of_a_broker_and_back(session: Session) -> None:
         assert "broker 1   last 24 h" in body(pilot)
 
 
-async def test_a_broker_that_leads_nothing_is_said_to_and_left_again(session: Session) -> None:
+async def test_broker_that_leads_nothing_is_reported_and_its_page_can_be_left(
+    session: Session,
+) -> None:
     assert session.state is not None
     session.state = replace(session.state, leader=np.full_like(session.state.leader, 2))
     async with dashboard(session, "load") as pilot:
@@ -259,12 +265,12 @@ async def test_a_broker_that_leads_nothing_is_said_to_and_left_again(session: Se
         assert "broker 1   last 6 h" in body(pilot)
 
 
-async def test_without_a_snapshot_it_says_what_comes() -> None:
+async def test_missing_snapshot_is_reported_as_no_load_yet() -> None:
     async with dashboard(a_session(), "load") as pilot:
         assert "No load yet." in body(pilot)
         await pressed(pilot, "l", "enter", "m")
 
 
-async def test_ascii_draws_charts_with_ascii_only(session: Session) -> None:
+async def test_charts_are_drawn_with_ascii_only_in_ascii_mode(session: Session) -> None:
     async with dashboard(session, "load", ascii_only=True) as pilot:
         assert text(pilot).isascii()

@@ -66,7 +66,9 @@ def weak(pilot: Pilot[int]) -> bool:
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 @pytest.mark.parametrize("screen", SCREENS)
-async def test_every_screen_says_since_when_and_fades(screen: str, size: tuple[int, int]) -> None:
+async def test_every_screen_shows_since_when_the_cluster_is_silent_and_is_dimmed(
+    screen: str, size: tuple[int, int]
+) -> None:
     session = answered_at_0()
     async with dashboard(session, screen, size) as pilot:
         header = pilot.app.screen.query_one(HeaderLine)
@@ -83,7 +85,7 @@ async def test_every_screen_says_since_when_and_fades(screen: str, size: tuple[i
         assert not weak(pilot)
 
 
-async def test_an_error_is_believed_at_once_and_a_pause_is_no_silence() -> None:
+async def test_error_marks_the_cluster_as_lost_at_once_and_a_pause_does_not() -> None:
     session = answered_at_0()
     async with dashboard(session, "plan") as pilot:
         header = pilot.app.screen.query_one(HeaderLine)
@@ -101,7 +103,9 @@ async def test_an_error_is_believed_at_once_and_a_pause_is_no_silence() -> None:
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
-async def test_a_dialog_says_it_when_it_opens_and_while_it_is_open(size: tuple[int, int]) -> None:
+async def test_dialog_reports_a_lost_cluster_on_opening_and_while_it_is_open(
+    size: tuple[int, int],
+) -> None:
     session = answered_at_0()
     async with dashboard(session, "plan", size) as pilot:
         await pressed(pilot, "A")
@@ -125,7 +129,7 @@ def banner_text(pilot: Pilot[int]) -> str:
     *(st.floats(0.0, 100.0), st.floats(0.1, 60.0)),
     *(st.none() | st.floats(0.0, 60.0), st.floats(0.0, 100.0)),
 )
-def test_it_wakes_up_no_later_than_its_source_is_silent(
+def test_next_freshness_check_is_no_later_than_the_source_falls_silent(
     age: float, interval: float, due: float | None, heard: float
 ) -> None:
     freshness, heard_at = Freshness(0.0, interval, due), min(heard, age)
@@ -157,7 +161,7 @@ def test_it_wakes_up_no_later_than_its_source_is_silent(
         "and waited for no longer",
     ],
 )
-def test_what_is_asked_and_not_answered_for_4_s_is_silence(
+def test_request_not_answered_for_4_s_counts_as_silence(
     due: float, patience: float, heard: float | None, now: float, silent: bool
 ) -> None:
     """However long the call itself may wait, and however far questions are apart."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui.memoize import memoize_last
 
 
-def test_the_same_is_reckoned_once_and_anything_else_anew() -> None:
+def test_memoize_last_recomputes_unless_arguments_are_the_same_objects_as_last() -> None:
     reckoned: list[tuple[list[int], str]] = []
 
     @memoize_last

@@ -97,7 +97,7 @@ def rates(pilot: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_map_shows_a_published_hour_and_what_it_was_once_more(
+async def test_map_shows_published_hours_and_returns_to_now_unchanged(
     size: tuple[int, int], session: Session
 ) -> None:
     async with dashboard(session, "map", size) as pilot:
@@ -117,7 +117,7 @@ async def test_the_map_shows_a_published_hour_and_what_it_was_once_more(
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_load_shows_a_published_hour_and_what_it_was_once_more(
+async def test_load_shows_a_published_hour_and_returns_to_now_unchanged(
     size: tuple[int, int], session: Session
 ) -> None:
     async with dashboard(session, "load", size) as pilot:
@@ -132,7 +132,7 @@ async def test_the_load_shows_a_published_hour_and_what_it_was_once_more(
         assert text(pilot) == before
 
 
-async def test_no_chart_of_another_time_is_shown_meanwhile(
+async def test_load_shows_no_chart_of_another_time_while_the_past_one_is_read(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go, real = Flag(), window_reading.read_history
@@ -155,7 +155,9 @@ async def test_no_chart_of_another_time_is_shown_meanwhile(
         assert "━ in" in body(pilot)
 
 
-async def test_the_load_lists_what_a_broker_led_then(session: Session) -> None:
+async def test_past_load_lists_the_partitions_whose_leader_the_broker_was_then(
+    session: Session,
+) -> None:
     assert session.state is not None
     session.state = replace(session.state, leader=np.full_like(STATE.leader, 2))
     async with dashboard(session, "load") as pilot:
@@ -170,7 +172,9 @@ async def test_the_load_lists_what_a_broker_led_then(session: Session) -> None:
         assert "PAST" not in text(pilot)
 
 
-async def test_both_screens_are_at_one_moment_and_the_others_are_not(session: Session) -> None:
+async def test_map_and_load_share_one_past_moment_and_other_screens_do_not(
+    session: Session,
+) -> None:
     async with dashboard(session, "map") as pilot:
         await pressed(pilot, "[", "[", "4")
         assert " PAST 1 Jan 11:00Z " in lines(pilot)[0]
@@ -187,7 +191,9 @@ async def test_both_screens_are_at_one_moment_and_the_others_are_not(session: Se
 
 
 @pytest.mark.parametrize("screen", ["map", "load"])
-async def test_days_and_the_ends_of_what_is_kept(screen: str, session: Session) -> None:
+async def test_day_keys_jump_a_day_and_stop_at_the_oldest_hour_or_now(
+    screen: str, session: Session
+) -> None:
     async with dashboard(session, screen) as pilot:
         await pressed(pilot, "{")
         assert " PAST 31 Dec 12:00Z " in lines(pilot)[0]
@@ -219,7 +225,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[Flag]:
     go.set()
 
 
-async def test_each_key_is_a_step_and_other_keys_are_not_waited_for(
+async def test_each_time_key_counts_as_a_step_and_other_keys_act_during_slow_reads(
     session: Session, reading: Flag
 ) -> None:
     async with dashboard(session, "map") as pilot:
@@ -233,7 +239,7 @@ async def test_each_key_is_a_step_and_other_keys_are_not_waited_for(
 
 
 @pytest.mark.parametrize("key", ["0", "2", "question_mark"])
-async def test_an_hour_that_nobody_waits_for_any_more_is_not_shown(
+async def test_hour_abandoned_while_it_is_read_is_not_shown(
     key: str, session: Session, reading: Flag
 ) -> None:
     async with dashboard(session, "load") as pilot:
@@ -246,7 +252,7 @@ async def test_an_hour_that_nobody_waits_for_any_more_is_not_shown(
         assert session.past_moment is (None if key == "0" else before)
 
 
-async def test_hours_in_an_object_store_are_gone_to_by_the_same_keys(
+async def test_object_store_hours_are_reached_by_the_same_keys_and_refusal_is_reported(
     session: Session, s3: ObjectStore
 ) -> None:
     root = s3.bucket("hours")
@@ -292,7 +298,7 @@ async def test_the_kept_hours_are_listed_with_their_totals(
         assert " PAST 1 Jan 12:00Z " in lines(pilot)[0]
 
 
-async def test_what_is_damaged_is_left_out_of_the_list_and_counted(
+async def test_damaged_snapshot_is_omitted_from_the_list_and_counted(
     session: Session, root: Path
 ) -> None:
     (layout.snapshots(root, STATE.cluster_id) / "000000000008" / "manifest.json").write_text("{")
@@ -304,7 +310,7 @@ async def test_what_is_damaged_is_left_out_of_the_list_and_counted(
 
 @pytest.mark.parametrize("key", ["[", "{", "H"])
 @pytest.mark.parametrize("screen", ["map", "load"])
-async def test_where_nothing_is_kept_it_is_said(screen: str, key: str, tmp_path: Path) -> None:
+async def test_absence_of_published_load_is_reported(screen: str, key: str, tmp_path: Path) -> None:
     session = a_session()
     session.snapshots = str(tmp_path)
     async with dashboard(session, screen) as pilot:
@@ -356,7 +362,7 @@ def blur(folder: Path) -> None:
         (blur, "partitions.arrow"),
     ],
 )
-async def test_a_damaged_snapshot_is_one_sentence_and_the_screen_stays(
+async def test_damaged_snapshot_is_reported_in_the_footer_and_the_screen_stays(
     screen: str, harm: Any, message: str, session: Session, root: Path
 ) -> None:
     async with dashboard(session, screen) as pilot:
@@ -371,7 +377,7 @@ async def test_a_damaged_snapshot_is_one_sentence_and_the_screen_stays(
         assert " PAST 31 Dec 12:00Z " in lines(pilot)[0], "others can be gone to"
 
 
-async def test_an_hour_that_is_deleted_while_its_list_is_open_is_said(
+async def test_hour_deleted_while_its_list_is_open_is_reported(
     session: Session, root: Path
 ) -> None:
     async with dashboard(session, "map") as pilot:
@@ -382,7 +388,7 @@ async def test_an_hour_that_is_deleted_while_its_list_is_open_is_said(
         assert session.past_moment is None
 
 
-async def test_an_hour_that_is_deleted_while_it_is_read_is_said(
+async def test_hour_deleted_while_it_is_read_is_reported(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot_reading, "read_snapshot", lambda *_: None)
@@ -406,7 +412,9 @@ def record(until: datetime) -> None:
     timeline.close()
 
 
-async def test_the_map_has_the_replicas_of_then_where_they_were_recorded(session: Session) -> None:
+async def test_map_shows_the_replicas_of_the_past_hour_where_they_were_recorded(
+    session: Session,
+) -> None:
     record(until=at(11, 30))
     async with dashboard(session, "map") as pilot:
         await pressed(pilot, "[", "[")
@@ -419,7 +427,9 @@ async def test_the_map_has_the_replicas_of_then_where_they_were_recorded(session
         assert rates(pilot) == [9e6]
 
 
-async def test_from_the_timeline_both_screens_step_from_event_to_event(session: Session) -> None:
+async def test_map_and_load_opened_from_the_timeline_step_from_event_to_event(
+    session: Session,
+) -> None:
     record(until=at(12, 30))
     async with dashboard(session, "timeline") as pilot:
         await pressed(pilot, "m")
@@ -436,7 +446,7 @@ async def test_from_the_timeline_both_screens_step_from_event_to_event(session: 
         assert "▸ 10:30:00.0" in body(pilot), "what had happened by then"
 
 
-async def test_where_no_load_is_kept_of_what_happened_it_is_said(
+async def test_missing_load_at_the_moment_of_an_event_is_reported(
     session: Session, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     session.snapshots = str(tmp_path_factory.mktemp("empty"))
@@ -447,14 +457,16 @@ async def test_where_no_load_is_kept_of_what_happened_it_is_said(
         assert "load unknown" in lines(pilot)[1]
 
 
-async def test_when_the_replicas_were_recorded_last_is_said(session: Session) -> None:
+async def test_time_of_the_last_recorded_replicas_is_shown(session: Session) -> None:
     record(until=at(11, 30))
     async with dashboard(session, "map", (200, 60)) as pilot:
         await pressed(pilot, "[")
         assert "on the replicas of 1 Jan 11:30Z" in lines(pilot)[1]
 
 
-async def test_what_else_is_known_of_now_is_not_shown_as_of_then(session: Session) -> None:
+async def test_current_isr_broker_state_and_sizes_are_not_shown_for_the_past(
+    session: Session,
+) -> None:
     assert session.state is not None
     in_sync = STATE.in_sync.copy()
     in_sync[1] = False
@@ -467,7 +479,9 @@ async def test_what_else_is_known_of_now_is_not_shown_as_of_then(session: Sessio
         assert "sizes unknown" in lines(pilot)[1]
 
 
-async def test_a_damaged_timeline_takes_only_the_replicas_of_then_away(session: Session) -> None:
+async def test_damaged_timeline_is_reported_and_the_past_load_is_still_shown(
+    session: Session,
+) -> None:
     path = paths.timeline_file(STATE.cluster_id)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"x" * 5000)
@@ -481,7 +495,7 @@ async def test_a_damaged_timeline_takes_only_the_replicas_of_then_away(session: 
 # -- nothing acts upon the present ---------------------------------------------------------------
 
 
-async def test_the_past_of_an_hour_cannot_be_edited(session: Session) -> None:
+async def test_plan_cannot_be_edited_on_the_map_of_a_past_hour(session: Session) -> None:
     moves = len(session.plan)
     async with dashboard(session, "map") as pilot:
         await pressed(pilot, "[", "enter")
@@ -498,7 +512,7 @@ async def test_the_past_of_an_hour_cannot_be_edited(session: Session) -> None:
 
 @pytest.mark.parametrize("key", ["W", "O"])
 @pytest.mark.parametrize("screen", ["map", "load"])
-async def test_nothing_else_acts_upon_the_present_from_there(
+async def test_actions_on_the_current_cluster_are_refused_in_the_past(
     screen: str, key: str, session: Session
 ) -> None:
     async with dashboard(session, screen) as pilot:
@@ -509,14 +523,14 @@ async def test_nothing_else_acts_upon_the_present_from_there(
         assert pilot.app.screen is before
 
 
-async def test_keys_that_are_typed_into_a_filter_go_nowhere(session: Session) -> None:
+async def test_keys_entered_into_a_filter_do_not_travel_in_time(session: Session) -> None:
     async with dashboard(session, "map") as pilot:
         await pressed(pilot, "/", "[", "H", "{", "0", "enter")
         assert the_map(pilot).view.filter == "[H{0"
         assert session.past_moment is None
 
 
-async def test_while_something_is_carried_time_stands_still() -> None:
+async def test_time_keys_have_no_effect_while_a_replica_is_dragged() -> None:
     async with map_of(writable=True) as pilot:
         await pressed(pilot, "enter", "space")
         before = text(pilot)
@@ -525,7 +539,9 @@ async def test_while_something_is_carried_time_stands_still() -> None:
         assert text(pilot) == before
 
 
-async def test_what_the_cluster_becomes_meanwhile_is_there_on_coming_back(session: Session) -> None:
+async def test_cluster_changes_leave_the_past_view_unchanged_until_the_return_to_now(
+    session: Session,
+) -> None:
     async with dashboard(session, "load") as pilot:
         await pressed(pilot, "[")
         shown = text(pilot)
@@ -542,7 +558,7 @@ async def test_what_the_cluster_becomes_meanwhile_is_there_on_coming_back(sessio
 
 
 @pytest.mark.parametrize("screen", ["map", "load"])
-async def test_without_colour_and_in_ascii_it_is_told_by_words(
+async def test_past_is_marked_by_words_without_colour_and_in_ascii(
     screen: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")

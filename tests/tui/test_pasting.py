@@ -30,11 +30,11 @@ async def paste(pilot: Pilot[int], words: str) -> None:
         ("", ""),
     ],
 )
-def test_the_first_line_that_says_something_is_pasted(text: str, words: str) -> None:
+def test_first_nonblank_line_is_pasted_without_control_characters(text: str, words: str) -> None:
     assert pasted(text) == words
 
 
-async def test_into_the_maps_filter() -> None:
+async def test_paste_goes_into_the_maps_filter_only_while_it_is_edited() -> None:
     async with map_of() as pilot:
         await paste(pilot, "orders\n")
         assert the_map(pilot).view.filter == "", "nothing is being typed"
@@ -48,7 +48,9 @@ async def test_into_the_maps_filter() -> None:
 
 
 @pytest.mark.parametrize("screen", ["groups", "timeline"])
-async def test_into_the_filter_of_a_list(screen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_paste_goes_into_the_filter_of_a_list_only_while_it_is_edited(
+    screen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with dashboard(a_session(), screen) as pilot:
         shown = pilot.app.screen
         monkeypatch.setattr(type(shown), "can_filter", True)
@@ -61,7 +63,7 @@ async def test_into_the_filter_of_a_list(screen: str, monkeypatch: pytest.Monkey
         assert shown.words == "xbillin"  # type: ignore[attr-defined]
 
 
-async def test_into_the_filter_of_a_runs_log() -> None:
+async def test_paste_goes_into_the_filter_of_a_runs_log() -> None:
     session = a_session()
     session.run = a_run()
     async with dashboard(session, "moves") as pilot:
@@ -70,7 +72,7 @@ async def test_into_the_filter_of_a_runs_log() -> None:
         assert "/ clicks-9 " in body(pilot)
 
 
-async def test_into_the_palette() -> None:
+async def test_paste_goes_into_the_command_palette() -> None:
     async with map_of() as pilot:
         await press(pilot, ":", "n", "down")
         await paste(pilot, "ext\n")

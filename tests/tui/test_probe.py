@@ -53,7 +53,7 @@ def report(*troubled: BrokerHealth) -> ProbeReport:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_each_broker_has_its_p99_while_a_probe_runs(size: tuple[int, int]) -> None:
+async def test_client_p99_of_each_broker_is_shown_while_a_probe_runs(size: tuple[int, int]) -> None:
     async with map_of(size) as pilot:
         before = text(pilot)
         await publish_events(pilot, ClientsChanged(report()))
@@ -65,7 +65,7 @@ async def test_each_broker_has_its_p99_while_a_probe_runs(size: tuple[int, int])
         assert text(pilot) == before
 
 
-async def test_a_broker_whose_clients_suffer_is_seen_at_first_glance() -> None:
+async def test_broker_with_failing_or_slow_clients_is_shown_at_first_glance() -> None:
     async with map_of((200, 60)) as pilot:
         await publish_events(pilot, ClientsChanged(report(FAILING, SLOW)))
         assert "✗ clients of b7: transport failure" in lines(pilot)[1]
@@ -75,7 +75,7 @@ async def test_a_broker_whose_clients_suffer_is_seen_at_first_glance() -> None:
         assert "320" in shown
 
 
-async def test_a_verdict_leads_to_its_broker_and_the_panel_says_why() -> None:
+async def test_stepping_to_a_verdict_selects_its_broker_and_shows_its_latencies() -> None:
     async with map_of((120, 40)) as pilot:
         await publish_events(pilot, ClientsChanged(report(SLOW)))
         for _ in range(6):
@@ -85,7 +85,7 @@ async def test_a_verdict_leads_to_its_broker_and_the_panel_says_why() -> None:
         assert "produce 30 ms/310 ms" in text(pilot)
 
 
-async def test_on_the_partitions_it_is_there_too() -> None:
+async def test_client_verdict_is_also_shown_on_the_partitions_view() -> None:
     async with map_of((120, 40)) as pilot:
         await publish_events(pilot, ClientsChanged(report(FAILING)))
         await press(pilot, "enter")
@@ -93,7 +93,7 @@ async def test_on_the_partitions_it_is_there_too() -> None:
         assert "b7 fails clients" in lines(pilot)[1]
 
 
-def test_a_dead_broker_is_not_said_twice() -> None:
+def test_dead_broker_is_not_reported_twice() -> None:
     cluster = SimulatedCluster(small_spec({"t": [(7, 2)]}, brokers=(2, 7)), seed=1)
     assert [v.id for v in client_verdicts(report(FAILING), cluster.describe_cluster())] == [
         "clients-7"
@@ -114,7 +114,9 @@ def test_a_dead_broker_is_not_said_twice() -> None:
         ),
     ],
 )
-def test_what_is_said_of_a_broker(health: BrokerHealth, words: str, number: float | None) -> None:
+def test_client_health_of_a_broker_is_shown_in_words_and_as_a_number(
+    health: BrokerHealth, words: str, number: float | None
+) -> None:
     assert "".join(word.text for word in client_words(health)) == words
     assert client_number(health)[0] == number
 
@@ -151,7 +153,9 @@ def real(pilot: Pilot[int]) -> TrimtabApp:
     return app
 
 
-async def test_it_says_what_it_does_and_costs_and_begins_only_then(begun: Begun) -> None:
+async def test_probe_starts_only_after_its_effect_and_cost_are_shown_and_confirmed(
+    begun: Begun,
+) -> None:
     async with map_of((120, 40), writable=True) as pilot:
         app = real(pilot)
         await press(pilot, "W")
@@ -168,7 +172,7 @@ async def test_it_says_what_it_does_and_costs_and_begins_only_then(begun: Begun)
     assert begun.closed, "it ends with the dashboard"
 
 
-async def test_the_same_key_ends_it(begun: Begun) -> None:
+async def test_probe_is_stopped_by_the_key_that_started_it(begun: Begun) -> None:
     async with map_of((120, 40), writable=True) as pilot:
         app = real(pilot)
         await press(pilot, "W", "right", "enter")
@@ -181,7 +185,7 @@ async def test_the_same_key_ends_it(begun: Begun) -> None:
         assert "The probe has ended" in lines(pilot)[-1]
 
 
-async def test_what_ends_it_at_once_is_said(begun: Begun) -> None:
+async def test_failure_that_ends_the_probe_at_once_is_reported(begun: Begun) -> None:
     begun.trouble = TrimtabError("The probe may not write to its topic.")
     async with map_of((120, 40), writable=True) as pilot:
         app = real(pilot)
@@ -191,7 +195,7 @@ async def test_what_ends_it_at_once_is_said(begun: Begun) -> None:
         assert "The probe may not write to its topic." in lines(pilot)[-1]
 
 
-async def test_a_bug_in_what_is_done_beside_is_said_logged_and_blocks_nothing(
+async def test_bug_in_the_background_probe_is_reported_and_logged_and_blocks_nothing(
     begun: Begun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "log_dir", lambda: tmp_path)
@@ -208,7 +212,7 @@ async def test_a_bug_in_what_is_done_beside_is_said_logged_and_blocks_nothing(
         assert app.probe_switch.begun is begun
 
 
-async def test_read_only_it_is_refused(begun: Begun) -> None:
+async def test_probe_is_refused_in_read_only_mode(begun: Begun) -> None:
     async with map_of((120, 40)) as pilot:
         app = real(pilot)
         await press(pilot, "W")
@@ -226,7 +230,7 @@ async def test_a_simulated_cluster_is_not_probed(begun: Begun) -> None:
 # -- what is read of a probe -----------------------------------------------------------------------
 
 
-def test_only_a_probe_that_reports_is_shown() -> None:
+def test_only_a_recent_and_readable_probe_report_is_read() -> None:
     where = layout.clients(paths.load_root(), "c")
     assert background.read_newest_report("c", NOON) is None
     where.parent.mkdir(parents=True)
@@ -252,7 +256,9 @@ class Looked(Flag):
         return True
 
 
-def test_the_feed_tells_what_is_new_and_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feed_publishes_changed_probe_reports_and_the_end_of_the_probe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     there: list[ProbeReport | None] = [None]
     monkeypatch.setattr(background, "read_newest_report", lambda cluster_id, now: there[0])
     seen: list[Event] = []

@@ -78,7 +78,7 @@ def printed(program: str) -> str:
         (100_000, "1 d"),
     ],
 )
-def test_ages_move_in_steps(seconds: float, words: str) -> None:
+def test_ages_are_rounded_down_to_coarse_steps(seconds: float, words: str) -> None:
     assert age_words(seconds) == words
 
 
@@ -95,7 +95,7 @@ def test_stale_is_older_than_twice_the_interval() -> None:
     assert age.stale(20.1)
 
 
-def test_undo_and_redo_are_lists_of_plans() -> None:
+def test_undo_and_redo_restore_plans_and_an_unchanged_plan_adds_no_step() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3])
     first = Plan().with_move(state, state.tp(0), 1, 3)
     history = PlanHistory().edited(first)
@@ -131,7 +131,7 @@ def test_repainting_the_changed_spans_gives_the_new_line(
 
 
 @given(CELLS)
-def test_a_strip_says_what_the_cells_say(cells: list[tuple[str, Style]]) -> None:
+def test_strip_has_the_text_and_styles_of_its_cells(cells: list[tuple[str, Style]]) -> None:
     row = row_from(cells)
     strip = row.strip()
     assert strip.text == row.text
@@ -180,7 +180,7 @@ def test_the_clipboard_sequence_is_wrapped_for_tmux_and_screen() -> None:
     assert terminal.clipboard_sequence("x" * 100_000, {}) is None
 
 
-def test_without_a_terminal_there_is_one_sentence() -> None:
+def test_start_without_a_terminal_fails_with_one_sentence_and_no_traceback() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tui", "-b", "localhost:1"],
         cwd=ROOT,
@@ -206,7 +206,7 @@ def test_load_stays_with_its_partitions_when_topics_come_and_go() -> None:
     assert realign_load(load, old, old) is load
 
 
-def test_a_document_that_cannot_be_read_ends_the_dashboard_with_its_sentence(
+def test_unreadable_document_is_reported_as_a_lost_cluster_with_a_usage_error(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "cluster.json"
@@ -220,7 +220,7 @@ def test_a_document_that_cannot_be_read_ends_the_dashboard_with_its_sentence(
     assert isinstance(event.error, UsageError)
 
 
-def test_a_documents_groups_are_shown_and_an_absent_list_is_unknown(tmp_path: Path) -> None:
+def test_groups_of_a_document_are_published_and_absent_groups_stay_unknown(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
     least = '"brokers": [{"id": 1}], "partitions": []'
     for groups, group_ids in ((', "groups": [{"id": "etl", "lag": []}]', ["etl"]), ("", None)):
@@ -232,7 +232,7 @@ def test_a_documents_groups_are_shown_and_an_absent_list_is_unknown(tmp_path: Pa
         assert seen == ([group_ids] if group_ids is not None else [])
 
 
-async def test_an_unreachable_cluster_at_start_ends_the_dashboard_later_it_does_not() -> None:
+async def test_cluster_unreachable_at_start_ends_the_dashboard_with_its_exit_code() -> None:
     lost = ClusterLost(UnreachableError("No broker answers."))
     app = TrimtabApp(Session("x"))
     async with operated(app) as pilot:
@@ -241,7 +241,7 @@ async def test_an_unreachable_cluster_at_start_ends_the_dashboard_later_it_does_
     assert app.return_code == ExitCode.UNREACHABLE
 
 
-async def test_a_bug_in_a_thread_is_one_calm_line() -> None:
+async def test_trouble_is_reported_in_one_footer_line_with_its_next_step() -> None:
     app = TrimtabApp(Session("x"))
     error = UsageError("Java is missing.", next="trimtab doctor")
     async with operated(app, (120, 40)) as pilot:
@@ -249,7 +249,7 @@ async def test_a_bug_in_a_thread_is_one_calm_line() -> None:
         assert "Java is missing. trimtab doctor — E shows it" in strips(app)[-1]
 
 
-async def test_a_thread_of_a_screen_that_fails_fails_the_test() -> None:
+async def test_failing_worker_thread_of_a_screen_fails_the_test() -> None:
     def work() -> None:
         raise RuntimeError("no such window")
 
@@ -263,7 +263,9 @@ async def test_a_thread_of_a_screen_that_fails_fails_the_test() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_what_went_wrong_can_be_read_in_full_until_it_was(size: tuple[int, int]) -> None:
+async def test_trouble_hint_is_shown_until_the_full_error_has_been_viewed(
+    size: tuple[int, int],
+) -> None:
     app = TrimtabApp(Session("x"))
     error = UsageError("Spark stopped, " * 9, detail="It ran out of memory.", next="trimtab doctor")
 
@@ -309,7 +311,7 @@ async def test_a_message_covers_the_lines_that_it_needs_until_the_next_key(
         assert strips(app)[-lines:] == before[-lines:]
 
 
-def test_an_unreachable_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_address_is_reported_as_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     feed = Feed(Target(address=Address("sim:/nowhere/at/all")), start_load=False)
     feed._guard(feed._read_cluster)
     got: list[Event] = []
@@ -321,13 +323,13 @@ def test_an_unreachable_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_what_stylesheets_draw_has_the_themes_colours_from_the_first_paint(theme: str) -> None:
+def test_stylesheet_uses_the_themes_background_from_the_first_paint(theme: str) -> None:
     app = TrimtabApp(Session("x"), theme=theme)
     ground = app.palette.colors["background"]
     assert app.stylesheet._variables["background"].lower() == ground.lower()
 
 
-def test_both_themes_hold_every_colour() -> None:
+def test_dark_and_light_themes_load_with_every_colour() -> None:
     palettes = load_palettes()
     assert {"dark", "light"} <= palettes.keys()
     assert palettes["dark"].dark
@@ -335,12 +337,12 @@ def test_both_themes_hold_every_colour() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "name = 1", "[colors]\nbackground = 'nope'", "x ="])
-def test_a_theme_that_is_none_is_one_sentence(text: str) -> None:
+def test_invalid_theme_file_is_rejected_with_its_file_name(text: str) -> None:
     with pytest.raises(UsageError, match=r"mine\.toml"):
         parse_palette(text, "mine.toml")
 
 
-def test_an_unknown_theme_names_those_there_are() -> None:
+def test_unknown_theme_error_lists_the_available_themes() -> None:
     with pytest.raises(UsageError) as caught:
         choose_palette(load_palettes(), "nope")
     assert "dark, light" in caught.value.next
@@ -372,7 +374,7 @@ print(sorted(bad))
 """
 
 
-def test_the_first_paint_imports_nothing_that_is_slow() -> None:
+def test_first_paint_imports_no_slow_modules() -> None:
     assert printed(AFTER_FIRST_PAINT) == "[]"
 
 
@@ -400,7 +402,7 @@ asyncio.run(main())
 """
 
 
-def test_after_the_first_paint_the_other_screens_are_imported_before_a_key_asks() -> None:
+def test_other_screens_are_imported_after_the_first_paint_without_a_key_press() -> None:
     assert printed(AHEAD).split() == ["5", "0"]
 
 
@@ -417,7 +419,9 @@ class Counting(HeadlessDriver):
         self.received += len(data.encode())
 
 
-async def test_the_terminal_gets_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bytes_written_to_the_terminal_stay_within_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(headless_driver, "HeadlessDriver", Counting)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")

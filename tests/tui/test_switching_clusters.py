@@ -141,7 +141,7 @@ async def test_another_cluster_is_shown_by_its_name_colour_and_rights(
 
 
 @pytest.mark.usefixtures("home")
-async def test_one_goes_from_each_to_each_and_runs_keep_no_screen_of_another() -> None:
+async def test_clusters_can_be_switched_back_and_forth_without_leftover_screens() -> None:
     app = opened(FirstFeed())
     async with operated(app) as pilot:
         for name in ("prod", "staging", "prod"):
@@ -160,7 +160,7 @@ async def test_one_goes_from_each_to_each_and_runs_keep_no_screen_of_another() -
         ('{"staging": "another"}', "staging", "staging was cluster another"),
     ],
 )
-async def test_one_that_does_not_answer_or_is_another_leaves_all_as_it_was(
+async def test_switch_to_an_unreachable_or_mismatched_cluster_changes_nothing(
     known: str, name: str, words: str
 ) -> None:
     paths.data_dir().mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ async def test_one_that_does_not_answer_or_is_another_leaves_all_as_it_was(
         assert session.plan == PLAN
 
 
-async def test_while_one_is_asked_esc_stays(home: Path) -> None:
+async def test_esc_while_another_cluster_is_queried_stays_on_the_current_one(home: Path) -> None:
     silent = socket.socket(socket.AF_UNIX)
     silent.bind(str(home / "gone"))
     silent.listen()
@@ -198,7 +198,7 @@ async def test_while_one_is_asked_esc_stays(home: Path) -> None:
         silent.close()
 
 
-async def test_a_password_that_is_missing_is_asked_for_first(
+async def test_missing_password_is_requested_before_a_cluster_is_opened(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passwords, "_known", {})
@@ -228,7 +228,7 @@ async def test_a_password_that_is_missing_is_asked_for_first(
 
 
 @pytest.mark.usefixtures("home")
-async def test_a_plan_stays_with_its_cluster() -> None:
+async def test_plan_is_saved_for_its_cluster_when_another_is_opened() -> None:
     app = opened(FirstFeed(), PLAN)
     staging = Plan(IDS["staging"])
     async with operated(app) as pilot:
@@ -241,7 +241,7 @@ async def test_a_plan_stays_with_its_cluster() -> None:
 
 
 @pytest.mark.usefixtures("home")
-async def test_a_plan_that_cannot_be_kept_keeps_the_dashboard_where_it_is(
+async def test_failure_to_save_the_plan_keeps_the_dashboard_on_its_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def full(plan: Plan) -> None:
@@ -261,7 +261,7 @@ async def test_a_plan_that_cannot_be_kept_keeps_the_dashboard_where_it_is(
 
 
 @pytest.mark.usefixtures("home")
-async def test_what_was_of_the_former_cluster_and_comes_late_is_not_shown() -> None:
+async def test_late_results_of_the_former_cluster_are_dropped_but_failures_are_reported() -> None:
     save_plan(PLAN)
     first, go = FirstFeed(), threading.Event()
     app = opened(first)
@@ -285,7 +285,7 @@ async def test_what_was_of_the_former_cluster_and_comes_late_is_not_shown() -> N
         assert app.session.state.cluster_id == IDS["staging"]
 
 
-async def test_a_demo_shows_its_own_cluster_alone() -> None:
+async def test_demo_refuses_to_switch_to_another_cluster() -> None:
     context = Context(Target(Address("sim:x")), True, True, None, False, False, lambda _: None)
     app = TrimtabApp(make_session(context))
     async with operated(app) as pilot:
@@ -295,7 +295,9 @@ async def test_a_demo_shows_its_own_cluster_alone() -> None:
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_the_list_says_which_is_here_and_what_may_be_changed(size: tuple[int, int]) -> None:
+async def test_cluster_list_marks_the_current_one_and_shows_edit_rights(
+    size: tuple[int, int],
+) -> None:
     app = opened(FirstFeed())
     async with operated(app, size) as pilot:
         await pressed(pilot, "K")

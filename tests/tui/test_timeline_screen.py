@@ -82,13 +82,13 @@ def past(
         ("leader isr", "", 3),
     ],
 )
-def test_words_are_brokers_kinds_or_stand_in_what_is_told(
+def test_filter_words_match_brokers_or_kinds_or_the_text_of_events(
     session: Session, words: str, kind: str, count: int
 ) -> None:
     assert len(past(words, kind).found) == count, [h.text for h in past(words, kind).found]
 
 
-def test_lanes_tell_when_a_broker_was_down_and_behind(session: Session) -> None:
+def test_lanes_show_when_a_broker_was_down_and_behind(session: Session) -> None:
     lanes = past().lanes
     since, until = at(0).timestamp(), at(120).timestamp()
     assert lanes.cells(2, since, until, 12) == [
@@ -116,7 +116,7 @@ def report(kind: Kind, by: str, *notes: tuple[float, str]) -> None:
             publisher.report(kind, by=by, text=text, at=at(seconds))
 
 
-def test_a_slow_follower_is_behind_for_as_long_as_it_is() -> None:
+def test_slow_follower_is_shown_as_behind_while_it_is_out_of_the_isr() -> None:
     slow = [row("orders", 0, (2, 1), isr=(2,)), *ORDERS[1:]]
     record(cluster(ORDERS), cluster(slow, seconds=30), cluster(ORDERS, seconds=90))
     cells = past().lanes.cells(1, at(0).timestamp(), at(120).timestamp(), 4)
@@ -127,7 +127,7 @@ def set_to(mode: str, seconds: float) -> tuple[float, str]:
     return seconds, format_clause(EntryKind.SWITCH, f"{mode} by ada")
 
 
-def test_the_autopilot_has_a_lane_with_its_mode_and_what_it_decided(session: Session) -> None:
+def test_autopilot_lane_shows_its_mode_and_its_decisions(session: Session) -> None:
     assert not past().lanes.autopilot
     report(
         Kind.AUTOPILOT,
@@ -152,12 +152,12 @@ def test_the_autopilot_has_a_lane_with_its_mode_and_what_it_decided(session: Ses
 @pytest.mark.parametrize(
     "what", [what for what in EntryKind if what not in (EntryKind.SWITCH, EntryKind.CAPACITY)]
 )
-def test_all_that_an_autopilot_tells_is_told_apart(what: EntryKind) -> None:
+def test_timeline_clause_of_each_autopilot_entry_kind_is_recognized(what: EntryKind) -> None:
     entry = Entry(at(0), what, (Reason("broker-down", "Not while a broker is down: 3."),), "r-1")
     assert parse_clause(timeline_clause(entry)) is not None
 
 
-def test_nothing_is_read_again_when_nothing_changed(session: Session) -> None:
+def test_events_are_not_reread_when_nothing_changed(session: Session) -> None:
     first = past()
     assert past(known=first) is first
     timeline = Timeline.write(paths.timeline_file(RECORDED))
@@ -168,7 +168,7 @@ def test_nothing_is_read_again_when_nothing_changed(session: Session) -> None:
     assert again.events == first.events
 
 
-def test_the_newest_are_held_and_that_older_ones_are_left_is_known(
+def test_only_the_newest_events_are_held_and_the_cut_is_flagged(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.timeline.reader.MAX_EVENTS", 3)
@@ -181,7 +181,7 @@ def test_the_newest_are_held_and_that_older_ones_are_left_is_known(
     assert timeline.lanes.brokers == (1, 2, 3, 4)
 
 
-def test_that_older_ones_of_what_was_told_are_left_is_known_and_hides_nothing_seen(
+def test_dropped_older_reports_are_flagged_and_hide_no_observed_events(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = past()
@@ -200,14 +200,14 @@ def test_that_older_ones_of_what_was_told_are_left_is_known_and_hides_nothing_se
     assert "the newest shown" in text_of(timeline_lines(view, 120, 40)[0])
 
 
-def test_a_file_that_nothing_is_in_yet_is_none() -> None:
+def test_empty_timeline_file_is_read_as_no_timeline() -> None:
     path = paths.timeline_file(RECORDED)
     path.parent.mkdir(parents=True)
     path.touch()
     assert read_timeline(RECORDED, TimelineFilter(), None) is None
 
 
-def test_what_is_let_go_of_while_it_is_read_is_still_read(
+def test_events_pruned_while_the_timeline_is_read_are_still_returned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("core.watch.timeline.store.STATE_CHANGES", 1)
@@ -226,7 +226,7 @@ def test_what_is_let_go_of_while_it_is_read_is_still_read(
     assert past().span[0] > whole.span[0]
 
 
-def test_rows_are_happenings_and_the_events_of_those_unfolded(session: Session) -> None:
+def test_rows_are_grouped_events_and_unfolding_a_group_adds_its_events(session: Session) -> None:
     happenings = past().found
     rows = rows_of(happenings, frozenset())
     assert len(rows) == len(happenings)
@@ -240,7 +240,7 @@ def test_rows_are_happenings_and_the_events_of_those_unfolded(session: Session) 
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_night_is_told_by_lanes_and_by_what_happened(
+async def test_broker_outage_at_night_is_shown_in_lanes_and_in_the_list_of_events(
     size: tuple[int, int], session: Session
 ) -> None:
     async with dashboard(session, "timeline", size) as pilot:
@@ -253,7 +253,9 @@ async def test_a_night_is_told_by_lanes_and_by_what_happened(
         assert "7 of 12 changes" in text
 
 
-async def test_ascii_tells_it_with_ascii_only_of_the_past_too(session: Session) -> None:
+async def test_ascii_mode_draws_the_timeline_and_the_past_map_in_ascii_only(
+    session: Session,
+) -> None:
     async with dashboard(session, "timeline", ascii_only=True) as pilot:
         assert "xxx" in text(pilot)
         assert text(pilot).isascii()
@@ -280,7 +282,7 @@ async def test_the_autopilots_lane_is_drawn_below_the_brokers(
         assert legend in text(pilot)
 
 
-async def test_steps_unfolding_and_following(session: Session) -> None:
+async def test_keys_step_through_events_unfold_a_group_and_return_to_now(session: Session) -> None:
     async with dashboard(session, "timeline") as pilot:
         assert " now " in body(pilot)
         assert "▸ 03:01:40.0" in body(pilot)
@@ -301,7 +303,7 @@ async def test_steps_unfolding_and_following(session: Session) -> None:
         assert " now " in body(pilot)
 
 
-async def test_the_mouse_goes_to_rows_marks_and_brokers(session: Session) -> None:
+async def test_mouse_click_selects_a_row_or_mark_and_filters_by_a_broker(session: Session) -> None:
     async with dashboard(session, "timeline") as pilot:
         x, y = spot(pilot, "✗ broker 2 went")
         await pilot.click(Page, offset=(x, y))
@@ -318,7 +320,7 @@ async def test_the_mouse_goes_to_rows_marks_and_brokers(session: Session) -> Non
         assert "▸ 03:01:10.0" in body(pilot)
 
 
-async def test_it_is_filtered_by_words_and_by_kind(session: Session) -> None:
+async def test_timeline_is_filtered_by_words_and_by_kind(session: Session) -> None:
     async with dashboard(session, "timeline", (80, 24)) as pilot:
         await pressed(pilot, "/", "n", "e", "w", "enter")
         assert "topic new was created" in body(pilot)
@@ -330,7 +332,9 @@ async def test_it_is_filtered_by_words_and_by_kind(session: Session) -> None:
         assert "esc drops the filter" in body(pilot)
 
 
-async def test_what_happens_now_comes_by_itself_and_else_nothing_is_drawn(session: Session) -> None:
+async def test_new_events_appear_without_a_key_and_an_unchanged_timeline_is_not_redrawn(
+    session: Session,
+) -> None:
     async with dashboard(session, "timeline") as pilot:
         screen = pilot.app.screen
         shown = screen.query_one(Page).lines
@@ -372,7 +376,7 @@ async def test_the_list_is_copied_and_exported_as_markdown(
         (Address("kafka:9092"), True, "The recorder has just been started"),
     ],
 )
-async def test_why_nothing_is_there_is_said(
+async def test_reason_for_an_empty_timeline_is_reported(
     address: Address | None, load: bool, message: str
 ) -> None:
     session = a_session()
@@ -382,7 +386,7 @@ async def test_why_nothing_is_there_is_said(
         await pressed(pilot, "[", "enter", "f", "s", "y", "e", "/")
 
 
-async def test_a_file_that_is_no_timeline_is_told(session: Session) -> None:
+async def test_file_that_is_no_timeline_is_reported(session: Session) -> None:
     paths.timeline_file(RECORDED).write_bytes(b"x" * 5000)
     async with dashboard(session, "timeline") as pilot:
         assert "cannot be read" in body(pilot) + footer(pilot)
@@ -392,7 +396,9 @@ async def test_a_file_that_is_no_timeline_is_told(session: Session) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_map_shows_the_cluster_as_it_was(size: tuple[int, int], session: Session) -> None:
+async def test_map_shows_the_cluster_at_the_moment_selected_in_the_timeline(
+    size: tuple[int, int], session: Session
+) -> None:
     async with dashboard(session, "timeline", size) as pilot:
         await pressed(pilot, "{", "m")
         assert the_map(pilot)
@@ -428,7 +434,7 @@ def spark_was_there(*, damaged: bool = False) -> None:
         layout.window_file(root, RECORDED, start).write_bytes(b"no window")
 
 
-async def test_the_map_of_the_past_shows_the_load_of_then_where_it_is_kept(
+async def test_past_map_shows_the_load_of_that_time_where_it_is_kept(
     session: Session,
 ) -> None:
     spark_was_there()
@@ -444,7 +450,7 @@ async def test_the_map_of_the_past_shows_the_load_of_then_where_it_is_kept(
         assert "PAST" not in lines(pilot)[0]
 
 
-async def test_a_damaged_window_is_said_and_the_moment_is_shown_all_the_same(
+async def test_damaged_window_is_reported_and_the_moment_is_still_shown(
     session: Session,
 ) -> None:
     spark_was_there(damaged=True)
@@ -454,7 +460,7 @@ async def test_a_damaged_window_is_said_and_the_moment_is_shown_all_the_same(
         assert "is not a whole window file" in session.troubles[-1].title
 
 
-async def test_the_past_cannot_be_edited(session: Session) -> None:
+async def test_plan_cannot_be_edited_on_the_map_of_a_past_moment(session: Session) -> None:
     session.writable = True
     async with dashboard(session, "timeline") as pilot:
         await pressed(pilot, "{", "m", "enter")
@@ -488,7 +494,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[Flag]:
     open_now.set()
 
 
-async def test_each_key_is_a_step_however_slowly_moments_are_read(
+async def test_each_key_press_is_one_step_even_when_moments_are_read_slowly(
     session: Session, reading: Flag
 ) -> None:
     async with dashboard(session, "timeline") as pilot:
@@ -506,7 +512,7 @@ async def test_each_key_is_a_step_however_slowly_moments_are_read(
 
 
 @pytest.mark.parametrize("key", ["0", "2", "question_mark"])
-async def test_a_moment_that_nobody_waits_for_any_more_is_not_shown(
+async def test_moment_abandoned_while_it_is_read_is_not_shown(
     key: str, session: Session, reading: Flag
 ) -> None:
     async with dashboard(session, "timeline") as pilot:
@@ -521,7 +527,7 @@ async def test_a_moment_that_nobody_waits_for_any_more_is_not_shown(
         assert pilot.app.screen is screen
 
 
-async def test_who_has_left_the_timeline_is_not_taken_to_the_map(
+async def test_leaving_the_timeline_cancels_the_switch_to_the_map(
     session: Session, reading: Flag
 ) -> None:
     async with dashboard(session, "timeline") as pilot:
@@ -537,7 +543,9 @@ async def test_who_has_left_the_timeline_is_not_taken_to_the_map(
 # -- what changed since this was fine -------------------------------------------------------------
 
 
-async def test_two_moments_are_compared(session: Session) -> None:
+async def test_past_moment_is_compared_with_now_until_the_key_is_pressed_once_more(
+    session: Session,
+) -> None:
     async with dashboard(session, "timeline") as pilot:
         await pressed(pilot, "b")
         assert "Put the cursor where it was still fine" in footer(pilot)
@@ -578,7 +586,7 @@ def comparison(pilot: Any) -> comparing.TimelineComparison:
     return pilot.app.screen.comparison
 
 
-async def test_a_comparison_that_was_taken_back_does_not_come_back(
+async def test_cancelled_comparison_does_not_reappear_when_its_refresh_arrives(
     session: Session, slow: Comparisons
 ) -> None:
     async with dashboard(session, "timeline") as pilot:
@@ -593,7 +601,7 @@ async def test_a_comparison_that_was_taken_back_does_not_come_back(
         assert "what happened" in body(pilot)
 
 
-async def test_a_slow_comparison_with_now_is_shown_however_often_more_happens(
+async def test_slow_comparison_with_now_is_shown_and_later_refreshes_are_merged(
     session: Session, slow: Comparisons
 ) -> None:
     async with dashboard(session, "timeline") as pilot:
@@ -610,7 +618,7 @@ async def test_a_slow_comparison_with_now_is_shown_however_often_more_happens(
         assert len(slow.asked) == 3, "the first, one waited for, and one for all later news"
 
 
-async def test_a_first_comparison_under_way_heeds_filters_and_can_be_taken_back(
+async def test_first_comparison_in_progress_follows_filters_and_can_be_cancelled(
     session: Session, slow: Comparisons
 ) -> None:
     async with dashboard(session, "timeline") as pilot:
@@ -648,7 +656,7 @@ async def test_a_marked_moment_is_compared_with_the_cursor(session: Session) -> 
         assert "what happened" in body(pilot)
 
 
-async def test_what_has_gone_back_is_no_difference() -> None:
+async def test_reverted_changes_are_not_shown_as_differences() -> None:
     pictures = [
         cluster(ORDERS),
         cluster(ORDERS, seconds=10, controller=3),
@@ -669,7 +677,7 @@ async def test_what_has_gone_back_is_no_difference() -> None:
     ("later", "message"),
     [(5, "recorded since 03:00 UTC"), (600, "▲ recorded 03:00 to 03:02:00 UTC")],
 )
-async def test_that_nobody_records_any_more_is_said(
+async def test_recording_that_has_stopped_is_reported(
     session: Session, later: int, message: str
 ) -> None:
     assert session.state is not None

@@ -42,7 +42,7 @@ def samples(observed: Observation | None, **changes: Any) -> dict[tuple[str, ...
     }
 
 
-def test_its_mode_and_last_decision_are_one_of_all() -> None:
+def test_mode_and_state_metrics_mark_exactly_one_of_all_values() -> None:
     last = Entry(NOON, EntryKind.SUGGEST, (Reason("uneven", "Broker 1 …"), Reason("x", "y")))
     metrics = samples(look(hot()), last=last)
     assert {mode: metrics["autopilot_mode", mode.value] for mode in Mode} == {
@@ -64,14 +64,14 @@ def test_skew_is_the_fullest_brokers_share_by_each_measure() -> None:
     )
 
 
-def test_of_a_cluster_that_does_not_answer_nothing_is_known() -> None:
+def test_unreachable_cluster_is_reported_down_without_skew_or_throttles() -> None:
     metrics = samples(None)
     assert metrics["autopilot_cluster_up",] == 0
     assert not [key for key in metrics if key[0] in ("skew_ratio", "throttle_bytes_per_second")]
     assert metrics["autopilot_last_look_timestamp_seconds",] == NOON.timestamp()
 
 
-def test_its_budget_is_there_with_what_is_spent_of_it() -> None:
+def test_hourly_budget_metrics_report_limits_and_amount_spent() -> None:
     history = DecisionHistory(acts=(acted(NOON, [tp("t-0")], bytes=5e9),))
     metrics = samples(look(hot()), history=history)
     assert metrics["autopilot_hour_bytes",] == 5e9
@@ -89,7 +89,7 @@ class At(Clock):
         return self.seconds
 
 
-def test_external_throttles_are_asked_for_as_often_as_configs() -> None:
+def test_external_throttles_are_fetched_as_often_as_configs() -> None:
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(2), LEADER_RATE, str(3 * MB))
     clock = At()
@@ -106,7 +106,9 @@ def test_external_throttles_are_asked_for_as_often_as_configs() -> None:
     assert throttles.look(None) == ()
 
 
-def test_a_cluster_that_refuses_to_tell_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_to_fetch_throttle_configs_yields_no_throttles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuses(*_: Any, **__: Any) -> Any:
         raise UnreachableError("No broker answers.")
 

@@ -25,7 +25,9 @@ MONDAY = datetime(2026, 1, 5)
         ("tue 1:00-2:00, thu 3:00-4:00", [(1, "01:30"), (3, "03:30")], [(1, "03:30")]),
     ],
 )
-def test_hours_of_the_week(text: str, inside: list[tuple[int, str]], outside: list) -> None:  # type: ignore[type-arg]
+def test_hours_of_the_week_are_parsed(
+    text: str, inside: list[tuple[int, str]], outside: list
+) -> None:  # type: ignore[type-arg]
     hours = Hours.parse(text, "--avoid")
     for expected, moments in ((True, inside), (False, outside)):
         for day, clock in moments:
@@ -38,12 +40,12 @@ def test_hours_of_the_week(text: str, inside: list[tuple[int, str]], outside: li
     "text",
     ["", "nine to five", "9-17", "mo 09:00-10:00", "25:00-26:00", "09:61-10:00", "09:00-10:00,"],
 )
-def test_what_is_no_hours_is_said(text: str) -> None:
+def test_invalid_hours_are_reported(text: str) -> None:
     with pytest.raises(UsageError, match="--avoid: not hours of the week"):
         Hours.parse(text, "--avoid")
 
 
-def test_hours_are_by_the_zone_of_this_machine() -> None:
+def test_hours_follow_the_time_zone_of_the_given_moment() -> None:
     hours = Hours.parse("mon-fri 09:00-18:00", "--avoid")
     tokyo = ZoneInfo("Asia/Tokyo")
     assert hours.holds(datetime(2026, 1, 5, 17, 59, tzinfo=tokyo))
@@ -65,7 +67,7 @@ BUSY = Hours.parse("mon-fri 08:00-20:00", "--avoid")
         (lambda: AutopilotSettings(keep="("), "--keep"),
     ],
 )
-def test_what_contradicts_itself_is_refused(contradiction: Callable[[], object], says: str) -> None:
+def test_contradictory_settings_are_refused(contradiction: Callable[[], object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         contradiction()
     AutopilotSettings(avoid=BUSY, only=Hours.parse("tue 19:00-21:00", "--only"))

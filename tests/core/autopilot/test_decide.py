@@ -28,7 +28,7 @@ def ago(**how_long: float) -> datetime:
     return NOON - timedelta(**how_long)
 
 
-def test_a_hot_broker_gives_half_of_what_it_holds() -> None:
+def test_hot_broker_gives_away_half_of_its_partitions() -> None:
     act = act_on(look(hot()))
     assert (act.copies, act.bytes) == (4, 4 * MB)
     assert act.reasons[0].text == (
@@ -37,14 +37,14 @@ def test_a_hot_broker_gives_half_of_what_it_holds() -> None:
     )
 
 
-def test_leaders_are_chosen_anew_where_that_is_enough() -> None:
+def test_leader_only_changes_are_chosen_when_they_suffice() -> None:
     state = cluster({f"t-{n}": [2, 1] for n in range(8)}, brokers=(1, 2), size_bytes=MB)
     act = act_on(look(steady(state)))
     assert (act.copies, act.bytes, act.leaders) == (0, 0, 4)
     assert "led by another of its replicas, nothing to copy" in act.reasons[0].text
 
 
-def test_off_decides_nothing_and_suggest_as_act_does() -> None:
+def test_mode_off_decides_nothing_and_suggest_decides_as_act_does() -> None:
     assert decided(look(hot()), replace(EAGER, mode=Mode.OFF)) == Off()
     assert decided(look(hot()), replace(EAGER, mode=Mode.SUGGEST)) == decided(look(hot()))
 
@@ -106,7 +106,7 @@ def with_assignment(
         ),
     ],
 )
-def test_what_is_not_safe_is_not_done(
+def test_each_unsafe_condition_prevents_acting_and_is_reported(
     rule: str, bend: Callable[[Observation], Observation], says: str
 ) -> None:
     observed = look(hot())
@@ -116,14 +116,14 @@ def test_what_is_not_safe_is_not_done(
     assert says in decision.reasons[0].text
 
 
-def test_of_its_own_run_that_died_it_says_how_to_bring_it_back() -> None:
+def test_own_run_that_died_is_reported_as_a_dead_run() -> None:
     own = acted(ago(minutes=5))
     observed = replace(look(hot()), died=(own.run,))
     assert ids(decide(EAGER, DecisionHistory(acts=(own,)), observed)) == ["dead-run"]
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, 2), (None, 1)])
-def test_a_controller_that_has_just_changed_is_given_a_minute(first: int | None, then: int) -> None:
+def test_changed_controller_is_given_a_minute_before_acting(first: int | None, then: int) -> None:
     before = look(replace(hot(), controller=first), now=ago(minutes=3))
     after = look(replace(hot(), controller=then))
     history = lasted(EAGER, before).seeing(EAGER, after)
@@ -134,7 +134,7 @@ def test_a_controller_that_has_just_changed_is_given_a_minute(first: int | None,
 
 
 @pytest.mark.parametrize(("poll_count", "rule"), [(1, "few-looks"), (2, "few-looks"), (3, "act")])
-def test_three_of_the_collectors_intervals_are_enough(poll_count: int, rule: str) -> None:
+def test_three_collector_intervals_suffice_to_act(poll_count: int, rule: str) -> None:
     state = hot()
     observed = look(state, load=loaded(state, source=Source.LIVE), poll_count=poll_count)
     decision = decided(observed)
@@ -160,7 +160,9 @@ def uneven(more: int) -> Observation:
         (8, 6),  # 132 %, and back to 108 %: it aims further in than it starts
     ],
 )
-def test_it_starts_outside_the_band_and_aims_inside_it(more: int, moved: int | None) -> None:
+def test_plan_starts_outside_the_start_band_and_aims_inside_it(
+    more: int, moved: int | None
+) -> None:
     decision = decided(uneven(more))
     if moved is None:
         assert ids(decision) == ["balanced"]
@@ -169,7 +171,7 @@ def test_it_starts_outside_the_band_and_aims_inside_it(more: int, moved: int | N
         assert decision.copies == moved
 
 
-def test_an_imbalance_has_to_last() -> None:
+def test_imbalance_must_last_before_acting() -> None:
     observed, history = look(hot()), DecisionHistory()
     history = history.seeing(EAGER, observed)
     assert ids(decide(EAGER, history, observed)) == ["not-lasting"]
@@ -183,7 +185,7 @@ def test_an_imbalance_has_to_last() -> None:
         assert ids(decide(EAGER, history, later)) == [rule]
 
 
-def test_that_something_else_lasted_is_no_reason_to_act() -> None:
+def test_new_imbalance_does_not_inherit_the_duration_of_an_earlier_one() -> None:
     """By the same snapshot others may be outside, as leaders or sizes change."""
     before = look(hot())
     history = lasted(EAGER, before)
@@ -196,7 +198,7 @@ def test_that_something_else_lasted_is_no_reason_to_act() -> None:
     assert ids(decide(EAGER, history.seeing(EAGER, after), after)) == ["not-lasting"]
 
 
-def test_what_comes_and_goes_does_not_last() -> None:
+def test_intermittent_imbalance_does_not_count_as_lasting() -> None:
     even = steady(cluster({f"t-{n}": [1 + n % 2] for n in range(8)}, size_bytes=MB))
     history = DecisionHistory()
     for seconds in range(0, 120, 20):
@@ -205,13 +207,13 @@ def test_what_comes_and_goes_does_not_last() -> None:
         assert isinstance(decide(EAGER, history, observed), Wait)
 
 
-def test_load_with_a_gap_in_it_begins_anew() -> None:
+def test_gap_in_the_load_restarts_the_imbalance_duration() -> None:
     observed = look(hot())
     history = lasted(EAGER, look(hot(), now=ago(minutes=10))).seeing(EAGER, observed)
     assert ids(decide(EAGER, history, observed)) == ["not-lasting"]
 
 
-def test_topics_that_are_not_there_are_named() -> None:
+def test_topics_pattern_without_a_match_is_reported() -> None:
     settings = replace(EAGER, topics="orders")
     (why,) = decided(look(hot(), settings), settings).reasons
     assert why.id == "nothing-helps"
@@ -236,7 +238,7 @@ def hours_here(later: int) -> str:
         ("only", 1, "no-window"),
     ],
 )
-def test_hours_are_kept(option: str, later: int, rule: str) -> None:
+def test_avoid_and_only_hours_are_respected(option: str, later: int, rule: str) -> None:
     hours = Hours.parse(hours_here(later), "--x")
     settings = replace(EAGER, **{option: hours})  # type: ignore[arg-type]
     assert ids(decided(look(hot(), settings), settings)) == [rule]
@@ -262,7 +264,7 @@ def large(each: int = 4_000 * MB) -> ClusterState:
     return steady(cluster(held, brokers=(1, 2), size_bytes=each))
 
 
-def test_a_run_goes_as_fast_as_hours_want_and_moves_as_much_as_there_is_time_for() -> None:
+def test_run_speed_and_plan_size_fit_the_time_left_in_the_allowed_hours() -> None:
     whole = act_on(look(large()))
     assert reckoned_seconds(EAGER, whole) > 6 * 60
     short = until(5 * 60, "avoid")
@@ -277,7 +279,7 @@ def test_a_run_goes_as_fast_as_hours_want_and_moves_as_much_as_there_is_time_for
 @pytest.mark.parametrize(
     ("option", "says"), [("avoid", "busy hours ("), ("only", "the maintenance window (")]
 )
-def test_what_takes_too_long_is_not_begun(option: str, says: str) -> None:
+def test_run_that_cannot_finish_in_the_allowed_hours_is_not_started(option: str, says: str) -> None:
     settings = until(60, option)
     (why,) = decided(look(large(20_000 * MB), settings), settings).reasons
     assert (why.id, says in why.text, why.text.endswith(" in 60 s.")) == ("too-long", True, True)
@@ -298,7 +300,7 @@ def test_what_takes_too_long_is_not_begun(option: str, says: str) -> None:
         (ago(hours=3), 100e9, ago(minutes=60), "act"),
     ],
 )
-def test_what_was_done_before_counts(
+def test_earlier_run_defers_acting_by_progress_cool_down_or_hourly_budget(
     began: datetime, bytes_: float, ended: datetime | None, rule: str
 ) -> None:
     history = DecisionHistory(acts=(acted(began, bytes=bytes_, ended_at=ended),))
@@ -313,7 +315,9 @@ def test_what_was_done_before_counts(
         DecisionHistory(controller=1, controller_since=ago(days=-200)),
     ],
 )
-def test_a_clock_that_was_ahead_is_waited_for_once(remembered: DecisionHistory) -> None:
+def test_history_stamped_by_a_clock_that_was_ahead_delays_acting_only_once(
+    remembered: DecisionHistory,
+) -> None:
     remembered = remembered.seeing(EAGER, look(hot()))
     assert decide(EAGER, remembered, look(hot())).reasons
     later = look(hot(), now=NOON + timedelta(hours=1, minutes=1))
@@ -321,7 +325,7 @@ def test_a_clock_that_was_ahead_is_waited_for_once(remembered: DecisionHistory) 
     assert isinstance(decision, Act)
 
 
-def test_what_failed_and_somebody_elses_run_are_cooled_down_after_too() -> None:
+def test_failed_run_and_run_of_somebody_else_also_cause_a_cool_down() -> None:
     failed = DecisionHistory(failed_at=ago(seconds=30))
     assert ids(decided(look(hot()), history=failed)) == ["cool-down"]
     assert ids(decided(look(hot(), run_ended_at=ago(seconds=30)))) == ["cool-down"]
@@ -342,7 +346,9 @@ def test_the_rest_of_an_hours_budget_bounds_the_plan() -> None:
     ("bytes_", "moves", "rule"),
     [(7 * MB, 0, "budget"), (6 * MB, 0, "act"), (0.0, 7, "budget"), (0.0, 6, "act")],
 )
-def test_no_run_is_begun_for_the_crumbs_of_a_budget(bytes_: float, moves: int, rule: str) -> None:
+def test_no_run_is_started_when_too_little_of_the_hourly_budget_remains(
+    bytes_: float, moves: int, rule: str
+) -> None:
     moved = [tp(f"u-{n}") for n in range(moves)]
     spent = acted(ago(minutes=50), moved, bytes=bytes_, ended_at=ago(minutes=40))
     settings = replace(EAGER, max_bytes_per_hour=10 * MB, max_moves_per_hour=10)
@@ -353,7 +359,7 @@ def test_no_run_is_begun_for_the_crumbs_of_a_budget(bytes_: float, moves: int, r
         assert why.text.endswith(": too little to go on with a plan of 4 moves and 4.0 MB.")
 
 
-def test_a_plan_that_no_hour_has_room_for_is_carried_out_in_parts_that_stay() -> None:
+def test_plan_exceeding_the_hourly_budget_is_executed_in_parts_without_moving_twice() -> None:
     """An empty broker is filled over hours by hardly more moves than at once, none of them twice.
 
     A plan of its own for each hour's bytes would even leaders out anew each time: half more moves.
@@ -392,7 +398,7 @@ def test_a_plan_that_no_hour_has_room_for_is_carried_out_in_parts_that_stay() ->
     assert len(history.acts) <= 1 + whole.bytes / hourly.max_bytes_per_hour
 
 
-def test_a_partition_larger_than_an_hours_budget_keeps_no_other_from_being_moved() -> None:
+def test_partition_larger_than_the_hourly_budget_does_not_block_other_moves() -> None:
     sizes = {f"t-{n}": MB for n in range(8)} | {"t-0": 40 * MB, "t-1": 40 * MB}
     state = steady(cluster({name: [2] for name in sizes}, brokers=(1, 2), size_bytes=sizes))
     settings = replace(EAGER, max_bytes_per_hour=10 * MB)
@@ -403,7 +409,7 @@ def test_a_partition_larger_than_an_hours_budget_keeps_no_other_from_being_moved
     assert {str(move.tp) for move in act.plan} <= {f"t-{n}" for n in range(4, 8)}
 
 
-def test_what_fits_an_hour_is_moved_where_most_of_the_plan_never_does() -> None:
+def test_moves_that_fit_the_hourly_budget_run_even_if_most_of_the_plan_never_fits() -> None:
     """By itself it hardly brings anybody nearer; what it is a step to does."""
     held = {f"t-{n}": [1 + n % 3 if n < 60 else 1] for n in range(72)}
     held |= {f"u-{n}": [1 + n % 3] for n in range(300)}
@@ -424,7 +430,7 @@ def by_night(lead: list[int]) -> tuple[ClusterState, dict[str, float]]:
     return steady(cluster(held, brokers=(1, 2), size_bytes=MB)), rates
 
 
-def test_a_plan_is_made_by_the_day_where_that_is_enough_now() -> None:
+def test_plan_follows_the_usual_daily_load_if_that_also_suffices_now() -> None:
     state, rates = by_night(lead=list(range(10)))
     usual = loaded(state, dict.fromkeys(rates, 1e6))
     now = loaded(state, rates)
@@ -435,7 +441,7 @@ def test_a_plan_is_made_by_the_day_where_that_is_enough_now() -> None:
     assert even.is_within(even.after)
 
 
-def test_what_is_needed_now_comes_before_what_is_usual() -> None:
+def test_current_load_takes_precedence_over_the_usual_daily_load() -> None:
     """By the day nothing is wrong; now one broker leads all that is busy."""
     held = {f"t-{n}": [1, 2] if n < 20 else [2, 1] for n in range(40)}
     state = steady(cluster(held, brokers=(1, 2), size_bytes=MB))
@@ -446,14 +452,14 @@ def test_what_is_needed_now_comes_before_what_is_usual() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_leader_changes_are_moves_too(most: int) -> None:
+def test_leader_changes_count_against_the_hourly_limit_of_moves(most: int) -> None:
     state = cluster({f"t-{n}": [2, 1] for n in range(40)}, brokers=(1, 2), size_bytes=MB)
     settings = replace(EAGER, max_moves_per_hour=most)
     act = act_on(look(steady(state), settings), settings)
     assert len(act.plan) == most
 
 
-def test_a_partition_that_was_moved_rests_for_a_day() -> None:
+def test_moved_partition_is_not_moved_for_a_day() -> None:
     moved = [tp(f"t-{n}") for n in range(7)]
     yesterday = DecisionHistory(acts=(acted(ago(hours=25), moved, ended_at=ago(hours=23)),))
     act = act_on(look(hot()), history=yesterday)
@@ -474,13 +480,13 @@ def test_a_partition_of_unknown_size_is_not_moved() -> None:
 # -- whether a plan is worth it --------------------------------------------------------------------
 
 
-def test_what_costs_more_than_it_helps_is_left() -> None:
+def test_plan_that_costs_more_than_it_helps_is_not_executed() -> None:
     settings = replace(EAGER, min_benefit=1000.0)
     decision = decided(look(hot(), settings), settings)
     assert ids(decision) == ["little-benefit"]
 
 
-def test_where_nothing_helps_that_is_said() -> None:
+def test_nothing_helps_is_reported_when_no_move_improves_balance() -> None:
     settings = replace(EAGER, keep="t")
     state = cluster({"t-0": [2], "t-1": [2], "u-0": [2]}, brokers=(1, 2), size_bytes=MB)
     alone = replace(settings, keep="t|u")
@@ -489,7 +495,7 @@ def test_where_nothing_helps_that_is_said() -> None:
     assert [move.tp for move in act.plan] == [tp("u-0")]
 
 
-def test_what_keeps_a_broker_outside_is_no_reason_to_move_others() -> None:
+def test_unfixable_broker_outside_the_band_triggers_no_moves_between_other_brokers() -> None:
     """Brokers 1 and 2 could be more even, but not so far off that it is worth a run."""
     settings = replace(EAGER, keep="u|huge")
     held = {f"t-{n}": [1 if n < 44 else 2] for n in range(100)} | {f"u-{n}": [3] for n in range(50)}
@@ -504,7 +510,7 @@ def test_what_keeps_a_broker_outside_is_no_reason_to_move_others() -> None:
 
 
 @pytest.mark.parametrize(("most", "found"), [(5, "act"), (MB, "refused")])
-def test_a_plan_that_a_check_speaks_against_is_not_carried_out(most: int, found: str) -> None:
+def test_plan_refused_by_a_check_is_not_executed(most: int, found: str) -> None:
     disk = (100 * MB, 50 * MB)
     held = {f"t-{n}": [2] for n in range(8)}
     state = cluster(held, brokers=(1, 2), size_bytes=MB, disk_bytes=disk)
@@ -514,7 +520,9 @@ def test_a_plan_that_a_check_speaks_against_is_not_carried_out(most: int, found:
 
 
 @pytest.mark.parametrize(("hidden", "partly"), [(None, False), (1, True)])
-def test_brokers_are_even_by_what_is_seen(hidden: int | None, partly: bool) -> None:
+def test_balanced_reason_mentions_when_some_topics_are_hidden(
+    hidden: int | None, partly: bool
+) -> None:
     held = {f"t-{n}": [1 + n % 2, 2 - n % 2] for n in range(8)}
     state = cluster(held, brokers=(1, 2), size_bytes=MB)
     state = replace(state, hidden=None if hidden is None else HiddenTopics(hidden))

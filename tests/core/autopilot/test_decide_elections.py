@@ -45,7 +45,7 @@ def after_restart(away: Sequence[str] = BACK, *, late: Sequence[str] = ()) -> Cl
     )
 
 
-def test_leaders_that_are_away_are_elected_and_nothing_is_moved() -> None:
+def test_leaders_off_their_preferred_replica_are_elected_without_any_move() -> None:
     decision = decided(look(after_restart()))
     assert isinstance(decision, Elect)
     assert [str(election.tp) for election in decision.elections] == sorted(BACK)
@@ -57,12 +57,12 @@ def test_leaders_that_are_away_are_elected_and_nothing_is_moved() -> None:
     )
 
 
-def test_suggest_says_what_act_would_do() -> None:
+def test_suggest_mode_decides_the_same_elections_as_act_mode() -> None:
     observed = look(after_restart())
     assert decided(observed, replace(EAGER, mode=Mode.SUGGEST)) == decided(observed)
 
 
-def test_that_leaders_are_away_has_to_last() -> None:
+def test_leader_imbalance_must_last_before_an_election() -> None:
     """A broker that has just come back is given the time that any imbalance is given."""
     history = DecisionHistory()
     for seconds, rule in ((0, "not-lasting"), (20, "not-lasting"), (40, "elect")):
@@ -71,7 +71,7 @@ def test_that_leaders_are_away_has_to_last() -> None:
         assert ids(decide(EAGER, history, observed)) == [rule]
 
 
-def test_leaders_come_before_any_data() -> None:
+def test_elections_precede_data_moves() -> None:
     """The placement is off, too: what an election mends is not copied for."""
     held = {f"t-{n}": [1, 2] if n < 8 else [2, 1] for n in range(16)} | {"big-0": [1, 2]}
     state = steady(
@@ -89,13 +89,13 @@ def test_leaders_come_before_any_data() -> None:
     assert isinstance(decided(led), Act)
 
 
-def test_a_few_that_are_away_are_no_reason() -> None:
+def test_few_leaders_off_their_preferred_replica_cause_no_election() -> None:
     held = {f"t-{n}": [1 + n % 2, 2 - n % 2] for n in range(40)}
     state = steady(cluster(held, leaders={"t-0": 2}, size_bytes=MB))
     assert ids(decided(look(state))) == ["balanced"]
 
 
-def test_only_those_whose_preferred_replica_is_in_sync() -> None:
+def test_partitions_whose_preferred_replica_is_out_of_sync_are_not_elected() -> None:
     state = after_restart(late=BACK[:1])
     assert ids(decided(look(state)))[0] == "out-of-sync"
     everybody = after_restart(late=BACK)
@@ -111,7 +111,7 @@ def test_only_those_whose_preferred_replica_is_in_sync() -> None:
         ({"topics": "no-such"}, None),
     ],
 )
-def test_elections_within_the_limits(limits: dict[str, object], elected: int | None) -> None:
+def test_elections_respect_the_limits(limits: dict[str, object], elected: int | None) -> None:
     settings = replace(EAGER, **limits)  # type: ignore[arg-type]
     decision = decided(look(after_restart(), settings), settings)
     if elected is None:
@@ -121,7 +121,7 @@ def test_elections_within_the_limits(limits: dict[str, object], elected: int | N
         assert len(decision.elections) == elected
 
 
-def test_what_helps_most_is_given_back_first() -> None:
+def test_election_that_helps_most_comes_first() -> None:
     state = after_restart()
     rates = {f"t-{n}": MB * (20.0 if f"t-{n}" == "t-9" else 1.0) for n in range(12)}
     few = replace(EAGER, max_moves_per_hour=1)
@@ -142,13 +142,13 @@ def test_what_helps_most_is_given_back_first() -> None:
         ),
     ],
 )
-def test_the_rules_of_runs_hold_for_elections(
+def test_cool_down_and_busy_hours_also_apply_to_elections(
     settings: AutopilotSettings, history: DecisionHistory, rule: str
 ) -> None:
     assert ids(decided(look(after_restart(), settings), settings, history)) == [rule]
 
 
-def test_an_election_that_makes_it_no_better_is_not_made() -> None:
+def test_election_that_does_not_improve_balance_is_not_run() -> None:
     """All prefer one broker, and two share what that should lead."""
     held = {f"t-{n}": [1, 2] for n in range(8)}
     state = cluster(held, leaders={f"t-{n}": 2 for n in range(5)}, size_bytes=MB)
@@ -159,7 +159,7 @@ def test_an_election_that_makes_it_no_better_is_not_made() -> None:
     assert decision.copies == 0
 
 
-def test_brokers_that_do_it_themselves_are_waited_for() -> None:
+def test_automatic_leader_rebalance_of_brokers_is_awaited() -> None:
     decision = decided(look(after_restart(), returns_every_seconds=300.0))
     assert isinstance(decision, Wait)
     assert ids(decision) == ["leaders-return"]
@@ -171,7 +171,9 @@ def test_brokers_that_do_it_themselves_are_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "rule"), [(499, "leaders-return"), (501, "elect")])
-def test_brokers_that_only_say_so_are_waited_for_twice(seconds: float, rule: str) -> None:
+def test_automatic_leader_rebalance_is_awaited_for_at_most_two_intervals(
+    seconds: float, rule: str
+) -> None:
     """Controllers that are apart may have it off, and nobody can ask them."""
     observed = look(after_restart(), returns_every_seconds=250.0)
     decision = decide(EAGER, lasted(EAGER, observed, seconds=seconds), observed)
@@ -200,7 +202,9 @@ def _leader_count_of_1(client: SimulatedCluster) -> int:
 
 
 @pytest.mark.parametrize(("itself", "every"), [("true", 300.0), ("false", None), (None, None)])
-def test_it_sees_who_leads(tmp_path: Path, itself: str | None, every: float | None) -> None:
+def test_observer_detects_leader_imbalance_and_automatic_leader_rebalance(
+    tmp_path: Path, itself: str | None, every: float | None
+) -> None:
     """Where it may not be asked, nobody is taken to do it."""
     client = came_back()
     faulty = Faulty(client)
@@ -233,7 +237,9 @@ def test_it_sees_who_leads(tmp_path: Path, itself: str | None, every: float | No
     assert asked == [3], "where nobody is away nobody is asked"
 
 
-def test_it_elects_some_at_a_time_audited_until_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elections_run_in_audited_batches_until_the_autopilot_is_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     client = came_back()
     cluster_id, wanted = client.describe_cluster().cluster_id, [tp(name) for name in BACK]
     began = client.clock.monotonic()
@@ -250,7 +256,7 @@ def test_it_elects_some_at_a_time_audited_until_it_is_off(monkeypatch: pytest.Mo
     assert written.count("elect") == 3
 
 
-def test_those_that_were_not_elected_are_told() -> None:
+def test_partitions_that_were_not_elected_are_reported() -> None:
     client = came_back()
     faulty = Faulty(client)
 
@@ -278,7 +284,7 @@ ACT = Entry(
 )
 
 
-def test_elections_count_in_the_hours_budget_and_rest_nothing() -> None:
+def test_elections_count_in_the_hourly_budget_and_cause_no_partition_cool_down() -> None:
     log = DecisionLog("c-1")
     log.add(ACT)
     (back,) = log.entries()

@@ -229,7 +229,7 @@ def lives(draw: st.DrawFn) -> Life:
 
 @given(lives())
 @settings(max_examples=6)
-def test_for_days(life: Life) -> None:
+def test_decisions_over_time_obey_every_guard_and_the_hourly_limits(life: Life) -> None:
     for _ in range(24):
         life.step()
     bytes_, moves = life.most_in_an_hour()

@@ -90,7 +90,7 @@ def test_entries_are_read_back_as_they_were_written() -> None:
     assert list(log.entries()) == [ENTRY, others]
 
 
-def test_what_a_crash_has_left_of_a_line_spoils_no_other() -> None:
+def test_truncated_line_left_by_a_crash_does_not_damage_other_entries() -> None:
     log = DecisionLog("c-1")
     log.add(ENTRY)
     with log.path.open("ab") as file:
@@ -118,7 +118,7 @@ def test_a_switch_is_read_back_as_it_was_set() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b'{"format": "trimtab.autopilot/9"}'])
-def test_a_switch_that_cannot_be_read_is_said(text: bytes) -> None:
+def test_unreadable_switch_is_reported(text: bytes) -> None:
     switches.write(SWITCH)
     switches.switch_file("c-1").write_bytes(text)
     with pytest.raises(DocumentError, match="taken for off|cannot be read"):
@@ -138,7 +138,7 @@ def test_the_timeout_of_config_toml_is_read_each_time() -> None:
         assert read.address.timeout_seconds == expected
 
 
-def test_off_is_written_down_and_needs_no_cluster() -> None:
+def test_mode_off_is_logged_without_needing_a_cluster() -> None:
     switches.write(SWITCH)
     set_switch(SWITCH.turned(Mode.OFF, at=NOON, who="bob"))
     assert runs_in_progress(SWITCH, Later()) == ()
@@ -174,7 +174,7 @@ def test_a_run_that_is_just_being_started_is_waited_for(then: Entry, runs: tuple
     assert clock.events == []
 
 
-def test_what_its_process_wrote_last_is_read_when_it_has_ended() -> None:
+def test_last_entry_written_by_a_process_is_read_after_it_has_ended() -> None:
     log = DecisionLog("c-1")
     log.add(MEANT)
     with ExitStack() as lease:
@@ -188,7 +188,7 @@ def test_what_its_process_wrote_last_is_read_when_it_has_ended() -> None:
         assert runs_in_progress(SWITCH, Later([end])) == ("0101-120000",)
 
 
-def test_a_run_that_does_not_become_known_is_told() -> None:
+def test_starting_run_that_never_becomes_known_is_reported_after_the_timeout() -> None:
     DecisionLog("c-1").add(MEANT)
     clock = Later()
     with running(), pytest.raises(TrimtabError, match="is starting a run that is not known yet"):
@@ -196,14 +196,14 @@ def test_a_run_that_does_not_become_known_is_told() -> None:
     assert clock.waited >= STOP_SECONDS
 
 
-def test_what_a_process_meant_that_is_long_gone_is_not_waited_for() -> None:
+def test_run_intended_by_a_process_long_gone_is_not_waited_for() -> None:
     DecisionLog("c-1").add(MEANT)
     clock = Later()
     assert runs_in_progress(SWITCH, clock) == ()
     assert clock.waited == 0
 
 
-def test_one_that_has_read_off_does_not_run_on() -> None:
+def test_process_that_has_read_mode_off_ends_despite_a_later_switch_on() -> None:
     set_switch(SWITCH.turned(Mode.OFF, at=NOON, who="bob"))
     clock = Later([lambda: None])
     with ExitStack() as lease:
@@ -214,7 +214,7 @@ def test_one_that_has_read_off_does_not_run_on() -> None:
 
 
 @pytest.mark.parametrize(("mode", "waited"), [(Mode.OFF, ENDING_SECONDS), (Mode.SUGGEST, 0.0)])
-def test_one_that_runs_on_obeys_what_is_set(mode: Mode, waited: float) -> None:
+def test_process_that_keeps_running_is_reused_by_switch_on(mode: Mode, waited: float) -> None:
     switches.write(SWITCH.turned(mode, at=NOON, who="bob"))
     clock = Later()
     with running():
@@ -222,7 +222,7 @@ def test_one_that_runs_on_obeys_what_is_set(mode: Mode, waited: float) -> None:
     assert clock.waited == pytest.approx(waited, abs=0.5)
 
 
-def test_where_none_runs_that_is_known_at_once() -> None:
+def test_switch_on_reports_at_once_that_no_process_is_running() -> None:
     clock = Later()
     assert not switch_on(SWITCH, clock)
     assert clock.waited == 0
@@ -239,7 +239,7 @@ with hold_lease(Path(sys.argv[1])) as ours:
 """
 
 
-def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s() -> None:
+def test_forget_removes_process_switch_and_decisions_of_that_cluster_only() -> None:
     for cluster_id in ("gone", "stays"):
         settings = AutopilotSettings(mode=Mode.ACT)
         switches.write(Switch(cluster_id, "x", Address("b:9092"), settings, NOON, "ada"))
@@ -255,6 +255,6 @@ def test_its_process_its_switch_and_its_decisions_go_and_no_other_cluster_s() ->
     assert [switch.cluster_id for switch in switches.read_all()] == ["stays"]
 
 
-def test_a_cluster_without_one_has_nothing_to_forget() -> None:
+def test_forget_does_nothing_for_a_cluster_without_an_autopilot() -> None:
     forget_autopilot("none")
     assert not paths.autopilots_dir().exists()

@@ -109,7 +109,7 @@ def on_one(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_eight_equal_partitions_end_as_four_and_four(seed: int) -> None:
+def test_eight_equal_partitions_end_up_four_per_broker(seed: int) -> None:
     """Empty partitions of an internal topic beside them are left alone."""
     play = on_one(seed)
     play.rest()
@@ -120,7 +120,7 @@ def test_eight_equal_partitions_end_as_four_and_four(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_equal_partitions_that_take_turns_end_as_four_and_four(seed: int) -> None:
+def test_equal_partitions_with_alternating_rates_end_up_four_per_broker(seed: int) -> None:
     """As on brokers that hardly get to work: rates of a few seconds tell little then."""
     play = on_one(seed)
     play.takes_turns = True
@@ -132,7 +132,9 @@ def test_equal_partitions_that_take_turns_end_as_four_and_four(seed: int) -> Non
 @given(st.integers(1, 9), st.integers(2, 4), st.integers(0, 2**32 - 1))
 @example(8, 2, 146)
 @settings(max_examples=5)
-def test_any_number_of_equal_partitions_ends_even(many: int, among: int, seed: int) -> None:
+def test_any_number_of_equal_partitions_ends_within_one_leader_per_broker(
+    many: int, among: int, seed: int
+) -> None:
     """As long as one of them weighs more than the band, no broker has two more than another."""
     play = on_one(seed, partitions=many, brokers=range(1, among + 1), internal=False)
     play.rest()
@@ -167,7 +169,7 @@ GB = 1000 * MB
         pytest.param((100, 104, 96), (0, 0, 0), (100, 100, 100), id="idle"),
     ],
 )
-def test_what_differs_by_chance_of_filling_counts_as_equal(
+def test_partition_sizes_that_differ_by_chance_of_filling_count_as_equal(
     sizes: Sequence[int], rates: Sequence[float], then: Sequence[int]
 ) -> None:
     names = [f"t-{n}" for n in range(len(sizes))]
@@ -202,7 +204,7 @@ def test_rates_within_their_error_are_equal(error: float | None, then: Sequence[
     assert even.in_bytes_per_s.tolist() == pytest.approx(list(then))
 
 
-def test_what_is_not_known_is_not_levelled() -> None:
+def test_unknown_sizes_and_rates_are_not_levelled() -> None:
     state = cluster({"t-0": [1], "t-1": [1], "t-2": [2]}, size_bytes={"t-0": MB, "t-1": MB})
     _, load = level_similar(state, load_of(state, {"t-0": 1.0, "t-2": 1.0}), 0.05)
     even, _ = level_similar(state, load_of(state, {"t-0": 1.0, "t-2": 1.0}), 0.05)
@@ -210,7 +212,7 @@ def test_what_is_not_known_is_not_levelled() -> None:
     assert np.isnan(load.in_bytes_per_s).tolist() == [False, True, False]
 
 
-def test_next_to_nothing_that_is_sent_makes_no_broker_uneven() -> None:
+def test_negligible_outgoing_traffic_makes_no_broker_uneven() -> None:
     """Followers of an internal topic fetch some bytes; that is no reason to move anything."""
     held = {f"t-{n}": [1 + n % 2] for n in range(8)} | {"__consumer_offsets-0": [1, 2]}
     state = steady(cluster(held, brokers=(1, 2), size_bytes=MB))

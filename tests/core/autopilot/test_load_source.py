@@ -60,11 +60,11 @@ def look(load_source: LoadSource, now: datetime = NOON, state: ClusterState = ST
     return load_source.look(state, now, 300)
 
 
-def test_nothing_is_published_yet(tmp_path: Path) -> None:
+def test_load_is_none_before_a_snapshot_is_published(tmp_path: Path) -> None:
     assert look(LoadSource(tmp_path, "c-1")) is None
 
 
-def test_a_good_window_is_judged_by_its_hour(tmp_path: Path) -> None:
+def test_good_window_is_judged_by_its_hourly_rates_if_present(tmp_path: Path) -> None:
     write_snapshot(tmp_path, snapshot(1, source=Source.SPARK, hour=True))
     view = look(LoadSource(tmp_path, "c-1"))
     assert (view.load.source, view.good, view.load.in_bytes_per_s[0]) == (Source.SPARK, 1, 10)
@@ -81,7 +81,7 @@ def test_a_good_window_is_judged_by_its_hour(tmp_path: Path) -> None:
         ({"day": True, "quality": Quality.SINGLE}, None),
     ],
 )
-def test_what_is_usual_is_the_mean_of_a_day_that_is_known_well(
+def test_usual_load_is_the_daily_mean_only_if_the_day_is_well_known(
     tmp_path: Path, day: dict[str, object], usual: float | None
 ) -> None:
     write_snapshot(tmp_path, snapshot(1, source=Source.SPARK, hour=True, **day))  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ def test_what_is_usual_is_the_mean_of_a_day_that_is_known_well(
     assert (usual_load and usual_load.in_bytes_per_s[0]) == usual
 
 
-def test_the_collectors_intervals_tell_of_no_day(tmp_path: Path) -> None:
+def test_collector_intervals_provide_no_usual_daily_load(tmp_path: Path) -> None:
     write_live(tmp_path, snapshot(1))
     assert look(LoadSource(tmp_path, "c-1")).usual() is None
 
@@ -98,19 +98,21 @@ def test_the_collectors_intervals_tell_of_no_day(tmp_path: Path) -> None:
     ("quality", "good"),
     [(Quality.FULL, 1), (Quality.HALF, 1), (Quality.ADJACENT, 0), (Quality.SINGLE, 0)],
 )
-def test_how_well_a_window_is_covered_counts(tmp_path: Path, quality: Quality, good: float) -> None:
+def test_partitions_of_poor_window_coverage_are_not_counted_as_good(
+    tmp_path: Path, quality: Quality, good: float
+) -> None:
     write_snapshot(tmp_path, snapshot(1, source=Source.SPARK, quality=quality))
     assert look(LoadSource(tmp_path, "c-1")).good == good
 
 
-def test_partitions_of_unknown_rate_or_size_are_not_known(tmp_path: Path) -> None:
+def test_partitions_of_unknown_rate_or_size_are_not_counted_as_good(tmp_path: Path) -> None:
     write_snapshot(tmp_path, snapshot(1, source=Source.SPARK, unknown=(2,)))
     assert look(LoadSource(tmp_path, "c-1")).good == 0.75
     sizeless = replace(STATE, size_bytes=np.array([-1, MB, MB, MB]))
     assert look(LoadSource(tmp_path, "c-1"), state=sizeless).good == 0.5
 
 
-def test_intervals_of_the_collector_are_taken_together(tmp_path: Path) -> None:
+def test_collector_intervals_are_averaged_and_each_counted_once(tmp_path: Path) -> None:
     load_source = LoadSource(tmp_path, "c-1")
     for n, rate in enumerate((1.0, 2.0, 6.0)):
         at = NOON + timedelta(seconds=5 * n)
@@ -125,7 +127,7 @@ def test_intervals_of_the_collector_are_taken_together(tmp_path: Path) -> None:
     assert look(load_source).good == 0.5
 
 
-def test_intervals_with_a_gap_between_them_begin_anew(tmp_path: Path) -> None:
+def test_gap_between_collector_intervals_restarts_their_count(tmp_path: Path) -> None:
     load_source = LoadSource(tmp_path, "c-1")
     for n, minutes in enumerate((0, 1, 9)):
         write_live(tmp_path, snapshot(n, NOON + timedelta(minutes=minutes)))
@@ -133,7 +135,7 @@ def test_intervals_with_a_gap_between_them_begin_anew(tmp_path: Path) -> None:
     assert view.intervals == 1
 
 
-def test_the_collector_stands_in_for_a_window_that_is_poor_or_old(tmp_path: Path) -> None:
+def test_collector_load_replaces_a_window_that_is_poor_or_old(tmp_path: Path) -> None:
     write_snapshot(tmp_path, snapshot(1, source=Source.SPARK, quality=Quality.SINGLE))
     write_live(tmp_path, snapshot(2, NOON + timedelta(seconds=5)))
     assert look(LoadSource(tmp_path, "c-1")).load.source is Source.LIVE
@@ -144,7 +146,7 @@ def test_the_collector_stands_in_for_a_window_that_is_poor_or_old(tmp_path: Path
     assert look(LoadSource(tmp_path, "c-1"), late).load.source is Source.LIVE
 
 
-def test_a_damaged_snapshot_is_none(tmp_path: Path) -> None:
+def test_damaged_snapshot_yields_no_load(tmp_path: Path) -> None:
     write_snapshot(tmp_path, snapshot(1, source=Source.SPARK))
     for path in tmp_path.rglob("*.arrow"):
         path.write_bytes(b"no")

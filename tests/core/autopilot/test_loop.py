@@ -129,7 +129,7 @@ def loop() -> Loop:
     return Loop()
 
 
-def test_what_lasts_is_acted_on_and_written_down_first(loop: Loop) -> None:
+def test_lasting_imbalance_is_acted_on_after_the_decision_is_logged(loop: Loop) -> None:
     assert loop.run(poll_count=3) == ["wait", "act", "started"]
     assert len(loop.runs["run-1"]) == 4
     assert [entry.text for entry in loop.log.entries()][-1] == "Run run-1 carries it out."
@@ -142,7 +142,7 @@ def test_what_lasts_is_acted_on_and_written_down_first(loop: Loop) -> None:
     assert [r.id for r in loop.entries[-1].reasons] == ["not-lasting", "cool-down"]
 
 
-def test_suggest_writes_what_act_would_do(loop: Loop) -> None:
+def test_suggest_mode_logs_the_plan_that_act_mode_would_run(loop: Loop) -> None:
     loop.switch = replace(SWITCH, settings=replace(EAGER, mode=Mode.SUGGEST))
     assert loop.run(poll_count=3) == ["wait", "suggest"]
     assert not loop.runs
@@ -156,7 +156,7 @@ def suggesting(loop: Loop, **limits: object) -> None:
     loop.switch = replace(SWITCH, settings=settings, changed_at=loop.time)
 
 
-def test_a_suggestion_follows_the_limits_at_the_next_look(loop: Loop) -> None:
+def test_suggestion_follows_changed_limits_at_the_next_poll(loop: Loop) -> None:
     suggesting(loop)
     assert loop.run(poll_count=3) == ["wait", "suggest"]
     suggesting(loop, max_moves_per_hour=2)
@@ -164,7 +164,9 @@ def test_a_suggestion_follows_the_limits_at_the_next_look(loop: Loop) -> None:
     assert (len(loop.entries[-1].moved), [len(plan) for plan in loop.suggested]) == (2, [4, 2])
 
 
-def test_a_suggestion_is_offered_at_once_and_logged_seldom(loop: Loop) -> None:
+def test_changed_suggestion_is_offered_at_once_but_logged_only_after_an_interval(
+    loop: Loop,
+) -> None:
     suggesting(loop)
     loop.run(poll_count=3)
     busier = cluster({f"t-{n}": [1 + (n > 1)] for n in range(8)}, size_bytes=MB)
@@ -177,7 +179,7 @@ def test_a_suggestion_is_offered_at_once_and_logged_seldom(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("change", ["broker-down", "unreachable", "act"])
-def test_a_suggestion_that_holds_no_more_is_removed(loop: Loop, change: str) -> None:
+def test_suggestion_that_no_longer_applies_is_removed(loop: Loop, change: str) -> None:
     suggesting(loop)
     loop.run(poll_count=3)
     assert loop.suggestion is not None
@@ -193,7 +195,7 @@ def test_a_suggestion_that_holds_no_more_is_removed(loop: Loop, change: str) -> 
     assert loop.suggestion is None
 
 
-def test_what_is_suggested_is_a_file_for_as_long_as_it_holds(tmp_path: Path) -> None:
+def test_suggestion_file_exists_only_while_the_suggestion_holds(tmp_path: Path) -> None:
     path = tmp_path / "suggested.json"
     plan = Plan.of([Move(tp("t-0"), (1,), (2,))])
     write_suggestion(path, plan)
@@ -203,7 +205,7 @@ def test_what_is_suggested_is_a_file_for_as_long_as_it_holds(tmp_path: Path) -> 
     assert not path.exists()
 
 
-def test_a_reason_that_stays_is_written_once_an_hour(loop: Loop) -> None:
+def test_unchanged_reason_is_logged_once_an_hour(loop: Loop) -> None:
     loop.observation = replace(look(hot()), load_view=None, imbalance=None)
     loop.run(poll_count=10)
     assert len(loop.entries) == 1
@@ -212,7 +214,7 @@ def test_a_reason_that_stays_is_written_once_an_hour(loop: Loop) -> None:
     assert [entry.reasons[0].id for entry in loop.entries] == ["no-load", "no-load"]
 
 
-def test_another_reason_is_written_at_once_though_of_the_same_load(loop: Loop) -> None:
+def test_different_reason_is_logged_at_once_even_for_the_same_load(loop: Loop) -> None:
     """Else the log would say for an hour that another look is waited for."""
     state = hot()
     live = look(state, load=loaded(state, source=Source.LIVE), poll_count=2)
@@ -225,14 +227,14 @@ def test_another_reason_is_written_at_once_though_of_the_same_load(loop: Loop) -
 
 
 @pytest.mark.parametrize("switch", [SWITCH.turned(Mode.OFF, at=NOON, who="ada"), None])
-def test_off_or_no_switch_ends_it(loop: Loop, switch: Switch | None) -> None:
+def test_mode_off_or_missing_switch_ends_the_loop(loop: Loop, switch: Switch | None) -> None:
     loop.switch = switch
     loop.unreachable = True
     assert loop.autopilot.look() is False
     assert not loop.entries
 
 
-def test_off_while_it_was_deciding_is_obeyed(loop: Loop) -> None:
+def test_mode_off_set_during_a_decision_prevents_the_run(loop: Loop) -> None:
     loop.run(poll_count=2)
     looks = iter([SWITCH, SWITCH.turned(Mode.OFF, at=NOON, who="ada")])
     loop.autopilot._switch = lambda: next(looks)
@@ -240,7 +242,9 @@ def test_off_while_it_was_deciding_is_obeyed(loop: Loop) -> None:
     assert not loop.runs
 
 
-def test_off_as_it_is_logged_is_obeyed(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mode_off_set_while_the_decision_is_logged_prevents_the_run(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who turns it off and finds nothing in the log relies on that nothing follows."""
 
     def report(entry: Entry) -> None:
@@ -267,7 +271,7 @@ def test_off_as_it_is_logged_is_obeyed(loop: Loop, monkeypatch: pytest.MonkeyPat
         (None, "unreachable"),
     ],
 )
-def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
+def test_change_during_planning_is_observed_before_acting(
     loop: Loop,
     monkeypatch: pytest.MonkeyPatch,
     meanwhile: Mapping[str, object] | None,
@@ -291,7 +295,9 @@ def test_what_changed_while_it_was_planning_is_seen_before_it_acts(
     assert EntryKind.ACT not in {entry.what for entry in loop.log.entries()}
 
 
-def test_a_run_is_checked_by_the_last_look(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_is_started_from_the_last_observation_before_acting(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loop.run(poll_count=2)
     first, last = loop.look(EAGER), loop.look(EAGER)
     seen = iter([first, last])
@@ -300,7 +306,7 @@ def test_a_run_is_checked_by_the_last_look(loop: Loop, monkeypatch: pytest.Monke
     assert loop.acted_on is last
 
 
-def test_off_ends_the_wait_between_two_looks(loop: Loop) -> None:
+def test_mode_off_ends_the_wait_between_two_polls(loop: Loop) -> None:
     waits = 0
 
     def sleep(seconds: float) -> None:
@@ -313,7 +319,9 @@ def test_off_ends_the_wait_between_two_looks(loop: Loop) -> None:
     assert waits == 1
 
 
-def test_an_unreachable_cluster_is_waited_for_and_no_simulator(loop: Loop) -> None:
+def test_unreachable_cluster_is_retried_while_an_unreachable_simulator_ends_the_loop(
+    loop: Loop,
+) -> None:
     loop.unreachable = True
     assert loop.run(poll_count=3) == ["wait"]
     assert loop.entries[-1].text == "No broker answers at 127.0.0.1:1."
@@ -334,7 +342,9 @@ def test_an_unreachable_cluster_is_waited_for_and_no_simulator(loop: Loop) -> No
         ),
     ],
 )
-def test_a_run_that_cannot_be_started(loop: Loop, refused: Exception, says: str) -> None:
+def test_run_that_cannot_be_started_is_logged_and_followed_by_a_cool_down(
+    loop: Loop, refused: Exception, says: str
+) -> None:
     loop.refused = refused
     assert loop.run(poll_count=3) == ["wait", "act", "failed"]
     assert loop.entries[-1].text == f"The run could not be started: {says}"
@@ -344,7 +354,9 @@ def test_a_run_that_cannot_be_started(loop: Loop, refused: Exception, says: str)
     assert loop.run(poll_count=3) == ["act", "started", "wait"]
 
 
-def test_what_cannot_be_logged_is_not_done(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decision_that_cannot_be_logged_is_not_executed(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loop.run(poll_count=2)
 
     def full(entry: Entry) -> None:
@@ -356,7 +368,7 @@ def test_what_cannot_be_logged_is_not_done(loop: Loop, monkeypatch: pytest.Monke
     assert not loop.runs
 
 
-def test_another_process_remembers_what_the_one_before_did(loop: Loop) -> None:
+def test_new_process_restores_the_history_of_the_previous_process(loop: Loop) -> None:
     loop.run(poll_count=3)
     ended = Reason("ended", "Run run-1 has ended.")
     at = loop.time
@@ -368,7 +380,7 @@ def test_another_process_remembers_what_the_one_before_did(loop: Loop) -> None:
     assert known.backing_off(loop.time) == {tp(f"t-{n}") for n in range(4)}
 
 
-def test_a_decision_counts_though_its_process_died(loop: Loop) -> None:
+def test_logged_decision_counts_even_if_its_process_died(loop: Loop) -> None:
     loop.run(poll_count=3)
     entries = list(loop.log.entries())
     known = build_history(entry for entry in entries if entry.what is not EntryKind.STARTED)
@@ -392,7 +404,7 @@ def leaders_elsewhere(loop: Loop) -> None:
     loop.look = observation  # type: ignore[method-assign]
 
 
-def test_leaders_are_given_back_written_down_first_and_cooled_down_after(loop: Loop) -> None:
+def test_elections_are_logged_in_advance_and_followed_by_a_cool_down(loop: Loop) -> None:
     leaders_elsewhere(loop)
     assert loop.run(poll_count=3) == ["wait", "act", "elected"]
     assert loop.elected == [tp(f"t-{n}") for n in (0, 2, 4, 6)]
@@ -409,7 +421,7 @@ def test_leaders_are_given_back_written_down_first_and_cooled_down_after(loop: L
     assert loop.run(poll_count=3) == ["act", "elected", "wait"]
 
 
-def test_suggested_elections_are_written_down_and_no_plan_is_offered(loop: Loop) -> None:
+def test_suggested_elections_are_logged_and_no_plan_is_offered(loop: Loop) -> None:
     suggesting(loop)
     assert loop.run(poll_count=3) == ["wait", "suggest"]
     assert loop.suggestion is not None
@@ -421,7 +433,7 @@ def test_suggested_elections_are_written_down_and_no_plan_is_offered(loop: Loop)
     assert not loop.elected
 
 
-def test_an_election_that_failed_is_told_and_cooled_down_after(loop: Loop) -> None:
+def test_failed_election_is_reported_and_followed_by_a_cool_down(loop: Loop) -> None:
     leaders_elsewhere(loop)
     loop.refused = UnreachableError("No broker answers at 127.0.0.1:1.")
     assert loop.run(poll_count=3) == ["wait", "act", "failed"]
@@ -433,7 +445,7 @@ def test_an_election_that_failed_is_told_and_cooled_down_after(loop: Loop) -> No
     assert loop.another().history.spent(loop.time) == (0.0, 0)
 
 
-def test_on_the_timeline_an_election_is_told_of_the_brokers_that_it_is_about() -> None:
+def test_timeline_entry_of_an_election_names_the_brokers_it_concerns() -> None:
     reason = (Reason("elect", "Broker 1 is at 0% of its share."),)
     act = Entry(NOON, EntryKind.ACT, reason, elected=((tp("t-0"), 2, 1), (tp("t-1"), 3, 1)))
     assert entry_brokers(act) == (1, 2, 3)
@@ -442,7 +454,7 @@ def test_on_the_timeline_an_election_is_told_of_the_brokers_that_it_is_about() -
     assert timeline_clause(done) == "elected: 2 partitions given back"
 
 
-def test_other_capacities_are_said_once_and_hold(loop: Loop) -> None:
+def test_changed_capacities_are_reported_once_and_not_if_the_switch_has_them(loop: Loop) -> None:
     capacity = Capacity(125e6)
     loop.run()
     loop.observation = replace(look(hot()), capacity=capacity)

@@ -44,7 +44,7 @@ def observer(client: SimulatedCluster, tmp_path: Path) -> ClusterObserver:
     return ClusterObserver(client, client.clock, cluster_id, tmp_path / "load")
 
 
-def test_a_quiet_cluster_lacks_nothing_but_its_load(
+def test_only_missing_or_stale_load_blocks_acting_on_a_quiet_cluster(
     observer: ClusterObserver, client: SimulatedCluster, tmp_path: Path
 ) -> None:
     assert reason_ids(observer) == {"no-load"}
@@ -56,7 +56,9 @@ def test_a_quiet_cluster_lacks_nothing_but_its_load(
     assert reason_ids(observer) == {"stale-load"}
 
 
-def test_moves_and_failures_are_seen(observer: ClusterObserver, client: SimulatedCluster) -> None:
+def test_foreign_moves_and_broker_failures_are_observed(
+    observer: ClusterObserver, client: SimulatedCluster
+) -> None:
     client.alter_reassignments({TopicPartition("t", 0): (4, 2)})
     assert "foreign-move" in reason_ids(observer)
     client.stop_broker(2)
@@ -64,7 +66,7 @@ def test_moves_and_failures_are_seen(observer: ClusterObserver, client: Simulate
     assert {"broker-down", "out-of-sync"} <= reason_ids(observer)
 
 
-def test_runs_are_seen_and_their_ends(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_and_ended_runs_are_observed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     client = cluster(TWO)
     cluster_id = client.describe_cluster().cluster_id
     run = start(client, plan_of(client, TARGETS))
@@ -93,7 +95,7 @@ def test_runs_are_seen_and_their_ends(start: Start, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("changed", [True, False])
-def test_a_dead_run_that_changed_nothing_is_over(start: Start, changed: bool) -> None:
+def test_dead_run_counts_as_ended_only_if_it_changed_nothing(start: Start, changed: bool) -> None:
     client = cluster(TWO)
     run = start(client, plan_of(client, TARGETS))
     cluster_id = client.describe_cluster().cluster_id
@@ -114,14 +116,16 @@ def test_a_dead_run_that_changed_nothing_is_over(start: Start, changed: bool) ->
         assert "has ended (died)" in ended.text
 
 
-def test_an_unreadable_journal_is_seen(observer: ClusterObserver, client: SimulatedCluster) -> None:
+def test_unreadable_journal_is_observed(
+    observer: ClusterObserver, client: SimulatedCluster
+) -> None:
     path = journal_path(client.describe_cluster().cluster_id, "0101-120000")
     path.parent.mkdir(parents=True)
     path.write_text("not a journal at all")
     assert "journal" in reason_ids(observer)
 
 
-def test_whether_it_is_read_only_is_read_again_with_each_look(
+def test_read_only_setting_is_reread_from_config_at_each_observation(
     client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "config_file", lambda: tmp_path / "config.toml")
@@ -151,7 +155,7 @@ def test_whether_it_is_read_only_is_read_again_with_each_look(
     assert marked("[clusters.other]", f'bootstrap = "{server}"', "read_only = true"), "by a broker"
 
 
-def test_capacities_are_read_again_with_each_look(
+def test_capacities_are_reread_from_config_at_each_observation(
     client: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "config_file", lambda: tmp_path / "config.toml")
@@ -180,7 +184,9 @@ def test_capacities_are_read_again_with_each_look(
     assert carried() == {(None, None)}
 
 
-def test_another_cluster_at_its_address(client: SimulatedCluster, tmp_path: Path) -> None:
+def test_different_cluster_at_the_same_address_is_reported_as_unreachable(
+    client: SimulatedCluster, tmp_path: Path
+) -> None:
     observer = ClusterObserver(client, client.clock, "mine", tmp_path / "load")
     with pytest.raises(UnreachableError, match="not mine"):
         observer.look(SETTINGS)

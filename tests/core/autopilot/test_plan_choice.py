@@ -36,11 +36,13 @@ def taken(max_bytes: float = inf, max_moves: int = 100) -> list[str]:
         (inf, 0, []),
     ],
 )
-def test_most_relief_for_its_bytes_first(max_bytes: float, max_moves: int, part: list[str]) -> None:
+def test_moves_with_most_relief_per_byte_are_chosen_first(
+    max_bytes: float, max_moves: int, part: list[str]
+) -> None:
     assert taken(max_bytes, max_moves) == part
 
 
-def test_what_is_only_led_elsewhere_comes_last() -> None:
+def test_leader_only_moves_are_chosen_last() -> None:
     state = cluster({"t-0": [1, 2], "t-1": [1, 2]}, brokers=(1, 2, 3), size_bytes=MB)
     plan = Plan.of([Move(tp("t-0"), (1, 2), (2, 1)), Move(tp("t-1"), (1, 2), (3, 2))])
     load = load_of(state, {"t-0": 9e6, "t-1": 1e6})
@@ -50,7 +52,7 @@ def test_what_is_only_led_elsewhere_comes_last() -> None:
 
 
 @given(st.integers(0, 9 * MB), st.integers(0, 5))
-def test_no_limit_is_exceeded_and_nothing_added(max_bytes: int, max_moves: int) -> None:
+def test_chosen_part_exceeds_no_limit_and_adds_no_moves(max_bytes: int, max_moves: int) -> None:
     part = affordable_part(STATE, LOAD, PLAN, max_bytes=max_bytes, max_moves=max_moves)
     assert copied_bytes(STATE, part) <= max_bytes
     assert len(part) <= max_moves
@@ -60,11 +62,11 @@ def test_no_limit_is_exceeded_and_nothing_added(max_bytes: int, max_moves: int) 
 @pytest.mark.parametrize(
     ("after", "copied"), [((2, 1), 0), ((3, 2), MB), ((3, 4), 2 * MB), ((1,), 0), ((1, 2, 3), MB)]
 )
-def test_every_replica_that_comes_is_copied(after: tuple[int, ...], copied: int) -> None:
+def test_every_added_replica_counts_as_copied(after: tuple[int, ...], copied: int) -> None:
     state = cluster({"t-0": [1, 2]}, brokers=(1, 2, 3, 4), size_bytes=MB)
     assert copied_bytes(state, Plan.of([Move(tp("t-0"), (1, 2), after)])) == copied
 
 
-def test_a_partition_of_unknown_size_counts_as_nothing() -> None:
+def test_partition_of_unknown_size_counts_as_zero_copied_bytes() -> None:
     state = cluster({"t-0": [1]}, brokers=(1, 2))
     assert copied_bytes(state, Plan.of([Move(tp("t-0"), (1,), (2,))])) == 0

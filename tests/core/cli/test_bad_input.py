@@ -94,7 +94,7 @@ def target(topic: object, partition: object, replicas: object) -> dict[str, obje
     ],
 )
 @pytest.mark.parametrize("words", [("plan", "check"), ("estimate",), ("plan", "show")])
-def test_a_bad_plan_file(
+def test_invalid_plan_file_is_refused(
     refused: Callable[..., str],
     words: tuple[str, ...],
     content: str | bytes | None,
@@ -107,7 +107,7 @@ def test_a_bad_plan_file(
     assert "\x1b" not in err
 
 
-def test_a_word_too_many_is_quoted_and_does_nothing_to_a_terminal(
+def test_superfluous_argument_is_quoted_without_control_characters(
     trimtab: Trimtab,
 ) -> None:
     code, out, err = trimtab("plan", "check", "a.json", "b\x1b]0;x\x07")
@@ -127,14 +127,14 @@ def test_a_word_too_many_is_quoted_and_does_nothing_to_a_terminal(
         ["statelog", "merge", "?"],
     ],
 )
-def test_words_that_no_shell_can_give(
+def test_arguments_with_nul_or_surrogate_characters_are_refused(
     refused: Callable[..., str], words: list[str], word: str
 ) -> None:
     err = refused(ExitCode.USAGE, *(word if each == "?" else each for each in words))
     assert "Invalid argument" in err
 
 
-def test_a_file_whose_name_is_no_utf_8_is_read_like_any(
+def test_file_with_a_non_utf_8_name_is_read(
     trimtab: Trimtab,
 ) -> None:
     Path("a\udcff.json").write_text(plan(target("t", 0, [2, 1])))
@@ -157,7 +157,9 @@ def partition(**changed: object) -> str:
         (partition(in_bytes_per_s=1e300), "out of range"),
     ],
 )
-def test_a_bad_cluster_document(refused: Callable[..., str], content: str, message: str) -> None:
+def test_invalid_cluster_document_is_refused(
+    refused: Callable[..., str], content: str, message: str
+) -> None:
     Path("bad.json").write_text(content)
     assert message in refused(ExitCode.USAGE, "--from", "bad.json", "show")
 
@@ -182,7 +184,9 @@ def test_a_bad_cluster_document(refused: Callable[..., str], content: str, messa
         (["runs", "cancel", "", "--yes"], "No run is given."),
     ],
 )
-def test_bad_words(refused: Callable[..., str], words: list[str], message: str) -> None:
+def test_invalid_arguments_are_refused(
+    refused: Callable[..., str], words: list[str], message: str
+) -> None:
     assert message in refused(ExitCode.USAGE, "--from", "cluster.json", *words)
 
 
@@ -195,13 +199,13 @@ def test_bad_words(refused: Callable[..., str], words: list[str], message: str) 
         ("sim:/nope", ExitCode.UNREACHABLE, "does not answer"),
     ],
 )
-def test_a_bad_address(
+def test_invalid_or_unreachable_address_is_reported(
     refused: Callable[..., str], bootstrap: str, code: ExitCode, message: str
 ) -> None:
     assert message in refused(code, "-b", bootstrap, "show")
 
 
-def test_nothing_half_written_when_a_file_cannot_be(
+def test_unwritable_output_file_leaves_no_partial_file(
     refused: Callable[..., str], here: Path
 ) -> None:
     (here / "taken").mkdir()
@@ -210,7 +214,7 @@ def test_nothing_half_written_when_a_file_cannot_be(
     assert sorted(here.iterdir()) == before
 
 
-def test_a_home_that_is_no_folder_is_named(
+def test_trimtab_home_that_is_no_folder_is_named(
     refused: Callable[..., str], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(here / "good.json"))
@@ -242,7 +246,7 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
         pytest.param("plan check zzz 2> /dev/full", 2, "", id="stderr is full"),
     ],
 )
-def test_streams_that_are_closed_or_full(command: str, code: int, message: str) -> None:
+def test_closed_or_full_streams_cause_no_traceback(command: str, code: int, message: str) -> None:
     done = shell(f"TRIMTAB --from cluster.json {command}")
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
@@ -259,7 +263,7 @@ def test_streams_that_are_closed_or_full(command: str, code: int, message: str) 
         ("doctor --help", 0),
     ],
 )
-def test_a_reader_that_has_gone_changes_no_answer(here: Path, words: str, code: int) -> None:
+def test_closed_output_does_not_change_the_exit_code(here: Path, words: str, code: int) -> None:
     java = f"JAVA_HOME={here}"  # so that the doctor misses something
     done = shell(
         f"{{ {java} TRIMTAB {words}; echo $? > code; }} 2> err | true;"
@@ -269,7 +273,7 @@ def test_a_reader_that_has_gone_changes_no_answer(here: Path, words: str, code: 
     assert (here / "code").read_text().split() == [str(code), str(code)]
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+def test_reader_that_closes_the_pipe_early_is_no_failure() -> None:
     document = cluster()
     document["partitions"] = [row("t", partition, 0, 1) for partition in range(2000)]
     Path("cluster.json").write_text(json.dumps(document))
@@ -277,7 +281,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
     assert (done.stdout, done.stderr) == ("{\n0\n", "")
 
 
-def test_what_show_prints_can_be_piped_into_from() -> None:
+def test_json_of_show_can_be_piped_into_the_from_option() -> None:
     done = shell(
         "TRIMTAB --from cluster.json show --json | TRIMTAB --from /dev/stdin show --json"
         " | diff - <(TRIMTAB --from cluster.json show --json)"
@@ -300,7 +304,7 @@ STDIN = [
 
 
 @pytest.mark.parametrize(("words", "stdin", "code", "message"), STDIN)
-def test_a_dash_is_stdin(
+def test_dash_as_a_file_name_reads_stdin(
     trimtab: Trimtab,
     words: str,
     stdin: str | None,
@@ -321,7 +325,7 @@ def test_the_dashboard_on_a_document_from_stdin_needs_a_terminal() -> None:
     assert (done.returncode, "The dashboard needs a terminal" in done.stderr) == (2, True)
 
 
-def test_arrow_is_known_by_its_name_and_on_stdin(
+def test_arrow_document_is_recognized_by_its_file_name_and_on_stdin(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert trimtab("--from", "cluster.json", "show", "-o", "now.arrow")[0] == 0
@@ -332,14 +336,14 @@ def test_arrow_is_known_by_its_name_and_on_stdin(
     assert out == trimtab("--from", "now.arrow", "show")[1]
 
 
-def test_ascii_is_ascii_as_text_too(trimtab: Trimtab) -> None:
+def test_ascii_option_makes_printed_text_ascii(trimtab: Trimtab) -> None:
     words = ("--from", "cluster.json", "show")
     plain, drawn = (trimtab(*more, *words)[1] for more in ((), ("--ascii",)))
     assert not plain.isascii()
     assert (drawn.isascii(), "?" in drawn) == (True, "?" in plain)
 
 
-def test_a_terminal_that_is_not_utf_8_shows_what_it_can() -> None:
+def test_non_utf_8_terminal_shows_unencodable_characters_as_question_marks() -> None:
     done = shell("PYTHONIOENCODING=latin-1 TRIMTAB --from cluster.json show")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("? b0 in 2.0")

@@ -89,7 +89,7 @@ def nobody(address: Address) -> NoReturn:
         (("--metrics", ":0"), "Metrics cannot go to ':0'."),
     ],
 )
-def test_what_is_wrong_is_said_before_the_cluster_is_asked(
+def test_invalid_settings_are_reported_before_the_cluster_is_contacted(
     trimtab: Trimtab, words: tuple[str, ...], says: str
 ) -> None:
     code, _, err = trimtab("-b", NOWHERE, "autopilot", "--mode", "act", *words)
@@ -105,7 +105,7 @@ def test_limits_without_a_mode_are_refused(trimtab: Trimtab) -> None:
     assert (code, "sets nothing" in err) == (2, True)
 
 
-def test_off_turns_every_autopilot_off_without_a_cluster(trimtab: Trimtab) -> None:
+def test_mode_off_turns_every_autopilot_off_without_a_cluster(trimtab: Trimtab) -> None:
     known("c-1")
     known("c-2", "127.0.0.1:2")
     code, out, err = trimtab("autopilot", "--mode", "off", "--json")
@@ -121,7 +121,7 @@ def test_off_turns_every_autopilot_off_without_a_cluster(trimtab: Trimtab) -> No
 @pytest.mark.parametrize(
     ("variable", "value"), [("TRIMTAB_BOOTSTRAP", NOWHERE), ("TRIMTAB_CLUSTER", "prod")]
 )
-def test_what_the_environment_names_leaves_no_other_flying(
+def test_environment_variables_do_not_limit_which_autopilots_mode_off_ends(
     trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     known("c-1")
@@ -141,7 +141,7 @@ def test_what_the_environment_names_leaves_no_other_flying(
         ("--cluster", "prod"),  # config.toml has another address for it by now
     ],
 )
-def test_a_switch_is_found_by_its_name_or_by_any_of_its_brokers(
+def test_autopilot_switch_is_found_by_cluster_name_or_any_of_its_brokers(
     trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str]
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", nobody)
@@ -157,7 +157,7 @@ def test_a_switch_is_found_by_its_name_or_by_any_of_its_brokers(
     }
 
 
-def test_where_no_broker_answers_the_known_ones_are_told(
+def test_mode_off_reports_the_known_autopilots_when_no_broker_answers(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", nobody)
@@ -173,7 +173,7 @@ def test_where_no_broker_answers_the_known_ones_are_told(
 @pytest.mark.parametrize(
     "broken", [f".tmp-{os.getpid()}-ab-switch.json", "decisions.jsonl"], ids=["switch", "decisions"]
 )
-def test_one_that_cannot_be_turned_off_keeps_no_other_on(
+def test_failure_to_turn_off_one_autopilot_still_turns_off_the_rest(
     trimtab: Trimtab, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files.secrets, "token_hex", lambda _: "ab")
@@ -202,14 +202,14 @@ def begun(start: Start) -> Run:
     return run
 
 
-def test_off_says_which_run_goes_on(trimtab: Trimtab, start: Start) -> None:
+def test_mode_off_reports_the_run_that_continues(trimtab: Trimtab, start: Start) -> None:
     run = begun(start)
     code, _, err = trimtab("autopilot", "--mode", "off")
     assert code == 0
     assert f"Run {run.view().run} continues; --cancel cancels it." in err
 
 
-def test_off_cancels_the_run_in_progress_when_asked_to(trimtab: Trimtab, start: Start) -> None:
+def test_mode_off_cancels_the_run_in_progress_if_requested(trimtab: Trimtab, start: Start) -> None:
     run = begun(start)
     run.until(lambda step: isinstance(step, Submit))
     code, out, err = trimtab("autopilot", "--mode", "off", "--cancel", "--json")
@@ -219,7 +219,9 @@ def test_off_cancels_the_run_in_progress_when_asked_to(trimtab: Trimtab, start: 
     assert run.to_the_end() is Outcome.CANCELLED
 
 
-def test_a_run_that_has_ended_since_does_not_go_on(trimtab: Trimtab, start: Start) -> None:
+def test_mode_off_with_cancel_ignores_a_run_that_has_already_ended(
+    trimtab: Trimtab, start: Start
+) -> None:
     run = begun(start)
     run.to_the_end()  # and nobody flew that would have written it down
     code, out, err = trimtab("autopilot", "--mode", "off", "--cancel", "--json")
@@ -227,7 +229,7 @@ def test_a_run_that_has_ended_since_does_not_go_on(trimtab: Trimtab, start: Star
     assert "Run" not in err
 
 
-def test_how_it_stands_and_what_it_decided(trimtab: Trimtab) -> None:
+def test_autopilot_status_and_decision_log_are_printed(trimtab: Trimtab) -> None:
     assert "No autopilot here." in trimtab("autopilot", "status")[2]
     known()
     reasons = (Reason("run", "Run x is in progress."), Reason("budget", "All is used up."))
@@ -244,7 +246,7 @@ def test_how_it_stands_and_what_it_decided(trimtab: Trimtab) -> None:
     assert (code, "Which cluster's?" in err) == (2, True)
 
 
-def test_each_reason_of_what_it_decided_last_has_a_line(trimtab: Trimtab) -> None:
+def test_status_prints_each_reason_of_the_last_decision_on_its_own_line(trimtab: Trimtab) -> None:
     known("c-1")
     reasons = (Reason("avoid", "These are busy hours."), Reason("amiss", "Broker 3 is down."))
     DecisionLog("c-1").add(Entry(NOON, EntryKind.WAIT, reasons))
@@ -258,14 +260,16 @@ def test_each_reason_of_what_it_decided_last_has_a_line(trimtab: Trimtab) -> Non
 
 @pytest.mark.parametrize("flag", ["--json", "--detach", "--yes", "--cancel"])
 @pytest.mark.parametrize("words", [("status",), ("log",)])
-def test_what_is_said_before_status_or_log_is_not_ignored(
+def test_option_before_status_or_log_is_rejected_and_not_ignored(
     trimtab: Trimtab, words: tuple[str, ...], flag: str
 ) -> None:
     code, _, err = trimtab("autopilot", flag, *words)
     assert (code, "sets nothing" in err, "--json goes after it" in err) == (2, True, True)
 
 
-def test_to_act_is_asked_for_by_name(trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mode_act_requires_confirmation_by_the_cluster_name(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
     code, _, err = trimtab("-b", NOWHERE, "autopilot", "--mode", "act")
     assert code == 2
@@ -273,7 +277,7 @@ def test_to_act_is_asked_for_by_name(trimtab: Trimtab, monkeypatch: pytest.Monke
     assert switches.read("c-9") is None
 
 
-def test_a_pattern_that_no_topic_matches_is_said_before_the_name_is_asked_for(
+def test_pattern_that_no_topic_matches_is_reported_before_confirmation(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
@@ -286,7 +290,7 @@ def test_a_pattern_that_no_topic_matches_is_said_before_the_name_is_asked_for(
     assert "keep        payments\n" in err[:asked]
 
 
-def test_the_limits_that_it_was_given_are_shown_and_logged(trimtab: Trimtab) -> None:
+def test_configured_limits_are_shown_by_status_and_log(trimtab: Trimtab) -> None:
     limits = {"topics": "orders.*", "keep": "orders-eu", "cool_down_seconds": 7200.0}
     switch = known()
     set_switch(replace(switch, settings=replace(switch.settings, **limits)))  # type: ignore[arg-type]
@@ -296,7 +300,7 @@ def test_the_limits_that_it_was_given_are_shown_and_logged(trimtab: Trimtab) -> 
         assert f"; {name} {text}" in log
 
 
-def test_off_and_on_again_at_once_starts_another(
+def test_switching_off_and_immediately_on_starts_a_new_autopilot(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
@@ -313,7 +317,7 @@ def test_off_and_on_again_at_once_starts_another(
     assert [switch.mode for switch in started] == [Mode.ACT]
 
 
-def test_metrics_are_of_the_process_and_stay_while_it_runs(
+def test_metrics_destination_is_fixed_while_the_background_autopilot_runs(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
@@ -336,7 +340,7 @@ def test_metrics_are_of_the_process_and_stay_while_it_runs(
 
 
 @pytest.mark.parametrize("flies", [False, True])
-def test_what_is_set_beside_is_told_as_json(
+def test_setting_a_background_autopilot_reports_its_state_as_json(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch, flies: bool
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
@@ -352,7 +356,7 @@ def test_what_is_set_beside_is_told_as_json(
     assert (stands["pid"], "mode suggest" in err) == (os.getpid(), True)
 
 
-def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(
+def test_background_autopilot_survives_logout_or_missing_linger_is_reported(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.common.context.connect", answers)
@@ -375,13 +379,13 @@ def test_it_outlives_a_logout_as_runs_do_and_says_where_it_cannot(
     assert [command[0] for command in spawned] == ["systemd-run", sys.executable]
 
 
-def test_a_read_only_cluster_is_not_acted_on(trimtab: Trimtab, tmp_path: Path) -> None:
+def test_mode_act_is_refused_on_a_read_only_cluster(trimtab: Trimtab, tmp_path: Path) -> None:
     configured(tmp_path, NOWHERE, "read_only = true")
     code, _, err = trimtab("--cluster", "prod", "autopilot", "--mode", "act", "--yes")
     assert (code, "prod is marked read_only." in err) == (3, True)
 
 
-def test_what_is_not_said_stays_as_it_was() -> None:
+def test_options_that_are_not_given_keep_their_previous_values() -> None:
     from core.cli.autopilot.limits import parse_limits
 
     before = replace(AutopilotSettings(), keep="audit-.*", cool_down_seconds=5)

@@ -73,7 +73,7 @@ def capacities(state: ClusterState) -> set[tuple[float | None, float | None]]:
     "words",
     [("--cluster", "prod"), ("-b", "ADDRESS"), ("-b", "ADDRESS", "--cluster", "prod")],
 )
-def test_it_is_known_however_the_cluster_is_named(
+def test_configured_capacity_is_known_however_the_cluster_is_named(
     trimtab: Trimtab, address: str, words: tuple[str, ...]
 ) -> None:
     named = (address if word == "ADDRESS" else word for word in words)
@@ -85,7 +85,7 @@ def test_it_is_known_however_the_cluster_is_named(
     } == {(125.0 * MB, 250.0 * MB)}
 
 
-def test_what_is_not_configured_stays_unknown(
+def test_capacity_that_is_not_configured_is_unknown(
     trimtab: Trimtab, address: str, tmp_path: Path
 ) -> None:
     (tmp_path / "config" / "config.toml").unlink()
@@ -93,7 +93,7 @@ def test_what_is_not_configured_stays_unknown(
     assert {b["in_capacity_bytes_per_s"] for b in json.loads(out)["brokers"]} == {None}
 
 
-def test_an_estimate_without_a_throttle_has_an_answer(
+def test_configured_capacity_gives_an_unthrottled_estimate_a_duration(
     trimtab: Trimtab, address: str, tmp_path: Path
 ) -> None:
     state = fetch_live_cluster(Address(address)).state
@@ -107,7 +107,7 @@ def test_an_estimate_without_a_throttle_has_an_answer(
     assert json.loads(out)["seconds"] is not None
 
 
-def test_apply_gives_no_broker_more_than_it_can(
+def test_apply_refuses_a_plan_that_exceeds_a_broker_capacity(
     trimtab: Trimtab, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker takes in all of its 125 MB/s, and is to get one replica more."""
@@ -130,7 +130,7 @@ def test_apply_gives_no_broker_more_than_it_can(
     assert f"capacity: Broker {new} ends at" in err
 
 
-def test_an_adaptive_rate_knows_what_is_to_spare(address: str) -> None:
+def test_adaptive_rate_bounds_use_the_configured_spare_capacity(address: str) -> None:
     chosen = target(cluster_name="prod").address
     assert chosen is not None
     state = fetch_live_cluster(chosen).state
@@ -142,7 +142,7 @@ def test_an_adaptive_rate_knows_what_is_to_spare(address: str) -> None:
     assert max(spare.values()) < 250 * MB
 
 
-def test_a_run_is_rolled_back_with_it_where_no_cluster_is_named(
+def test_rollback_without_a_named_cluster_uses_the_configured_capacity(
     trimtab: Trimtab, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where, cluster_id = Address(address), fetch_live_cluster(Address(address)).state.cluster_id
@@ -159,7 +159,7 @@ def test_a_run_is_rolled_back_with_it_where_no_cluster_is_named(
     assert [capacities(state) for state in looked] == [{(125.0 * MB, 250.0 * MB)}]
 
 
-def test_the_dashboard_draws_with_it(address: str) -> None:
+def test_dashboard_feed_uses_the_configured_capacity(address: str) -> None:
     feed, seen = Feed(target(cluster_name="prod"), start_load=False), queue.Queue[object]()
     feed.attach(seen.put)
     feed.start()
@@ -171,7 +171,9 @@ def test_the_dashboard_draws_with_it(address: str) -> None:
     assert capacities(event.state) == {(125.0 * MB, 250.0 * MB)}
 
 
-def test_an_autopilot_flies_with_it(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autopilot_uses_the_configured_capacity(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = target(cluster_name="prod").address
     assert chosen is not None
     settings = AutopilotSettings(mode=Mode.SUGGEST)
@@ -190,7 +192,7 @@ def test_an_autopilot_flies_with_it(address: str, monkeypatch: pytest.MonkeyPatc
     assert [capacities(state) for state in flown] == [{(125.0 * MB, 250.0 * MB)}]
 
 
-def test_who_serves_a_cluster_describes_no_other_that_has_come_to_its_address(
+def test_connection_for_a_cluster_id_refuses_a_different_cluster_at_its_address(
     address: str,
 ) -> None:
     given = Namespace(cluster_id="mine", bootstrap=address, command_config=None, timeout=None)

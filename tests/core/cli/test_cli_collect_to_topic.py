@@ -65,7 +65,7 @@ def layout_of(client: SimulatedCluster) -> list[tuple[int, ...]]:
     return [state.replicas(row) for row in state.partitions_of(TOPIC)]
 
 
-def test_the_topic_is_made_once_and_polls_are_written_to_it(hand: Hand, written: Written) -> None:
+def test_topic_is_created_once_and_polls_are_written_to_it(hand: Hand, written: Written) -> None:
     first, second = hand.json(*WORDS)
     assert (first["segment"], first["records"], second["records"]) == (None, 1, 1)
     assert list(written.records) == [("somewhere:9092", TOPIC)]
@@ -78,7 +78,7 @@ def test_the_topic_is_made_once_and_polls_are_written_to_it(hand: Hand, written:
     assert audited().count("create topics") == 1
 
 
-def test_samples_may_go_to_another_cluster_and_another_topic(
+def test_samples_can_be_written_to_a_topic_of_another_cluster(
     hand: Hand, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = cluster({"other": [(1,), (2,)]}, cluster_id="simulated-small-elsewhere")
@@ -107,7 +107,7 @@ def test_samples_may_go_to_another_cluster_and_another_topic(
         (Fault("TOPIC_ALREADY_EXISTS"), ExitCode.DONE, ""),
     ],
 )
-def test_where_it_cannot_be_made_it_is_said_how_to_have_it_made(
+def test_failed_topic_creation_reports_how_to_have_it_created(
     hand: Hand, written: Written, fault: Fault, code: ExitCode, words: str
 ) -> None:
     through = Faulty(hand.cluster)
@@ -150,18 +150,20 @@ def _run(*words: str) -> int:
         ("collect", "--to", "kafka", "--to-bootstrap-server", "nowhere"),
     ],
 )
-def test_options_that_mean_nothing_together_are_refused(hand: Hand, words: tuple[str, ...]) -> None:
+def test_incompatible_or_invalid_collect_options_are_refused(
+    hand: Hand, words: tuple[str, ...]
+) -> None:
     assert hand(*words)[0] == ExitCode.USAGE
 
 
-def test_a_simulated_cluster_has_no_topics_to_write_to() -> None:
+def test_topic_writer_is_refused_for_a_simulated_cluster() -> None:
     from core.cluster.connect import open_topic_writer
 
     with pytest.raises(TrimtabError, match="simulated"):
         open_topic_writer(Address("sim:somewhere"), TOPIC)
 
 
-def test_a_poll_that_is_not_written_is_tried_again(
+def test_poll_that_is_not_written_is_retried(
     hand: Hand, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faults = [Fault("TOPIC_AUTHORIZATION_FAILED")]

@@ -17,13 +17,13 @@ from core.errors import ExitCode
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_gets_its_script(trimtab: Trimtab, shell: str) -> None:
+def test_completion_script_is_printed_for_each_shell(trimtab: Trimtab, shell: str) -> None:
     code, out, _ = trimtab("completion", shell)
     assert code == ExitCode.DONE
     assert f"{VARIABLE}={shell}_complete" in out
 
 
-def test_bash_takes_its_script(trimtab: Trimtab) -> None:
+def test_bash_accepts_its_completion_script(trimtab: Trimtab) -> None:
     bash = shutil.which("bash")
     assert bash is not None
     _, out, _ = trimtab("completion", "bash")

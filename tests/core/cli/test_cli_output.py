@@ -28,7 +28,7 @@ from core.errors import UsageError
 from core.plan.formats.plan_file import format_plan_file
 
 
-def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_output_file_is_replaced_whole_and_no_temporary_file_remains(tmp_path: Path) -> None:
     output = tmp_path / "plan.json"
     output.write_text("old")
     write_text("new", output)
@@ -37,7 +37,7 @@ def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["missing/plan.json", "file/plan.json", "folder"])
-def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path, name: str) -> None:
+def test_unwritable_output_path_is_refused_and_leaves_no_file(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError, match="Cannot write"):
@@ -45,7 +45,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path, name: st
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
 
 
-def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+def test_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read: list[str] = []
@@ -75,7 +75,7 @@ class _Gone(io.StringIO):
         ("throttles clear broker:1", "clear"),
     ],
 )
-def test_a_reader_that_has_gone_stops_no_change(
+def test_closed_output_pipe_does_not_prevent_a_change(
     hand: Hand, monkeypatch: pytest.MonkeyPatch, words: str, what: str, stream: str
 ) -> None:
     living = cluster({"orders": [(1, 2)]}, leaders={tp("orders-0"): 2})
@@ -94,7 +94,7 @@ def test_a_reader_that_has_gone_stops_no_change(
         "snapshot ls --cluster-id c-1",
     ],
 )
-def test_where_there_is_nothing_no_older_answer_stays(
+def test_empty_answer_replaces_the_previous_output_file(
     hand: Hand, tmp_path: Path, words: str
 ) -> None:
     answer = tmp_path / "answer.txt"
@@ -106,7 +106,7 @@ def test_where_there_is_nothing_no_older_answer_stays(
     assert err.startswith(("No", "There is no"))
 
 
-def test_where_apply_starts_nothing_it_says_so_as_json(
+def test_apply_that_starts_no_run_reports_it_as_json(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.runs.launch.connect", hand.connect)
@@ -131,13 +131,13 @@ ANSWERS = {
 }
 
 
-def test_every_command_that_answers_a_question_has_it() -> None:
+def test_every_command_with_an_answer_has_the_output_option() -> None:
     assert isinstance(root, click.Group)
     assert set(with_option(root, "-o")) - {"bug-report"} == ANSWERS  # which writes an archive
 
 
 @pytest.mark.parametrize("words", [["doctor"], ["runs", "ls"]])
-def test_the_file_holds_the_document_and_nothing_is_printed(
+def test_json_output_file_holds_the_document_and_nothing_is_printed(
     trimtab: Trimtab, words: list[str], tmp_path: Path
 ) -> None:
     answer = tmp_path / "answer.json"
@@ -145,13 +145,15 @@ def test_the_file_holds_the_document_and_nothing_is_printed(
     json.loads(answer.read_text())
 
 
-def test_the_text_goes_into_the_file_too(trimtab: Trimtab, tmp_path: Path) -> None:
+def test_text_answer_is_written_to_the_output_file_and_not_printed(
+    trimtab: Trimtab, tmp_path: Path
+) -> None:
     answer = tmp_path / "answer.txt"
     assert trimtab("doctor", "-o", answer)[1] == ""
     assert "python" in answer.read_text()
 
 
-def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+def test_symbolic_link_is_kept_and_its_target_is_written(tmp_path: Path) -> None:
     place, link, dangling = tmp_path / "there" / "a.json", tmp_path / "a", tmp_path / "b"
     place.parent.mkdir()
     place.write_text("old")
@@ -163,7 +165,7 @@ def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path: Path) -> Non
     assert (dangling.is_symlink(), (place.parent / "b.json").read_text()) == (True, "new too")
 
 
-def test_a_cluster_document_as_arrow_is_written_as_any_file_is(
+def test_arrow_output_keeps_link_and_file_mode_like_any_output_file(
     trimtab: Trimtab, tmp_path: Path
 ) -> None:
     place, link = tmp_path / "there" / "a.arrow", tmp_path / "b.arrow"
@@ -180,7 +182,7 @@ def test_a_cluster_document_as_arrow_is_written_as_any_file_is(
     assert trimtab(*words, tmp_path / "nowhere" / "c.arrow")[0] == 2
 
 
-def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path) -> None:
+def test_file_mode_is_kept_when_an_existing_file_is_written(tmp_path: Path) -> None:
     private = tmp_path / "private.json"
     private.touch(0o600)
     shared = tmp_path / "shared.json"
@@ -192,7 +194,9 @@ def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["w", "a"])
-def test_what_stdout_is_already_is_written_to_and_not_replaced(tmp_path: Path, how: str) -> None:
+def test_file_that_is_already_stdout_is_written_to_and_not_replaced(
+    tmp_path: Path, how: str
+) -> None:
     place = tmp_path / "printed"
     place.write_text("before\n")
     stdout = tmp_path / "stdout"  # as /dev/stdout, which a mistake must not replace
@@ -224,12 +228,12 @@ sys.stderr = Full()
 """
 
 
-def test_a_warning_that_cannot_be_said_ends_nothing() -> None:
+def test_warning_that_cannot_be_printed_does_not_end_the_process() -> None:
     words = [sys.executable, "-c", f"{BROKEN}{WARNS}print('on')"]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     assert done.stdout == "on\n"
 
 
-def test_a_warning_is_said_and_does_nothing_to_a_terminal() -> None:
+def test_warning_is_printed_with_its_control_characters_replaced() -> None:
     done = subprocess.run([sys.executable, "-c", WARNS], check=True, capture_output=True, text=True)
     assert done.stderr == "trimtab: groups: no\ufffd[2J\n"

@@ -42,7 +42,9 @@ def record(cluster: SimulatedCluster, begin: datetime, until: datetime) -> None:
     timeline.close()
 
 
-def test_the_map_is_shown_as_of_a_time(hand: Hand, living: SimulatedCluster) -> None:
+def test_past_load_is_shown_on_current_replicas_if_none_were_recorded(
+    hand: Hand, living: SimulatedCluster
+) -> None:
     publish(living, paths.load_root(), 5, 3)
     code, out, err = hand.on(living)("show", "--at", "2h50m")
     assert (code, "orders" in out) == (0, True)
@@ -60,7 +62,7 @@ def test_the_map_is_shown_as_of_a_time(hand: Hand, living: SimulatedCluster) -> 
         (timedelta(hours=4), "replicas as recorded last at "),
     ],
 )
-def test_the_replicas_are_those_that_were_recorded(
+def test_past_map_shows_replicas_as_recorded_then_or_last(
     recorded_until: timedelta, message: str, hand: Hand, living: SimulatedCluster
 ) -> None:
     publish(living, paths.load_root(), 3)
@@ -77,7 +79,7 @@ def test_the_replicas_are_those_that_were_recorded(
         (("--at", "soon"), "Not a time: 'soon'."),
     ],
 )
-def test_a_time_that_nothing_is_known_of_is_refused(
+def test_show_at_refuses_a_time_without_load_in_the_future_or_invalid(
     words: tuple[str, ...], message: str, hand: Hand, living: SimulatedCluster
 ) -> None:
     publish(living, paths.load_root(), 5, 3)
@@ -86,13 +88,13 @@ def test_a_time_that_nothing_is_known_of_is_refused(
     assert message in err
 
 
-def test_a_file_has_no_past(trimtab: Trimtab, tmp_path: Path) -> None:
+def test_show_at_is_refused_for_a_cluster_file(trimtab: Trimtab, tmp_path: Path) -> None:
     code, _, err = trimtab("--from", tmp_path / "x.json", "show", "--at", "1h")
     assert code == 2
     assert "--from and --at exclude each other." in err
 
 
-def test_snapshots_are_listed_with_totals_all_or_by_the_hour(
+def test_all_snapshots_or_one_per_hour_are_listed_with_their_total_rates(
     trimtab: Trimtab, tmp_path: Path
 ) -> None:
     begin = make_snapshot().published_at

@@ -30,12 +30,12 @@ def home(trimtab: Trimtab, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_without_a_cluster_it_asks_which(trimtab: Trimtab) -> None:
+def test_missing_cluster_is_a_usage_error(trimtab: Trimtab) -> None:
     code, _, err = trimtab()
     assert (code, "No cluster is given." in err) == (ExitCode.USAGE, True)
 
 
-def test_a_relative_home_is_the_same_wherever_what_is_started_runs(
+def test_relative_home_is_resolved_against_the_starting_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -66,7 +66,7 @@ def test_every_command_and_every_option_has_its_help() -> None:
 
 
 @pytest.mark.parametrize("words", [["--frobnicate"], ["frobnicate"], ["plan", "frobnicate"]])
-def test_unknown_words_are_a_usage_error(trimtab: Trimtab, words: list[str]) -> None:
+def test_unknown_commands_and_options_are_a_usage_error(trimtab: Trimtab, words: list[str]) -> None:
     code, _, err = trimtab(*words)
     assert (code, "frobnicate" in err) == (ExitCode.USAGE, True)
 
@@ -79,7 +79,7 @@ def options() -> Iterator[tuple[str, ...]]:
                 yield (*words.split(), max(option.opts, key=len))
 
 
-def test_an_option_that_is_given_as_nothing_is_refused_by_every_command(
+def test_every_command_refuses_an_empty_option_value(
     trimtab: Trimtab,
 ) -> None:
     every = list(options())
@@ -92,7 +92,9 @@ def test_an_option_that_is_given_as_nothing_is_refused_by_every_command(
         assert not out
 
 
-def test_an_error_is_its_sentence_and_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_is_printed_as_its_sentences_and_sets_the_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def refuse(context: Context) -> None:
         raise RefusedError("Not so.", detail="Because.", next="Do this.", checks=("disk",))
 
@@ -100,7 +102,7 @@ def test_an_error_is_its_sentence_and_its_exit_code(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == "trimtab: Not so.\nBecause.\nDo this.\n"
 
 
-def test_a_bug_goes_to_the_log_and_not_to_the_screen(
+def test_bug_traceback_is_logged_and_not_printed(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(context: Context) -> None:
@@ -143,7 +145,7 @@ def test_help_imports_nothing_heavy() -> None:
         (["show", "--frobnicate"], "No such option '--frobnicate'"),
     ],
 )
-def test_an_option_of_all_commands_has_its_place(
+def test_global_option_after_a_command_is_refused_with_its_correct_place(
     trimtab: Trimtab, words: list[str], message: str
 ) -> None:
     code, _, err = trimtab(*words)
@@ -169,7 +171,7 @@ def fails_with(error: OSError) -> int:
         (errno.EIO, True, "name another folder in TRIMTAB_HOME"),
     ],
 )
-def test_what_a_file_system_refuses_is_a_sentence_and_no_bug(
+def test_file_system_errors_are_reported_in_a_sentence_and_not_as_a_bug(
     home: Path, capsys: pytest.CaptureFixture[str], number: int, below_home: bool, advice: str
 ) -> None:
     place = str(home / "data" / "x") if below_home else "/elsewhere"
@@ -181,7 +183,7 @@ def test_what_a_file_system_refuses_is_a_sentence_and_no_bug(
 
 
 @pytest.mark.parametrize("what", ["dangling link", "file"])
-def test_a_home_that_cannot_be_made_is_no_bug(
+def test_home_that_cannot_be_created_fails_with_a_clear_message(
     trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     place = tmp_path / "place"
@@ -198,14 +200,16 @@ def test_a_home_that_cannot_be_made_is_no_bug(
     assert (code, f"{place} is not a folder" in out) == (ExitCode.NO, True)
 
 
-def test_a_full_disk_that_names_no_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_disk_error_without_a_file_name_is_reported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert fails_with(OSError(errno.ENOSPC, "No space left on device")) == ExitCode.FAILED
     assert capsys.readouterr().err.startswith("trimtab: Cannot go on: No space left on device.\n")
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.EEXIST, errno.EBADF, errno.EINVAL])
 @pytest.mark.parametrize("place", [None, "/elsewhere", "data"])
-def test_what_no_user_did_is_a_bug(
+def test_os_errors_that_no_user_causes_are_reported_as_a_bug(
     home: Path, capsys: pytest.CaptureFixture[str], number: int, place: str | None
 ) -> None:
     where = None if place is None else str(home / place)
@@ -218,7 +222,7 @@ def test_what_no_user_did_is_a_bug(
     ("command", "near"),
     [("topic", " Did you mean topics"), ("verfy", " Did you mean verify?"), ("xyz", "")],
 )
-def test_a_command_that_there_is_none_of_names_a_near_one(
+def test_unknown_command_is_refused_with_the_nearest_command_name(
     trimtab: Trimtab, command: str, near: str
 ) -> None:
     code, _, err = trimtab(command)
@@ -271,12 +275,12 @@ def interrupted(saved: str, module: str, before: str = "") -> subprocess.Complet
         "core.load.view.heat",
     ],
 )
-def test_ctrl_c_while_it_starts(saved: str, module: str) -> None:
+def test_ctrl_c_during_startup_exits_with_130_without_output(saved: str, module: str) -> None:
     done = interrupted(saved, module)
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "trimtab: stopped.")
 
 
-def test_ctrl_c_while_it_leaves(saved: str) -> None:
+def test_ctrl_c_at_process_exit_ends_with_130_after_the_answer(saved: str) -> None:
     at_exit = (
         "import atexit, signal\natexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
     )
@@ -285,14 +289,14 @@ def test_ctrl_c_while_it_leaves(saved: str) -> None:
     assert "skew" in done.stdout
 
 
-def test_who_ignores_ctrl_c_goes_on(saved: str) -> None:
+def test_ignored_sigint_does_not_stop_the_command(saved: str) -> None:
     """As `nohup` and shells do for what runs in the background."""
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
     done = interrupted(saved, "click", ignored)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_version_comes_with_those_of_libraries(trimtab: Trimtab) -> None:
+def test_version_is_printed_with_python_and_library_versions(trimtab: Trimtab) -> None:
     code, out, _ = trimtab("--version")
     first, *others = out.splitlines()
     assert code == ExitCode.DONE
@@ -300,6 +304,6 @@ def test_the_version_comes_with_those_of_libraries(trimtab: Trimtab) -> None:
     assert [line.split()[0] for line in others] == ["Python", *cli.LIBRARIES]
 
 
-def test_help_has_a_short_name_everywhere(trimtab: Trimtab) -> None:
+def test_short_help_option_works_for_every_command(trimtab: Trimtab) -> None:
     for words in ((), ("runs",), ("runs", "ls")):
         assert trimtab(*words, "-h") == trimtab(*words, "--help")

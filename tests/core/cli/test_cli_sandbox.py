@@ -27,12 +27,12 @@ from core.errors import ExitCode, TrimtabError, UsageError
     ("text", "ids"),
     [("4", (1, 2, 3, 4)), ("1", (1,)), ("2,5", (2, 5)), ("7,", (7,)), (" 0, 1 ,2", (0, 1, 2))],
 )
-def test_brokers_are_a_count_or_ids(text: str, ids: tuple[int, ...]) -> None:
+def test_brokers_are_parsed_from_a_count_or_a_list_of_ids(text: str, ids: tuple[int, ...]) -> None:
     assert parse_brokers(text) == ids
 
 
 @pytest.mark.parametrize("text", ["", "four", "0", "500", "1,b", "-1", ",", "²", "1_0"])
-def test_other_brokers_are_refused(text: str) -> None:
+def test_invalid_broker_counts_and_ids_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_brokers(text)
 
@@ -44,7 +44,9 @@ def test_other_brokers_are_refused(text: str) -> None:
         *(["fill", "1"], ["consumer", "billing"], ["skew", "--undo"]),
     ],
 )
-def test_without_a_sandbox_it_says_how_to_start_one(trimtab: Trimtab, command: list[str]) -> None:
+def test_commands_without_a_sandbox_report_how_to_start_one(
+    trimtab: Trimtab, command: list[str]
+) -> None:
     code, _, err = trimtab("sandbox", *command)
     assert code == ExitCode.USAGE
     assert "There is no sandbox 'default'" in err
@@ -63,12 +65,12 @@ def stopped(trimtab: Trimtab) -> None:
 
 
 @pytest.mark.usefixtures("stopped")
-def test_env_gives_the_brokers_to_a_shell(trimtab: Trimtab) -> None:
+def test_sandbox_env_exports_the_bootstrap_brokers(trimtab: Trimtab) -> None:
     addresses = ",".join(node.address for node in Sandbox.open("default").nodes if node.id < 100)
     assert trimtab("sandbox", "env")[:2] == (0, f"export TRIMTAB_BOOTSTRAP={addresses}\n")
 
 
-def test_env_gives_a_secured_ones_operator_to_a_shell(trimtab: Trimtab) -> None:
+def test_sandbox_env_exports_the_operator_login_of_a_secured_sandbox(trimtab: Trimtab) -> None:
     folder = paths.sandbox_dir("default")
     nodes = plan_nodes(folder, (1,), racks=0, controllers=1, secured=True)
     folders.write_state(folder, folders.SandboxState("c", "4.0.0", True, nodes, {}))
@@ -81,7 +83,7 @@ def test_env_gives_a_secured_ones_operator_to_a_shell(trimtab: Trimtab) -> None:
 
 
 @pytest.mark.usefixtures("stopped")
-def test_a_load_that_breaks_off_says_why_and_fails(
+def test_failed_sandbox_load_reports_its_reason_and_exit_code(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*words: object) -> None:
@@ -93,7 +95,7 @@ def test_a_load_that_breaks_off_says_why_and_fails(
 
 
 @pytest.mark.usefixtures("stopped")
-def test_down_takes_the_autopilot_of_its_cluster_along(trimtab: Trimtab) -> None:
+def test_sandbox_down_removes_only_the_autopilot_of_its_cluster(trimtab: Trimtab) -> None:
     for cluster_id in ("c", "other"):
         paths.autopilot_dir(cluster_id).mkdir(parents=True)
     assert trimtab("sandbox", "down")[0] == ExitCode.DONE
@@ -101,12 +103,12 @@ def test_down_takes_the_autopilot_of_its_cluster_along(trimtab: Trimtab) -> None
     assert [folder.name for folder in paths.autopilots_dir().iterdir()] == ["other"]
 
 
-def test_down_of_nothing_is_no_error(trimtab: Trimtab) -> None:
+def test_sandbox_down_without_a_sandbox_is_no_error(trimtab: Trimtab) -> None:
     code, out, _ = trimtab("sandbox", "down", "--json")
     assert (code, '"removed": false' in out) == (ExitCode.DONE, True)
 
 
-def test_without_java_it_names_the_remedy(
+def test_sandbox_up_without_java_reports_the_remedy(
     trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/no/such/java")
@@ -145,7 +147,7 @@ def alive_below(home: Path) -> list[str]:
     return lines
 
 
-def test_ctrl_c_during_its_run_stops_everything(tmp_path: Path) -> None:
+def test_ctrl_c_during_the_demo_run_stops_every_process(tmp_path: Path) -> None:
     demo = [sys.executable, "-P", "-m", "tui", "demo", "--brokers", "6", "--partitions", "100"]
     log_path = tmp_path / "said"
     with log_path.open("wb") as output:

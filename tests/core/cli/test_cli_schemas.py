@@ -54,11 +54,11 @@ def test_every_schema_belongs_to_a_command() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(SCHEMAS.glob("*.json")), ids=lambda path: path.stem)
-def test_schemas_are_schemas(path: Path) -> None:
+def test_schemas_are_valid_json_schemas(path: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
 
 
-def test_an_answer_that_is_of_no_schema_is_refused() -> None:
+def test_answer_that_does_not_match_its_schema_is_refused() -> None:
     check_answer(("runs", "ls", "--json"), "[]")
     with pytest.raises(jsonschema.ValidationError):
         check_answer(("-b", "b:9092", "runs", "ls", "--json"), '{"runs": []}')
@@ -74,7 +74,9 @@ JBOD = {
 }
 
 
-def test_of_log_dirs(saved: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_about_log_dir_plans_match_their_schemas(
+    saved: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A suggestion between log dirs, and what is said of its plan by the other commands."""
     document = json.loads(saved.cluster.read_text())
     room = {"total_bytes": 900 * MB, "usable_bytes": 900 * MB}
@@ -128,7 +130,9 @@ def test_of_log_dirs(saved: Here, monkeypatch: pytest.MonkeyPatch) -> None:
         ("estimate", "--within", "1s"),
     ],
 )
-def test_of_a_plan(saved: Here, words: tuple[str, ...]) -> None:
+def test_plan_diff_inverse_and_estimate_answers_match_their_schemas(
+    saved: Here, words: tuple[str, ...]
+) -> None:
     assert saved.json(*words, saved.plan(t0=[1, 0], t1=[1, 3]))
 
 
@@ -161,7 +165,7 @@ LOAD = {
 
 
 @pytest.mark.parametrize("command", LOAD)
-def test_of_load(
+def test_load_command_answers_match_their_schemas(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trimtab: Trimtab
 ) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
@@ -194,7 +198,9 @@ def test_of_load(
     assert (code, bool(out)) == (0, True), err
 
 
-def test_pipeline_status_before_the_first_snapshot(tmp_path: Path, trimtab: Trimtab) -> None:
+def test_pipeline_status_has_no_snapshot_id_before_the_first_snapshot(
+    tmp_path: Path, trimtab: Trimtab
+) -> None:
     layout.spool(tmp_path, "c").mkdir(parents=True)
     _, out, _ = trimtab("pipeline", "status", "--root", tmp_path, "--json")
     assert json.loads(out)["snapshot_id"] is None
@@ -218,7 +224,7 @@ SANDBOX = [
 
 
 @pytest.mark.parametrize(("command", "more"), SANDBOX)
-def test_of_a_sandbox(
+def test_sandbox_command_answers_match_their_schemas(
     command: str, more: list[str], monkeypatch: pytest.MonkeyPatch, trimtab: Trimtab
 ) -> None:
     folder = paths.sandbox_dir("default")
@@ -256,14 +262,16 @@ class StopsAfter:
         return self._left < 0
 
 
-def test_the_audit(living: Hand) -> None:
+def test_audit_answers_match_their_schemas(living: Hand) -> None:
     living("elect", "--yes")
     living("topics", "create", "new", "--partitions", "1", "--rf", "1", "--yes")
     assert living.json("audit", "ls")
     assert living.json("audit", "verify")["problem"] is None
 
 
-def test_collecting(living: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_collect_answers_match_their_schemas(
+    living: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     polled = Collector.poll
     monkeypatch.setattr(
         Collector, "poll", lambda self: (living.cluster.advance(10), polled(self))[1]
@@ -275,7 +283,9 @@ def test_collecting(living: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert living(*words)[1]
 
 
-def test_recording(living: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timeline_record_answers_match_their_schemas(
+    living: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looked = Recorder.look
 
     def look_and_reorder(recorder: Recorder) -> list[Event]:
@@ -292,7 +302,9 @@ def test_recording(living: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     assert out, err
 
 
-def test_an_autopilot(living: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autopilot_answers_match_their_schemas(
+    living: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("core.cli.autopilot.autopilot.stop_signals", lambda: StopsAfter(2))
     words = ("autopilot", "--mode", "suggest", "--lasting", "0s", "--avoid", "sun 1:00-2:00")
     assert living("--no-load", *words, "--json")[1]

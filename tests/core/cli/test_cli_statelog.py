@@ -57,7 +57,9 @@ def merge(trimtab: Trimtab) -> Trimtab:
     return partial(trimtab, "statelog", "merge")
 
 
-def test_it_tells_one_line_an_event_and_what_to_think_of_it(logs: Path, merge: Trimtab) -> None:
+def test_merge_prints_one_line_per_event_and_a_summary_with_clock_offsets(
+    logs: Path, merge: Trimtab
+) -> None:
     code, out, err = merge(logs)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
@@ -81,7 +83,7 @@ def test_it_tells_one_line_an_event_and_what_to_think_of_it(logs: Path, merge: T
     ]
 
 
-def test_all_shows_what_is_not_known(logs: Path, merge: Trimtab) -> None:
+def test_all_option_shows_records_of_unknown_form(logs: Path, merge: Trimtab) -> None:
     _, out, _ = merge(logs, "--all")
     assert "broker 3       unknown                             Hello\n" in out
     assert "# 1 of unknown form\n" in out
@@ -91,7 +93,7 @@ def documents(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_documents_are_as_promised(logs: Path, merge: Trimtab) -> None:
+def test_json_documents_hold_every_event_and_a_summary(logs: Path, merge: Trimtab) -> None:
     *events, last = documents(merge(logs, "--json", "--all")[1])
     assert [event["kind"] for event in events] == ["leader", "follower", "unknown", "failed"]
     assert {key: events[0][key] for key in ("topic", "partition", "isr", "leader_epoch")} == {
@@ -110,7 +112,7 @@ def test_documents_are_as_promised(logs: Path, merge: Trimtab) -> None:
     assert [row["broker"] for row in summary["offsets"]] == [2, 3]
 
 
-def test_a_file_is_written_whole_and_nothing_printed(
+def test_output_file_is_written_whole_and_nothing_is_printed(
     logs: Path, merge: Trimtab, tmp_path: Path
 ) -> None:
     printed = merge(logs)[1]
@@ -128,12 +130,14 @@ def test_a_file_is_written_whole_and_nothing_printed(
         (["--topic", "t", "--partitions", "0"], [".000", ".020", ".000"]),
     ],
 )
-def test_filters(words: list[str], times: list[str], logs: Path, merge: Trimtab) -> None:
+def test_events_are_filtered_by_time_topic_and_partition(
+    words: list[str], times: list[str], logs: Path, merge: Trimtab
+) -> None:
     lines = merge(logs, *words)[1].splitlines()
     assert [line[19:23] for line in lines if line.startswith("2026")] == times
 
 
-def test_nothing_matched_is_said(logs: Path, merge: Trimtab) -> None:
+def test_search_without_a_match_is_reported(logs: Path, merge: Trimtab) -> None:
     log = logs / "broker-2" / "state-change.log"
     log.write_text(log.read_text().replace(" t-0 ", " orders-0 "))
     _, out, err = merge(logs, "--topic", "orders", "--partitions", "7")
@@ -145,7 +149,9 @@ def test_nothing_matched_is_said(logs: Path, merge: Trimtab) -> None:
         assert err == "Nothing matched, of 2 topics in the wanted time. Did you mean orders?\n"
 
 
-def test_a_log_that_ends_too_soon_is_told_and_the_rest_goes_on(logs: Path, merge: Trimtab) -> None:
+def test_truncated_log_is_reported_and_the_remaining_logs_are_merged(
+    logs: Path, merge: Trimtab
+) -> None:
     packed = logs / "broker-3" / "state-change.log.2026-01-31-02.gz"
     packed.write_bytes(packed.read_bytes()[:-12])
     code, out, _ = merge(logs)
@@ -154,7 +160,9 @@ def test_a_log_that_ends_too_soon_is_told_and_the_rest_goes_on(logs: Path, merge
     assert "broker 2       leader " in out
 
 
-def test_align_shifts_by_what_is_sure(tmp_path: Path, merge: Trimtab) -> None:
+def test_align_shifts_events_by_the_reliable_clock_offset_of_a_broker(
+    tmp_path: Path, merge: Trimtab
+) -> None:
     for broker, second in ((1, 0), (2, 30)):
         log = tmp_path / f"{broker}" / "state-change.log"
         log.parent.mkdir()
@@ -187,7 +195,7 @@ def test_align_shifts_by_what_is_sure(tmp_path: Path, merge: Trimtab) -> None:
         (["logs", "-o", "no/such/folder.txt"], "Cannot write no/such/folder.txt"),
     ],
 )
-def test_bad_input(
+def test_invalid_arguments_and_paths_are_reported_as_usage_errors(
     words: list[str],
     message: str,
     logs: Path,
@@ -219,7 +227,7 @@ class Terminal(io.StringIO):
         (Terminal, Path("story.txt"), "merging: 40% of 500 B"),
     ],
 )
-def test_progress_is_shown_where_nothing_else_is(
+def test_progress_is_shown_unless_events_are_printed_to_the_terminal(
     stdout: type[io.StringIO], output: Path | None, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = Terminal()
@@ -237,7 +245,7 @@ def test_progress_is_shown_where_nothing_else_is(
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_file_may_be_called_anything(
+def test_log_file_with_an_unprintable_name_is_merged(
     form: tuple[str, ...], tmp_path: Path, merge: Trimtab
 ) -> None:
     name = os.fsdecode(b"state-change.log.\x1b]0;x\x07\xc2\x9b\xff")
@@ -263,7 +271,9 @@ def test_a_file_may_be_called_anything(
         "[Broker id=1] Mark replicas t-{},t-1 on broker 1 as offline",
     ],
 )
-def test_a_number_that_is_none_spoils_no_merge(text: str, tmp_path: Path, merge: Trimtab) -> None:
+def test_oversized_number_in_a_record_does_not_break_the_merge(
+    text: str, tmp_path: Path, merge: Trimtab
+) -> None:
     log = tmp_path / "state-change.log"
     lines = [text.replace("{}", "7" * 5_000), f"[Broker id=2] {LEADER}"]
     log.write_text("".join(f"[2026-01-31 02:00:00,000] INFO {t} {SUFFIX}\n" for t in lines))
@@ -273,7 +283,9 @@ def test_a_number_that_is_none_spoils_no_merge(text: str, tmp_path: Path, merge:
     assert "leads from epoch 1.3" in out
 
 
-def test_much_that_is_not_understood_is_no_whole_answer(tmp_path: Path, merge: Trimtab) -> None:
+def test_many_records_that_are_not_understood_make_the_answer_incomplete(
+    tmp_path: Path, merge: Trimtab
+) -> None:
     log = tmp_path / "state-change.log"
     texts = [f"[Broker id=2] {LEADER}", "[Broker id=2] What is new"]
     log.write_text("".join(f"[2026-01-31 02:00:00,000] INFO {t} {SUFFIX}\n" for t in texts))
@@ -283,7 +295,7 @@ def test_much_that_is_not_understood_is_no_whole_answer(tmp_path: Path, merge: T
     assert documents(out)[-1]["summary"]["not_understood"] == 1
 
 
-def test_numbers() -> None:
+def test_partition_numbers_and_ranges_are_parsed() -> None:
     assert parse_numbers("0, 3-5") == {0, 3, 4, 5}
     for text in ("", "1-", "-1", "1,,2", "0-99999999"):
         with pytest.raises(UsageError):

@@ -35,7 +35,7 @@ def texts(out: str) -> list[str]:
     return [line[12:] for line in out.splitlines() if not line.startswith("2026-")]
 
 
-def test_events_are_told_in_order_under_their_day(timeline: Trimtab) -> None:
+def test_events_are_printed_in_order_under_their_date(timeline: Trimtab) -> None:
     code, out, err = timeline()
     assert code == 0
     assert out.splitlines()[:2] == ["2026-03-01 UTC", "03:00:10.0  broker 2 went down"]
@@ -43,7 +43,7 @@ def test_events_are_told_in_order_under_their_day(timeline: Trimtab) -> None:
     assert "Recorded until 2026-03-01T03:02:00.000Z" in err
 
 
-def test_a_summary_has_a_line_for_what_belongs_together(timeline: Trimtab) -> None:
+def test_summary_has_one_line_per_group_of_related_events(timeline: Trimtab) -> None:
     assert texts(timeline("--summary")[1]) == [
         "broker 2 went down",
         "4 partitions have another leader than 2: 4 on 1 (orders)",
@@ -55,7 +55,7 @@ def test_a_summary_has_a_line_for_what_belongs_together(timeline: Trimtab) -> No
     ]
 
 
-def test_what_was_told_is_there_though_nobody_recorded(timeline: Trimtab) -> None:
+def test_published_events_are_shown_though_the_cluster_was_not_recorded(timeline: Trimtab) -> None:
     with Publisher("told-only") as teller:
         teller.report(Kind.CLIENT, by="probe", text="transport failure", brokers=(2,))
     code, out, err = timeline("--cluster-id", "told-only")
@@ -81,7 +81,7 @@ def test_what_was_told_is_there_though_nobody_recorded(timeline: Trimtab) -> Non
         (("--last", "3"), 3),
     ],
 )
-def test_what_is_asked_for_and_nothing_else(timeline: Trimtab, words: Any, count: int) -> None:
+def test_filters_select_only_the_matching_events(timeline: Trimtab, words: Any, count: int) -> None:
     code, out, _ = timeline(*words, "--json")
     assert code == 0
     document = json.loads(out)
@@ -90,7 +90,9 @@ def test_what_is_asked_for_and_nothing_else(timeline: Trimtab, words: Any, count
         assert timeline(*words)[1] == "No events.\n"
 
 
-def test_what_is_gone_may_still_be_asked_for(timeline: Trimtab) -> None:
+def test_filters_accept_topics_and_brokers_that_are_gone_or_only_in_events(
+    timeline: Trimtab,
+) -> None:
     opened = Timeline.write(paths.timeline_file(RECORDED))
     before = cluster([row("old", 0, (5, 1))], seconds=130, brokers=(1, 5))
     opened.append(find_changes(cluster([row("orders", 0, (2, 1))]), before), before)
@@ -110,13 +112,13 @@ def test_what_is_gone_may_still_be_asked_for(timeline: Trimtab) -> None:
         assert (code, bool(json.loads(out))) == (0, True), words
 
 
-def test_a_summary_of_some_kinds_has_these_alone(timeline: Trimtab) -> None:
+def test_summary_filtered_by_kind_has_only_events_of_that_kind(timeline: Trimtab) -> None:
     assert texts(timeline("--summary", "--kind", "leader")[1]) == [
         "4 partitions have another leader than 2: 4 on 1 (orders)"
     ]
 
 
-def test_a_summary_as_json(timeline: Trimtab) -> None:
+def test_summary_as_json_counts_the_events_of_each_line(timeline: Trimtab) -> None:
     document = json.loads(timeline("--summary", "--json")[1])
     assert [summary["events"] for summary in document] == [1, 4, 4, 1, 4, 1, 1]
 
@@ -151,7 +153,7 @@ GAP = "nobody looked for 1 h 00 m: only what lasted is known"
         (("--at", "03:00:30Z"), '"alive": false', ""),
     ],
 )
-def test_what_nobody_looked_at_is_not_told_as_quiet(
+def test_unobserved_periods_are_reported_and_not_presented_as_quiet(
     with_a_gap: Any, words: tuple[str, ...], shown: str, message: str
 ) -> None:
     dated = [f"2026-03-01T{word}" if word.endswith("Z") else word for word in words]
@@ -164,7 +166,7 @@ def test_what_nobody_looked_at_is_not_told_as_quiet(
         assert about == []
 
 
-def test_of_many_times_unseen_the_newest_are_named(timeline: Trimtab) -> None:
+def test_only_the_newest_of_many_recording_gaps_are_listed(timeline: Trimtab) -> None:
     opened = Timeline.write(paths.timeline_file(RECORDED))
     for hour in range(1, 6):
         state = cluster([row("orders", 0, (2, 1))], seconds=3600 * hour)
@@ -176,7 +178,7 @@ def test_of_many_times_unseen_the_newest_are_named(timeline: Trimtab) -> None:
     assert len(rest) == 3
 
 
-def test_the_cluster_as_it_was_can_be_worked_on_offline(
+def test_past_cluster_state_is_saved_to_a_file_and_usable_offline(
     timeline: Trimtab, trimtab: Trimtab, tmp_path: Path
 ) -> None:
     path = tmp_path / "then.json"
@@ -202,7 +204,7 @@ def test_the_cluster_as_it_was_can_be_worked_on_offline(
         (("--cluster-id", "another"), "Nothing has been recorded of this cluster"),
     ],
 )
-def test_what_cannot_be_meant_is_said_in_a_sentence(
+def test_invalid_options_are_reported_in_a_sentence(
     timeline: Trimtab, words: Any, message: str
 ) -> None:
     code, out, err = timeline(*words)
@@ -210,14 +212,14 @@ def test_what_cannot_be_meant_is_said_in_a_sentence(
     assert message in err
 
 
-def test_a_damaged_timeline_is_said_in_a_sentence(timeline: Trimtab) -> None:
+def test_damaged_timeline_is_reported_in_a_sentence(timeline: Trimtab) -> None:
     damage(paths.timeline_file(RECORDED))
     code, out, err = timeline("--cluster-id", RECORDED)
     assert (code, out) == (1, "")
     assert "The timeline cannot be read or written: database disk image is malformed." in err
 
 
-def test_of_several_recorded_clusters_one_has_to_be_named(timeline: Trimtab) -> None:
+def test_cluster_must_be_named_if_several_were_recorded(timeline: Trimtab) -> None:
     record_night("other")
     code, _, err = timeline()
     assert code == 2
@@ -240,7 +242,9 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_brokers_own_logs_are_laid_among_what_was_recorded(timeline: Trimtab, log: Path) -> None:
+def test_broker_state_change_logs_are_merged_into_the_recorded_events(
+    timeline: Trimtab, log: Path
+) -> None:
     code, out, _ = timeline("--statelog", str(log.parent), "--until", "2026-03-01T03:00:11Z")
     assert code == 0
     lines = texts(out)
@@ -251,9 +255,7 @@ def test_brokers_own_logs_are_laid_among_what_was_recorded(timeline: Trimtab, lo
     )
 
 
-def test_what_is_doubtful_of_logs_is_said_and_the_rest_is_shown(
-    timeline: Trimtab, log: Path
-) -> None:
+def test_doubtful_logs_are_reported_and_the_rest_is_shown(timeline: Trimtab, log: Path) -> None:
     (log.parent / "state-change.log.1.gz").write_bytes(gzip.compress(LEADS.encode() * 50)[:-9])
     (log.parent / "state-change.log.2").write_text("no log at all\n")
     log.write_text(log.read_text().replace("Leader orders-0", "Hello orders-0", 1) + LEADS)
@@ -280,7 +282,7 @@ def test_what_is_doubtful_of_logs_is_said_and_the_rest_is_shown(
         (("--since", "2026-03-01T03:00:10.3Z"), 0),
     ],
 )
-def test_logs_are_filtered_like_the_rest(
+def test_state_change_log_events_are_filtered_like_recorded_events(
     timeline: Trimtab, log: Path, words: tuple[str, ...], count: int
 ) -> None:
     wanted = ("--statelog", str(log), "--until", "2026-03-01T03:02Z", *words, "--json")
@@ -302,7 +304,7 @@ def test_logs_are_filtered_like_the_rest(
         (("--statelog", "{log}", "--zone", "Nowhere"), "Nowhere"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
+def test_incompatible_or_invalid_options_are_refused(
     timeline: Trimtab, log: Path, words: tuple[str, ...], message: str
 ) -> None:
     code, _, err = timeline(*(word.format(log=log) for word in words))

@@ -39,7 +39,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("2026-01-16T02:30+05:00", "1h30m"),
     ],
 )
-def test_a_time_that_is_said(text: str, after: str) -> None:
+def test_start_time_is_parsed_from_clock_time_date_or_delay(text: str, after: str) -> None:
     hours, _, minutes = after.rpartition("h")
     expected = timedelta(hours=int(hours or 0), minutes=int(minutes.rstrip("m") or 0))
     assert parse_start(text, NOW) - NOW == expected
@@ -56,7 +56,7 @@ def test_a_time_that_is_said(text: str, after: str) -> None:
         ("2026-06-01T02:00", "out of date"),
     ],
 )
-def test_a_time_that_is_none(text: str, says: str) -> None:
+def test_invalid_past_or_too_distant_start_time_is_refused(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         parse_start(text, NOW)
 
@@ -68,7 +68,9 @@ def test_a_time_that_is_none(text: str, says: str) -> None:
         ("2026-10-25T02:30", "occurs twice"),
     ],
 )
-def test_a_night_in_which_clocks_are_changed(text: str, says: str) -> None:
+def test_start_time_that_occurs_never_or_twice_is_refused_with_an_alternative(
+    text: str, says: str
+) -> None:
     now = datetime.fromisoformat(text[:10]).replace(tzinfo=UTC) - timedelta(hours=12)
     with pytest.raises(UsageError, match=says) as raised:
         parse_start(text, now)
@@ -76,7 +78,7 @@ def test_a_night_in_which_clocks_are_changed(text: str, says: str) -> None:
     assert parse_start(offset, now) > now
 
 
-def test_it_is_said_back_with_its_zone() -> None:
+def test_time_is_formatted_in_local_zone_and_utc() -> None:
     assert format_local(NOW) == "2026-01-15 21:00 CET (20:00 UTC)"
 
 
@@ -97,23 +99,23 @@ CHANGED = datetime(2026, 10, 25, 11, 0, tzinfo=UTC)
         ("11h", "2026-10-25T00:00Z"),
     ],
 )
-def test_a_time_that_was(text: str, meant: str) -> None:
+def test_past_moment_is_parsed_from_clock_time_date_or_age(text: str, meant: str) -> None:
     assert parse_moment(text, CHANGED) == datetime.fromisoformat(meant)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "25:00", "03:10:60", "0001-01-01", "9999999999d"])
-def test_a_time_that_never_was(text: str) -> None:
+def test_invalid_past_moment_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="Not a time"):
         parse_moment(text, CHANGED)
 
 
 @pytest.mark.parametrize("text", ["02:30", "2026-10-25 02:30"])
-def test_a_time_that_was_twice_is_asked_back(text: str) -> None:
+def test_ambiguous_time_at_clock_change_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="occurs twice"):
         parse_moment(text, CHANGED)
 
 
-def test_of_a_night_that_is_past_the_next_one_is_meant() -> None:
+def test_clock_time_is_unambiguous_if_its_night_is_not_that_of_the_clock_change() -> None:
     assert parse_start("02:30", CHANGED) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
     before = CHANGED - timedelta(days=1)
     assert parse_moment("02:30", before) == datetime(2026, 10, 24, 0, 30, tzinfo=UTC)
@@ -131,7 +133,7 @@ def test_of_a_night_that_is_past_the_next_one_is_meant() -> None:
         ("2h", "1h", (14, 11, 55), (14, 12, 55)),
     ],
 )
-def test_a_range_ends_after_it_begins(
+def test_range_of_times_is_resolved_so_that_it_ends_after_it_begins(
     since: str, until: str, begin: tuple[int, int, int], end: tuple[int, int, int]
 ) -> None:
     moments = parse_range(since, until, AFTERNOON)

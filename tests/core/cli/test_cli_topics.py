@@ -50,7 +50,7 @@ def replicas(client: SimulatedCluster, topic: str) -> list[tuple[int, ...]]:
 # -- shown -----------------------------------------------------------------------------------------
 
 
-def test_topics_are_listed_with_what_is_wrong(hand: Hand) -> None:
+def test_topics_are_listed_with_their_under_replicated_partitions(hand: Hand) -> None:
     hand.cluster.stop_broker(3)
     topics = hand.json("topics", "ls", "[a-z]+")
     counts_by_topic = {t["topic"]: (t["partition_count"], t["under_replicated"]) for t in topics}
@@ -58,7 +58,7 @@ def test_topics_are_listed_with_what_is_wrong(hand: Hand) -> None:
     assert "2 under-replicated" in hand("topics", "ls")[1]
 
 
-def test_a_topic_is_described_with_what_its_configs_would_be(hand: Hand) -> None:
+def test_topic_is_described_with_isr_state_and_config_values_and_defaults(hand: Hand) -> None:
     hand.cluster.stop_broker(3)
     (topic,) = hand.json("topics", "describe", "orders")
     assert [p["leader"] for p in topic["partitions"]] == [1, 2, 1]
@@ -73,7 +73,7 @@ def test_a_topic_is_described_with_what_its_configs_would_be(hand: Hand) -> None
     assert "retention.ms" in hand("topics", "describe", "orders", "--all-configs")[1]
 
 
-def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
+def test_unreadable_configs_do_not_prevent_describing_a_topic(hand: Hand) -> None:
     through = Faulty(hand.cluster)
 
     def denied(*_: Any) -> Any:
@@ -113,7 +113,9 @@ def test_configs_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
         (("create", "new", "--partitions", "3", "--in", "unlimited"), "is not a rate here"),
     ],
 )
-def test_bad_words(hand: Hand, words: tuple[str, ...], message: str) -> None:
+def test_invalid_topics_arguments_are_reported_and_change_nothing(
+    hand: Hand, words: tuple[str, ...], message: str
+) -> None:
     more = () if words[0] in ("ls", "describe") else ("--yes",)
     code, _, err = hand("topics", *words, *more)
     assert (code, message in err) == (2, True), err
@@ -124,7 +126,7 @@ def test_bad_words(hand: Hand, words: tuple[str, ...], message: str) -> None:
 
 
 @pytest.mark.parametrize("rule", ["load", "kafka"])
-def test_a_topic_is_created_over_racks_where_it_was_said(hand: Hand, rule: str) -> None:
+def test_topic_is_created_across_racks_as_the_dry_run_showed(hand: Hand, rule: str) -> None:
     words = ("topics", "create", "new", "--partitions", "6", "--rule", rule)
     words += ("--config", "retention.ms=60000")
     would = hand.json(*words, "--dry-run")
@@ -142,7 +144,7 @@ def test_a_topic_is_created_over_racks_where_it_was_said(hand: Hand, rule: str) 
     assert audited() == ["create topics", "answer"]
 
 
-def test_replicas_can_be_given(hand: Hand) -> None:
+def test_topic_is_created_with_the_given_replicas(hand: Hand) -> None:
     hand.json("topics", "create", "new", "--replicas", "3:1,2:6", "--yes")
     assert replicas(hand.cluster, "new") == [(3, 1), (2, 6)]
 
@@ -157,7 +159,7 @@ def test_replicas_can_be_given(hand: Hand) -> None:
         ("--size", "1GB"),
     ],
 )
-def test_what_would_place_replicas_that_are_given_is_refused(
+def test_placement_options_are_refused_together_with_given_replicas(
     hand: Hand, more_options: tuple[str, str]
 ) -> None:
     words = ("topics", "create", "new", "--replicas", "1:2", *more_options, "--yes")
@@ -166,7 +168,7 @@ def test_what_would_place_replicas_that_are_given_is_refused(
     assert f"--replicas and {more_options[0]} exclude each other." in err
 
 
-def test_what_the_cluster_refuses_is_told(hand: Hand) -> None:
+def test_topic_creation_refused_by_the_cluster_is_reported(hand: Hand) -> None:
     words = ("topics", "create", "new", "--partitions", "1", "--config", "no.such=1", "--yes")
     code, _, err = hand(*words)
     assert code == 1
@@ -223,7 +225,7 @@ HOUR, WEEK = "3600000", "604800000"
         (("min.insync.replicas=1",), "2 → 1", ""),
     ],
 )
-def test_what_a_change_deletes_is_said_and_the_topics_name_asked_for(
+def test_change_that_deletes_data_is_reported_and_topic_name_is_requested(
     hand: Hand, sets: tuple[str, ...], shown: str, deleted: str
 ) -> None:
     options = [word for change in sets for word in ("--set", change)]
@@ -243,7 +245,7 @@ def test_what_a_change_deletes_is_said_and_the_topics_name_asked_for(
     assert hand(*words)[0] == 0
 
 
-def test_with_yes_what_is_deleted_is_said_and_not_asked_for(hand: Hand) -> None:
+def test_yes_option_reports_deleted_data_without_requesting_confirmation(hand: Hand) -> None:
     words = ("topics", "alter", "orders", "--set", "retention.ms=-1", "--yes", "--json")
     assert hand(*words)[0] == 0
     code, out, err = hand("topics", "alter", "orders", "--unset", "retention.ms", "--yes", "--json")
@@ -256,7 +258,7 @@ def test_with_yes_what_is_deleted_is_said_and_not_asked_for(hand: Hand) -> None:
     ]
 
 
-def test_where_configs_may_not_be_read_a_retention_may_be_shorter(hand: Hand) -> None:
+def test_retention_change_with_unreadable_configs_is_treated_as_a_reduction(hand: Hand) -> None:
     through = Faulty(hand.cluster)
     refused = {Resource.topic("orders"): Fault("TOPIC_AUTHORIZATION_FAILED")}
     through.replaced["describe_configs"] = lambda real, *resources: real(*resources) | refused
@@ -283,7 +285,7 @@ REMOTE = "remote.storage.enable"
         ("local.retention.ms=3600000", 0),
     ],
 )
-def test_what_remote_storage_keeps_is_not_deleted_unless_that_is_meant(
+def test_change_that_deletes_data_in_remote_storage_is_refused_unless_allowed(
     hand: Hand, change: str, code: int
 ) -> None:
     remote = ConfigChange(Resource.topic("orders"), REMOTE, ConfigOp.SET, "true")
@@ -293,7 +295,7 @@ def test_what_remote_storage_keeps_is_not_deleted_unless_that_is_meant(
     assert hand(*words, "--allow", "remote-storage")[0] == 0
 
 
-def test_more_in_sync_than_there_are_replicas_is_refused(hand: Hand) -> None:
+def test_min_insync_replicas_above_the_replica_count_is_refused_unless_allowed(hand: Hand) -> None:
     words = ("topics", "alter", "orders", "--set", "min.insync.replicas=9", "--yes")
     code, _, err = hand(*words)
     assert (code, audited()) == (3, [])
@@ -305,7 +307,7 @@ def test_more_in_sync_than_there_are_replicas_is_refused(hand: Hand) -> None:
 @pytest.mark.parametrize(
     ("brokers", "options"), [("1", ("--config", "min.insync.replicas=2")), ("2", ())]
 )
-def test_a_new_topic_that_nobody_could_write_to_is_refused(
+def test_new_topic_with_fewer_replicas_than_min_insync_replicas_is_refused(
     hand: Hand, brokers: str, options: tuple[str, ...]
 ) -> None:
     every = Resource(ResourceKind.BROKER, "")
@@ -320,7 +322,7 @@ def test_a_new_topic_that_nobody_could_write_to_is_refused(
     assert hand(*words, "--allow", "min-isr")[0] == 0
 
 
-def test_what_brokers_do_not_tell_keeps_no_topic_from_being_made(hand: Hand) -> None:
+def test_denied_broker_configs_do_not_prevent_topic_creation(hand: Hand) -> None:
     def denied(*_: Any) -> Any:
         raise AccessDeniedError("The cluster says no.")
 
@@ -339,7 +341,7 @@ def test_what_brokers_do_not_tell_keeps_no_topic_from_being_made(hand: Hand) -> 
         ("log.retention.hours", "-1", "-1"),
     ],
 )
-def test_what_shows_when_nothing_is_set_is_told_in_the_topics_unit(
+def test_value_in_effect_after_unset_is_shown_in_the_topic_configs_unit(
     name: str, value: str, after: str
 ) -> None:
     beneath = InheritedConfig(name, value, ConfigSource.STATIC)
@@ -353,7 +355,7 @@ def test_what_shows_when_nothing_is_set_is_told_in_the_topics_unit(
 # -- deleted ---------------------------------------------------------------------------------------
 
 
-def test_a_topic_is_deleted_by_its_name(hand: Hand) -> None:
+def test_topic_is_deleted_only_after_its_name_is_confirmed_or_with_yes(hand: Hand) -> None:
     code, _, err = hand("topics", "delete", "orders")
     assert code == 2
     assert "orders: 3 partitions, 60 MB before replication." in err
@@ -366,7 +368,7 @@ def test_a_topic_is_deleted_by_its_name(hand: Hand) -> None:
     assert replicas(hand.cluster, "orders") == replicas(hand.cluster, "payments") == []
 
 
-def test_what_was_done_is_said_though_nobody_answers_afterwards(hand: Hand) -> None:
+def test_completed_deletion_is_reported_although_cluster_stops_answering(hand: Hand) -> None:
     through = Faulty(hand.cluster)
 
     def silent(real: Any) -> ClusterState:
@@ -383,7 +385,7 @@ def test_what_was_done_is_said_though_nobody_answers_afterwards(hand: Hand) -> N
 
 
 @pytest.mark.parametrize("words", [("--partitions", "5"), ("--set", "retention.ms=1000")])
-def test_what_moves_since_it_was_asked_about_is_left_alone(
+def test_topic_whose_reassignment_began_after_confirmation_is_not_altered(
     words: tuple[str, ...], hand: Hand
 ) -> None:
     through = Faulty(hand.cluster)
@@ -401,7 +403,7 @@ def test_what_moves_since_it_was_asked_about_is_left_alone(
     assert not {"alter_configs", "add_partitions"} & set(through.calls)
 
 
-def test_where_moves_may_not_be_seen_a_topic_is_shown_and_not_changed(hand: Hand) -> None:
+def test_unknown_reassignments_still_list_topics_but_refuse_risky_changes(hand: Hand) -> None:
     through = Faulty(hand.cluster)
     why = "This user may not list partition reassignments."
     through.replaced["describe_cluster"] = lambda real: replace(real(), moves_unknown=why)
@@ -420,7 +422,7 @@ DENIED = Fault("GROUP_AUTHORIZATION_FAILED")
 
 
 @pytest.mark.parametrize("hidden", [{"fault": DENIED}, {"committed_fault": DENIED}])
-def test_a_group_that_may_not_be_looked_at_may_be_a_reader(
+def test_group_that_cannot_be_described_is_reported_as_a_possible_reader(
     hidden: dict[str, Any], hand: Hand
 ) -> None:
     reads = {TopicPartition("orders", 0): 7}
@@ -435,7 +437,7 @@ def test_a_group_that_may_not_be_looked_at_may_be_a_reader(
     assert warning in err
 
 
-def test_sizes_that_are_not_all_known_are_told_as_a_part(hand: Hand) -> None:
+def test_partly_known_sizes_are_reported_as_a_minimum(hand: Hand) -> None:
     through = Faulty(hand.cluster)
     through.replaced["describe_log_dirs"] = lambda real, brokers: tuple(
         BrokerLogs(broker_logs.broker, error="timed out") if broker_logs.broker < 3 else broker_logs
@@ -445,7 +447,7 @@ def test_sizes_that_are_not_all_known_are_told_as_a_part(hand: Hand) -> None:
     assert "orders: 3 partitions, at least 40 MB before replication." in err
 
 
-def test_at_a_terminal_the_topics_name_is_typed(hand: Hand) -> None:
+def test_topic_deletion_is_confirmed_by_typing_the_topic_name(hand: Hand) -> None:
     hand.types(hand.cluster.describe_cluster().cluster_id[:8])
     assert hand("topics", "delete", "orders")[0] == 2
     hand.types("orders")
@@ -473,13 +475,13 @@ def test_a_cluster_that_is_read_only_is_not_changed(
     assert audited() == []
 
 
-def test_kafkas_own_topics_are_kept(hand: Hand) -> None:
+def test_internal_topics_are_not_deleted_unless_allowed(hand: Hand) -> None:
     words = ("topics", "delete", "__consumer_offsets", "--yes")
     assert hand(*words)[0] == 3
     assert hand(*words, "--allow", "internal")[0] == 0
 
 
-def test_one_that_is_refused_does_not_hide_the_others(hand: Hand) -> None:
+def test_topic_whose_deletion_is_refused_does_not_hide_deleted_topics(hand: Hand) -> None:
     through = Faulty(hand.cluster)
     refused = {"payments": Fault("TOPIC_AUTHORIZATION_FAILED")}
     through.replaced["delete_topics"] = lambda real, names: real(["orders"]) | refused
@@ -503,7 +505,7 @@ def test_one_that_is_refused_does_not_hide_the_others(hand: Hand) -> None:
         ("alter", "orders", "--set", "cleanup.policy=compact", "--allow", "min-isr"),
     ],
 )
-def test_a_topic_that_a_run_moves_is_left(
+def test_topic_being_moved_by_a_run_is_not_altered_or_deleted(
     hand: Hand, start: Callable[..., Run], words: tuple[str, ...]
 ) -> None:
     run = start(hand.cluster, plan_of(hand.cluster, {("orders", 0): (4, 5)}))
@@ -515,7 +517,7 @@ def test_a_topic_that_a_run_moves_is_left(
         assert hand("topics", "alter", "orders", "--set", fine, "--yes")[0] == 0
 
 
-def test_a_topic_may_be_made_to_keep_less_while_it_moves_when_that_is_allowed(
+def test_retention_may_be_reduced_during_a_reassignment_if_allowed(
     hand: Hand, start: Callable[..., Run]
 ) -> None:
     """A disk fills, and a paused run holds copies on it: what may go has to go first."""
@@ -527,7 +529,7 @@ def test_a_topic_may_be_made_to_keep_less_while_it_moves_when_that_is_allowed(
     assert (code, "deleted for good" in err) == (0, True)
 
 
-def test_a_topic_that_somebody_else_moves_is_left(hand: Hand) -> None:
+def test_topic_being_reassigned_outside_a_run_is_not_deleted(hand: Hand) -> None:
     hand.cluster.pause_replication(4)
     hand.cluster.alter_reassignments({TopicPartition("orders", 1): (4, 2)})
     code, _, err = hand("topics", "delete", "orders", "--yes")
@@ -548,7 +550,7 @@ def test_a_topic_that_somebody_else_moves_is_left(hand: Hand) -> None:
     ],
     ids=" ".join,
 )
-def test_a_topic_that_one_may_not_see_is_not_said_to_be_absent(
+def test_topic_without_describe_permission_is_not_reported_as_absent(
     hand: Hand, words: tuple[str, ...]
 ) -> None:
     hand.cluster.hide_topics(["orders"])
@@ -557,7 +559,7 @@ def test_a_topic_that_one_may_not_see_is_not_said_to_be_absent(
     assert "It takes DESCRIBE on orders." in err
 
 
-def test_topics_that_are_hidden_are_told_of_beside_the_others(hand: Hand) -> None:
+def test_hidden_topics_are_reported_alongside_visible_topics(hand: Hand) -> None:
     hand.cluster.hide_topics(["orders"])
     for words in (("topics", "ls"), ("topics", "describe"), ("show",)):
         code, out, err = hand(*words)

@@ -151,7 +151,7 @@ ON_PLAN = (
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_cluster_document_that_is_not_as_it_was_written(answer: Answer, seed: int) -> None:
+def test_damaged_or_odd_cluster_document_never_crashes_a_command(answer: Answer, seed: int) -> None:
     dice = random.Random(seed)
     assert answer("--from", "cluster.json", "show", "--json", "-o", "good.arrow") == ExitCode.DONE
     arrow = Path("good.arrow").read_bytes()
@@ -167,7 +167,7 @@ def test_a_cluster_document_that_is_not_as_it_was_written(answer: Answer, seed: 
     assert answers == {True, False}
 
 
-def test_an_arrow_file_that_is_damaged(answer: Answer) -> None:
+def test_damaged_arrow_file_never_crashes_show(answer: Answer) -> None:
     assert answer("--from", "cluster.json", "show", "--json", "-o", "good.arrow") == ExitCode.DONE
     arrow = Path("good.arrow").read_bytes()
     for seed in range(4 * SEEDS):
@@ -175,7 +175,7 @@ def test_an_arrow_file_that_is_damaged(answer: Answer) -> None:
         answer("--from", "odd", "show", "--json")
 
 
-def test_a_plan_file_that_is_damaged_or_odd(answer: Answer) -> None:
+def test_damaged_or_odd_plan_file_never_crashes_a_command(answer: Answer) -> None:
     for seed in range(2 * SEEDS):
         dice = random.Random(seed)
         data = damaged(as_json(PLAN), dice) if seed % 2 else as_json(odd(PLAN, dice))
@@ -184,7 +184,9 @@ def test_a_plan_file_that_is_damaged_or_odd(answer: Answer) -> None:
         answer("--from", "cluster.json", *command, "odd")
 
 
-def test_client_properties_and_pem_files_that_are_damaged(answer: Answer) -> None:
+def test_damaged_client_properties_and_pem_files_are_read_or_refused_in_one_line(
+    answer: Answer,
+) -> None:
     refusals: list[str] = []
     for seed in range(4 * SEEDS):
         dice = random.Random(seed)
@@ -200,7 +202,7 @@ def test_client_properties_and_pem_files_that_are_damaged(answer: Answer) -> Non
     assert not [title for title in refusals if "\n" in title]
 
 
-def test_settings_that_are_damaged(answer: Answer, tmp_path: Path) -> None:
+def test_damaged_config_toml_never_crashes_show(answer: Answer, tmp_path: Path) -> None:
     for seed in range(2 * SEEDS):
         (tmp_path / "home" / "config" / "config.toml").write_bytes(
             damaged(CONFIG, random.Random(seed))

@@ -116,7 +116,7 @@ def written(home: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("kind", PROPERTIES)
-def test_no_command_says_what_client_properties_hold(
+def test_no_command_reveals_the_secrets_of_client_properties(
     kind: str, trimtab: Trimtab, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "user" / "client.properties"
@@ -147,7 +147,7 @@ command = ["page", "--token", "{MARK}32"]
 @pytest.mark.parametrize(
     "words", [("clusters", "ls"), ("clusters", "ls", "--json"), *COMMANDS, ("bug",)]
 )
-def test_no_command_says_what_config_toml_holds(
+def test_no_command_reveals_the_secrets_of_config_toml(
     words: tuple[str, ...], trimtab: Trimtab, tmp_path: Path
 ) -> None:
     paths.config_dir().mkdir(parents=True)
@@ -166,7 +166,7 @@ def test_no_command_says_what_config_toml_holds(
         f'[clusters.prod]\nbootstrap = "b:1"\nproxy = "http://u:{MARK}36@b:1"',
     ],
 )
-def test_what_is_wrong_with_config_toml_is_said_without_it(bad: str, trimtab: Trimtab) -> None:
+def test_invalid_config_toml_is_reported_without_its_secrets(bad: str, trimtab: Trimtab) -> None:
     paths.config_dir().mkdir(parents=True)
     paths.config_file().write_text(bad if bad.startswith("[") else f"[notify]\n{bad}")
     code, out, err = trimtab("-b", NOWHERE, "show")
@@ -174,7 +174,7 @@ def test_what_is_wrong_with_config_toml_is_said_without_it(bad: str, trimtab: Tr
     assert MARK not in out + err
 
 
-def test_an_address_with_a_secret_in_an_argument_goes_nowhere(
+def test_s3_address_with_a_secret_is_refused_and_the_secret_is_not_revealed(
     trimtab: Trimtab, tmp_path: Path
 ) -> None:
     for place in (f"s3://key:{MARK}40@bucket/x", f"s3://bucket/x?secret_key={MARK}41"):

@@ -246,7 +246,7 @@ COMMANDS: Mapping[str, tuple[tuple[str, ...], Callable[[Any, Any, str], None] | 
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_answer_becomes_more_certain_with_a_fact_less(
+def test_removing_facts_from_a_document_makes_no_answer_more_certain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path / "home"))
@@ -354,7 +354,7 @@ def claims(full: Any, less: Any, at: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("words", LIVE, ids=" ".join)
-def test_no_answer_of_a_cluster_becomes_more_certain_with_a_fact_less(
+def test_withholding_facts_of_a_live_cluster_makes_no_answer_more_certain(
     hand: Hand, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     for machine in ("java", "clock", "logout", "data_folder"):  # of other programs and of a disk

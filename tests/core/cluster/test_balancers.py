@@ -20,17 +20,17 @@ from core.settings import load_settings
 
 
 @pytest.mark.parametrize("topic", BALANCER_TOPICS)
-def test_a_known_topic_tells_who_balances(topic: str) -> None:
+def test_known_topic_identifies_its_balancer(topic: str) -> None:
     state = cluster({"t-0": [1]}, topics=[Topic(topic)])
     assert find_balancer(state) == Balancer(BALANCER_TOPICS[topic], topic)
 
 
 @pytest.mark.parametrize("topic", ["_confluent-telemetry-metrics", "cruise.control", "t"])
-def test_other_topics_tell_of_nobody(topic: str) -> None:
+def test_unrelated_topics_reveal_no_balancer(topic: str) -> None:
     assert find_balancer(cluster({"t-0": [1]}, topics=[Topic(topic)])) is None
 
 
-def test_a_topic_that_config_toml_names_tells_of_one_too(tmp_path: Path) -> None:
+def test_topic_configured_in_config_toml_identifies_a_balancer(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('balancer_topics = ["ours.balance"]')
     state = cluster({"t-0": [1]}, topics=[Topic("ours.balance")])
@@ -40,7 +40,7 @@ def test_a_topic_that_config_toml_names_tells_of_one_too(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ['"t"', "[1]", '[""]'])
-def test_what_is_no_list_of_topics_is_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_list_of_balancer_topics_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(f"balancer_topics = {text}")
     with pytest.raises(UsageError, match="balancer_topics"):

@@ -73,7 +73,7 @@ def size(state: ClusterState, topic: str, partition: int, broker: int) -> int:
     return int(state.size_bytes[at][state.replicas(row).index(broker)])
 
 
-def test_one_look_joins_sizes_and_topic_configs(cluster: SimulatedCluster) -> None:
+def test_fetched_cluster_state_joins_sizes_and_topic_configs(cluster: SimulatedCluster) -> None:
     state = fetch_cluster_state(cluster)
     assert size(state, "orders", 0, 2) == SIZE
     orders, audit = state.topic("orders"), state.topic("audit")
@@ -84,7 +84,7 @@ def test_one_look_joins_sizes_and_topic_configs(cluster: SimulatedCluster) -> No
     assert all(broker.log_dirs for broker in state.brokers)
 
 
-def test_a_first_look_asks_for_metadata_alone(observer: Observer, client: Counting) -> None:
+def test_first_state_requests_only_metadata(observer: Observer, client: Counting) -> None:
     state = observer.first_state(client.describe_cluster)
     assert client.calls == {"describe_cluster": 1}
     assert size(state, "orders", 0, 1) == UNKNOWN
@@ -94,7 +94,7 @@ def test_a_first_look_asks_for_metadata_alone(observer: Observer, client: Counti
     assert size(state, "orders", 0, 1) == SIZE
 
 
-def test_each_call_has_its_own_pace(
+def test_each_call_has_its_own_polling_interval(
     observer: Observer, client: Counting, cluster: SimulatedCluster
 ) -> None:
     observer.poll()
@@ -107,7 +107,7 @@ def test_each_call_has_its_own_pace(
 @pytest.mark.parametrize(
     ("took", "pause"), [(0.05, 1.0), (0.1, 1.0), (0.2, 2.0), (3.0, 30.0), (25.0, 30.0)]
 )
-def test_a_slow_cluster_is_asked_less_often(
+def test_slow_cluster_is_polled_less_often(
     observer: Observer, client: Counting, cluster: SimulatedCluster, took: float, pause: float
 ) -> None:
     client.took = took
@@ -120,7 +120,7 @@ def test_a_slow_cluster_is_asked_less_often(
     assert client.calls["describe_cluster"] == 2
 
 
-def test_a_cluster_that_hung_for_a_while_is_not_slow(
+def test_cluster_is_slow_only_after_two_slow_answers_in_a_row(
     observer: Observer, client: Counting, cluster: SimulatedCluster
 ) -> None:
     """What it answers then is old, and it may hang again."""
@@ -142,7 +142,9 @@ def test_metadata_is_not_renewed_while_a_slow_call_lasts(
     assert observer.state_interval_seconds == 7.0
 
 
-def test_slow_calls_count_when_they_are_due(observer: Observer, client: Counting) -> None:
+def test_slow_call_seconds_covers_only_calls_due_within_the_given_time(
+    observer: Observer, client: Counting
+) -> None:
     observer.first_state(client.describe_cluster)
     assert observer.slow_call_seconds(0.0) is None, "nobody knows yet how long they take"
     client.took = 7.0
@@ -151,7 +153,7 @@ def test_slow_calls_count_when_they_are_due(observer: Observer, client: Counting
     assert observer.slow_call_seconds(100.0) == 7.0
 
 
-def test_without_the_right_to_read_topic_configs_everything_else_is_seen(
+def test_without_permission_to_read_topic_configs_everything_else_is_observed(
     client: Counting, cluster: SimulatedCluster, observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def denied(*_: object) -> object:
@@ -168,7 +170,7 @@ def test_without_the_right_to_read_topic_configs_everything_else_is_seen(
     assert client.calls["describe_configs"] == 1
 
 
-def test_a_cluster_that_is_gone_is_not_pressed(
+def test_unreachable_cluster_is_retried_only_when_metadata_is_due(
     observer: Observer, client: Counting, cluster: SimulatedCluster
 ) -> None:
     observer.poll()
@@ -182,7 +184,7 @@ def test_a_cluster_that_is_gone_is_not_pressed(
     observer.poll()
 
 
-def test_what_was_there_before_the_cluster_was_lost_is_not_news(
+def test_lost_cluster_raises_instead_of_giving_old_state_until_it_is_reachable(
     observer: Observer, client: Counting, cluster: SimulatedCluster
 ) -> None:
     observer.poll()
@@ -199,7 +201,7 @@ def test_what_was_there_before_the_cluster_was_lost_is_not_news(
     assert observer.metadata_interval_seconds == 1.0, "it waited for the cluster, which is back"
 
 
-def test_a_picture_of_which_only_the_sizes_are_new_is_as_old_as_its_metadata(
+def test_metadata_time_is_unchanged_when_only_sizes_and_configs_are_fetched(
     observer: Observer, client: Counting, cluster: SimulatedCluster
 ) -> None:
     client.took = 0.0
@@ -214,7 +216,7 @@ def test_a_picture_of_which_only_the_sizes_are_new_is_as_old_as_its_metadata(
     assert observer.metadata_at == 5.5
 
 
-def test_sizes_of_a_broker_that_is_away_are_kept(
+def test_sizes_of_a_broker_that_is_down_are_kept(
     observer: Observer, cluster: SimulatedCluster
 ) -> None:
     observer.poll()
@@ -225,7 +227,7 @@ def test_sizes_of_a_broker_that_is_away_are_kept(
     assert size(state, "orders", 0, 2) == SIZE
 
 
-def test_a_new_layout_gets_the_sizes_known_so_far(
+def test_new_replica_assignment_gets_the_sizes_known_so_far(
     observer: Observer, cluster: SimulatedCluster
 ) -> None:
     observer.poll()
@@ -239,7 +241,7 @@ def test_a_new_layout_gets_the_sizes_known_so_far(
     assert size(state, "orders", 0, 1) == SIZE
 
 
-def test_a_topic_made_again_is_asked_for_its_configs_at_once(
+def test_recreated_topic_has_its_configs_fetched_at_once(
     cluster: SimulatedCluster,
     client: Counting,
     observer: Observer,
@@ -263,7 +265,7 @@ def test_a_topic_made_again_is_asked_for_its_configs_at_once(
     assert client.calls["describe_configs"] == 2
 
 
-def test_configs_that_are_refused_for_once_are_as_they_were(
+def test_topic_configs_are_kept_when_one_refresh_fails(
     cluster: SimulatedCluster, client: Counting, observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     observer.poll()
@@ -276,7 +278,7 @@ def test_configs_that_are_refused_for_once_are_as_they_were(
     assert orders.min_insync == 2
 
 
-def test_log_dirs_are_asked_of_brokers_that_are_alive(
+def test_log_dirs_are_requested_only_from_live_brokers(
     cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -293,7 +295,7 @@ def test_log_dirs_are_asked_of_brokers_that_are_alive(
     assert asked == [1, 2]
 
 
-def test_topics_that_may_not_be_described_are_counted_in_log_dirs(
+def test_topics_without_describe_permission_are_counted_from_log_dirs(
     cluster: SimulatedCluster, observer: Observer
 ) -> None:
     assert fetch_cluster_state(cluster).hidden == HiddenTopics()
@@ -336,7 +338,7 @@ def test_topics_that_may_not_be_described_are_counted_in_log_dirs(
     )
 
 
-def test_a_name_that_is_denied_is_asked_for_once(
+def test_denied_topic_name_is_requested_once_and_cached(
     observer: Observer, client: Counting, cluster: SimulatedCluster
 ) -> None:
     """Brokers log each denial."""
@@ -357,7 +359,7 @@ def test_a_name_that_is_denied_is_asked_for_once(
         assert (hidden_topics.count, client.calls["fetch_denied_topics"]) == (len(hidden), calls)
 
 
-def test_what_is_made_or_deleted_between_two_looks_is_not_hidden(
+def test_topics_created_or_deleted_between_two_requests_are_not_hidden(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.hide_topics(["orders"])
@@ -381,7 +383,7 @@ DENIED = "CLUSTER_AUTHORIZATION_FAILED: no log dirs were told"
         ({2: DENIED}, (2,), 1),
     ],
 )
-def test_where_log_dirs_are_not_told_it_is_not_known(
+def test_hidden_topics_are_unknown_on_brokers_without_log_dir_answers(
     cluster: SimulatedCluster, errors: dict[int, str], untold: tuple[int, ...], count: int | None
 ) -> None:
     cluster.hide_topics(["orders"])

@@ -22,7 +22,7 @@ AWAY = cluster(
 )
 
 
-def test_a_broker_is_off_by_what_prefers_it_and_is_led_by_another() -> None:
+def test_imbalance_counts_partitions_whose_leader_is_not_the_preferred_broker() -> None:
     assert leader_imbalance(AWAY, partition_rows(AWAY, None)) == (
         BrokerLeaders(1, True, prefers=2, leads=2, away=1),
         BrokerLeaders(2, True, prefers=1, leads=2, away=0),
@@ -37,12 +37,12 @@ def test_a_broker_is_off_by_what_prefers_it_and_is_led_by_another() -> None:
     ]
 
 
-def test_only_some_topics_are_counted() -> None:
+def test_leader_imbalance_can_be_limited_to_some_topics() -> None:
     broker, *_ = leader_imbalance(AWAY, partition_rows(AWAY, ["u"]))
     assert (broker.prefers, broker.leads, broker.imbalance) == (0, 1, 0)
 
 
-def test_a_preferred_replica_out_of_sync_or_down_is_in_the_way() -> None:
+def test_preferred_replica_out_of_sync_or_down_blocks_its_election() -> None:
     assert preferred_elections(AWAY, partition_rows(AWAY, None)) == (
         Election(tp("t-0"), 2, 1, (1, 2)),
         Election(tp("u-0"), 1, 3, (1,), "preferred replica 3 is not in the ISR"),
@@ -50,7 +50,7 @@ def test_a_preferred_replica_out_of_sync_or_down_is_in_the_way() -> None:
     )
 
 
-def test_an_unclean_election_is_for_partitions_that_nobody_leads() -> None:
+def test_unclean_elections_are_only_for_leaderless_partitions() -> None:
     lost = cluster(
         {"t-0": [3, 2, 1], "t-1": [3, 4], "t-2": [1, 2]},
         leaders={"t-0": -1, "t-1": -1},
@@ -63,7 +63,7 @@ def test_an_unclean_election_is_for_partitions_that_nobody_leads() -> None:
     )
 
 
-def test_what_is_wrong_with_a_topic_is_counted() -> None:
+def test_topic_health_counts_under_replicated_offline_and_moving_partitions() -> None:
     state = cluster(
         {"t-0": [1, 2, 3], "t-1": [1, 2], "t-2": [2, 1], "u-0": [1]},
         leaders={"t-2": -1},

@@ -65,7 +65,7 @@ def test_a_leader_that_was_silent_lets_eleven_to_twelve_seconds_of_rate_pass_at_
     assert 11 * 10 * MB <= passed <= 12 * 10 * MB + MB
 
 
-def test_a_follower_has_no_such_credit() -> None:
+def test_follower_without_idle_credit_lets_about_one_second_of_rate_pass() -> None:
     quota = Quota(10 * MB)
     passed = 0.0
     while quota.allows(1_000.0):
@@ -74,7 +74,7 @@ def test_a_follower_has_no_such_credit() -> None:
     assert passed == 11 * MB
 
 
-def test_no_quota_allows_everything_and_still_counts() -> None:
+def test_infinite_quota_allows_every_fetch_and_still_counts_bytes() -> None:
     quota = Quota(math.inf)
     quota.record(0.0, 1e15)
     assert quota.allows(0.1)
@@ -83,7 +83,7 @@ def test_no_quota_allows_everything_and_still_counts() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 3.0), st.floats(0, 20 * MB)), min_size=1, max_size=80))
-def test_what_passes_in_the_long_run_never_exceeds_the_rate_by_more_than_a_window(
+def test_total_bytes_exceed_the_rate_by_at_most_a_window_and_one_fetch(
     transfers: list[tuple[float, float]],
 ) -> None:
     rate = 5 * MB

@@ -55,12 +55,12 @@ partition_rows = st.lists(
 
 
 @given(partition_rows)
-def test_rows_that_go_in_come_out_sorted(rows: list[PartitionRow]) -> None:
+def test_rows_are_sorted_by_topic_and_partition(rows: list[PartitionRow]) -> None:
     assert list(state_of(rows).rows()) == sorted(rows, key=lambda row: row.tp)
 
 
 @given(partition_rows)
-def test_every_partition_is_found_and_no_other(rows: list[PartitionRow]) -> None:
+def test_find_locates_every_partition_and_no_unknown_one(rows: list[PartitionRow]) -> None:
     state = state_of(rows)
     for i in range(state.partition_count):
         assert state.find(state.tp(i)) == i
@@ -71,7 +71,7 @@ def test_every_partition_is_found_and_no_other(rows: list[PartitionRow]) -> None
 
 
 @given(partition_rows)
-def test_a_topic_holds_its_own_partitions(rows: list[PartitionRow]) -> None:
+def test_partitions_of_a_topic_are_exactly_its_own(rows: list[PartitionRow]) -> None:
     state = state_of(rows)
     for topic in ("a", "b", "a.b", "z", "empty"):
         partitions = {state.tp(i) for i in state.partitions_of(topic)}
@@ -84,7 +84,7 @@ def test_columns_cannot_be_written() -> None:
         state.leader[0] = 2
 
 
-def test_sizes_start_unknown_and_come_with_the_logs() -> None:
+def test_sizes_are_unknown_until_log_dirs_are_joined() -> None:
     state = state_of([PartitionRow("a", 0, 1, (1, 2), (1,)), PartitionRow("b", 3, 2, (2, 1), (2,))])
     assert state.size_bytes.tolist() == [UNKNOWN] * 4
     assert state.partition_size_bytes.tolist() == [UNKNOWN] * 2
@@ -103,7 +103,7 @@ def test_sizes_start_unknown_and_come_with_the_logs() -> None:
     assert joined.broker_by_id[2].log_dirs == ()
 
 
-def test_a_broker_that_does_not_answer_keeps_what_was_known() -> None:
+def test_sizes_of_a_broker_that_does_not_answer_are_kept() -> None:
     state = state_of([PartitionRow("a", 0, 1, (1,), (1,))])
     known = with_log_dirs(state, [BrokerLogs(1, (), (ReplicaLog("a", 0, 70, 0, "/d"),))])
     later = with_log_dirs(known, [BrokerLogs(1, error="timed out")])
@@ -116,7 +116,7 @@ def test_a_log_that_moves_between_dirs_is_counted_once() -> None:
     assert with_log_dirs(state, [BrokerLogs(1, (), logs)]).size_bytes.tolist() == [70]
 
 
-def test_a_partition_is_as_large_as_its_leader_says() -> None:
+def test_partition_size_is_that_of_its_leader_replica_if_known() -> None:
     state = state_of([PartitionRow("a", 0, 2, (1, 2), (2,))])
     both = [
         BrokerLogs(1, (), (ReplicaLog("a", 0, 90, 0, "/d"),)),
@@ -148,7 +148,7 @@ def test_without_its_leaders_size_a_partition_is_as_large_as_its_largest_replica
         assert state.partition_size_bytes[index] == (led if led >= 0 else largest)
 
 
-def test_metadata_hash_sees_the_order_of_replicas() -> None:
+def test_metadata_hash_depends_on_replica_order_but_not_on_leader_or_isr() -> None:
     state = state_of([PartitionRow("a", 0, 1, (1, 2), (1,))])
     other = state_of([PartitionRow("a", 0, 1, (2, 1), (1,))])
     same = state_of([PartitionRow("a", 0, 2, (1, 2), (1, 2))])

@@ -48,7 +48,7 @@ with hold_lease(Path(sys.argv[1])) as ours:
 """
 
 
-def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path) -> None:
+def test_only_one_of_two_processes_holds_the_lease_and_is_identified_by_pid(tmp_path: Path) -> None:
     path = lease_file(tmp_path, "c", "collector")
     assert lease_holder(path) is None
     with subprocess.Popen(
@@ -68,7 +68,7 @@ def test_of_two_processes_one_gets_the_lease_and_is_known_by_pid(tmp_path: Path)
         assert ours
 
 
-def test_the_grace_time_after_the_last_reader(
+def test_readers_are_gone_only_after_the_grace_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
@@ -84,7 +84,9 @@ def test_the_grace_time_after_the_last_reader(
     assert readers.are_gone()
 
 
-def test_a_killed_reader_counts_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_reader_no_longer_counts_as_present(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = 1000.0
     monkeypatch.setattr("core.daemons.heartbeat.time.monotonic", lambda: now)
     folder = readers_folder(tmp_path, "c")
@@ -98,7 +100,7 @@ def test_a_killed_reader_counts_no_more(tmp_path: Path, monkeypatch: pytest.Monk
     assert readers.are_gone()
 
 
-def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) -> None:
+def test_reader_arriving_as_the_last_process_ends_is_served(tmp_path: Path) -> None:
     served: list[bool] = []
     stop_event = threading.Event()
     readers_folder(tmp_path, "c").mkdir(parents=True)
@@ -116,7 +118,9 @@ def test_a_reader_that_comes_as_the_last_process_ends_is_served(tmp_path: Path) 
     assert served == [False, True]
 
 
-def test_asking_for_a_lease_takes_it_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_can_be_taken_despite_a_concurrent_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("core.daemons.lease.PROBE_SECONDS", 10.0)
     path = lease_file(tmp_path, "c", "collector")
     path.parent.mkdir(parents=True)
@@ -154,7 +158,7 @@ def readers_fail(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (readers_fail, "Input/output error"),
     ],
 )
-def test_a_pipeline_that_breaks_off_tells_its_readers_why(
+def test_failed_pipeline_reports_the_reason_to_its_readers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -176,7 +180,7 @@ def test_a_pipeline_that_breaks_off_tells_its_readers_why(
 @pytest.mark.parametrize(
     "module", ["core.load.daemon", "core.pipeline.service", "core.watch.timeline.daemon"]
 )
-def test_what_serves_reads_the_words_that_it_is_started_with(
+def test_background_process_parses_the_arguments_it_is_started_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, cluster_id: str
 ) -> None:
     spawned: list[list[str]] = []
@@ -228,7 +232,7 @@ def refused(_: Service) -> None:
     raise RefusedError("It may not.")
 
 
-def test_an_error_of_the_work_is_the_exit_code_and_told(
+def test_error_in_service_work_sets_exit_code_and_is_reported(
     served: Callable[..., int], caplog: pytest.LogCaptureFixture
 ) -> None:
     failures: list[TrimtabError] = []
@@ -237,7 +241,7 @@ def test_an_error_of_the_work_is_the_exit_code_and_told(
     assert "It may not." in caplog.text
 
 
-def test_a_reason_that_cannot_be_told_is_in_the_log(
+def test_error_that_cannot_be_reported_is_logged_with_the_reason(
     served: Callable[..., int], caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(_: TrimtabError) -> None:
@@ -248,7 +252,7 @@ def test_a_reason_that_cannot_be_told_is_in_the_log(
     assert "No space left on device" in caplog.text
 
 
-def test_the_second_in_a_role_ends_and_says_so(
+def test_second_process_in_a_role_exits_and_logs_the_reason(
     tmp_path: Path, served: Callable[..., int], caplog: pytest.LogCaptureFixture
 ) -> None:
     worked: list[Service] = []
@@ -269,7 +273,7 @@ def handlers() -> Iterator[None]:
 
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize("detached", [True, False])
-def test_only_what_is_detached_outlives_its_terminal(detached: bool) -> None:
+def test_only_detached_process_survives_sighup(detached: bool) -> None:
     stop_event = stop_signals(detached=detached)
     os.kill(os.getpid(), signal.SIGHUP)
     assert stop_event.wait(0 if detached else 60) is not detached
@@ -277,7 +281,7 @@ def test_only_what_is_detached_outlives_its_terminal(detached: bool) -> None:
 
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT])
-def test_what_was_ignored_at_the_start_stops_nothing(ignored: signal.Signals) -> None:
+def test_signals_ignored_at_start_stay_ignored_and_stop_nothing(ignored: signal.Signals) -> None:
     signal.signal(ignored, signal.SIG_IGN)  # as nohup, or a script's background, does
     stop_event = stop_signals()
     with exit_cleanly_on_signals("the demo"):
@@ -291,7 +295,7 @@ def test_what_was_ignored_at_the_start_stops_nothing(ignored: signal.Signals) ->
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize("first", [None, signal.SIGTERM])
 @pytest.mark.parametrize("meanwhile", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
-def test_no_signal_cuts_short_what_is_cleaned_up(
+def test_signals_do_not_interrupt_cleanup(
     first: signal.Signals | None, meanwhile: signal.Signals
 ) -> None:
     done: list[str] = []
@@ -309,7 +313,7 @@ def test_no_signal_cuts_short_what_is_cleaned_up(
     assert done == ["brokers", "runs"]
 
 
-def test_a_simulated_cluster_needs_no_pair() -> None:
+def test_simulated_cluster_needs_no_collector_or_pipeline() -> None:
     assert background.start_load(Address("sim:/nowhere"), "c") is None
     assert not readers_folder(paths.load_root(), "c").exists()
 
@@ -320,7 +324,9 @@ def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, 
     return code, output.out, output.err
 
 
-def test_snapshot_ls_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_snapshot_commands_list_and_show_published_snapshots(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     published.write_snapshot(tmp_path, make_snapshot("0001-1"))
     published.write_snapshot(tmp_path, make_snapshot("0001-2"))
     place = ("--snapshots", str(tmp_path))
@@ -340,7 +346,7 @@ def test_snapshot_ls_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
-def test_one_damaged_manifest_is_named_and_the_others_are_listed(
+def test_one_damaged_manifest_is_named_and_remaining_snapshots_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: list[str]
 ) -> None:
     for name in ("0001-1", "0001-2", "0001-3"):
@@ -357,7 +363,9 @@ def test_one_damaged_manifest_is_named_and_the_others_are_listed(
     assert len(err.splitlines()) == 1
 
 
-def test_a_snapshot_of_a_higher_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_snapshot_of_a_higher_format_is_refused_with_upgrade_advice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     layout.current(tmp_path, "abc-DEF_1").write_text('{"format": "trimtab.snapshot/9"}')
     code, out, err = command(capsys, "--snapshots", str(tmp_path), "snapshot", "show")
@@ -366,7 +374,9 @@ def test_a_snapshot_of_a_higher_format(tmp_path: Path, capsys: pytest.CaptureFix
     assert "Install a trimtab that reads trimtab.snapshot/9." in err
 
 
-def test_pipeline_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipeline_status_shows_trouble_and_record_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, _, err = command(capsys, "pipeline", "status", "--root", str(tmp_path))
     assert code == 2
     assert "collect" in err
@@ -380,7 +390,7 @@ def test_pipeline_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert document["counts"]["quarantined"] == {"negative": 2}
 
 
-def test_pipeline_status_of_one_that_publishes_elsewhere(
+def test_pipeline_status_reads_snapshots_published_in_another_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
@@ -393,7 +403,9 @@ def test_pipeline_status_of_one_that_publishes_elsewhere(
     assert (status["snapshot_id"], status["root"]) == (manifest.snapshot_id, str(here))
 
 
-def test_segments_that_wait(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipeline_status_counts_waiting_segments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cluster, at = "abc-DEF_1", datetime(2026, 3, 1, 12, tzinfo=UTC)
     hour = layout.spool(tmp_path, cluster) / "date=2026-03-01" / "hour=12"
     hour.mkdir(parents=True)
@@ -412,7 +424,7 @@ def test_segments_that_wait(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(out)["waiting_segments"] == 3
 
 
-def test_pipeline_status_of_all_clusters(
+def test_pipeline_status_all_lists_every_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("pipeline", "status", "--all", "--root", str(tmp_path))
@@ -445,7 +457,7 @@ GARBAGE = (
 
 
 @pytest.mark.parametrize("garbage", [*GARBAGE, None])
-def test_whatever_is_damaged_status_says_so_in_a_sentence(
+def test_pipeline_status_handles_any_damaged_file_without_a_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], garbage: bytes | None
 ) -> None:
     """`None` is the file's own first half, as a full disk leaves it."""
@@ -473,7 +485,7 @@ def test_whatever_is_damaged_status_says_so_in_a_sentence(
 
 @pytest.mark.parametrize("part", ["pyspark", "pandas"])
 @pytest.mark.parametrize("words", [["pipeline", "once"], ["pipeline", "run"]])
-def test_without_a_part_of_spark_one_sentence_names_the_extra(
+def test_missing_pyspark_or_pandas_is_reported_with_the_extra_to_install(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -489,7 +501,7 @@ def test_without_a_part_of_spark_one_sentence_names_the_extra(
     assert len(err.splitlines()) == 2
 
 
-def test_a_pair_that_has_just_started_is_stopped() -> None:
+def test_just_started_collector_and_pipeline_can_be_stopped() -> None:
     reader = background.start_load(Address("127.0.0.1:1"), "just-started")
     assert len(reader.started) == 2
     reader.stop()

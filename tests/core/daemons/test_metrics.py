@@ -33,14 +33,14 @@ from core.settings import parse_metrics
         ("~nobody-here/run.prom", f"{Path.cwd()}/~nobody-here/run.prom"),
     ],
 )
-def test_a_place_is_an_address_or_a_file(text: str, place: str) -> None:
+def test_metrics_destination_is_an_address_or_a_file(text: str, place: str) -> None:
     assert parse_metrics(text) == place
 
 
 @pytest.mark.parametrize(
     "text", ["", ":", ":0", ":65536", ":x", ":-1", ":²", "a/b:1", "/a/run.txt", " b:1", "9" * 5000]
 )
-def test_anything_else_is_no_place(text: str) -> None:
+def test_invalid_metrics_destination_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="Metrics cannot go to"):
         parse_metrics(text)
 
@@ -67,7 +67,7 @@ def values(families: Iterator[Metric]) -> list[tuple[dict[str, str], float]]:
     return [(sample.labels, sample.value) for family in families for sample in family.samples]
 
 
-def test_a_port_answers_with_what_was_published_last_in_either_format(address: str) -> None:
+def test_metrics_port_serves_the_last_published_metrics_in_both_formats(address: str) -> None:
     with closing(open_place(address)) as publisher:
         assert scrape(address)[1] == ""
         publisher.publish([gauge(1)])
@@ -80,7 +80,7 @@ def test_a_port_answers_with_what_was_published_last_in_either_format(address: s
         assert values(plain_text(text)) == [({"cluster": 'pr"o\\d\n'}, 2.0)]
 
 
-def test_a_scraper_that_says_nothing_holds_up_no_other(address: str) -> None:
+def test_silent_scraper_does_not_block_other_scrapers(address: str) -> None:
     with closing(open_place(address)) as publisher:
         host, port = address.split(":")
         with closing(socket.create_connection((host, int(port)))):
@@ -88,7 +88,7 @@ def test_a_scraper_that_says_nothing_holds_up_no_other(address: str) -> None:
             assert "trimtab_test" in scrape(address)[1]
 
 
-def test_a_port_is_free_again_at_once(address: str) -> None:
+def test_metrics_port_can_be_reopened_immediately_after_close(address: str) -> None:
     for number in range(3):
         with closing(open_place(address)) as publisher:
             publisher.publish([gauge(number)])
@@ -97,19 +97,19 @@ def test_a_port_is_free_again_at_once(address: str) -> None:
         scrape(address)
 
 
-def test_a_port_that_is_taken_is_one_sentence(address: str) -> None:
+def test_metrics_port_in_use_is_reported_in_one_sentence(address: str) -> None:
     with closing(open_place(address)), pytest.raises(UsageError) as refused:
         check_place(address)
     assert refused.value.title == f"Metrics cannot be served on {address}: Address already in use."
 
 
-def test_a_host_that_there_is_none_of_is_one_sentence() -> None:
+def test_unknown_metrics_host_is_reported_in_one_sentence() -> None:
     with pytest.raises(UsageError) as refused:
         check_place("no.invalid:9464")
     assert refused.value.title.startswith("Metrics cannot be served on no.invalid:9464: ")
 
 
-def test_a_file_is_replaced_as_a_whole_and_stays(tmp_path: Path) -> None:
+def test_metrics_file_is_replaced_as_a_whole_and_kept_after_close(tmp_path: Path) -> None:
     path = tmp_path / "run.prom"
     publisher = open_place(str(path))
     assert not path.exists()
@@ -121,7 +121,7 @@ def test_a_file_is_replaced_as_a_whole_and_stays(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def test_a_file_that_cannot_be_written_is_refused_before_and_logged_later(
+def test_unwritable_metrics_file_is_refused_at_start_and_later_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for wrong in (tmp_path / "none" / "run.prom", tmp_path / "file" / "run.prom"):

@@ -40,7 +40,7 @@ def beating() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "heartbeat"}
 
 
-def test_a_reader_whose_beat_was_swept_while_the_machine_slept_beats_again(tmp_path: Path) -> None:
+def test_reader_heartbeat_swept_during_machine_sleep_is_written_anew(tmp_path: Path) -> None:
     folder = readers_folder(tmp_path, "c")
     beat = Heartbeat(tmp_path, "c")
     (path,) = folder.iterdir()
@@ -51,7 +51,7 @@ def test_a_reader_whose_beat_was_swept_while_the_machine_slept_beats_again(tmp_p
     assert not Readers(tmp_path, "c").are_present()
 
 
-def test_what_was_silent_for_minutes_is_swept(tmp_path: Path) -> None:
+def test_heartbeat_silent_for_minutes_is_removed(tmp_path: Path) -> None:
     folder = readers_folder(tmp_path, "c")
     folder.mkdir(parents=True)
     dead = folder / "1-dead.beat"
@@ -61,7 +61,7 @@ def test_what_was_silent_for_minutes_is_swept(tmp_path: Path) -> None:
     assert not dead.exists()
 
 
-def test_who_deletes_the_readers_folder_wants_no_load(tmp_path: Path) -> None:
+def test_heartbeat_stops_when_the_readers_folder_is_deleted(tmp_path: Path) -> None:
     before = beating()
     looked: list[int] = []
     Heartbeat(tmp_path, "c", lambda: looked.append(1))
@@ -71,7 +71,9 @@ def test_who_deletes_the_readers_folder_wants_no_load(tmp_path: Path) -> None:
     assert not readers_folder(tmp_path, "c").exists()
 
 
-def test_what_does_not_last_is_restarted_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_lived_process_is_restarted_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now, runs = 1000.0, False
     monkeypatch.setattr("core.daemons.supervisor.time.monotonic", lambda: now)
     started: list[float] = []
@@ -102,7 +104,7 @@ def test_what_does_not_last_is_restarted_less_often(monkeypatch: pytest.MonkeyPa
     assert starts_in(300)[0] <= serving.CHECK_SECONDS
 
 
-def test_what_has_no_lease_yet_is_not_started_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_without_a_lease_yet_is_not_started_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     started: list[Process] = []
 
@@ -117,7 +119,7 @@ def test_what_has_no_lease_yet_is_not_started_twice(monkeypatch: pytest.MonkeyPa
     assert len(started) == 1
 
 
-def test_one_that_cannot_be_started_for_now_is_tried_again(tmp_path: Path) -> None:
+def test_process_that_temporarily_cannot_be_started_is_retried(tmp_path: Path) -> None:
     before = beating()
     tried: list[int] = []
 
@@ -167,7 +169,7 @@ def test_dead_processes_are_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not spawned
 
 
-def test_why_it_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reason_a_process_cannot_be_started_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.0)
     full: list[OSError] = []
 
@@ -188,7 +190,7 @@ def test_why_it_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     recording.close()
 
 
-def test_a_pipeline_that_publishes_again_has_no_trouble_any_more(tmp_path: Path) -> None:
+def test_pipeline_that_resumes_publishing_clears_its_trouble(tmp_path: Path) -> None:
     files.write_text(layout.trouble(tmp_path, "c"), "No space left on device.\n")
     note = service.BatchLog(layout.trouble(tmp_path, "c"))
     note([Published("q-1", "c", Counts(), None, None)])
@@ -205,7 +207,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_collector_logs_what_is_new(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
+def test_collector_logs_changed_row_counts_and_errors_else_one_line_an_hour(
+    clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     note = collecting.PollLog()
     away = TrimtabError("No broker answers.")
@@ -227,7 +231,7 @@ def test_a_collector_logs_what_is_new(clock: list[float], caplog: pytest.LogCapt
     assert lines(poll(4, 126, 118)) == 1
 
 
-def test_a_pipeline_notes_what_is_new_and_else_a_line_an_hour(
+def test_pipeline_logs_changes_and_otherwise_one_line_an_hour(
     tmp_path: Path, clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -247,7 +251,9 @@ def test_a_pipeline_notes_what_is_new_and_else_a_line_an_hour(
 
 
 @pytest.mark.parametrize(("size", "moved"), [(LOG_BYTES + 1, True), (LOG_BYTES, False)])
-def test_a_long_log_begins_anew(tmp_path: Path, size: int, moved: bool) -> None:
+def test_log_above_the_size_limit_is_rotated_at_start(
+    tmp_path: Path, size: int, moved: bool
+) -> None:
     log, old = tmp_path / "role-c.log", tmp_path / "role-c.log.1"
     log.write_bytes(b"-" * size)
     old.write_text("of long ago")
@@ -271,13 +277,13 @@ sys.exit(not event.wait(60))
 """
 
 
-def test_a_signal_that_comes_while_its_event_is_being_set_is_heeded() -> None:
+def test_signal_arriving_while_its_event_is_being_set_does_not_hang() -> None:
     """As the second of two does: whoever asks twice must not have it hang."""
     command = [sys.executable, "-P", "-c", INTERRUPTED]
     assert subprocess.run(command, timeout=120, check=False).returncode == 0
 
 
-def test_what_does_not_end_when_asked_ends_with_what_it_started(tmp_path: Path) -> None:
+def test_process_that_ignores_the_stop_signal_is_killed_with_its_children(tmp_path: Path) -> None:
     """A pipeline in the middle of a batch has a JVM, which would go on writing."""
     child = tmp_path / "child"
     deaf = spawn(["sh", "-c", f"cd {tmp_path}; {DEAF}"], output=tmp_path / "log")

@@ -72,7 +72,9 @@ def poll_for(cluster: SimulatedCluster, root: Path, polls: int) -> list[PollResu
     return out
 
 
-def test_a_poll_is_a_segment_of_a_row_a_replica(cluster: SimulatedCluster, tmp_path: Path) -> None:
+def test_poll_writes_one_segment_with_a_row_per_replica(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
     polled = poll_for(cluster, tmp_path, 3)
     assert [p.rows for p in polled] == [6, 6, 6]
     assert [p.with_rates for p in polled] == [0, 3, 3]
@@ -104,7 +106,7 @@ def test_offset_deltas_add_up_to_the_growth(cluster: SimulatedCluster, tmp_path:
     assert sum(r["offset_delta"] or 0 for r in rows) == grown
 
 
-def test_the_last_interval_is_there_as_live_load(cluster: SimulatedCluster, tmp_path: Path) -> None:
+def test_last_interval_is_available_as_live_load(cluster: SimulatedCluster, tmp_path: Path) -> None:
     poll_for(cluster, tmp_path, 1)
     state = cluster.describe_cluster()
     assert locate.newest_load(state, str(tmp_path)).source is None
@@ -129,7 +131,7 @@ def test_a_stopped_broker_makes_a_poll_partial(cluster: SimulatedCluster, tmp_pa
     assert rows["quiet", 3]["flags"] == 0
 
 
-def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
+def test_dying_broker_does_not_distort_rates_of_other_brokers(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offsets, groups = cluster.fetch_offsets, cluster.describe_groups
@@ -167,7 +169,7 @@ def test_a_broker_that_dies_does_not_make_the_rates_of_the_others_wrong(
 
 
 @pytest.mark.parametrize("known", [None, "its id", "its members"])
-def test_what_is_read_by_a_group_whose_coordinator_is_away_is_unknown_and_not_0(
+def test_reads_of_a_group_without_its_coordinator_are_unknown_not_zero(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str | None
 ) -> None:
     groups, away = cluster.describe_groups, Fault("COORDINATOR_NOT_AVAILABLE")
@@ -189,7 +191,7 @@ def test_what_is_read_by_a_group_whose_coordinator_is_away_is_unknown_and_not_0(
     assert out_bytes_per_s(poller.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
 
 
-def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unknown(
+def test_non_consumer_group_counts_by_its_commits_and_leaves_no_reads_unknown(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Connect's workers: nobody tells of their members, and they are no consumers."""
@@ -204,7 +206,7 @@ def test_a_group_of_another_protocol_reads_what_it_commits_and_makes_nothing_unk
     assert out_bytes_per_s(poller.poll()) == {"t": pytest.approx(4e6, rel=0.05), "quiet": 0.0}
 
 
-def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
+def test_permanently_hidden_groups_leave_reads_of_visible_groups_known(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups, there = cluster.describe_groups, ["g"]
@@ -224,7 +226,9 @@ def test_groups_that_are_hidden_for_good_leave_known_what_the_others_read(
     )
 
 
-def test_no_coordinator_tells_no_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_unknown_when_no_group_coordinator_is_available(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = SimulatedCluster(
         small_spec(
             {"t": [(1, 2)], "__consumer_offsets": [(3,)]},
@@ -302,7 +306,7 @@ def _with_head(table: Any, **changed: str | None) -> Any:
 
 
 @given(st.data())
-def test_the_gate_never_fails_over_a_byte_that_has_changed(
+def test_gate_never_fails_on_a_segment_with_a_changed_byte(
     one_segment: tuple[Path, bytes, str], data: st.DataObject
 ) -> None:
     path, whole, cluster_id = one_segment
@@ -319,7 +323,7 @@ def one_segment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, 
     return segment, segment.read_bytes(), simulated.spec.cluster_id
 
 
-def test_a_spooled_segment_that_goes_bad_is_swept(
+def test_spooled_segment_that_becomes_damaged_is_quarantined(
     cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
     first, second = (p.segment for p in poll_for(cluster, tmp_path, 2))
@@ -329,7 +333,7 @@ def test_a_spooled_segment_that_goes_bad_is_swept(
     assert second.exists()
 
 
-def test_a_pipeline_that_starts_at_that_moment_takes_no_segment_from_its_collector(
+def test_pipeline_starting_during_a_poll_takes_no_segment_from_its_collector(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_whole, cluster_id = files.write_whole, cluster.spec.cluster_id
@@ -348,7 +352,9 @@ def test_a_pipeline_that_starts_at_that_moment_takes_no_segment_from_its_collect
     assert not spool.quarantined_segments(tmp_path, cluster_id)
 
 
-def test_what_no_pipeline_takes_goes_in_two_days(cluster: SimulatedCluster, tmp_path: Path) -> None:
+def test_segments_taken_by_no_pipeline_are_deleted_after_two_days(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
     old, *_ = poll_for(cluster, tmp_path, 1)
     hour = old.segment.parent
     left = hour.stat().st_mtime - spool.SPOOL_SECONDS - 60
@@ -359,7 +365,9 @@ def test_what_no_pipeline_takes_goes_in_two_days(cluster: SimulatedCluster, tmp_
     assert new.segment.exists()
 
 
-def test_what_a_dead_collector_half_wrote_goes(cluster: SimulatedCluster, tmp_path: Path) -> None:
+def test_partial_segment_of_a_dead_collector_is_deleted(
+    cluster: SimulatedCluster, tmp_path: Path
+) -> None:
     poll_for(cluster, tmp_path, 1)
     cluster_id = cluster.spec.cluster_id
     half = layout.incoming(tmp_path) / f".tmp-1-{paths.cluster_folder(cluster_id)}-x.parquet"
@@ -398,7 +406,7 @@ def test_after_a_full_disk_the_next_interval_covers_the_time_without_samples(
     assert {row["dt_ms"] for row in rows_of(last) if row["is_leader"]} == {20_000}
 
 
-def test_no_poll_id_is_used_twice_by_a_restart(cluster: SimulatedCluster, tmp_path: Path) -> None:
+def test_poll_id_is_not_reused_after_a_restart(cluster: SimulatedCluster, tmp_path: Path) -> None:
     first = collector(cluster, tmp_path).poll()
     cluster.advance(0.2)
     second = collector(cluster, tmp_path).poll()
@@ -419,7 +427,7 @@ def test_old_segments_are_archived_then_deleted(cluster: SimulatedCluster, tmp_p
     assert not archived[0].exists()
 
 
-def test_polling_keeps_to_its_grid_and_outlives_an_unreachable_cluster(
+def test_polling_keeps_its_schedule_and_survives_an_unreachable_cluster(
     cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[PollResult | TrimtabError] = []

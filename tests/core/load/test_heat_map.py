@@ -49,7 +49,7 @@ def spread(leaders: list[int], rates: list[float], topic: str = "t") -> tuple[Cl
     return state, load_of(state, {f"{topic}-{n}": rate for n, rate in enumerate(rates)})
 
 
-def test_a_cell_is_what_is_produced_to_the_leaders_on_its_broker() -> None:
+def test_in_metric_sums_bytes_produced_to_the_leaders_on_each_broker() -> None:
     state = cluster({"t-0": [1, 2], "t-1": [2, 1], "t-2": [1, 3]})
     load = load_of(state, {"t-0": 5 * MB, "t-1": 3 * MB, "t-2": 1 * MB})
     heat = heat_map(state, load, Metric.IN)
@@ -57,7 +57,7 @@ def test_a_cell_is_what_is_produced_to_the_leaders_on_its_broker() -> None:
     assert heat.total.tolist() == [9 * MB]
 
 
-def test_out_counts_what_followers_fetch_from_the_leader() -> None:
+def test_out_metric_includes_follower_fetches_from_the_leader() -> None:
     state = cluster({"t-0": [1, 2, 3]})
     load = load_of(state, {"t-0": 2 * MB})
     load = replace(load, out_bytes_per_s=np.array([5 * MB]))
@@ -72,12 +72,14 @@ def test_out_counts_what_followers_fetch_from_the_leader() -> None:
         (Metric.SIZE, [[300.0, 200.0, 100.0]]),
     ],
 )
-def test_what_replicas_count_for(metric: Metric, cells: list[list[float]]) -> None:
+def test_cells_count_leaders_replicas_and_bytes_per_broker(
+    metric: Metric, cells: list[list[float]]
+) -> None:
     state = cluster({"t-0": [1, 2], "t-1": [2, 1], "t-2": [1, 3]}, size_bytes=100)
     assert heat_map(state, Load.unknown(state), metric).values.tolist() == cells
 
 
-def test_what_nobody_knows_is_unknown_and_not_zero() -> None:
+def test_cell_with_an_unknown_rate_is_unknown_and_not_zero() -> None:
     state = cluster({"t-0": [1], "t-1": [2], "u-0": [1]})
     heat = heat_map(state, load_of(state, {"t-0": MB}), Metric.IN)
     cells = dict(zip(heat.topics, heat.values.tolist(), strict=True))
@@ -104,7 +106,7 @@ def test_fair_share_leaves_dead_brokers_out() -> None:
     assert fair_parts(state, Metric.LEADERS).tolist() == [0.5, 0.5, 0.0]
 
 
-def test_fair_share_goes_by_capacity_where_all_are_known() -> None:
+def test_fair_share_follows_capacity_only_if_all_capacities_are_known() -> None:
     state = cluster({"t-0": [1], "t-1": [2]})
     big, small = state.brokers
     known = state.with_brokers(
@@ -131,7 +133,7 @@ def test_fair_share_goes_by_capacity_where_all_are_known() -> None:
     st.sampled_from([Metric.IN, Metric.LEADERS, Metric.REPLICAS]),
     st.sampled_from([1, 7, heat_module.BLOCK_CELLS]),
 )
-def test_every_cell_is_judged_as_if_it_were_alone(
+def test_level_skew_and_excess_match_the_cell_by_cell_definition(
     partitions: list[tuple[int, int, float]], dead: tuple[int, ...], metric: Metric, block: int
 ) -> None:
     """The definition of level, skew and excess, cell by cell, whatever is judged at a time."""
@@ -185,7 +187,7 @@ def test_colour_follows_the_ratio_to_fair_share(ratio: float, level: int) -> Non
     assert levels.tolist() == [level]
 
 
-def test_what_one_partition_less_would_not_mend_is_quiet() -> None:
+def test_imbalance_that_moving_one_partition_cannot_fix_is_not_flagged() -> None:
     state, load = spread([1], [50 * MB])
     heat = heat_map(state, load, Metric.IN)
     assert heat.level.tolist() == [[0, 0, 0, 0]]
@@ -213,7 +215,7 @@ def test_partitions_come_hottest_first_or_by_number() -> None:
     assert partition_map(state, load, "t", Metric.IN, Order.NAME).rows.tolist() == [0, 1, 2]
 
 
-def test_roles_of_a_partition_in_flight() -> None:
+def test_partition_in_reassignment_shows_the_role_of_each_replica() -> None:
     state = cluster(
         {"t-0": [1, 2, 3, 4]}, isr={"t-0": [1, 2]}, adding={"t-0": [4]}, removing={"t-0": [2]}
     )
@@ -232,7 +234,7 @@ def sentences(state: ClusterState, load: Load | None = None) -> list[str]:
     return [v.sentence for v in verdicts(state, load or Load.unknown(state))]
 
 
-def test_a_quiet_cluster_has_nothing_but_good_news() -> None:
+def test_healthy_cluster_has_only_fine_verdicts() -> None:
     state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, racks={1: "a", 2: "b"})
     cluster_verdicts = verdicts(state, load_of(state, {"t-0": MB, "t-1": MB}))
     assert {verdict.weight for verdict in cluster_verdicts} == {Weight.FINE}
@@ -252,7 +254,7 @@ def test_a_quiet_cluster_has_nothing_but_good_news() -> None:
         (cluster({"t-0": [1]}, disk_bytes=(100, 10)), "b1 disk 90%"),
     ],
 )
-def test_troubles_in_words(state: ClusterState, sentence: str) -> None:
+def test_verdicts_name_each_cluster_problem(state: ClusterState, sentence: str) -> None:
     assert sentence in sentences(state)
 
 
@@ -260,7 +262,9 @@ def test_troubles_in_words(state: ClusterState, sentence: str) -> None:
     st.lists(st.sets(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=12),
     st.lists(st.sampled_from(["a", "b", "c", None]), min_size=6, max_size=6),
 )
-def test_a_partition_that_shares_a_rack(held: list[set[int]], racks: list[str | None]) -> None:
+def test_rack_verdict_counts_partitions_that_avoidably_share_a_rack(
+    held: list[set[int]], racks: list[str | None]
+) -> None:
     named = {rack for rack in racks if rack is not None}
     state = cluster(
         {f"t-{n}": sorted(brokers) for n, brokers in enumerate(held)},
@@ -279,7 +283,7 @@ def test_a_partition_that_shares_a_rack(held: list[set[int]], racks: list[str | 
         assert rack_sentences == ({f"{len(narrow)} share a rack"} if narrow else {"racks"})
 
 
-def test_a_brokers_fair_share_counts_those_that_hold_nothing() -> None:
+def test_fair_share_counts_brokers_that_hold_no_replicas() -> None:
     """kafbat's case: 3, 4, 1 and 0 replicas are 2 a broker, not 8/3 over those that hold some."""
     held = [1] * 3 + [2] * 4 + [3]
     state = cluster({f"t-{n}": [broker] for n, broker in enumerate(held)}, brokers=[1, 2, 3, 4])
@@ -289,7 +293,7 @@ def test_a_brokers_fair_share_counts_those_that_hold_nothing() -> None:
     assert totals.skew(Metric.REPLICAS) == 2.0
 
 
-def test_skew_in_words_and_only_once_for_what_flows_in_and_out() -> None:
+def test_skew_of_both_in_and_out_is_reported_once_in_words() -> None:
     replicas = {f"t-{n}": [1 if n < 5 else 2 + n % 3] for n in range(8)}
     state = cluster(replicas, brokers=[1, 2, 3, 4])
     load = load_of(state, {f"t-{n}": (3 if n < 5 else 1) * MB for n in range(8)})
@@ -299,14 +303,14 @@ def test_skew_in_words_and_only_once_for_what_flows_in_and_out() -> None:
     assert not any("out" in sentence for sentence in lines)
 
 
-def test_the_worst_comes_first() -> None:
+def test_verdicts_are_sorted_worst_first() -> None:
     state = cluster({"t-0": [1, 2], "t-1": [1, 2], "t-2": [1, 2]}, isr={"t-0": [1]})
     weights_found = [v.weight for v in verdicts(state, Load.unknown(state))]
     assert weights_found == sorted(weights_found)
     assert weights_found[0] is Weight.ACT
 
 
-def test_the_map_as_text_holds_ids_values_and_verdicts() -> None:
+def test_heat_map_text_contains_ids_values_and_verdicts() -> None:
     state, load = spread([1, 1, 2, 3, 4], [9 * MB, 8 * MB, 2 * MB, 2 * MB, 2 * MB])
     text = heat_text(state, load, width=120)
     assert "b1 in 3.0× fair share" in text
@@ -315,7 +319,7 @@ def test_the_map_as_text_holds_ids_values_and_verdicts() -> None:
     ), text
 
 
-def test_the_map_as_text_says_what_it_leaves_out() -> None:
+def test_heat_map_text_reports_omitted_topics_and_brokers() -> None:
     state = cluster({f"t{n}-0": [n] for n in range(1, 31)})
     text = heat_text(state, Load.unknown(state), limit=5, width=80)
     assert "25 more topics" in text
@@ -324,7 +328,7 @@ def test_the_map_as_text_says_what_it_leaves_out() -> None:
 
 
 @pytest.mark.parametrize("known", ["all", "in only", "nothing"])
-def test_a_plan_begins_with_the_totals_of_the_map(known: str) -> None:
+def test_plan_effect_starts_from_the_totals_of_the_heat_map(known: str) -> None:
     """What the map shows of a broker and what a plan's impact says of it are the same numbers."""
     state = cluster({"t-0": [1, 2], "t-1": [2, 1], "u-0": [1, 3]}, size_bytes=100)
     load = load_of(state, {"t-0": 5 * MB, "t-1": 3 * MB, "u-0": MB})
@@ -365,7 +369,7 @@ def test_a_broker_with_the_highest_id_takes_no_more_memory() -> None:
         (0.97, {"b2 log dir failed", "b1 disk 97%"}),
     ],
 )
-def test_a_log_dir_that_failed_is_no_disk_that_is_fine(used: float, sentences: set[str]) -> None:
+def test_failed_log_dir_is_not_reported_as_a_fine_disk(used: float, sentences: set[str]) -> None:
     """Its sizes are unknown, so that by the others alone all disks would seem to be."""
     state = cluster({"t-0": [1, 2]}, size_bytes=1)
     full = LogDir("/a", 1_000, round(1_000 * (1 - used)))
@@ -387,7 +391,7 @@ def test_a_log_dir_that_failed_is_no_disk_that_is_fine(used: float, sentences: s
         (HiddenTopics(why_unknown="nobody told"), ["hidden", "disks"]),
     ],
 )
-def test_what_is_hidden_is_told_of_and_nothing_is_fine_beside_it_that_it_may_break(
+def test_hidden_topics_are_reported_and_no_verdict_they_may_break_is_fine(
     hidden: HiddenTopics | None, ids: list[str]
 ) -> None:
     state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, size_bytes=100, disk_bytes=(1_000, 500))

@@ -81,7 +81,7 @@ def after(first: Reading, second: Reading) -> Interval:
     return measure_interval(second, measure_interval(first, None).memory)
 
 
-def test_what_groups_had_committed_is_kept_once() -> None:
+def test_committed_offsets_are_kept_only_in_the_commits_memory() -> None:
     memory = measure_interval(reading(committed={"g": 5}), None).memory
     assert not memory.newest.committed
     assert memory.commits["g"].offsets.tolist() == [5]
@@ -122,7 +122,7 @@ def test_a_clean_interval_takes_its_bytes_from_the_size() -> None:
         ({"end": -1, "size": 1600}, Flag(0), None, None),
     ],
 )
-def test_a_dirty_interval_says_why_and_is_estimated_or_censored(
+def test_dirty_interval_is_flagged_with_its_reason_and_estimated_or_censored(
     second: dict[str, object], flag: Flag, messages: int | None, in_bytes: float | None
 ) -> None:
     interval = after(reading(), reading(10.0, **second))  # type: ignore[arg-type]
@@ -156,7 +156,7 @@ def test_a_gap_without_leader_is_measured_over_its_whole_length() -> None:
     assert interval.in_method.tolist() == [Method.BYTES_PER_MESSAGE]
 
 
-def test_a_new_topic_before_it_in_the_alphabet_does_not_break_a_series() -> None:
+def test_new_topic_sorted_before_another_does_not_break_its_series() -> None:
     interval = after(reading(), reading(10.0, end=150, size=1600, extra_topic=True))
     assert interval.messages.tolist() == [-1, 50]
     assert interval.in_bytes[1] == 600.0
@@ -178,7 +178,7 @@ def test_a_new_topic_before_it_in_the_alphabet_does_not_break_a_series() -> None
         ({}, {}, 0.0, Method.NONE),
     ],
 )
-def test_what_groups_read_comes_from_their_commits(
+def test_bytes_out_come_from_the_commits_of_groups(
     before: dict[str, int], now: dict[str, int], out_bytes: float | None, method: Method
 ) -> None:
     interval = after(reading(committed=before), reading(10.0, committed=now))
@@ -189,7 +189,7 @@ def test_what_groups_read_comes_from_their_commits(
         assert interval.out_bytes.tolist() == [out_bytes]
 
 
-def test_offsets_that_were_set_forward_are_a_reason_and_not_bytes_out() -> None:
+def test_offsets_set_forward_are_flagged_and_not_counted_as_bytes_out() -> None:
     alone = frozenset({"g"})
     first = reading(committed={"g": 10, "h": 90}, unattended=alone)
     interval = after(first, reading(10.0, end=120, committed={"g": 120, "h": 95}, unattended=alone))
@@ -206,13 +206,13 @@ def test_offsets_that_were_set_forward_are_a_reason_and_not_bytes_out() -> None:
     assert np.isnan(only.out_bytes).all()
 
 
-def test_a_group_with_members_reads_as_fast_as_it_likes() -> None:
+def test_fast_reads_of_a_group_with_members_are_not_flagged_as_a_jump() -> None:
     interval = after(reading(committed={"g": 10}), reading(10.0, committed={"g": 100}))
     assert flags_of_leaders(interval) == [0]
     assert interval.out_bytes.tolist() == [900.0]
 
 
-def test_a_reader_without_members_that_commits_now_and_then_is_no_jump() -> None:
+def test_group_without_members_that_commits_rarely_is_not_flagged_as_a_jump() -> None:
     alone = frozenset({"g"})
     memory = measure_interval(reading(committed={"g": 100}, unattended=alone), None).memory
     for poll in range(1, 7):
@@ -226,7 +226,7 @@ def test_a_reader_without_members_that_commits_now_and_then_is_no_jump() -> None
     assert interval.out_bytes.tolist() == [600.0]
 
 
-def test_groups_that_cannot_be_read_leave_reading_unknown() -> None:
+def test_groups_that_cannot_be_listed_leave_bytes_out_unknown() -> None:
     interval = after(reading(committed={"g": 40}), reading(10.0, listed=False))
     assert np.isnan(interval.out_bytes).all()
     again = measure_interval(reading(20.0, committed={"g": 60}), interval.memory)
@@ -239,7 +239,7 @@ def test_groups_that_cannot_be_read_leave_reading_unknown() -> None:
 @pytest.mark.parametrize(
     "away", [{"untold": frozenset({"g"})}, {"listed": False}], ids=["its commits", "the group"]
 )
-def test_a_group_that_is_not_told_of_reads_unknown_amounts_until_it_is(away: Any) -> None:
+def test_group_missing_from_answers_reads_unknown_amounts_until_reported(away: Any) -> None:
     first = measure_interval(reading(committed={"g": 40, "h": 0}), None)
     second = measure_interval(reading(10.0, committed={"h": 5}, **away), first.memory)
     third = measure_interval(reading(20.0, committed={"h": 10}, **away), second.memory)
@@ -249,7 +249,7 @@ def test_a_group_that_is_not_told_of_reads_unknown_amounts_until_it_is(away: Any
     assert back.out_bytes.tolist() == [200.0 + 50.0]
 
 
-def test_a_group_without_members_keeps_that_while_it_is_not_told_of() -> None:
+def test_group_without_members_is_remembered_as_such_while_unlisted() -> None:
     alone = frozenset({"g"})
     first = measure_interval(reading(committed={"g": 100}, unattended=alone), None)
     second = measure_interval(reading(10.0, end=110, listed=False), first.memory)
@@ -259,11 +259,11 @@ def test_a_group_without_members_keeps_that_while_it_is_not_told_of() -> None:
     assert flags_of_leaders(set_forward) == [Flag.GROUP_JUMPED]
 
 
-def test_a_group_that_is_gone_from_a_whole_list_reads_nothing() -> None:
+def test_group_missing_from_a_complete_list_reads_zero_bytes() -> None:
     assert after(reading(committed={"g": 40}), reading(10.0)).out_bytes.tolist() == [0.0]
 
 
-def test_until_every_broker_has_listed_its_groups_nothing_is_known_of_reading() -> None:
+def test_bytes_out_are_unknown_until_every_broker_has_listed_its_groups() -> None:
     first = reading(committed={"g": 40}, listed=False)
     second = measure_interval(
         reading(10.0, committed={"g": 60}, listed=False), measure_interval(first, None).memory
@@ -275,7 +275,7 @@ def test_until_every_broker_has_listed_its_groups_nothing_is_known_of_reading() 
 
 @pytest.mark.parametrize("theirs", [{"untold": frozenset({"theirs"})}, {"hidden": True}])
 @pytest.mark.parametrize(("now", "read"), [({}, np.nan), ({"g": 40}, np.nan), ({"g": 60}, 200.0)])
-def test_where_a_group_that_may_never_be_looked_at_may_read_0_is_not_known(
+def test_zero_bytes_out_count_as_unknown_where_some_commits_are_not_visible(
     now: dict[str, int], read: float, theirs: Any
 ) -> None:
     first = reading(committed={"g": 40} if now else {}, **theirs)
@@ -283,7 +283,7 @@ def test_where_a_group_that_may_never_be_looked_at_may_read_0_is_not_known(
     assert interval.out_bytes.tolist() == [pytest.approx(read, nan_ok=True)]
 
 
-def test_a_gap_without_leader_counts_what_was_read_over_its_whole_length() -> None:
+def test_gap_without_leader_counts_bytes_out_over_its_whole_length() -> None:
     memory = measure_interval(reading(committed={"g": 40}), None).memory
     gap = measure_interval(reading(10.0, end=-1, committed={"g": 60}), memory)
     interval = measure_interval(reading(20.0, end=160, committed={"g": 70}), gap.memory)
@@ -298,7 +298,7 @@ def test_growth_never_mixes_the_time_of_two_intervals_with_the_bytes_of_one() ->
     assert interval.size_delta_known.tolist() == [False, True]
 
 
-def test_sizes_of_another_time_than_the_offsets_tell_neither_bytes_nor_growth() -> None:
+def test_sizes_from_another_time_than_offsets_give_neither_bytes_nor_growth() -> None:
     first = measure_interval(reading(), None)
     late = measure_interval(reading(10.0, end=150, size=2000, sized=20.0), first.memory)
     after_it = measure_interval(reading(30.0, end=250, size=2500), late.memory)
@@ -313,7 +313,7 @@ def test_sizes_of_another_time_than_the_offsets_tell_neither_bytes_nor_growth() 
     assert clean.in_method.tolist() == [Method.CLEAN_SIZE]
 
 
-def test_what_was_read_is_counted_by_the_time_between_the_commits() -> None:
+def test_bytes_out_are_rated_by_the_time_between_readings_of_the_commits() -> None:
     late = after(reading(committed={"g": 40}), reading(10.0, committed={"g": 100}, committed_at=30))
     assert late.out_bytes.tolist() == [200.0]
     at_once = measure_interval(reading(31.0, committed={"g": 101}), late.memory)
@@ -322,14 +322,14 @@ def test_what_was_read_is_counted_by_the_time_between_the_commits() -> None:
     assert at_last.out_bytes.tolist() == [180.0]
 
 
-def test_offsets_that_were_committed_long_after_the_ends_were_not_set_forward() -> None:
+def test_commits_read_long_after_end_offsets_are_not_flagged_as_set_forward() -> None:
     alone = frozenset({"g"})
     first = reading(end=100, committed={"g": 100}, unattended=alone)
     late = reading(10.0, end=110, committed={"g": 130}, committed_at=30.0, unattended=alone)
     assert flags_of_leaders(after(first, late)) == [0]
 
 
-def test_messages_whose_bytes_were_seen_a_poll_before_are_not_free() -> None:
+def test_messages_whose_bytes_were_measured_a_poll_earlier_still_count_bytes() -> None:
     # They came between asking for offsets and asking for sizes.
     early = after(reading(), reading(10.0, size=1500))
     interval = measure_interval(reading(20.0, end=150, size=1500), early.memory)
@@ -338,7 +338,7 @@ def test_messages_whose_bytes_were_seen_a_poll_before_are_not_free() -> None:
 
 
 @given(st.lists(st.integers(min_value=-5, max_value=50), min_size=1, max_size=30))
-def test_messages_add_up_to_the_way_the_log_went_forward(steps: list[int]) -> None:
+def test_messages_add_up_to_the_forward_growth_of_the_end_offset(steps: list[int]) -> None:
     memory, end, forward, counted = measure_interval(reading(end=1000), None).memory, 1000, 0, 0
     for i, step in enumerate(steps):
         end += step

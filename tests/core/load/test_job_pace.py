@@ -26,7 +26,7 @@ class Ending:
 
 
 @pytest.mark.parametrize("rest", [REST, 0.0])
-def test_a_batch_is_followed_by_a_rest_that_an_end_cuts_short(
+def test_later_batches_are_followed_by_a_proportional_interruptible_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: float
 ) -> None:
     now = [100.0]

@@ -70,7 +70,7 @@ def test_a_snapshot_is_summed_up_from_its_manifest(tmp_path: Path) -> None:
     assert snapshot.in_skew == pytest.approx(30 / 20), "of what is produced, as on the map"
 
 
-def test_the_first_of_each_hour_stands_for_it(tmp_path: Path) -> None:
+def test_first_snapshot_of_each_hour_represents_the_hour(tmp_path: Path) -> None:
     for n, minutes in enumerate((0, 1, 59, 60, 61, 300), 1):
         publish(tmp_path, n, at(10) + timedelta(minutes=minutes))
     kept = read_kept(tmp_path, CLUSTER)
@@ -78,7 +78,7 @@ def test_the_first_of_each_hour_stands_for_it(tmp_path: Path) -> None:
     assert len(kept.snapshots) == 6
 
 
-def test_what_is_damaged_is_left_out_and_named(tmp_path: Path) -> None:
+def test_damaged_snapshots_are_left_out_and_named(tmp_path: Path) -> None:
     for n in (1, 2, 3, 4):
         publish(tmp_path, n, at(n))
     folder = layout.snapshots(tmp_path, CLUSTER)
@@ -95,7 +95,9 @@ def test_what_is_damaged_is_left_out_and_named(tmp_path: Path) -> None:
     assert read_kept(tmp_path, "nobody") == Kept()
 
 
-def test_a_manifest_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifests_of_known_snapshots_are_not_reread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     publish(tmp_path, 1, at(1))
     publish(tmp_path, 2, at(2))
     known = read_kept(tmp_path, CLUSTER)
@@ -125,7 +127,7 @@ def test_a_manifest_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (at(20.9), at(20)),
     ],
 )
-def test_of_a_moment_what_was_published_last_within_the_hour(
+def test_snapshot_at_a_time_is_the_last_published_within_the_hour_before(
     moment: datetime, found: datetime | None
 ) -> None:
     snapshot = Kept(WITH_A_GAP).at(moment)
@@ -158,7 +160,7 @@ def test_of_a_moment_what_was_published_last_within_the_hour(
         ((), None, -1, None),
     ],
 )
-def test_hours_are_stepped_through_over_gaps(
+def test_stepping_through_hours_skips_gaps(
     kept: tuple[KeptSnapshot, ...], since: datetime | None, steps: int, found: datetime | None
 ) -> None:
     snapshot = step_hours(kept, since, steps)
@@ -168,7 +170,7 @@ def test_hours_are_stepped_through_over_gaps(
 # -- the load of a moment ------------------------------------------------------------------------
 
 
-def test_any_kept_snapshot_is_read_and_one_that_has_gone_is_none(tmp_path: Path) -> None:
+def test_any_kept_snapshot_can_be_read_and_a_deleted_snapshot_is_none(tmp_path: Path) -> None:
     first = publish(tmp_path, 1, at(1), 7.0)
     publish(tmp_path, 2, at(2))
     snapshot = read_snapshot(tmp_path, CLUSTER, first)
@@ -185,7 +187,7 @@ def test_any_kept_snapshot_is_read_and_one_that_has_gone_is_none(tmp_path: Path)
     assert read_snapshot(tmp_path, CLUSTER, first) is None
 
 
-def test_one_of_an_earlier_time_does_not_become_the_newest(tmp_path: Path) -> None:
+def test_snapshot_of_an_earlier_time_does_not_become_the_newest(tmp_path: Path) -> None:
     publish(tmp_path, 5, at(5))
     old = make_snapshot("000000000001", published_at=at(1), window_end=at(1))
     write_earlier(tmp_path, old)
@@ -204,7 +206,7 @@ def test_one_of_an_earlier_time_does_not_become_the_newest(tmp_path: Path) -> No
         (at(11.2), None, False),
     ],
 )
-def test_the_load_of_a_moment_is_what_is_nearest(
+def test_past_load_comes_from_the_nearest_snapshot_or_window(
     moment: datetime, rate: float | None, snapshot: bool, tmp_path: Path
 ) -> None:
     publish(tmp_path, 1, at(10), 7.0)

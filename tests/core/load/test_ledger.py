@@ -49,7 +49,7 @@ def starts(*minutes: int) -> tuple[int, ...]:
     return tuple(NOON + minute * 60_000_000 for minute in minutes)
 
 
-def test_a_window_is_open_until_a_sample_of_a_later_one_comes() -> None:
+def test_window_stays_open_until_a_sample_of_a_later_window_arrives() -> None:
     first = came(ClusterState(), 1, 4.9)
     assert (first.known.open, first.closing, first.late) == (starts(0), (), ())
     second = came(first.known, 4.95, 5)
@@ -63,7 +63,7 @@ def test_a_window_is_open_until_a_sample_of_a_later_one_comes() -> None:
     assert before.known.newest_at == away.known.newest_at
 
 
-def test_samples_of_a_clock_that_was_ahead_are_not_the_newest_once_it_is_put_right() -> None:
+def test_samples_from_a_fast_clock_stop_being_the_newest_once_it_is_corrected() -> None:
     ahead = came(ClusterState(), 1, 121)
     assert ahead.known.newest_at == NOON + 121 * 60_000_000
     right = came(ahead.known, 2, latest_at=NOON + 3 * 60_000_000)
@@ -83,7 +83,7 @@ def test_polls_are_remembered_as_ranges() -> None:
     assert not known.has("c", 2)
 
 
-def test_counts_go_back_a_day_also_for_batches_that_brought_nothing_new() -> None:
+def test_counts_cover_the_last_day_including_batches_without_new_samples() -> None:
     def later(known: ClusterState, hours: float, counts: Counts, newest: float) -> ClusterState:
         known = replace(known, newest_at=NOON + round(newest * HOUR_MICROS))
         return with_counts(known, counts, Batch("b", AT + timedelta(hours=hours)))
@@ -112,7 +112,7 @@ def carried(number: int) -> Carried:
     return Carried(number, f"q-{number}", None, (part,), (), {"t-0": 7}, states)
 
 
-def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
+def test_batches_and_carried_state_survive_reopening_the_ledger(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     batch = ledger.begin("q-1", AT)
     assert not batch.complete
@@ -125,7 +125,7 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, KEPT, 100])
-def test_few_batches_are_remembered_and_of_them_what_may_be_gone_on_from(
+def test_ledger_keeps_few_batches_including_those_a_restart_may_resume_from(
     tmp_path: Path, count: int
 ) -> None:
     ledger = Ledger(tmp_path)
@@ -142,6 +142,6 @@ def test_few_batches_are_remembered_and_of_them_what_may_be_gone_on_from(
     assert Ledger(tmp_path).carried.number == count
 
 
-def test_moments_are_exact() -> None:
+def test_timestamps_convert_to_microseconds_and_back_exactly() -> None:
     at = datetime(2026, 3, 1, 12, 0, 0, 999_999, tzinfo=UTC)
     assert from_micros(to_micros(at)) == at

@@ -39,11 +39,11 @@ def poll_of(rows: list[dict[str, Any]]) -> list[NewRecord]:
 
 
 @given(st.lists(ROW_VALUES, max_size=8))
-def test_what_is_read_of_records_is_what_was_written(rows: list[dict[str, Any]]) -> None:
+def test_rows_read_from_records_equal_the_rows_written(rows: list[dict[str, Any]]) -> None:
     assert [row for record in poll_of(rows) for row in decoded(record.value)["samples"]] == rows
 
 
-def test_a_record_says_what_it_is() -> None:
+def test_record_carries_its_key_headers_and_poll_fields() -> None:
     (record,) = poll_of([sample_row(0)])
     assert record.key == b"c-1"
     assert record.headers == {
@@ -68,7 +68,7 @@ def test_a_poll_without_replicas_is_a_record_without_samples() -> None:
 
 
 @pytest.mark.parametrize("topic", ["t", "a" * 249, "ß" * 100])
-def test_values_stay_below_what_brokers_take_and_parts_are_in_order(topic: str) -> None:
+def test_record_values_stay_below_the_size_limit_and_parts_are_in_order(topic: str) -> None:
     rows = [{**sample_row(p), "topic": topic, "log_dir": f"/{topic}"} for p in range(12_000)]
     parts = [decoded(record.value) for record in poll_of(rows)]
     assert len(parts) > 1
@@ -80,7 +80,7 @@ def test_values_stay_below_what_brokers_take_and_parts_are_in_order(topic: str) 
     assert all(len(record.value) < MAX_VALUE_BYTES for record in poll_of(rows))
 
 
-def test_a_row_with_the_longest_of_numbers_is_no_larger_than_it_is_taken_for() -> None:
+def test_row_with_the_longest_numbers_stays_within_the_assumed_row_size() -> None:
     longest = {
         "int8": 2**7 - 1,
         "int32": -(2**31),
@@ -158,7 +158,7 @@ def test_a_poll_goes_to_the_topic_and_not_to_the_spool(tmp_path: Path) -> None:
         (UnconfirmedError("no acknowledgement"), 10),
     ],
 )
-def test_an_interval_counts_once_whatever_comes_of_writing_it(
+def test_interval_counts_once_whether_its_write_failed_or_was_unconfirmed(
     tmp_path: Path, failure: TrimtabError, seconds: int
 ) -> None:
     cluster = SimulatedCluster(small_spec({"t": [(1, 2)]}, in_bytes_per_s={TP: 1e6}))
@@ -177,7 +177,7 @@ def test_an_interval_counts_once_whatever_comes_of_writing_it(
     assert [s["dt_ms"] for s in led] == [seconds * 1000]
 
 
-def test_the_topic_is_looked_for_before_the_first_poll_and_after_a_failure(tmp_path: Path) -> None:
+def test_topic_is_ensured_before_the_first_poll_and_after_a_failure(tmp_path: Path) -> None:
     cluster = SimulatedCluster(small_spec({"t": [(1, 2)]}))
     topic = FakeTopic()
     sink = TopicSink(topic, topic.ensure)
@@ -195,7 +195,7 @@ def test_the_topic_is_looked_for_before_the_first_poll_and_after_a_failure(tmp_p
     assert topic.ensured == 2
 
 
-def test_anybody_can_read_it_with_the_published_schema() -> None:
+def test_record_can_be_read_with_the_published_schema() -> None:
     (record,) = poll_of([sample_row(3)])
     schema = fastavro.schema.load_schema(AVSC)
     read = fastavro.schemaless_reader(BytesIO(record.value), schema, None)

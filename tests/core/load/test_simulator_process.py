@@ -41,7 +41,7 @@ def simulator() -> Iterator[Simulator]:
 # -- what is published -----------------------------------------------------------------------------
 
 
-def test_a_snapshot_tells_rates_of_partitions_and_totals_of_brokers() -> None:
+def test_snapshot_gives_rates_of_partitions_and_totals_of_brokers() -> None:
     layout = {"t": [(1, 2), (2, 1)]}
     rates = {TopicPartition("t", 0): 6e6, TopicPartition("t", 1): 1e6}
     cluster = SimulatedCluster(small_spec(layout, in_bytes_per_s=rates))
@@ -59,7 +59,7 @@ def test_a_snapshot_tells_rates_of_partitions_and_totals_of_brokers() -> None:
     assert broker_1.size_bytes == 200_000_000
 
 
-def test_what_nobody_can_write_to_counts_as_quiet() -> None:
+def test_partition_on_a_stopped_broker_has_a_rate_of_zero() -> None:
     cluster = SimulatedCluster(small_spec({"t": [(1,), (2,)]}, in_bytes_per_s=1e6))
     cluster.stop_broker(1)
     cluster.advance(1)
@@ -67,7 +67,7 @@ def test_what_nobody_can_write_to_counts_as_quiet() -> None:
     assert snapshot.rate("in_bytes_per_s").tolist() == [0.0, 1e6]
 
 
-def test_load_swings_with_the_day_and_history_is_what_would_have_been_seen() -> None:
+def test_load_follows_a_daily_rhythm_and_history_is_reproducible() -> None:
     cluster = SimulatedCluster(demo_spec(1, 6, 100), 1)
     picture = SimulatedLoad.of(cluster)
     starts = window_starts(cluster.now - timedelta(hours=24), cluster.now)
@@ -102,7 +102,7 @@ def test_a_started_simulator_answers_and_has_published(simulator: Simulator) -> 
     connection.client.close()
 
 
-def test_the_hours_before_its_start_are_published_too(simulator: Simulator) -> None:
+def test_simulator_publishes_hourly_snapshots_from_before_its_start(simulator: Simulator) -> None:
     root, cluster_id = paths.load_root(), simulator.cluster_id
     eventually(lambda: len(read_kept(root, cluster_id).snapshots) >= 7)
     hours = read_kept(root, cluster_id).hours
@@ -137,13 +137,17 @@ def test_a_simulator_ends_with_its_owner() -> None:
     assert list(paths.runtime_dir().iterdir()) == []
 
 
-def test_a_simulator_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulator_that_cannot_start_raises_an_error_naming_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(UnreachableError, match=r"simulator\.log"):
         start_simulator()
 
 
 @pytest.mark.parametrize(("brokers", "partitions", "speed"), [(2, 10, 1.0), (3, 0, 1.0), (3, 1, 0)])
-def test_a_cluster_that_cannot_be_is_refused(brokers: int, partitions: int, speed: float) -> None:
+def test_simulator_with_impossible_brokers_partitions_or_speed_is_refused(
+    brokers: int, partitions: int, speed: float
+) -> None:
     with pytest.raises(UsageError):
         start_simulator(0, brokers, partitions, speed)

@@ -47,7 +47,7 @@ def test_no_snapshot_is_none_not_an_error(tmp_path: Path) -> None:
     assert manifest.snapshot_ids(tmp_path, "nobody") == ()
 
 
-def test_the_manifest_alone_tells_brokers_hot_partitions_skew_and_counts(tmp_path: Path) -> None:
+def test_manifest_alone_gives_brokers_hot_partitions_skew_and_counts(tmp_path: Path) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     read = manifest.read_manifest(tmp_path, "abc-DEF_1")
     assert read.counts.quarantined == {"negative": 2}
@@ -71,7 +71,7 @@ def test_a_newer_snapshot_takes_over_while_old_readers_keep_theirs(tmp_path: Pat
     assert clusters.cluster_ids(tmp_path) == ("abc-DEF_1",)
 
 
-def test_a_writer_of_an_older_epoch_loses_and_changes_nothing(tmp_path: Path) -> None:
+def test_writer_of_an_older_epoch_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     first = published.claim_epoch(tmp_path, "abc-DEF_1")
     second = published.claim_epoch(tmp_path, "abc-DEF_1")
     assert second > first
@@ -95,7 +95,9 @@ def test_a_failed_publish_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert not list(layout.snapshots(tmp_path, "abc-DEF_1").glob(".tmp-*"))
 
 
-def test_what_a_killed_writer_left_is_cleared_away_by_the_next(tmp_path: Path) -> None:
+def test_old_temporary_folder_of_a_killed_writer_is_deleted_by_the_next_writer(
+    tmp_path: Path,
+) -> None:
     left = layout.snapshots(tmp_path, "abc-DEF_1") / ".tmp-1-0001-1"
     left.mkdir(parents=True)
     published.write_snapshot(tmp_path, make_snapshot("0001-2"))
@@ -106,7 +108,7 @@ def test_what_a_killed_writer_left_is_cleared_away_by_the_next(tmp_path: Path) -
     assert not left.exists()
 
 
-def test_whatever_is_kept_of_a_cluster_is_forgotten(tmp_path: Path) -> None:
+def test_forget_cluster_deletes_every_layout_path_of_the_cluster(tmp_path: Path) -> None:
     """Every place of the layout that belongs to one cluster, those of tomorrow too."""
     for _, place in inspect.getmembers(layout, inspect.isfunction):
         asked = list(inspect.signature(place).parameters)
@@ -123,7 +125,7 @@ def test_whatever_is_kept_of_a_cluster_is_forgotten(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("cluster=gone2*"))) > 10
 
 
-def test_a_cluster_that_is_forgotten_leaves_nothing_and_others_stay(tmp_path: Path) -> None:
+def test_forgotten_cluster_leaves_no_files_and_other_clusters_stay(tmp_path: Path) -> None:
     published.write_snapshot(tmp_path, make_snapshot(cluster_id="kept"))
     published.write_live(tmp_path, make_snapshot(cluster_id="kept"))
     files = {path for path in tmp_path.rglob("*") if path.is_file()}
@@ -145,7 +147,9 @@ def test_a_cluster_that_is_forgotten_leaves_nothing_and_others_stay(tmp_path: Pa
         ('{"format": "trimtab.snapshot/1"}', "lacks 'cluster_id'"),
     ],
 )
-def test_a_bad_manifest_is_one_clear_sentence(tmp_path: Path, content: str, message: str) -> None:
+def test_bad_manifest_is_reported_in_one_sentence_with_a_next_step(
+    tmp_path: Path, content: str, message: str
+) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     layout.current(tmp_path, "abc-DEF_1").write_text(content)
     with pytest.raises(DocumentError, match=message) as caught:
@@ -165,7 +169,7 @@ def test_unknown_keys_of_a_later_minor_version_are_ignored(tmp_path: Path) -> No
     assert read.brokers[0].broker == 1
 
 
-def test_a_truncated_arrow_file_is_one_clear_sentence(tmp_path: Path) -> None:
+def test_truncated_arrow_file_is_reported_as_not_whole(tmp_path: Path) -> None:
     published.write_snapshot(tmp_path, make_snapshot())
     path = layout.snapshots(tmp_path, "abc-DEF_1") / "0001-00000001" / PARTITIONS
     path.write_bytes(path.read_bytes()[:100])
@@ -182,7 +186,7 @@ def whole_live(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
 
 
 @given(st.data())
-def test_a_changed_byte_is_told_or_read(
+def test_live_snapshot_with_a_changed_byte_is_read_or_raises_document_error(
     whole_live: tuple[Path, bytes], data: st.DataObject
 ) -> None:
     path, whole = whole_live
@@ -208,7 +212,7 @@ def test_snapshots_may_be_named_by_root_or_folder(tmp_path: Path) -> None:
         layout.root_of(str(tmp_path / "missing"))
 
 
-def test_retention_keeps_the_last_sixty_the_hourly_ones_and_the_young() -> None:
+def test_retention_keeps_the_last_sixty_the_hourly_and_the_recent_snapshots() -> None:
     now = 10_000_000.0
     aged = [(f"{i:05d}", now - (3000 - i) * 15) for i in range(3000)]
     kept = {name for name, _ in aged} - set(published.select_expired(aged, now))

@@ -34,7 +34,9 @@ def verify(
     return code, document, out
 
 
-def test_what_was_published_is_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_published_snapshot_is_verified_as_sound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     published.write_snapshot(tmp_path, make_snapshot("0001-00000001"))
     published.write_snapshot(tmp_path, make_snapshot(NAME))
     code, document, out = verify(tmp_path, capsys)
@@ -128,7 +130,7 @@ WRONG: list[tuple[Callable[[Path], Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "file", "why"), WRONG, ids=[f"{f} {w}" for _, f, w in WRONG])
-def test_what_is_not_is_named_with_what_to_do(
+def test_damaged_snapshot_file_is_named_with_reason_and_next_step(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     spoil: Callable[[Path], Any],
@@ -148,7 +150,9 @@ def test_what_is_not_is_named_with_what_to_do(
     assert problem["next"] in out
 
 
-def test_a_later_format_is_no_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_later_format_is_reported_as_needing_an_upgrade_and_not_as_damage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     published.write_snapshot(tmp_path, make_snapshot(NAME))
     layout.current(tmp_path, CLUSTER).write_text('{"format": "trimtab.snapshot/9"}')
     code, document, _ = verify(tmp_path, capsys)
@@ -157,7 +161,7 @@ def test_a_later_format_is_no_damage(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("words", [(), ("nope",)])
-def test_nothing_to_verify_is_a_usage_error(
+def test_verify_without_a_matching_snapshot_is_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     (tmp_path / "spool" / f"cluster={CLUSTER}").mkdir(parents=True)

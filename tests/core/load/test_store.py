@@ -51,7 +51,7 @@ def larger(snapshot_id: str) -> LoadSnapshot:
 # -- what is put is read --------------------------------------------------------------------------
 
 
-def test_what_is_put_is_read_back_equal(root: StorePath) -> None:
+def test_snapshot_put_into_a_store_is_read_back_equal(root: StorePath) -> None:
     published.write_snapshot(root, make_snapshot(FIRST))
     published.write_snapshot(root, make_snapshot(SECOND))
     snapshot, written = reader.read_snapshot(root, CLUSTER), make_snapshot(SECOND)
@@ -64,7 +64,7 @@ def test_what_is_put_is_read_back_equal(root: StorePath) -> None:
     assert manifest.cluster_ids(root) == (CLUSTER,)
 
 
-def test_what_is_still_the_newest_is_fetched_once(
+def test_snapshot_that_is_still_the_newest_is_fetched_once(
     root: StorePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published.write_snapshot(root, make_snapshot(FIRST))
@@ -83,7 +83,7 @@ def test_what_is_still_the_newest_is_fetched_once(
     assert fetched == [FIRST, SECOND]
 
 
-def test_a_store_looks_as_a_folder_does(root: StorePath, tmp_path: Path) -> None:
+def test_store_has_the_same_files_and_content_as_a_folder(root: StorePath, tmp_path: Path) -> None:
     for place in (root, tmp_path):
         published.claim_epoch(place, CLUSTER)
         published.write_snapshot(place, make_snapshot(FIRST), writer_epoch=1)
@@ -97,7 +97,7 @@ def test_a_store_looks_as_a_folder_does(root: StorePath, tmp_path: Path) -> None
     assert {name: place.read_bytes() for name, place in in_store.items()} == in_folder
 
 
-def test_a_place_can_be_sent_to_another_process_after_it_was_used(root: StorePath) -> None:
+def test_store_path_can_be_pickled_to_another_process_after_use(root: StorePath) -> None:
     published.write_snapshot(root, make_snapshot())
     sent = pickle.dumps(root)
     code = (
@@ -109,7 +109,7 @@ def test_a_place_can_be_sent_to_another_process_after_it_was_used(root: StorePat
     assert done.stdout.decode().strip() == FIRST
 
 
-def test_a_reader_meets_whole_snapshots_only_while_others_are_published(root: StorePath) -> None:
+def test_reader_gets_only_whole_snapshots_while_new_ones_are_published(root: StorePath) -> None:
     published.write_snapshot(root, make_snapshot("0001-00000000"))
     ended = threading.Event()
 
@@ -132,7 +132,7 @@ def test_a_reader_meets_whole_snapshots_only_while_others_are_published(root: St
     assert len(set(met)) > 2
 
 
-def test_a_document_that_is_replaced_while_it_is_read_is_read_again(
+def test_manifest_replaced_during_a_read_is_reread(
     root: StorePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest, "REPLACED_SECONDS", 0)
@@ -148,7 +148,7 @@ def test_a_document_that_is_replaced_while_it_is_read_is_read_again(
     assert (newest_manifest.snapshot_id, cut) == (FIRST, [])
 
 
-def test_an_object_that_a_writer_emptied_and_never_filled_is_as_none(
+def test_manifest_left_empty_by_a_writer_counts_as_no_snapshot(
     root: StorePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest, "REPLACED_SECONDS", 0)
@@ -161,7 +161,7 @@ def test_an_object_that_a_writer_emptied_and_never_filled_is_as_none(
     assert snapshot.snapshot_id == SECOND
 
 
-def test_clusters_are_listed_and_one_that_was_left_out_comes_back(root: StorePath) -> None:
+def test_clusters_are_listed_and_publishing_relists_a_missing_cluster(root: StorePath) -> None:
     for cluster_id in ("one", "two"):
         published.write_snapshot(root, make_snapshot(FIRST, cluster_id=cluster_id))
     assert manifest.cluster_ids(root) == ("one", "two")
@@ -184,7 +184,7 @@ def test_charts_and_the_live_interval_are_not_in_a_store(root: StorePath) -> Non
 # -- writers --------------------------------------------------------------------------------------
 
 
-def test_a_writer_of_an_older_epoch_loses_and_readers_see_nothing_of_it(root: StorePath) -> None:
+def test_writer_of_an_older_epoch_is_refused_and_leaves_no_files(root: StorePath) -> None:
     first, second = (published.claim_epoch(root, CLUSTER) for _ in range(2))
     published.write_snapshot(root, make_snapshot(THIRD), writer_epoch=second)
     before = root.files().keys()
@@ -198,7 +198,7 @@ def test_a_writer_of_an_older_epoch_loses_and_readers_see_nothing_of_it(root: St
     [(THIRD, 2, "Another writer"), (SECOND, 1, "comes too late")],
     ids=["a newer writer", "a later task of the same writer"],
 )
-def test_who_is_overtaken_between_its_data_and_its_manifest_is_refused(
+def test_writer_overtaken_between_its_data_and_its_manifest_is_refused(
     root: StorePath, monkeypatch: pytest.MonkeyPatch, theirs: str, epoch: int, why: str
 ) -> None:
     put = StorePath.write_bytes
@@ -217,7 +217,7 @@ def test_who_is_overtaken_between_its_data_and_its_manifest_is_refused(
     assert manifest.snapshot_ids(root, CLUSTER) == (theirs,)
 
 
-def test_a_task_that_runs_again_writes_the_same_once_more(root: StorePath) -> None:
+def test_repeated_task_rewrites_the_same_snapshot(root: StorePath) -> None:
     for _ in range(2):
         published.write_snapshot(root, make_snapshot(FIRST), writer_epoch=1)
     assert manifest.snapshot_ids(root, CLUSTER) == (FIRST,)
@@ -268,7 +268,9 @@ def test_a_writer_killed_between_its_puts_leaves_one_whole_snapshot(
     assert kept == {FIRST, THIRD} | ({SECOND} if puts > 1 else set())
 
 
-def test_retention_is_that_of_a_folder(root: StorePath, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_in_a_store_is_that_of_a_folder(
+    root: StorePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in {"KEEP_LAST": 2, "KEEP_HOURLY_SECONDS": -1, "MIN_AGE_SECONDS": -1}.items():
         monkeypatch.setattr(published, name, value)
     at = make_snapshot().published_at
@@ -279,7 +281,7 @@ def test_retention_is_that_of_a_folder(root: StorePath, monkeypatch: pytest.Monk
     assert not [name for name in root.files() if "0001-1" in name]
 
 
-def test_who_may_not_delete_has_published_all_the_same(
+def test_writer_that_cannot_delete_old_snapshots_still_publishes(
     root: StorePath, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_: StorePath) -> None:

@@ -57,7 +57,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize(("name", "change", "why"), DAMAGED.values(), ids=DAMAGED)
-def test_what_is_damaged_is_one_sentence_with_what_to_do(
+def test_damaged_snapshot_is_reported_with_reason_and_next_step(
     root: StorePath, name: str, change: Callable[[bytes], bytes], why: str
 ) -> None:
     published.write_snapshot(root, make_snapshot(FIRST))
@@ -68,14 +68,14 @@ def test_what_is_damaged_is_one_sentence_with_what_to_do(
     assert str(root) in caught.value.detail
 
 
-def test_data_that_its_manifest_names_and_nobody_finds_is_told(root: StorePath) -> None:
+def test_data_named_by_its_manifest_but_missing_is_reported(root: StorePath) -> None:
     published.write_snapshot(root, make_snapshot(FIRST))
     (layout.snapshots(root, CLUSTER) / FIRST).delete()
     with pytest.raises(DocumentError, match="named by its manifest but missing"):
         reader.read_snapshot(root, CLUSTER)
 
 
-def test_a_bucket_without_a_snapshot_of_the_cluster_is_told(root: StorePath) -> None:
+def test_bucket_without_a_snapshot_of_the_cluster_is_reported(root: StorePath) -> None:
     assert reader.read_snapshot(root, CLUSTER) is None
     assert manifest.cluster_ids(root) == ()
     with pytest.raises(UsageError, match=f"no snapshot of cluster {CLUSTER} in {root}"):
@@ -103,7 +103,7 @@ def test_a_bucket_without_a_snapshot_of_the_cluster_is_told(root: StorePath) -> 
         "nothing",
     ],
 )
-def test_an_address_that_leads_nowhere_is_one_sentence_in_ten_seconds(
+def test_unusable_address_is_reported_in_one_sentence_within_ten_seconds(
     s3: ObjectStore, address: Callable[[ObjectStore], str], kind: type[TrimtabError], why: str
 ) -> None:
     place, began = layout.root_of(address(s3)), time.monotonic()
@@ -122,7 +122,7 @@ def test_an_address_that_leads_nowhere_is_one_sentence_in_ten_seconds(
 
 @pytest.mark.long
 @pytest.mark.usefixtures("s3")
-def test_a_store_that_takes_connections_and_says_nothing_is_told_in_ten_seconds() -> None:
+def test_store_that_connects_but_never_answers_is_reported_in_ten_seconds() -> None:
     with server(silent) as there:
         began = time.monotonic()
         with pytest.raises(StoreError, match="does not answer"):
@@ -130,7 +130,7 @@ def test_a_store_that_takes_connections_and_says_nothing_is_told_in_ten_seconds(
         assert time.monotonic() - began < 11
 
 
-def test_wrong_credentials_are_told_and_where_they_come_from(
+def test_refused_credentials_are_reported_with_their_source(
     s3: ObjectStore, root: StorePath
 ) -> None:
     published.write_snapshot(root, make_snapshot())
@@ -161,7 +161,7 @@ def test_the_command_line_reads_a_store_as_it_reads_a_folder(
     assert here[0] == 0
 
 
-def test_whatever_reads_load_takes_it_from_a_store(
+def test_show_command_takes_load_from_a_store(
     trimtab: Trimtab, simulated: tuple[Address, Path], root: StorePath
 ) -> None:
     address, folder = simulated
@@ -179,7 +179,7 @@ def test_whatever_reads_load_takes_it_from_a_store(
         assert shown[key]["in_bytes_per_s"] == pytest.approx(2 * rate)
 
 
-def test_the_command_line_tells_failures_by_its_exit_codes(
+def test_command_line_reports_store_failures_by_exit_code(
     trimtab: Trimtab, s3: ObjectStore, root: StorePath
 ) -> None:
     cases = {
@@ -207,7 +207,9 @@ def test_the_command_line_tells_failures_by_its_exit_codes(
         ("abfs://box@acc.dfs.core.windows.net/t", "abfs://box@acc.dfs.core.windows.net/t"),
     ],
 )
-def test_an_address_means_a_load_root_by_itself_or_by_its_folder(address: str, shown: str) -> None:
+def test_store_address_may_be_the_load_root_or_its_snapshots_folder(
+    address: str, shown: str
+) -> None:
     place = store_of(address)
     assert str(place) == shown
     assert str(place / "snapshots" / "INDEX.json") == f"{shown}/snapshots/INDEX.json"
@@ -222,7 +224,7 @@ def test_an_address_means_a_load_root_by_itself_or_by_its_folder(address: str, s
         "abfs://box@acc.dfs.core.windows.net/t?client_secret=SECRET",
     ],
 )
-def test_an_address_with_a_secret_is_refused_before_anybody_sees_it(
+def test_address_with_a_secret_is_refused_without_printing_the_secret(
     trimtab: Trimtab, address: str
 ) -> None:
     code, out, err = trimtab("--snapshots", address, "-b", nobody(), "show")
@@ -231,13 +233,13 @@ def test_an_address_with_a_secret_is_refused_before_anybody_sees_it(
     assert "CRET" not in err
 
 
-def test_a_run_keeps_the_address_that_it_was_given() -> None:
+def test_run_options_keep_a_store_address_and_resolve_a_folder() -> None:
     for given, kept in (("s3://b/x?region=r", "s3://b/x?region=r"), ("x", str(Path.cwd() / "x"))):
         options = RunOptions(rate_bytes_per_s=1, snapshots=given)
         assert options.to_json()["snapshots"] == kept
 
 
-def test_an_address_imports_nothing_until_it_is_asked() -> None:
+def test_store_address_imports_nothing_until_it_is_used() -> None:
     code = (
         "import sys; from core.load.load_paths import root_of; root_of('s3://bucket/x');"
         "print([m for m in ('pyarrow', 'pyarrow.fs', 'core.load.snapshot') if m in sys.modules])"

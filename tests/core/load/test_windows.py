@@ -63,7 +63,7 @@ def test_history_of_a_partition_and_of_a_broker_goes_over_midnight(tmp_path: Pat
         assert len(windows.read_history(tmp_path, CLUSTER, unknown, until)) == 0
 
 
-def test_the_load_of_a_moment_is_that_of_the_window_it_lies_in(tmp_path: Path) -> None:
+def test_load_at_a_time_is_that_of_the_window_containing_it(tmp_path: Path) -> None:
     start = datetime(2026, 2, 28, 23, 50, tzinfo=UTC)
     windows.write_window(tmp_path, CLUSTER, window(start, 100.0))
     rows = [PartitionRow("a", 0, 1, (1,), (1,)), PartitionRow("c", 0, 1, (1,), (1,))]
@@ -81,7 +81,7 @@ def test_the_load_of_a_moment_is_that_of_the_window_it_lies_in(tmp_path: Path) -
         assert windows.load_at(tmp_path, CLUSTER, state, moment) is None
 
 
-def test_a_window_written_again_replaces_the_one_before(tmp_path: Path) -> None:
+def test_rewritten_window_replaces_the_previous_one(tmp_path: Path) -> None:
     for rate in (1.0, 7.0):
         windows.write_window(tmp_path, CLUSTER, window(AT, rate))
     history = windows.read_history(
@@ -112,7 +112,7 @@ def test_a_window_of_a_higher_format_is_refused(tmp_path: Path) -> None:
         (None, None, None),
     ],
 )
-def test_the_newest_load_is_sparks_unless_it_is_of_another_time(
+def test_newest_load_is_from_spark_unless_much_older_than_the_live_interval(
     tmp_path: Path, published_age: int | None, live_age: int | None, source: Source | None
 ) -> None:
     def aged(seconds: int, of: Source) -> None:
@@ -146,7 +146,7 @@ def test_the_newest_load_is_sparks_unless_it_is_of_another_time(
     ("published_ahead", "live_ahead", "source"),
     [(7200, 0, Source.LIVE), (0, 7200, Source.SPARK), (7200, 7100, Source.SPARK)],
 )
-def test_what_a_clock_that_was_ahead_has_published_is_not_the_newest(
+def test_snapshot_dated_in_the_future_gives_way_to_one_that_is_not(
     tmp_path: Path, published_ahead: int, live_ahead: int, source: Source
 ) -> None:
     now = datetime.now(UTC)
@@ -162,7 +162,7 @@ def test_what_a_clock_that_was_ahead_has_published_is_not_the_newest(
     ("published_rates", "live_rates", "source"),
     [(False, True, Source.LIVE), (True, False, Source.SPARK), (False, False, Source.SPARK)],
 )
-def test_what_knows_sizes_only_gives_way_to_what_knows_rates(
+def test_snapshot_without_rates_gives_way_to_one_with_rates(
     tmp_path: Path, published_rates: bool, live_rates: bool, source: Source
 ) -> None:
     def snapshot(source: Source, *, known: bool) -> LoadSnapshot:

@@ -40,5 +40,7 @@ TO_3 = InFlightMove(2, destinations=(3,), extra_bytes=60)
         "too many at once",
     ],
 )
-def test_when_the_next_batch_may_start(batch, in_flight, since, extra, expected):
+def test_start_of_the_next_batch_depends_on_window_moves_in_flight_and_extra_disk(
+    batch, in_flight, since, extra, expected
+):
     assert may_start(batch, in_flight, since, max_extra_bytes=extra) is expected

@@ -69,7 +69,7 @@ def test_every_move_is_in_exactly_one_batch_of_bounded_count(case, rate, most):
 
 
 @given(case=cases(), rate=RATES)
-def test_what_moves_no_data_goes_first_and_by_itself(case, rate):
+def test_moves_that_copy_no_data_go_first_in_batches_of_their_own(case, rate):
     state, load, plan = case
 
     batches = BatchInput.of(state, load, plan).in_batches(rate_bytes_per_s=rate).batches
@@ -89,7 +89,7 @@ def arriving(state: ClusterState, plan: Plan, batch: Iterable[int]) -> dict[int,
 
 
 @given(case=cases(), rate=RATES, extra=st.sampled_from([1, 50 * MB, 3_000 * MB]))
-def test_no_broker_gets_more_in_a_batch_than_it_may_hold_unless_it_is_one_partition(
+def test_batch_brings_no_broker_more_than_its_extra_bytes_unless_a_single_partition(
     case, rate, extra
 ):
     state, load, plan = case
@@ -129,7 +129,7 @@ def test_the_first_fetches_of_a_destination_bring_no_more_than_a_second_of_its_r
         seen |= {broker for i in batch for broker in plan.moves[i].adding}
 
 
-def test_at_a_small_rate_a_destination_begins_with_as_many_partitions_as_mebibytes_a_second():
+def test_destination_at_a_small_rate_begins_with_one_partition_per_mebibyte_a_second():
     state = cluster({f"t-{i}": [1] for i in range(20)}, brokers=(1, 2), size_bytes=20 * MB)
     plan = plan_of(state, {f"t-{i}": [2] for i in range(20)})
 
@@ -209,7 +209,7 @@ def test_the_worst_broker_is_relieved_much_earlier_than_in_the_order_of_the_plan
     assert whole < 1.1 * as_planned
 
 
-def test_a_plan_that_would_never_end_at_once_ends_in_batches_of_less_inflow():
+def test_plan_that_would_never_end_in_one_batch_ends_in_batches_of_less_inflow():
     state, load, plan = skewed()
     assert math.isinf(relieved_seconds(state, load, plan, [range(len(plan))], 80 * MB)[1])
 
@@ -218,7 +218,7 @@ def test_a_plan_that_would_never_end_at_once_ends_in_batches_of_less_inflow():
     assert math.isfinite(relieved_seconds(state, load, plan, ours, 80 * MB)[1])
 
 
-def test_the_least_bytes_that_help_the_worst_broker_come_first():
+def test_move_with_the_fewest_bytes_that_helps_the_worst_broker_comes_first():
     state = cluster(
         {"t-0": [1], "t-1": [1], "t-2": [2], "t-3": [3]},
         size_bytes={"t-0": 900 * MB, "t-1": 100 * MB, "t-2": 10 * MB, "t-3": 10 * MB},
@@ -246,7 +246,7 @@ def test_batches_spread_over_sources_and_destinations():
         assert leaders.count(1) == leaders.count(2)
 
 
-def test_a_huge_partition_is_long_begins_in_time_and_takes_no_batch_with_it():
+def test_huge_partition_is_marked_long_and_starts_in_the_first_batch_with_other_moves():
     sizes = {f"t-{i}": 100 * MB for i in range(40)} | {"t-40": 6_000 * MB}
     replicas = {name: [1] for name in sizes} | {"t-40": [2]}
     state = cluster(replicas, brokers=(1, 2, 3, 4), size_bytes=sizes)
@@ -282,7 +282,7 @@ def test_many_batches_together_take_little_more_than_the_busiest_broker_needs():
 
 
 @pytest.mark.parametrize(("rate", "most"), [(0, 10), (-2, 10), (5, 0)])
-def test_a_rate_or_a_size_of_nothing_is_refused(rate, most):
+def test_rate_or_batch_size_that_is_not_positive_is_refused(rate, most):
     state = cluster({"t-0": [1]}, brokers=(1, 2), size_bytes=MB)
     with pytest.raises(ValueError):
         BatchInput.of(state, load_of(state), Plan()).in_batches(
@@ -290,7 +290,7 @@ def test_a_rate_or_a_size_of_nothing_is_refused(rate, most):
         )
 
 
-def test_partitions_that_are_gone_and_ones_of_unknown_size_are_in_batches_too():
+def test_missing_partitions_and_partitions_of_unknown_size_are_in_batches_too():
     state = cluster({"t-0": [1], "t-1": [1]}, brokers=(1, 2))
     moves = [Move(tp(f"t-{i}"), (1,), (2,)) for i in range(3)]
 
@@ -305,7 +305,7 @@ GB = 1000 * MB
 EVEN = {f"t-{n}": [1 + n % 3] for n in range(9)}
 
 
-def test_a_broker_that_is_down_takes_no_share() -> None:
+def test_broker_that_is_down_takes_no_share_of_the_load() -> None:
     state = cluster(EVEN, brokers=[1, 2, 3, 4], dead=[4], size_bytes=GB)
     plan = Plan().with_move(state, tp("t-0"), 1, 2)
     (relief,) = find_reliefs(state, load_of(state, MB), plan)
@@ -313,7 +313,7 @@ def test_a_broker_that_is_down_takes_no_share() -> None:
     assert relief.words == "b1 in 100% → 67%"
 
 
-def test_what_a_broker_that_is_down_has_is_not_asked_for_shares_by_disk() -> None:
+def test_shares_by_disk_do_not_need_the_disk_size_of_a_broker_that_is_down() -> None:
     dirs = {b: (LogDir("/data", size * GB, GB),) for b, size in ((1, 20), (2, 10), (3, 10))}
     state = cluster(EVEN, brokers=[1, 2, 3, 4], dead=[4], size_bytes=GB, log_dirs=dirs)
     pressure, _ = pressures(state, load_of(state, MB))

@@ -52,7 +52,7 @@ def disk_findings(state: ClusterState, *moves: Move) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ROOMS)
-def test_room(name: str) -> None:
+def test_checks_planner_and_batches_agree_on_the_room_of_a_brokers_log_dirs(name: str) -> None:
     dirs, free, filled = ROOMS[name]
     names = [f"t-{n}" for n in range(10)]
 
@@ -102,14 +102,14 @@ def in_flight(arrived: int | None, *, size: int = 100 * MB) -> ClusterState:
         (0, 500 * MB, 0),
     ],
 )
-def test_what_reassignments_in_flight_still_bring_is_no_room(
+def test_bytes_still_arriving_by_reassignments_reduce_the_room(
     arrived: int | None, size: int, room: int
 ) -> None:
     given = build_problem(state := in_flight(arrived, size=size), load_of(state))
     assert given.room_bytes[1] == pytest.approx(room)
 
 
-def test_a_plan_beside_reassignments_in_flight_has_to_leave_them_their_room() -> None:
+def test_plan_has_to_leave_room_for_reassignments_in_flight() -> None:
     (sentence,) = disk_findings(in_flight(0, size=150 * MB), Move(tp("t-0"), (1,), (3,)))
     assert sentence == (
         "Broker 3 has 220 MB free, and 150 MB are still coming by moves in flight; "
@@ -118,13 +118,13 @@ def test_a_plan_beside_reassignments_in_flight_has_to_leave_them_their_room() ->
     assert not disk_findings(in_flight(149 * MB, size=150 * MB), Move(tp("t-0"), (1,), (3,)))
 
 
-def test_what_a_plan_itself_has_in_flight_counts_once() -> None:
+def test_bytes_of_a_planned_move_already_in_flight_count_once() -> None:
     """So a move that joins a run of the same plan is not refused for its own bytes."""
     again = Move(tp("u-0"), (1,), (3,))
     assert not disk_findings(in_flight(0, size=150 * MB), again)
 
 
-def test_nothing_is_planned_onto_a_disk_whose_other_log_dir_is_offline() -> None:
+def test_drain_fills_only_the_room_of_the_log_dir_that_is_online() -> None:
     dirs = {3: (LogDir("/d1", 1000 * MB, 220 * MB), OFFLINE)}
     held = {f"t-{n}": [1] for n in range(6)}
     state = cluster(held, brokers=[1, 3], size_bytes=100 * MB, log_dirs=dirs)
@@ -166,7 +166,7 @@ DELETES = {"cleanup_policy": "delete", "retention_ms": -1, "retention_bytes": -1
         (3000, {"cleanup_policy": "compact,delete", "retention_ms": HOUR_MS}, 600),
     ],
 )
-def test_a_partition_grows_until_it_holds_what_its_topic_keeps(
+def test_partition_grows_only_up_to_the_retention_of_its_topic(
     size: int, configs: dict[str, object], grows: int
 ) -> None:
     """A megabyte a second, for an hour; sizes in MB."""
@@ -177,7 +177,7 @@ def test_a_partition_grows_until_it_holds_what_its_topic_keeps(
     assert growth_bytes(state, load, 0, 3600.0) == grows * MB
 
 
-def test_what_is_not_known_to_be_produced_is_not_counted() -> None:
+def test_unknown_produce_rate_counts_as_no_growth() -> None:
     state = state_of(MB)
     assert growth_bytes(state, load_of(state), 0, 3600.0) == 0
 
@@ -188,7 +188,7 @@ def test_what_is_not_known_to_be_produced_is_not_counted() -> None:
     seconds=st.floats(0, 1e6),
     kept_ms=st.one_of(st.none(), st.integers(-1, 10**10)),
 )
-def test_it_never_shrinks_and_never_outgrows_what_is_produced(
+def test_growth_is_never_negative_and_never_exceeds_what_is_produced(
     size: int, rate: float, seconds: float, kept_ms: int | None
 ) -> None:
     state = state_of(size, **(DELETES | {"retention_ms": kept_ms}))
@@ -201,7 +201,7 @@ def test_it_never_shrinks_and_never_outgrows_what_is_produced(
     [({}, True), (DELETES | {"retention_ms": HOUR_MS // 10}, False)],
     ids=["nothing known to be deleted", "holds all that it keeps"],
 )
-def test_checks_extra_disk_and_totals_go_by_the_same_growth(
+def test_disk_check_peak_usage_and_totals_use_the_same_growth(
     configs: dict[str, object], refused: bool
 ) -> None:
     """600 MB at 1.2 MB/s with 1.5 MB/s produced: the copy takes more than half an hour."""

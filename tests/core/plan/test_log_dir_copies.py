@@ -32,7 +32,7 @@ BOTH = Plan.of([across("t-0", 0), across("t-1", 0)])
 
 
 @pytest.mark.parametrize(("plan", "clock"), [(Plan.of([across("t-0", 0)]), 9.3), (BOTH, 17.5)])
-def test_as_the_clock_told_on_real_brokers(plan: Plan, clock: float) -> None:
+def test_estimate_matches_times_measured_on_real_brokers(plan: Plan, clock: float) -> None:
     """40.4 MB and twice that at 5 MB/s, two log dirs side by side, Kafka 4.3.1."""
     state = cluster({"t-0": [0, 1], "t-1": [1, 0]}, size_bytes=40_408_093)
     estimate = estimate_at(state, load_of(state), plan, 5 * MB)
@@ -42,7 +42,7 @@ def test_as_the_clock_told_on_real_brokers(plan: Plan, clock: float) -> None:
     assert estimate.range_seconds[0] < clock + around < estimate.range_seconds[1]
 
 
-def test_each_broker_copies_by_itself() -> None:
+def test_log_dir_copies_of_each_broker_are_estimated_separately() -> None:
     estimate = estimate_at(STATE, QUIET, Plan.of([across("t-0", 0, 1), across("t-1", 0)]), 5 * MB)
     assert [(row.broker, row.side, row.bytes) for row in estimate.rows] == [
         (0, Side.LOG_DIRS, 80 * MB),
@@ -52,7 +52,7 @@ def test_each_broker_copies_by_itself() -> None:
     assert estimate.limit == BrokerSide(0, Side.LOG_DIRS)
 
 
-def test_beside_copies_between_brokers_the_longer_one_tells() -> None:
+def test_longer_of_copies_between_log_dirs_and_between_brokers_determines_the_time() -> None:
     moved = Move(tp("t-1"), (1, 0), (1, 2))
     alone = estimate_at(STATE, QUIET, Plan.of([moved]), 20 * MB)
     both = estimate_at(STATE, QUIET, Plan.of([moved, across("t-0", 0)]), 20 * MB)
@@ -61,14 +61,14 @@ def test_beside_copies_between_brokers_the_longer_one_tells() -> None:
     assert {row.side for row in both.rows} == set(Side)
 
 
-def test_what_is_produced_faster_than_the_rate_is_never_copied() -> None:
+def test_partition_produced_faster_than_the_rate_is_never_copied() -> None:
     estimate = estimate_at(STATE, load_of(STATE, 6.0 * MB), Plan.of([across("t-0", 0)]), 5 * MB)
     assert estimate.seconds is None
     assert estimate.never is not None
     assert estimate.never.startswith("Broker 0 has to copy 6.0 MB/s")
 
 
-def test_a_deadline_is_kept_by_the_whole_range() -> None:
+def test_recommended_rate_meets_the_deadline_over_the_whole_estimated_range() -> None:
     estimate = estimate_within(STATE, QUIET, BOTH, 60)
     assert estimate.recommended_bytes_per_s is not None
     assert estimate.range_seconds is not None
@@ -76,23 +76,23 @@ def test_a_deadline_is_kept_by_the_whole_range() -> None:
     assert estimate_within(STATE, QUIET, BOTH, 4).never
 
 
-def test_a_rate_to_begin_with_is_found() -> None:
+def test_default_rate_for_log_dir_copies_is_one_of_the_rate_table() -> None:
     table = rate_table(STATE, QUIET, BOTH)
     assert default_rate(table) in {row.rate_bytes_per_s for row in table}
 
 
-def test_what_disks_give_unthrottled_is_not_known() -> None:
+def test_time_of_unthrottled_log_dir_copies_is_unknown() -> None:
     estimate = estimate_at(STATE, QUIET, BOTH, UNLIMITED)
     assert (estimate.seconds, estimate.never) == (None, None)
     assert "without a throttle" in estimate.note
 
 
-def test_a_replica_that_lies_there_already_copies_nothing() -> None:
+def test_replica_already_in_its_target_log_dir_copies_nothing() -> None:
     there = replace(across("t-0", 0), log_dirs=("/data", ANY), log_dirs_before=("/d9", ANY))
     assert not estimate_at(STATE, QUIET, Plan.of([there]), 5 * MB).total_bytes
 
 
-def test_a_broker_that_is_down_and_a_size_that_is_not_known_are_said() -> None:
+def test_broker_that_is_down_and_an_unknown_size_are_reported() -> None:
     dead: ClusterState = cluster({"t-0": [0, 1]}, dead=[0], size_bytes=MB)
     unsized = cluster({"t-0": [0, 1]})
     plan = Plan.of([across("t-0", 0)])
@@ -105,14 +105,14 @@ def test_a_broker_that_is_down_and_a_size_that_is_not_known_are_said() -> None:
     assert (row["bytes"], row["required_bytes_per_s"]) == (None, None)
 
 
-def test_what_is_produced_and_not_known_is_not_taken_for_nothing() -> None:
+def test_unknown_produce_rate_is_noted_and_not_reported_as_zero() -> None:
     estimate = estimate_at(STATE, Load.unknown(STATE), BOTH, 5 * MB)
     assert estimate.note == "What is produced to t-0 and t-1 is not known and not counted."
     (row,) = format_estimate(estimate)["rows"]
     assert (row["bytes"], row["background_bytes_per_s"]) == (80 * MB, None)
 
 
-def test_nothing_waits_for_copies_between_log_dirs() -> None:
+def test_copies_between_log_dirs_hold_up_no_other_batch() -> None:
     plan = Plan.of([Move(tp("t-1"), (1, 0), (1, 2)), across("t-0", 0)])
     schedule = BatchInput.of(STATE, QUIET, plan).in_batches(rate_bytes_per_s=MB)
     assert schedule.batches == ((0,), (1,))

@@ -31,7 +31,7 @@ def test_moves_are_sorted_and_change_something(plan):
 
 
 @given(states, st.data())
-def test_any_edits_and_their_way_back_leave_an_empty_plan(state, data):
+def test_undoing_any_edits_leaves_an_empty_plan(state, data):
     """Base is kept through edits, so putting every partition back is no change at all."""
     plan = Plan()
     for _ in range(data.draw(st.integers(1, 6))):
@@ -81,7 +81,9 @@ DIFFERENCES = [
 @pytest.mark.parametrize(
     ("before", "after", "adding", "removing", "leaders", "moves_data"), DIFFERENCES
 )
-def test_differences(before, after, adding, removing, leaders, moves_data):
+def test_move_shows_added_and_removed_replicas_leaders_and_whether_it_moves_data(
+    before, after, adding, removing, leaders, moves_data
+):
     move = Move(tp("t-0"), before, after)
     assert (move.adding, move.removing) == (adding, removing)
     assert move.preferred_leader == leaders
@@ -96,13 +98,13 @@ def test_a_move_needs_a_source_and_a_free_destination(source, destination):
         Plan().with_move(state, tp("t-0"), source, destination)
 
 
-def test_a_stranger_does_not_become_leader():
+def test_broker_without_a_replica_cannot_become_leader():
     state = cluster({"t-0": [0, 1]}, brokers=range(5))
     with pytest.raises(ValueError, match="holds no replica"):
         Plan().with_leader(state, tp("t-0"), 4)
 
 
-def test_an_edit_of_a_partition_in_flight_starts_from_where_it_is_going():
+def test_edit_of_a_partition_in_flight_starts_from_its_reassignment_target():
     state = cluster(
         {"t-0": [3, 0, 1]}, brokers=range(5), adding={"t-0": [3]}, removing={"t-0": [0]}
     )
@@ -116,7 +118,7 @@ def test_a_missing_partition_is_a_key_error():
         Plan().target(cluster({"t-0": [0]}), tp("u-9"))
 
 
-def test_what_is_at_its_target_or_on_the_way_does_not_remain():
+def test_moves_at_their_target_or_in_flight_do_not_remain():
     held = {"t-0": [3, 2], "t-1": [3, 2, 1], "t-2": [1, 2]}
     state = cluster(held, adding={"t-1": [3]}, removing={"t-1": [1]})
     moves = [Move(tp(f"t-{p}"), (1, 2), (3, 2)) for p in range(4)]
@@ -124,7 +126,7 @@ def test_what_is_at_its_target_or_on_the_way_does_not_remain():
     assert [move.tp.partition for move in left] == [2, 3]
 
 
-def test_new_replicas_arrive_in_log_dirs_and_those_that_stay_change_theirs():
+def test_new_replicas_get_their_log_dirs_and_staying_replicas_change_theirs():
     move = Move(tp("a-0"), (0, 1), (1, 2), None, ("/d2", "/d1"), ("/d1", "/d1"))
     assert (move.adding, move.new_log_dirs, move.dir_moves) == ((2,), {2: "/d1"}, {1: "/d2"})
     assert move.receiving == (2, 1)
@@ -147,7 +149,7 @@ def test_another_target_keeps_the_log_dirs_that_still_apply():
     assert (other.log_dirs, other.log_dirs_before) == (None, None)
 
 
-def test_a_plan_is_left_until_every_replica_lies_where_it_should():
+def test_plan_remains_until_every_replica_is_in_its_target_log_dir():
     state = cluster({"a-0": [0, 1]}, size_bytes=1)  # everything is in /data
     there = Move(tp("a-0"), (0, 1), (0, 1), None, (ANY, "/data"), (ANY, "/d1"))
     due = Move(tp("a-0"), (0, 1), (0, 1), None, (ANY, "/d2"), (ANY, "/data"))
@@ -167,12 +169,12 @@ def test_a_replica_in_another_log_dir_is_not_as_planned() -> None:
     assert verification.status is VerifyStatus.DONE
 
 
-def test_a_log_dir_that_is_not_known_is_not_taken_for_the_right_one() -> None:
+def test_unknown_log_dir_is_not_taken_for_the_planned_log_dir() -> None:
     (verification,) = verify(STATE, {tp("t-1"): (0, 1)}, {tp("t-1"): ("any", "/d2")})
     assert verification.status is VerifyStatus.OTHER_LOG_DIR
     assert "not known" in verification.sentence
 
 
-def test_other_replicas_are_said_before_log_dirs() -> None:
+def test_different_replicas_take_precedence_over_log_dirs_in_verify() -> None:
     (verification,) = verify(STATE, {tp("t-0"): (0, 2)}, {tp("t-0"): ("any", "/d2")})
     assert verification.status is VerifyStatus.DIFFERENT

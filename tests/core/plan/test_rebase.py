@@ -43,7 +43,7 @@ def rebased(now: tuple[int, ...], target: tuple[int, ...] = TARGET, **more: Any)
         ((2, 3, 4), TARGET, ((2, 3, 4), TARGET)),
     ],
 )
-def test_what_still_holds_is_kept_on_the_new_base(
+def test_moves_that_still_apply_are_kept_on_the_new_base(
     now: tuple[int, ...], target: tuple[int, ...], kept: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> None:
     rebased_plan = rebased(now, target)
@@ -57,7 +57,7 @@ def test_what_still_holds_is_kept_on_the_new_base(
     ("now", "more"),
     [(TARGET, {}), ((4, 2, 3, 1), {"adding": {"t-0": [4]}, "removing": {"t-0": [1]}})],
 )
-def test_what_is_done_or_on_its_way_is_dropped(now: tuple[int, ...], more: Any) -> None:
+def test_moves_done_or_in_flight_are_dropped_from_the_plan(now: tuple[int, ...], more: Any) -> None:
     rebased_plan = rebased(now, **more)
     assert (len(rebased_plan.plan), rebased_plan.done, rebased_plan.lost) == (0, (tp("t-0"),), ())
     assert rebased_plan.words == "1 done"
@@ -91,7 +91,7 @@ def test_what_is_done_or_on_its_way_is_dropped(now: tuple[int, ...], more: Any) 
         ),
     ],
 )
-def test_what_holds_no_more_is_named_with_why(
+def test_moves_that_no_longer_apply_are_lost_with_the_reason(
     now: tuple[int, ...], target: tuple[int, ...], more: Any, why: str
 ) -> None:
     rebased_plan = rebased(now, target, **more)
@@ -106,7 +106,7 @@ def test_what_holds_no_more_is_named_with_why(
         ("u-0", "is not there any more: its topic has been deleted"),
     ],
 )
-def test_partitions_that_are_gone_are_lost_and_the_others_kept(name: str, why: str) -> None:
+def test_moves_of_missing_partitions_are_lost_and_other_moves_are_kept(name: str, why: str) -> None:
     state = cluster({"t-0": BASE}, brokers=range(1, 8))
     plan = Plan.of([Move(tp("t-0"), BASE, TARGET), Move(tp(name), BASE, TARGET)])
     rebased_plan = rebase(state, plan)
@@ -115,13 +115,13 @@ def test_partitions_that_are_gone_are_lost_and_the_others_kept(name: str, why: s
     assert rebased_plan.words == "1 kept, 1 lost"
 
 
-def test_a_topic_that_may_be_hidden_is_not_said_to_be_deleted() -> None:
+def test_topic_that_may_be_hidden_is_not_reported_as_deleted() -> None:
     state = replace(cluster({"t-0": BASE}, brokers=range(1, 8)), hidden=HiddenTopics(topics=1))
     (lost,) = rebase(state, Plan.of([Move(tp("u-0"), BASE, TARGET)])).lost
     assert "this user may not describe it" in lost.why
 
 
-def test_log_dirs_go_with_their_brokers() -> None:
+def test_target_log_dirs_stay_with_their_brokers_in_the_rebased_move() -> None:
     move = Move(tp("t-0"), BASE, (4, 5, 3), log_dirs=("/a", "/b", "any"))
     state = cluster({"t-0": (3, 2, 1)}, brokers=range(1, 8))
     (kept,) = rebase(state, Plan.of([move])).plan
@@ -139,7 +139,7 @@ def test_log_dirs_go_with_their_brokers() -> None:
         ("/a", None),
     ],
 )
-def test_a_move_into_a_log_dir_that_is_gone_by_now_is_lost(path: str, why: str | None) -> None:
+def test_move_into_an_offline_or_missing_log_dir_is_lost(path: str, why: str | None) -> None:
     dirs = (LogDir("/a", 10**12, 10**12), LogDir("/b", error="offline"))
     state = cluster({"t-0": BASE}, brokers=range(1, 8), log_dirs=dirs)
     move = Move(tp("t-0"), BASE, TARGET, log_dirs=(path, "any", "any"))
@@ -148,7 +148,7 @@ def test_a_move_into_a_log_dir_that_is_gone_by_now_is_lost(path: str, why: str |
     assert len(rebased_plan.plan) == (0 if why else 1)
 
 
-def test_a_replica_that_lies_elsewhere_by_now_goes_on_from_there() -> None:
+def test_replica_found_in_a_different_log_dir_is_rebased_from_there() -> None:
     dirs = tuple(LogDir(path, 10**12, 10**12) for path in ("/data", "/b"))
     state = cluster({"t-0": BASE}, size_bytes=MB, log_dirs=dirs)  # in /data on each
     to, since = ("/b", ANY, ANY), ("/a", ANY, ANY)
@@ -179,7 +179,7 @@ def _after(state: ClusterState, plan: Plan) -> ClusterState:
 
 
 @given(_planned())
-def test_onto_an_unchanged_cluster_it_is_the_plan_itself(
+def test_rebase_onto_an_unchanged_cluster_returns_the_plan_itself(
     planned: tuple[ClusterState, Plan],
 ) -> None:
     state, plan = planned
@@ -187,7 +187,7 @@ def test_onto_an_unchanged_cluster_it_is_the_plan_itself(
 
 
 @given(_planned())
-def test_once_the_plan_is_done_nothing_is_left_of_it(planned: tuple[ClusterState, Plan]) -> None:
+def test_rebase_of_a_finished_plan_leaves_no_moves(planned: tuple[ClusterState, Plan]) -> None:
     state, plan = planned
     rebased_plan = rebase(_after(state, plan), plan)
     assert not rebased_plan.plan.moves
@@ -196,7 +196,7 @@ def test_once_the_plan_is_done_nothing_is_left_of_it(planned: tuple[ClusterState
 
 
 @given(_planned(), st.data())
-def test_every_move_is_kept_done_or_lost_and_what_is_kept_begins_at_the_cluster(
+def test_every_move_is_kept_done_or_lost_and_kept_moves_start_from_the_cluster(
     planned: tuple[ClusterState, Plan], data: st.DataObject
 ) -> None:
     state, plan = planned
@@ -215,7 +215,7 @@ def test_every_move_is_kept_done_or_lost_and_what_is_kept_begins_at_the_cluster(
     assert rebase(now, result.plan) == RebasedPlan(result.plan)
 
 
-def test_a_replica_that_is_still_to_change_its_log_dir_is_kept_and_one_that_has_is_done():
+def test_pending_log_dir_change_is_kept_and_a_finished_one_counts_as_done():
     state = cluster({"t-0": [1, 2]}, size_bytes=1)  # everything is in /data
     due = Move(tp("t-0"), (1, 2), (1, 2), None, ("/d2", ANY), ("/data", ANY))
     has = Move(tp("t-0"), (1, 2), (1, 2), None, ("/data", ANY), ("/d2", ANY))

@@ -47,13 +47,13 @@ def test_a_broker_at_its_fair_share_gets_no_suggestion() -> None:
     assert suggest_move(state, load, Plan(), metric=Metric.IN, broker=99) is None
 
 
-def test_a_topic_limits_the_choice() -> None:
+def test_suggestion_comes_only_from_the_requested_topic() -> None:
     state, load = hot()
     suggestion = suggest_move(state, load, Plan(), metric=Metric.IN, broker=1, topic="nope")
     assert suggestion is None
 
 
-def test_what_is_planned_already_counts() -> None:
+def test_suggestion_takes_moves_already_planned_into_account() -> None:
     state = cluster({f"t-{n}": [1, 2] for n in range(4)}, brokers=[1, 2, 3, 4])
     load = load_of(state, MB)
     first = suggest_move(state, load, Plan(), metric=Metric.IN, broker=1)
@@ -91,7 +91,7 @@ def test_an_unsafe_move_is_not_suggested() -> None:
     st.sampled_from([Metric.IN, Metric.OUT, Metric.REPLICAS, Metric.LEADERS]),
     st.integers(1, 5),
 )
-def test_a_suggestion_helps_its_broker_and_loses_nothing(
+def test_suggestion_relieves_its_broker_keeps_the_totals_and_is_never_unsafe(
     partitions: list[tuple[list[int], float]], metric: Metric, broker: int
 ) -> None:
     replicas = {f"t-{n}": order[:2] for n, (order, _) in enumerate(partitions)}

@@ -42,7 +42,7 @@ def three() -> list[str]:
     return paths.audit_file().read_text().splitlines(keepends=True)
 
 
-def test_an_entry_says_who_from_where_and_what(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_entry_names_the_user_host_origin_and_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "SSH_CONNECTION", "10.0.0.9 50000 10.0.0.1 22")
     monkeypatch.setitem(os.environ, "SUDO_USER", "ann")
     note("c", "0101-120000", "request", kind="pause")
@@ -60,7 +60,7 @@ def test_an_entry_says_who_from_where_and_what(monkeypatch: pytest.MonkeyPatch) 
     assert paths.audit_file().stat().st_mode & 0o077 == 0
 
 
-def test_a_chain_that_nobody_touched_is_whole() -> None:
+def test_untouched_audit_chain_verifies_as_whole() -> None:
     assert verify(read()).entries == 0
     three()
     verdict = verify(read())
@@ -109,7 +109,7 @@ def _cut_inside(lines: list[str]) -> list[str]:
         (_cut_inside, 2),
     ],
 )
-def test_the_first_line_that_was_touched_is_named(
+def test_verify_reports_the_first_tampered_line(
     touch: Callable[[list[str]], list[str]], line: int
 ) -> None:
     paths.audit_file().parent.mkdir(parents=True)
@@ -120,7 +120,7 @@ def test_the_first_line_that_was_touched_is_named(
     assert f"Line {line} " in verdict.problem
 
 
-def test_a_last_line_cut_by_a_crash_is_no_tampering_and_is_mended() -> None:
+def test_last_line_cut_by_a_crash_is_not_tampering_and_is_mended() -> None:
     text = "".join(three())
     paths.audit_file().write_text(text[:-30])
     verdict = verify(read())
@@ -131,14 +131,14 @@ def test_a_last_line_cut_by_a_crash_is_no_tampering_and_is_mended() -> None:
     assert [entry["what"] for entry in entries()] == ["request", "request", "mended", "request"]
 
 
-def test_a_first_line_that_was_cut_is_mended_too() -> None:
+def test_truncated_first_line_is_mended_too() -> None:
     paths.audit_file().parent.mkdir(parents=True)
     paths.audit_file().write_text('{"at":')
     note("c", None, "request")
     assert verify(read()).problem is None
 
 
-def test_what_is_mended_is_not_changed_unseen() -> None:
+def test_change_to_a_mended_line_is_detected() -> None:
     text = "".join(three())
     paths.audit_file().write_text(text[:-30])
     note("c", None, "request")
@@ -148,7 +148,7 @@ def test_what_is_mended_is_not_changed_unseen() -> None:
     assert verify(read()).line == 3
 
 
-def test_a_line_longer_than_a_block_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chain_continues_after_a_line_longer_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "_BLOCK", 16)
     note("c", None, "apply", moves=["t-0"] * 500)
     three()
@@ -156,7 +156,7 @@ def test_a_line_longer_than_a_block_is_followed(monkeypatch: pytest.MonkeyPatch)
     assert verify(read()).problem is None
 
 
-def test_processes_that_write_at_once_make_one_chain(home: Path) -> None:
+def test_processes_that_write_at_the_same_time_produce_one_chain(home: Path) -> None:
     script = "from core.run.audit import note\nfor n in range(20): note('c', None, 'x', n=n)"
     root = str(Path(__file__).parents[3])
     writers = [
@@ -170,7 +170,7 @@ def test_processes_that_write_at_once_make_one_chain(home: Path) -> None:
     assert (verdict.problem, verdict.entries) == (None, 60)
 
 
-def test_on_a_full_disk_nothing_is_half_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_partial_entry_is_left_by_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     three()
     size = paths.audit_file().stat().st_size
     real = os.write
@@ -191,7 +191,7 @@ def test_on_a_full_disk_nothing_is_half_written(monkeypatch: pytest.MonkeyPatch)
 # -- changes of a cluster --------------------------------------------------------------------------
 
 
-def test_a_change_is_in_the_audit_before_it_is_made_and_its_answer_after() -> None:
+def test_change_is_audited_before_it_is_submitted_and_its_answer_afterwards() -> None:
     through = Faulty(cluster({"t": [(1, 2)]}))
     seen: list[str] = []
 
@@ -218,7 +218,7 @@ def test_a_change_is_in_the_audit_before_it_is_made_and_its_answer_after() -> No
     assert len(entries()) == 8
 
 
-def test_what_was_not_taken_is_in_the_answer() -> None:
+def test_audited_answer_names_the_changes_that_were_not_accepted() -> None:
     through = Faulty(cluster({"t": [(1, 2)]}))
     through.replaced["alter_configs"] = lambda real, changes: {
         change.resource: Fault("INVALID_CONFIG", "no") for change in changes
@@ -230,7 +230,7 @@ def test_what_was_not_taken_is_in_the_answer() -> None:
     assert entries()[-1]["taken"] == 0
 
 
-def test_a_change_that_cannot_be_written_down_is_not_made(
+def test_change_that_cannot_be_audited_is_not_submitted(
     monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     (home / "file").write_text("")
@@ -244,7 +244,7 @@ def test_a_change_that_cannot_be_written_down_is_not_made(
 
 @pytest.mark.parametrize("retries", range(1, 6))
 @pytest.mark.parametrize("trouble", ["no folder", "full disk"])
-def test_nor_is_one_that_was_refused_before(
+def test_previously_refused_change_that_cannot_be_audited_is_not_submitted(
     monkeypatch: pytest.MonkeyPatch, home: Path, retries: int, trouble: str
 ) -> None:
     """A try that is not written, as the one before it tells enough, needs room for its answer."""
@@ -266,7 +266,7 @@ def test_nor_is_one_that_was_refused_before(
     assert through.calls.count("cancel_reassignments") == retries
 
 
-def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
+def test_call_whose_refusal_is_no_longer_remembered_is_audited_in_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("core.run.audited_client.MAX_REMEMBERED", 2)
@@ -289,7 +289,7 @@ def test_a_call_whose_refusal_is_forgotten_is_written_once_more(
         ("5555655", [None, 1, 2, 3, None, None, 1], []),
     ],
 )
-def test_the_same_config_set_again_is_written_ever_more_seldom(
+def test_repeated_setting_of_the_same_config_is_audited_ever_more_seldom(
     values: str, written: list[int | None], at_the_end: list[int]
 ) -> None:
     """As somebody takes it away each time; another value in between makes a change of it."""
@@ -306,7 +306,7 @@ def test_the_same_config_set_again_is_written_ever_more_seldom(
 
 
 @pytest.mark.parametrize(("retries", "expected_tries"), [(0, [None]), (3, [None, 1, 2, 3])])
-def test_how_often_a_call_was_tried_is_written_as_its_client_is_closed(
+def test_number_of_tries_is_audited_when_the_client_is_closed(
     retries: int, expected_tries: list[int | None]
 ) -> None:
     through = Faulty(cluster({"t": [(1, 2)]}))
@@ -332,7 +332,9 @@ def trimtab(*words: str) -> int:
     return command_line(lambda context: None, ["audit", *words])
 
 
-def test_it_is_listed_and_verified(capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_is_listed_and_verified_on_the_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert trimtab("ls") == ExitCode.DONE
     assert "Nothing has been changed" in capsys.readouterr().err
     lines = three()

@@ -71,7 +71,7 @@ def ask(journal: Journal) -> Ask:
         ("rollback", {}),
     ],
 )
-def test_what_makes_sense_is_in_the_journal_with_who_asked(
+def test_valid_request_is_journalled_with_its_requester(
     journal: Journal, ask: Ask, kind: str, payload: dict[str, Any]
 ) -> None:
     asked = ask(kind, **payload)
@@ -117,7 +117,7 @@ def test_what_makes_sense_is_in_the_journal_with_who_asked(
         ("retarget", {"move": 1, "after": [4]}, UsageError, "2 replicas, not 1"),
     ],
 )
-def test_what_makes_none_is_one_sentence_and_not_written(
+def test_invalid_request_is_refused_in_one_sentence_and_not_journalled(
     journal: Journal,
     ask: Ask,
     kind: str,
@@ -148,7 +148,7 @@ def test_what_makes_none_is_one_sentence_and_not_written(
     ],
 )
 @pytest.mark.parametrize("taken", [False, True])
-def test_what_was_asked_before_counts_also_while_it_waits(
+def test_earlier_request_counts_even_if_the_run_has_not_accepted_it_yet(
     journal: Journal,
     ask: Ask,
     before: str,
@@ -169,7 +169,7 @@ def test_what_was_asked_before_counts_also_while_it_waits(
 
 
 @pytest.mark.parametrize("rate", [UNLIMITED])
-def test_a_run_without_a_limit_cannot_hold_what_is_in_flight_until_it_is_given_one(
+def test_unthrottled_run_cannot_hold_moves_in_flight_until_it_gets_a_throttle(
     journal: Journal, ask: Ask
 ) -> None:
     with pytest.raises(UsageError, match="what it has in flight cannot be held") as raised:
@@ -183,16 +183,14 @@ def test_a_run_without_a_limit_cannot_hold_what_is_in_flight_until_it_is_given_o
 
 
 @pytest.mark.parametrize("rate", [UNLIMITED])
-def test_what_the_run_will_refuse_counts_for_nothing_while_it_waits(
-    journal: Journal, ask: Ask
-) -> None:
+def test_pending_request_that_the_run_will_refuse_is_ignored(journal: Journal, ask: Ask) -> None:
     journal.ask(NOON, "pause", {"floor": True})
     journal.ask(NOON, "pause", {"refused": "no"})
     with pytest.raises(UsageError, match="nothing to resume"):
         ask("resume")
 
 
-def test_what_waits_is_as_good_as_taken_up(journal: Journal, ask: Ask) -> None:
+def test_pending_request_counts_as_if_already_accepted(journal: Journal, ask: Ask) -> None:
     moved = {"index": 1, "phase": "failed", "why": "", "leader": 1}
     journal.write(NOON, Kind.MOVED, {"moves": [moved], "stop": ""})
     ask("retry", moves=[1])
@@ -204,27 +202,27 @@ def test_what_waits_is_as_good_as_taken_up(journal: Journal, ask: Ask) -> None:
         ask("resume")
 
 
-def test_a_rollback_may_be_asked_for_again_once_it_was_cancelled(ask: Ask) -> None:
+def test_rollback_may_be_requested_anew_once_it_was_cancelled(ask: Ask) -> None:
     for kind in ("rollback", "cancel", "rollback"):
         ask(kind)
     with pytest.raises(UsageError, match="rolled back already"):
         ask("rollback")
 
 
-def test_while_the_process_is_down_a_request_waits(journal: Journal, ask: Ask) -> None:
+def test_request_is_pending_while_the_process_is_down(journal: Journal, ask: Ask) -> None:
     journal.write(NOON, Kind.CRASHED, {"why": "of an error of its own"})
     assert ask("pause").is_waiting
     assert [command.kind for command in journal.requests()] == ["pause"]
 
 
 @pytest.mark.parametrize("kind", ["cancel", "pause", "resume", "rollback"])
-def test_a_run_that_has_ended_is_asked_for_nothing(journal: Journal, ask: Ask, kind: str) -> None:
+def test_ended_run_refuses_every_request(journal: Journal, ask: Ask, kind: str) -> None:
     journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
     with pytest.raises(UsageError, match="has ended: done"):
         ask(kind)
 
 
-def test_partitions_are_found_by_name(journal: Journal) -> None:
+def test_moves_are_found_by_partition_name(journal: Journal) -> None:
     history = read_journal(CLUSTER, journal.path.stem).state
     assert find_moves(history, ["t-2", "t-0", "t-2"]) == [2, 0]
     with pytest.raises(UsageError, match="does not move 't-9'") as raised:

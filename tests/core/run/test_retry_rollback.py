@@ -76,17 +76,17 @@ def changes(followup_plan: FollowUpPlan) -> dict[str, tuple[tuple[int, ...], tup
     return {str(m.tp): (m.before, m.after) for m in followup_plan.plan}
 
 
-def test_what_failed_was_cancelled_skipped_or_never_begun_is_tried_again(journal: Journal) -> None:
+def test_failed_cancelled_skipped_and_unstarted_moves_are_retried(journal: Journal) -> None:
     followup_plan = followup(journal, FollowUp.RETRY)
     assert changes(followup_plan) == {f"t-{n}": ((1, 2), (3, 2)) for n in range(1, 5)}
     assert followup_plan.left == ()
 
 
-def test_only_what_was_really_done_is_rolled_back(journal: Journal) -> None:
+def test_only_moves_that_were_done_are_rolled_back(journal: Journal) -> None:
     assert changes(followup(journal, FollowUp.ROLLBACK)) == {"t-0": ((3, 2), (1, 2))}
 
 
-def test_a_retargeted_partition_goes_back_from_where_it_went(journal: Journal) -> None:
+def test_retargeted_partition_is_rolled_back_from_its_new_target(journal: Journal) -> None:
     added(journal, 2, (4, 2), "retarget")
     ended(journal, "done", first=5)
     followup_plan = followup(journal, FollowUp.ROLLBACK, now(t_2=(4, 2)))
@@ -94,7 +94,7 @@ def test_a_retargeted_partition_goes_back_from_where_it_went(journal: Journal) -
     assert "t-2" not in changes(followup(journal, FollowUp.RETRY, now(t_2=(4, 2))))
 
 
-def test_what_was_rolled_back_is_not_rolled_back_again(journal: Journal) -> None:
+def test_partition_already_rolled_back_is_not_rolled_back_twice(journal: Journal) -> None:
     added(journal, 0, (1, 2), "rollback")
     ended(journal, "done", first=5)
     with pytest.raises(UsageError, match="rolled back already"):
@@ -102,19 +102,19 @@ def test_what_was_rolled_back_is_not_rolled_back_again(journal: Journal) -> None
     assert "t-0" not in changes(followup(journal, FollowUp.RETRY, now(t_0=(1, 2))))
 
 
-def test_a_way_back_that_failed_is_tried_again_and_nothing_else(journal: Journal) -> None:
+def test_failed_rollback_move_is_retried_and_nothing_else(journal: Journal) -> None:
     added(journal, 0, (1, 2), "rollback")
     ended(journal, "failed", first=5)
     assert changes(followup(journal, FollowUp.RETRY)) == {"t-0": ((3, 2), (1, 2))}
 
 
-def test_a_run_that_did_all_left_nothing_undone(journal: Journal) -> None:
+def test_retry_of_a_fully_done_run_is_refused(journal: Journal) -> None:
     ended(journal, "done", "done", "done", "done", "done")
     with pytest.raises(UsageError, match="left nothing undone"):
         followup(journal, FollowUp.RETRY)
 
 
-def test_only_the_partitions_that_are_named(journal: Journal) -> None:
+def test_retry_and_rollback_are_restricted_to_the_named_partitions(journal: Journal) -> None:
     assert list(changes(followup(journal, FollowUp.RETRY, only=("t-2", "t-4")))) == ["t-2", "t-4"]
     with pytest.raises(UsageError, match="t-0 has neither failed nor been left out"):
         followup(journal, FollowUp.RETRY, only=("t-2", "t-0"))
@@ -122,7 +122,7 @@ def test_only_the_partitions_that_are_named(journal: Journal) -> None:
         followup(journal, FollowUp.ROLLBACK, only=("t-1",))
 
 
-def test_another_order_is_gone_on_from(journal: Journal) -> None:
+def test_retry_and_rollback_start_from_the_current_replica_order(journal: Journal) -> None:
     followup_plan = followup(journal, FollowUp.RETRY, now(t_1=(2, 1)), only=("t-1",))
     assert changes(followup_plan) == {"t-1": ((2, 1), (3, 2))}
     followup_plan = followup(journal, FollowUp.ROLLBACK, now(t_0=(2, 3)))
@@ -144,7 +144,7 @@ def test_another_order_is_gone_on_from(journal: Journal) -> None:
         ),
     ],
 )
-def test_what_does_not_hold_any_more_is_left_and_said(
+def test_move_that_no_longer_applies_is_left_out_with_a_reason(
     journal: Journal, state: ClusterState, why: str
 ) -> None:
     followup_plan = followup(journal, FollowUp.RETRY, state, only=("t-1",))
@@ -161,7 +161,9 @@ def test_what_does_not_hold_any_more_is_left_and_said(
         ("/c", "would go to log dir /c of broker 3, which it does not have"),
     ],
 )
-def test_what_would_go_into_a_log_dir_that_is_gone_is_left(path: str, why: str) -> None:
+def test_move_to_an_offline_or_missing_log_dir_is_left_out_with_a_reason(
+    path: str, why: str
+) -> None:
     named = replace(MOVES[0], log_dirs=(path, "any"))
     plan = Plan("test-cluster", (named, *MOVES[1:]))
     state = now(t_0=(1, 2))
@@ -173,7 +175,7 @@ def test_what_would_go_into_a_log_dir_that_is_gone_is_left(path: str, why: str) 
     assert list(changes(followup_plan)) == [f"t-{n}" for n in range(1, 5)]
 
 
-def test_a_topic_that_was_made_anew_is_another_one() -> None:
+def test_recreated_topic_is_treated_as_another_topic() -> None:
     state = cluster({"t-0": (1, 2)}, brokers=(1, 2, 3), topics=(Topic("t", "new"),))
     plan = Plan("test-cluster", (replace(MOVES[0], topic_id="old"),))
     with new_journal(plan) as journal:

@@ -55,7 +55,7 @@ def test_a_run_has_batches_of_all_its_moves() -> None:
     assert options.produced == dict.fromkeys(range(30), MB)
 
 
-def test_an_adaptive_run_begins_in_batches_for_its_least_rate_and_knows_what_is_to_spare() -> None:
+def test_adaptive_run_gets_batches_for_its_least_rate_and_knows_the_spare_bandwidth() -> None:
     state, load, plan = case()
     state = state.with_brokers([Broker(1, out_capacity_bytes_per_s=100e6), Broker(2)])
     auto = RateBounds(2 * MB, 100 * MB)
@@ -85,7 +85,7 @@ def read(here: Here, run: str) -> dict[str, Any]:
     return document
 
 
-def test_a_dead_run_is_shown_with_what_brings_it_back_and_attach_does(here: Here) -> None:
+def test_dead_run_is_shown_with_the_attach_command_that_recovers_it(here: Here) -> None:
     plan = here.plan(skip=50)
     before = here.replicas(plan)
     run = killed(here, plan)
@@ -124,7 +124,7 @@ def test_a_dead_run_is_shown_with_what_brings_it_back_and_attach_does(here: Here
     assert code == ExitCode.INCOMPLETE, "it has ended: it is told how, and nothing is brought back"
 
 
-def test_on_a_terminal_it_is_asked_for_the_name_first(
+def test_attach_on_a_terminal_prompts_for_the_cluster_name_first(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = killed(here, here.plan(skip=60))
@@ -191,7 +191,7 @@ def dead(start: Start, monkeypatch: pytest.MonkeyPatch) -> Dead:
     return dead
 
 
-def test_it_goes_on_from_its_journal_to_the_end(dead: Dead) -> None:
+def test_recovered_run_continues_from_its_journal_to_the_end(dead: Dead) -> None:
     dead.recover()
     look = read_journal(dead.cluster_id, dead.name)
     assert look.view.state.value == "done"
@@ -202,7 +202,7 @@ def test_it_goes_on_from_its_journal_to_the_end(dead: Dead) -> None:
     assert {address.bootstrap for address in dead.reached} == {"sim:none"}
 
 
-def test_where_its_brokers_have_moved_it_is_told_and_remembers(dead: Dead) -> None:
+def test_recovered_run_uses_and_remembers_the_moved_bootstrap_address(dead: Dead) -> None:
     dead.recover(MOVED)
     assert {address.bootstrap for address in dead.reached} == {"sim:moved"}
     records = read_journal(dead.cluster_id, dead.name).records
@@ -213,7 +213,7 @@ def test_where_its_brokers_have_moved_it_is_told_and_remembers(dead: Dead) -> No
     ("address", "timeout"),
     [(None, 3.0), (replace(MOVED, timeout_seconds=3.0), None)],
 )
-def test_another_timeout_is_told_and_remembered(
+def test_recovered_run_uses_and_remembers_another_timeout(
     dead: Dead, address: Address | None, timeout: float | None
 ) -> None:
     dead.recover(address, timeout)
@@ -222,7 +222,7 @@ def test_another_timeout_is_told_and_remembered(
 
 
 @pytest.mark.parametrize("address", [None, MOVED, replace(MOVED, timeout_seconds=60.0)])
-def test_its_cluster_is_looked_at_with_the_timeout_of_config_toml(
+def test_recovery_connects_with_the_timeout_of_config_toml(
     dead: Dead, address: Address | None
 ) -> None:
     paths.config_file().parent.mkdir(parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ def test_its_cluster_is_looked_at_with_the_timeout_of_config_toml(
     assert address_of(read_journal(dead.cluster_id, dead.name).records).timeout_seconds is None
 
 
-def test_a_run_that_lives_is_left_alone(dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_run_is_not_recovered(dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.daemons.process.Process.alive", property(lambda _: True))
     dead.recover()
     assert not dead.spawned
@@ -271,7 +271,7 @@ def _busy(dead: Dead) -> None:
         (_busy, BusyError, "in progress on this cluster"),
     ],
 )
-def test_what_is_not_brought_back_is_one_sentence(
+def test_run_that_cannot_be_recovered_is_refused_in_one_sentence(
     dead: Dead, spoil: Any, error: type[TrimtabError], says: str
 ) -> None:
     spoil(dead)
@@ -290,7 +290,7 @@ def test_what_is_not_brought_back_is_one_sentence(
         ("database or disk is full", "disk is full"),
     ],
 )
-def test_no_run_goes_on_without_its_journal(
+def test_run_whose_journal_cannot_be_written_is_not_recovered(
     dead: Dead, monkeypatch: pytest.MonkeyPatch, words: str, says: str
 ) -> None:
     class Full:
@@ -320,7 +320,9 @@ def test_no_run_goes_on_without_its_journal(
     assert not dead.spawned
 
 
-def test_another_cluster_is_refused(dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recovery_at_an_address_of_another_cluster_is_refused(
+    dead: Dead, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = cluster({"u": [(1, 2)]})
     through: Any = Faulty(other)
     named = other.describe_cluster()
@@ -333,7 +335,7 @@ def test_another_cluster_is_refused(dead: Dead, monkeypatch: pytest.MonkeyPatch)
     assert not dead.spawned
 
 
-def test_a_cluster_that_does_not_answer_leaves_it_as_it_is(
+def test_dead_run_is_left_as_it_was_if_the_cluster_does_not_answer(
     dead: Dead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nobody(address: Address) -> Connection:
@@ -346,7 +348,7 @@ def test_a_cluster_that_does_not_answer_leaves_it_as_it_is(
     assert not dead.spawned
 
 
-def test_a_process_that_does_not_come_up_leaves_the_run_as_it_was(
+def test_dead_run_is_left_as_it_was_if_its_new_process_does_not_start(
     dead: Dead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What its log said before belongs to the process that died."""

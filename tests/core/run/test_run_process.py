@@ -21,7 +21,7 @@ class Named:
     run = "1121-131735"
 
 
-def test_a_run_that_is_just_being_started_is_waited_for_and_named(
+def test_lock_holder_that_is_just_starting_is_named_once_its_run_is_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks: list[int] = []
@@ -40,7 +40,7 @@ def test_a_run_that_is_just_being_started_is_waited_for_and_named(
         os.close(held)
 
 
-def test_one_that_gives_up_before_it_has_a_name_leaves_the_lock_to_the_next() -> None:
+def test_lock_released_by_a_holder_without_a_listed_run_is_taken_by_the_next() -> None:
     held = take_lock("c")
     with pytest.raises(BusyError, match="^A run is in progress"):
         take_lock("c")
@@ -78,20 +78,22 @@ def configure(root: Path, name: str, text: str) -> None:
         ),
     ],
 )
-def test_the_last_word_of_logind_counts(tmp_path: Path, files: dict[str, str], kills: bool) -> None:
+def test_last_kill_user_processes_setting_of_logind_takes_effect(
+    tmp_path: Path, files: dict[str, str], kills: bool
+) -> None:
     for name, text in files.items():
         configure(tmp_path, name, text)
     assert logout_policy(tmp_path).kills is kills
 
 
-def test_where_nothing_is_killed_a_run_starts_as_it_is(tmp_path: Path) -> None:
+def test_run_starts_without_prefix_or_warning_if_logout_kills_nothing(tmp_path: Path) -> None:
     policy = logout_policy(tmp_path)
     assert not policy.ends_runs
     assert policy.warning("this run") == ""
     assert policy.prefix() == ()
 
 
-def test_without_lingering_a_run_would_end_and_the_remedy_is_said(tmp_path: Path) -> None:
+def test_without_lingering_logout_would_end_a_run_and_the_remedy_is_named(tmp_path: Path) -> None:
     configure(tmp_path, "logind.conf", "KillUserProcesses=yes")
     policy = logout_policy(tmp_path)
     assert policy.ends_runs
@@ -100,7 +102,7 @@ def test_without_lingering_a_run_would_end_and_the_remedy_is_said(tmp_path: Path
     assert policy.prefix() == ()
 
 
-def test_with_lingering_a_run_starts_under_the_users_own_manager(
+def test_run_starts_under_the_users_systemd_manager_if_lingering_is_enabled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(tmp_path, "logind.conf", "KillUserProcesses=yes")

@@ -62,7 +62,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Faulty:
     return client
 
 
-def test_a_run_is_created_by_the_clock_that_it_lives_by(
+def test_creation_time_of_a_run_is_taken_from_the_clusters_clock(
     connected: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A demo may live faster than the wall clock: elapsed times would be off."""
@@ -137,7 +137,9 @@ def test_a_run_that_could_not_begin_has_failed(
     assert view.elapsed_seconds == 0
 
 
-def test_no_run_starts_unaudited(connected: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_run_starts_if_the_audit_file_cannot_be_written(
+    connected: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths.audit_file().mkdir(parents=True)  # which cannot be written to
     spawned: list[Path] = []
     monkeypatch.setattr(launch, "spawn", lambda path, lock, address: spawned.append(path))
@@ -151,7 +153,7 @@ def test_no_run_starts_unaudited(connected: Faulty, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("configured", [False, True])
-def test_no_run_starts_whose_metrics_have_no_place(
+def test_no_run_starts_if_its_metrics_file_cannot_be_written(
     connected: Faulty, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, configured: bool
 ) -> None:
     place = str(tmp_path / "gone" / "run.prom")
@@ -199,7 +201,7 @@ def begin(connected: Faulty, monkeypatch: pytest.MonkeyPatch) -> Callable[[], st
     return begins
 
 
-def test_no_run_starts_beside_one_that_died_in_the_middle(
+def test_no_run_starts_after_another_has_died_in_the_middle(
     connected: Faulty, start: Start, begin: Callable[[], str]
 ) -> None:
     client = connected.client
@@ -214,7 +216,7 @@ def test_no_run_starts_beside_one_that_died_in_the_middle(
     assert begin()
 
 
-def test_no_run_starts_beside_one_whose_journal_cannot_be_read(
+def test_no_run_starts_if_the_journal_of_another_cannot_be_read(
     connected: Faulty, start: Start, begin: Callable[[], str]
 ) -> None:
     """It may have died in the middle of its work."""
@@ -243,7 +245,7 @@ def gave_up(connected: Faulty, start: Start) -> Run:
     return run
 
 
-def test_no_run_takes_what_an_ended_one_left_for_somebody_elses(
+def test_new_run_is_refused_until_throttles_of_an_ended_run_are_cleared(
     connected: Faulty, gave_up: Run, begin: Callable[[], str]
 ) -> None:
     client = connected.client
@@ -260,13 +262,13 @@ def test_no_run_takes_what_an_ended_one_left_for_somebody_elses(
     assert begin()
 
 
-def test_what_a_broker_that_is_down_may_have_left_holds_no_run_up(
+def test_leftovers_on_a_broker_that_is_down_do_not_block_a_new_run(
     gave_up: Run, begin: Callable[[], str]
 ) -> None:
     assert begin(), "it cannot be cleared either"
 
 
-def test_what_somebody_has_changed_since_an_ended_run_left_it_is_theirs(
+def test_leftover_rate_changed_externally_does_not_block_a_new_run(
     connected: Faulty, gave_up: Run, begin: Callable[[], str]
 ) -> None:
     connected.client.start_broker(2)
@@ -274,7 +276,7 @@ def test_what_somebody_has_changed_since_an_ended_run_left_it_is_theirs(
     assert begin()
 
 
-def test_a_list_that_an_ended_run_left_counts_where_it_may_be_looked_at(
+def test_leftover_list_blocks_a_new_run_only_if_its_topic_can_be_read(
     connected: Faulty, start: Start, begin: Callable[[], str]
 ) -> None:
     client, t = connected.client, Resource.topic("t")
@@ -298,7 +300,7 @@ def test_a_list_that_an_ended_run_left_counts_where_it_may_be_looked_at(
     ("own", "remedy"),
     [("604800000", "--set retention.ms=604800000"), (None, "--unset retention.ms")],
 )
-def test_no_run_takes_a_retention_that_was_left_lowered_for_somebody_elses(
+def test_new_run_is_refused_until_a_leftover_lowered_retention_is_restored(
     connected: Faulty, start: Start, begin: Callable[[], str], own: str | None, remedy: str
 ) -> None:
     client, t = connected.client, Resource.topic("t")
@@ -323,7 +325,7 @@ def test_no_run_takes_a_retention_that_was_left_lowered_for_somebody_elses(
     assert begin()
 
 
-def test_a_rate_between_log_dirs_is_to_be_cleared_by_its_brokers_name() -> None:
+def test_refusal_for_a_leftover_log_dir_rate_suggests_clearing_its_broker() -> None:
     rates = [
         RateIntent(broker, side, None, ConfigSource.DEFAULT, 5 * MB)
         for broker in (7, 8)
@@ -338,7 +340,7 @@ def test_a_rate_between_log_dirs_is_to_be_cleared_by_its_brokers_name() -> None:
     )
 
 
-def test_where_no_ended_run_left_anything_nothing_is_asked(
+def test_no_cluster_call_is_sent_if_no_ended_run_left_anything(
     connected: Faulty, start: Start, begin: Callable[[], str]
 ) -> None:
     client = connected.client
@@ -359,7 +361,7 @@ def test_where_no_ended_run_left_anything_nothing_is_asked(
         (None, Address("sim:moved", timeout_seconds=5.0), 5.0),
     ],
 )
-def test_a_run_knows_what_a_flag_and_config_toml_say_of_its_cluster(
+def test_run_uses_cluster_settings_of_config_toml_unless_a_flag_overrides_them(
     flag: float | None,
     elsewhere: Address | None,
     timeout: float,

@@ -35,7 +35,7 @@ def left() -> Path:
     return report
 
 
-def test_a_probe_that_ends_as_it_begins_says_why(tmp_path: Path) -> None:
+def test_probe_that_ends_at_its_start_reports_why(tmp_path: Path) -> None:
     beat = Beat()
     ended = background.Probe("c", tmp_path, beat, ENDED)  # type: ignore[arg-type]
     with pytest.raises(TrimtabError, match="ended at once"):
@@ -55,7 +55,9 @@ def test_a_probe_that_runs_already_is_not_waited_for(tmp_path: Path) -> None:
     assert beat.closed
 
 
-def test_what_a_killed_probe_left_is_no_report(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_left_by_a_killed_probe_is_ignored_by_the_next_start(
+    left: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def start(*words: object, **more: object) -> Process:
         background.write_trouble(paths.load_root(), "c", AccessDeniedError("This user may not."))
         return ENDED
@@ -65,14 +67,16 @@ def test_what_a_killed_probe_left_is_no_report(left: Path, monkeypatch: pytest.M
         background.start_probe(NOWHERE, "c").wait()
 
 
-def test_a_living_probe_keeps_its_report(left: Path) -> None:
+def test_second_start_keeps_the_report_of_a_running_probe(left: Path) -> None:
     with hold_lease(lease_file(paths.load_root(), "c", background.ROLE)) as ours:
         assert ours
         background.start_probe(NOWHERE, "c").close()
     assert left.exists()
 
 
-def test_a_probe_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_that_hangs_at_its_start_is_terminated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(background, "START_SECONDS", 0.0)
     idle = [sys.executable, "-c", "import signal; signal.pause()"]
     hangs = spawn(idle, output=tmp_path / "log")

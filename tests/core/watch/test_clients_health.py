@@ -49,7 +49,7 @@ def test_a_window_holds_exactly_its_last_seconds() -> None:
         assert window.wait(now) == Latency(len(held), quantile(held, 0.5), quantile(held, 0.99))
 
 
-def test_a_window_that_nothing_came_into_is_empty() -> None:
+def test_latency_window_without_recent_messages_is_empty() -> None:
     window = LatencyWindow(30)
     window.add(0.0, 5.0)
     assert window.wait(29.9).messages == 1
@@ -85,7 +85,7 @@ def test_slow_is_ten_times_the_usual_and_at_least_100_ms(p99s: list[float], slow
     assert (band_after(p99s).slow_since is not None) is slow
 
 
-def test_a_few_messages_are_no_reason() -> None:
+def test_fewer_than_20_messages_do_not_make_a_broker_slow() -> None:
     assert band_after([*USUAL]).usual_ms == 4.0
     band = band_after(USUAL)
     band.look(60.0, Latency(19, 1.0, 900.0))
@@ -94,7 +94,7 @@ def test_a_few_messages_are_no_reason() -> None:
     assert band.slow_since == 61.0
 
 
-def test_what_is_usual_is_of_the_last_ten_minutes_without_what_was_slow() -> None:
+def test_usual_latency_is_of_the_last_ten_minutes_without_slow_periods() -> None:
     band = band_after([*[4.0] * 600, *[900.0] * 50, *[8.0] * 302])
     assert band.usual_ms == 8.0
 
@@ -169,11 +169,13 @@ def probed() -> Probed:
         ("GROUP_AUTHORIZATION_FAILED", (ErrorSubject.NOTHING, "group authorization failed")),
     ],
 )
-def test_what_an_error_means(error: str, expected: tuple[ErrorSubject, str]) -> None:
+def test_each_error_code_has_its_subject_and_text(
+    error: str, expected: tuple[ErrorSubject, str]
+) -> None:
     assert (error_subject(error), error_text(error)) == expected
 
 
-def test_librdkafka_has_these_errors() -> None:
+def test_classified_error_codes_exist_in_librdkafka() -> None:
     from confluent_kafka import KafkaError
 
     from core.watch.client_health import health_detector as meanings
@@ -185,7 +187,7 @@ def test_librdkafka_has_these_errors() -> None:
     assert named - ours - known <= newer
 
 
-def test_an_error_is_told_once_and_so_is_its_end(probed: Probed) -> None:
+def test_error_is_reported_once_and_so_is_its_end(probed: Probed) -> None:
     probed.fails(2, "_TRANSPORT")
     probed.fails(2, "_TRANSPORT", FETCH)
     probed.fine(4.1, without=2)
@@ -199,7 +201,7 @@ def test_an_error_is_told_once_and_so_is_its_end(probed: Probed) -> None:
     assert probed.health(1) is probed.health(2) is Health.FINE
 
 
-def test_each_kind_of_error_is_told(probed: Probed) -> None:
+def test_each_kind_of_error_is_reported(probed: Probed) -> None:
     errors = ("NOT_LEADER_FOR_PARTITION", "_TRANSPORT", "_MSG_TIMED_OUT", "_MSG_TIMED_OUT")
     for error in errors:
         probed.fails(2, error)
@@ -211,7 +213,7 @@ def test_each_kind_of_error_is_told(probed: Probed) -> None:
     ]
 
 
-def test_a_broker_that_answers_and_fails_again_has_not_recovered(probed: Probed) -> None:
+def test_broker_that_answers_and_then_fails_anew_has_not_recovered(probed: Probed) -> None:
     for _ in range(5):
         probed.fails(2, "NOT_LEADER_FOR_PARTITION")
         probed.fine(0.75)
@@ -220,7 +222,7 @@ def test_a_broker_that_answers_and_fails_again_has_not_recovered(probed: Probed)
     assert probed.told[1:] == [(13.25, "broker 2: answers again after 3.2 s")]
 
 
-def test_a_side_that_failed_has_to_answer_too(probed: Probed) -> None:
+def test_broker_recovers_only_once_the_side_that_failed_answers(probed: Probed) -> None:
     probed.fails(2, "_TRANSPORT", FETCH)
     for _ in range(20):
         probed.now += 0.25
@@ -232,7 +234,7 @@ def test_a_side_that_failed_has_to_answer_too(probed: Probed) -> None:
     assert probed.told[-1] == (15.25, "broker 2: answers again after 5.2 s")
 
 
-def test_what_nobody_can_read_is_a_fetch_that_timed_out(probed: Probed) -> None:
+def test_produced_messages_that_are_never_fetched_are_a_fetch_timeout(probed: Probed) -> None:
     for _ in range(24):
         probed.fine(0.25, without=2)
         probed.number += 1
@@ -243,7 +245,7 @@ def test_what_nobody_can_read_is_a_fetch_that_timed_out(probed: Probed) -> None:
     assert probed.texts[-1].startswith("broker 2: answers again")
 
 
-def test_what_is_read_before_its_acks_are_heard_of_is_read(probed: Probed) -> None:
+def test_message_fetched_before_its_produce_ack_is_no_fetch_timeout(probed: Probed) -> None:
     probed.number = 1000
     probed.answers(1, FETCH)
     probed.answers(1, PRODUCE)
@@ -252,7 +254,7 @@ def test_what_is_read_before_its_acks_are_heard_of_is_read(probed: Probed) -> No
     assert probed.told == []
 
 
-def test_all_brokers_down_is_told_when_they_are(probed: Probed) -> None:
+def test_all_brokers_down_is_reported_only_when_all_are_down(probed: Probed) -> None:
     probed.fails(None, "_ALL_BROKERS_DOWN")
     probed.fails(2, "_TRANSPORT")
     probed.fine(2, without=2)
@@ -264,7 +266,7 @@ def test_all_brokers_down_is_told_when_they_are(probed: Probed) -> None:
     assert "brokers answer again after 4.0 s" in probed.texts
 
 
-def test_all_brokers_down_is_not_told_while_one_answers(probed: Probed) -> None:
+def test_all_brokers_down_is_not_reported_while_one_answers(probed: Probed) -> None:
     probed.fails(None, "_ALL_BROKERS_DOWN")
     probed.fine(20)
     probed.fails(1, "_TRANSPORT")
@@ -273,7 +275,7 @@ def test_all_brokers_down_is_not_told_while_one_answers(probed: Probed) -> None:
     assert "all brokers down" not in probed.texts
 
 
-def test_a_slow_broker_is_told_once_and_so_is_its_end(probed: Probed) -> None:
+def test_slow_broker_is_reported_once_and_so_is_its_end(probed: Probed) -> None:
     probed.fine(50)
     probed.brokers = (2,)
     probed.fine(20, ms=250.0)
@@ -285,7 +287,7 @@ def test_a_slow_broker_is_told_once_and_so_is_its_end(probed: Probed) -> None:
     assert probed.told[1:] == [(110.0, "broker 2: as fast as usual after 49 s")]
 
 
-def test_what_waited_for_a_dead_broker_is_not_told_as_slow(probed: Probed) -> None:
+def test_messages_queued_for_a_dead_broker_are_not_reported_as_slow(probed: Probed) -> None:
     probed.fine(50)
     probed.fails(2, "_TRANSPORT")
     probed.fine(4, without=2)
@@ -297,7 +299,7 @@ def test_what_waited_for_a_dead_broker_is_not_told_as_slow(probed: Probed) -> No
     assert probed.texts == ["broker 2: transport failure", "broker 2: answers again after 4.0 s"]
 
 
-def test_brokers_come_and_go(probed: Probed) -> None:
+def test_detector_follows_added_dead_and_removed_brokers(probed: Probed) -> None:
     probed.detector.follow((1, 2, 3), (1, 3))
     assert probed.health(3) is Health.WAITING
     probed.fails(2, "_TRANSPORT")
@@ -309,7 +311,7 @@ def test_brokers_come_and_go(probed: Probed) -> None:
     assert probed.texts == ["broker 2: transport failure"]
 
 
-def test_a_right_that_is_missing_is_no_broker_s_trouble(probed: Probed) -> None:
+def test_authorization_failure_is_not_reported_as_a_broker_failure(probed: Probed) -> None:
     probed.fails(1, "TOPIC_AUTHORIZATION_FAILED")
     probed.look()
     assert probed.detector.denied == "produce"
@@ -328,5 +330,5 @@ def test_a_right_that_is_missing_is_no_broker_s_trouble(probed: Probed) -> None:
         (1240, "1.2 s"),
     ],
 )
-def test_waits_are_said_with_two_digits(value: float | None, expected: str) -> None:
+def test_latencies_are_written_with_two_digits(value: float | None, expected: str) -> None:
     assert format_milliseconds(value) == expected

@@ -68,7 +68,9 @@ def alive(living: SimulatedCluster) -> list[int]:
     return [broker.id for broker in living.describe_cluster().brokers if broker.alive]
 
 
-def test_every_broker_is_sent_to_evenly(living: SimulatedCluster, pings: Pings) -> None:
+def test_probe_messages_are_sent_evenly_to_all_live_brokers(
+    living: SimulatedCluster, pings: Pings
+) -> None:
     reports = probed(living, pings, 60)
     sent = Counter(broker for _, broker in pings.sent)
     assert sent.keys() == set(alive(living))
@@ -79,7 +81,7 @@ def test_every_broker_is_sent_to_evenly(living: SimulatedCluster, pings: Pings) 
         assert seen.produce == Latency(pytest.approx(30 * RATE, abs=2), 2.0, 2.0)
 
 
-def test_the_topic_has_a_partition_on_each_broker(living: SimulatedCluster) -> None:
+def test_probe_topic_has_one_partition_on_each_live_broker(living: SimulatedCluster) -> None:
     create_probe_topic(living, living.describe_cluster(), living.clock)
     state = living.describe_cluster()
     assert [state.replicas(row) for row in state.partitions_of(TOPIC)] == [
@@ -90,7 +92,9 @@ def test_the_topic_has_a_partition_on_each_broker(living: SimulatedCluster) -> N
     assert not delete_probe_topic(living, living.describe_cluster())
 
 
-def test_what_it_does_and_costs_is_said(living: SimulatedCluster) -> None:
+def test_probe_description_states_its_cost_and_whether_a_topic_is_created(
+    living: SimulatedCluster,
+) -> None:
     state = living.describe_cluster()
     brokers = len(alive(living))
     messages, _ = probe_cost(brokers)
@@ -100,7 +104,7 @@ def test_what_it_does_and_costs_is_said(living: SimulatedCluster) -> None:
     assert "is made for it" not in describe_probe(living.describe_cluster())
 
 
-def test_a_dead_broker_and_its_return_are_told(living: SimulatedCluster, pings: Pings) -> None:
+def test_dead_broker_and_its_return_are_reported(living: SimulatedCluster, pings: Pings) -> None:
     began = living.clock.monotonic()
     pings.then = [
         (began + 10, lambda: living.stop_broker(2)),
@@ -117,7 +121,7 @@ def test_a_dead_broker_and_its_return_are_told(living: SimulatedCluster, pings: 
     assert {event.brokers for event in events} == {(2,)}
 
 
-def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: Pings) -> None:
+def test_deletion_of_the_probe_topic_ends_the_probe(living: SimulatedCluster, pings: Pings) -> None:
     began = living.clock.monotonic()
     pings.then = [
         (began + 10, lambda: delete_probe_topic(living, living.describe_cluster()) and None)
@@ -127,7 +131,9 @@ def test_a_topic_that_somebody_deletes_ends_it(living: SimulatedCluster, pings: 
     assert living.clock.monotonic() - began == pytest.approx(20, abs=1.5)
 
 
-def test_what_went_with_its_topic_is_no_fault(living: SimulatedCluster, pings: Pings) -> None:
+def test_messages_lost_with_the_deleted_probe_topic_are_no_failures(
+    living: SimulatedCluster, pings: Pings
+) -> None:
     heard_of_all = pings.poll_results
 
     def deleted() -> None:
@@ -144,7 +150,9 @@ def test_what_went_with_its_topic_is_no_fault(living: SimulatedCluster, pings: P
     assert {seen.failed for seen in reports[-1].brokers} == {0}
 
 
-def test_a_broker_that_is_late_ends_nothing(living: SimulatedCluster, pings: Pings) -> None:
+def test_probe_continues_while_a_broker_does_not_know_its_topic_yet(
+    living: SimulatedCluster, pings: Pings
+) -> None:
     answers = [NOWHERE] * 5
     probing = ProbeLoop(
         pings, lambda: answers.pop() if answers else pings.fetch_layout(), "c", living.clock
@@ -154,7 +162,9 @@ def test_a_broker_that_is_late_ends_nothing(living: SimulatedCluster, pings: Pin
     assert pings.sent
 
 
-def test_without_rights_it_ends(living: SimulatedCluster, pings: Pings) -> None:
+def test_probe_ends_without_the_right_to_read_its_topic(
+    living: SimulatedCluster, pings: Pings
+) -> None:
 
     def denied() -> None:
         heard = ProbeResult(
@@ -178,7 +188,7 @@ def test_without_rights_it_ends(living: SimulatedCluster, pings: Pings) -> None:
         ({0: (1, 2), 1: (2,)}, (1, 2), {2: 1}, ((1,),)),  # and given one a replica
     ],
 )
-def test_which_partition_is_whose(
+def test_partitions_are_mapped_to_brokers_and_missing_partitions_are_listed(
     partitions: dict[int, tuple[int, ...]],
     brokers: tuple[int, ...],
     expected: dict[int, int],
@@ -251,7 +261,7 @@ YET = "No partition for new brokers yet:"
         (Fault("INVALID_PARTITIONS"), EVER_MORE_SELDOM, None),
     ],
 )
-def test_what_is_in_a_new_brokers_way_is_said_once_and_tried_again_unless_it_is_for_good(
+def test_failed_partition_for_a_new_broker_is_reported_once_and_retried_unless_permanent(
     living: SimulatedCluster,
     answer: Fault | TrimtabError,
     requests: list[int],
@@ -268,7 +278,9 @@ def test_what_is_in_a_new_brokers_way_is_said_once_and_tried_again_unless_it_is_
         assert refusing.lacking() == 0
 
 
-def test_what_is_in_the_way_of_another_time_is_said_again(living: SimulatedCluster) -> None:
+def test_failed_partition_is_reported_anew_after_the_new_broker_came_back(
+    living: SimulatedCluster,
+) -> None:
     last = restart_broker(living)
     refusing = Refusing(living, Fault("REQUEST_TIMED_OUT"))
     refusing.look(9)
@@ -296,12 +308,12 @@ def report_at(now: datetime) -> ProbeReport:
     )
 
 
-def test_a_report_is_read_as_it_was_written(living: SimulatedCluster) -> None:
+def test_probe_report_survives_a_json_round_trip(living: SimulatedCluster) -> None:
     report = report_at(living.clock.now())
     assert report_from_json(report_to_json(report)) == report
 
 
-def test_a_full_disk_is_said_once_and_ends_nothing(
+def test_full_disk_is_reported_once_and_ends_nothing(
     living: SimulatedCluster, tmp_path: Path
 ) -> None:
     errors: list[str] = []

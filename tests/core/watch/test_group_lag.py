@@ -36,7 +36,7 @@ def looked(at: float, ends: dict[str, int], *groups: Group) -> GroupSample:
     return GroupSample(at, groups, {tp(name): end for name, end in ends.items()})
 
 
-def test_lag_is_what_is_known_of_it() -> None:
+def test_group_lag_is_a_lower_bound_where_a_partition_lag_is_unknown() -> None:
     readers = (member("a", "t-0", "t-1"), member("b"))
     now = looked(0, {"t-0": 100, "t-1": 50, "t-2": 5}, group({"t-0": 90, "t-2": 7}, *readers))
     (view,) = build_views(now)
@@ -56,14 +56,14 @@ def test_lag_is_what_is_known_of_it() -> None:
         ({"t-0": 9, "t-1": 0}, {"t-0": 9}, False, Pace.NO_LAG),
     ],
 )
-def test_a_group_of_which_something_is_not_known_has_not_caught_up(
+def test_group_with_an_unknown_end_or_committed_offset_has_not_caught_up(
     ends: dict[str, int], committed: dict[str, int], least: bool, pace: Pace
 ) -> None:
     (view,) = build_views(looked(0, ends, group(committed, member("a", "t-0", "t-1"))))
     assert (view.is_lower_bound, view.pace) == (least, pace)
 
 
-def test_two_looks_tell_when_a_group_has_caught_up() -> None:
+def test_two_samples_yield_rates_and_the_time_for_a_group_to_catch_up() -> None:
     before = looked(0, {"t-0": 1000, "t-1": 500}, group({"t-0": 400, "t-1": 500}))
     now = looked(10, {"t-0": 1100, "t-1": 500}, group({"t-0": 700, "t-1": 500}))
     (view,) = build_views(now, before)
@@ -83,7 +83,7 @@ def test_two_looks_tell_when_a_group_has_caught_up() -> None:
         (700, 900, "no rate"),  # the topic was made anew
     ],
 )
-def test_a_lag_that_does_not_shrink_is_never_gone(
+def test_lag_that_does_not_shrink_has_no_catch_up_time(
     committed: int, end: int, seconds: object
 ) -> None:
     before = looked(0, {"t-0": 1000}, group({"t-0": 400}))
@@ -104,7 +104,7 @@ def test_a_lag_that_does_not_shrink_is_never_gone(
         ({"t-0": 1900, "t-1": 2600}, {"t-0": 1901, "t-1": 2600}, 0.0, []),
     ],
 )
-def test_a_group_has_caught_up_with_its_last_partition(
+def test_catch_up_time_of_a_group_is_that_of_its_slowest_partition(
     committed: dict[str, int], ends: dict[str, int], seconds: float | None, never: list[str]
 ) -> None:
     """A record that cannot be read stops one partition; what others gain does not make it good."""
@@ -136,7 +136,7 @@ def test_a_group_has_caught_up_with_its_last_partition(
         ),
     ],
 )
-def test_a_groups_pace_is_not_better_than_what_is_known(
+def test_group_pace_is_unknown_if_the_pace_of_any_partition_is_unknown(
     before: GroupSample, now: GroupSample, pace: tuple[Pace, list[Pace]]
 ) -> None:
     (view,) = build_views(now, before)
@@ -145,14 +145,14 @@ def test_a_groups_pace_is_not_better_than_what_is_known(
     assert view.never == ()
 
 
-def test_groups_come_and_go_between_looks() -> None:
+def test_groups_appear_and_vanish_between_samples() -> None:
     before = looked(0, {"t-0": 10}, group({"t-0": 5}, id="gone"))
     now = looked(1, {"t-0": 10}, group({"t-0": 5}, id="new"))
     (view,) = build_views(now, before)
     assert (view.group.id, view.lag, view.rates) == ("new", 5, None)
 
 
-def test_ends_that_may_not_be_asked_for_are_unknown() -> None:
+def test_end_offsets_that_may_not_be_fetched_are_unknown() -> None:
     client = cluster({"t": [(1, 2)]}, groups=(GroupSpec("g", ("t",)),))
     through: Any = Faulty(client)
 
@@ -182,13 +182,13 @@ def followed(*polls: GroupSample) -> GroupSamples:
     return samples
 
 
-def test_one_look_and_looks_close_together_tell_no_rate() -> None:
+def test_one_sample_or_samples_close_together_yield_no_rate() -> None:
     assert followed(committed(0, 0)).views[0].rates is None
     soon = followed(*(committed(at, 0) for at in (0, 1, 2, MIN_RATE_SECONDS - 1)))
     assert (soon.views[0].rates, soon.over_seconds) == (None, None)
 
 
-def test_commits_every_five_seconds_tell_a_steady_rate() -> None:
+def test_commits_every_five_seconds_yield_a_steady_rate() -> None:
     # 20 a second are read, and committed each 5 s: from one look to the next it is 0 or 100.
     looks = [committed(at, at // 5 * 100) for at in range(61)]
     samples = followed(*looks)
@@ -196,17 +196,17 @@ def test_commits_every_five_seconds_tell_a_steady_rate() -> None:
     assert samples.views[0].rates == Rates(20.0, 10.0)
 
 
-def test_few_looks_are_kept_however_long_it_goes_on() -> None:
+def test_few_samples_are_kept_however_long_it_runs() -> None:
     samples = followed(*(committed(at, 0) for at in range(200)))
     assert len(samples.earlier) <= RATE_SECONDS / MIN_RATE_SECONDS + 1
 
 
-def test_looks_that_are_far_apart_tell_a_rate_between_the_last_two() -> None:
+def test_samples_far_from_each_other_yield_a_rate_between_the_last_two() -> None:
     samples = followed(committed(0, 0), committed(100, 1000), committed(200, 3000))
     assert (samples.over_seconds, samples.views[0].rates) == (100.0, Rates(20.0, 10.0))
 
 
-def test_a_group_that_vanished_is_gone_and_one_that_comes_has_no_rate_yet() -> None:
+def test_vanished_group_is_not_listed_and_a_new_group_has_no_rate_yet() -> None:
     gone = followed(committed(0, 0), committed(10, None))
     assert gone.views == ()
     assert gone.then(committed(11, 100)).views[0].rates == Rates(100 / 11, 10.0)

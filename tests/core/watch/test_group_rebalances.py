@@ -108,17 +108,19 @@ TOLD: dict[str, tuple[list[Sequence[Group] | None], list[str]]] = {
 
 
 @pytest.mark.parametrize(("polls", "expected"), TOLD.values(), ids=list(TOLD))
-def test_what_is_told_of_groups(polls: list[Sequence[Group] | None], expected: list[str]) -> None:
+def test_group_rebalances_are_reported_from_successive_polls(
+    polls: list[Sequence[Group] | None], expected: list[str]
+) -> None:
     assert events_of(*polls) == expected
 
 
-def test_a_group_that_is_seen_empty_has_lost_its_members_whatever_else_is_not_seen() -> None:
+def test_empty_group_has_lost_its_last_member_even_in_an_incomplete_poll() -> None:
     watched = start_watching([TWO])
     _, (event,) = watched.then(AT, [group(state="empty")], complete=False)
     assert event.text == "lost its last member"
 
 
-def test_however_many_groups_come_and_go_no_more_are_kept_than_are_looked_at() -> None:
+def test_only_polled_groups_are_kept_however_many_come_and_go() -> None:
     watched = start_watching([group("a"), group("b")], "b")
     for number in range(50):
         half = group(f"consumer-{number:02}", "preparing_rebalancing", x=ALL)
@@ -137,12 +139,14 @@ def test_however_many_groups_come_and_go_no_more_are_kept_than_are_looked_at() -
         ((2, 3) * 5 + (0,), "11 members, 2 to 3 partitions each, 1 idle"),
     ],
 )
-def test_shares(counts: Sequence[int], words: str) -> None:
+def test_partition_shares_of_group_members_are_summarized(
+    counts: Sequence[int], words: str
+) -> None:
     read = {f"m{n}": [f"t-{i}" for i in range(count)] for n, count in enumerate(counts)}
     assert format_shares(group(**read)) == words
 
 
-def test_the_topic_is_named_where_there_is_one() -> None:
+def test_group_event_has_a_topic_only_if_the_group_reads_a_single_topic() -> None:
     _, (event,) = WatchedGroups().then(AT, [ONE])
     assert event.topic == "t"
     _, (two,) = WatchedGroups().then(AT, [group(a=("t-0", "u-0"))])

@@ -18,7 +18,7 @@ def snappy(body: bytes) -> bytes:
     return PLAIN[:21] + b"\0\2" + PLAIN[23:61] + body
 
 
-def test_what_java_packs_with_snappy_is_read() -> None:
+def test_snappy_batch_in_the_framing_of_java_clients_is_read() -> None:
     body = PLAIN[61:]
     packed = b"\x82SNAPPY\x00" + b"\0\0\0\1\0\0\0\1"
     for part in (body[:300], body[300:]):
@@ -28,13 +28,15 @@ def test_what_java_packs_with_snappy_is_read() -> None:
     assert read_records(PLAIN) is not None
 
 
-def test_what_is_no_batch_has_no_records() -> None:
+def test_malformed_batch_has_no_records() -> None:
     whole = batch(0, ["a", "b"], GZIP)
     assert read_records(whole[:61] + b"no gzip") is None
     assert read_records(batch(0, ["a", "b"])[:70]) is None
 
 
-def test_no_memory_is_asked_for_a_size_beyond_snappy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_memory_is_allocated_for_a_size_beyond_the_snappy_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[int] = []
 
     def decompress(body: bytes, *, decompressed_size: int, **_: Any) -> bytes:

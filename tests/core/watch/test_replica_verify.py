@@ -54,7 +54,7 @@ def compacted(replicas: Replicas) -> Replicas:
     return replicas
 
 
-def test_replicas_that_hold_the_same() -> None:
+def test_replicas_with_equal_batches_are_the_same() -> None:
     result = verdict(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}))
     assert result.status is ReplicaStatus.SAME
     assert (result.start, result.until, result.end) == (0, 6, 6)
@@ -127,7 +127,9 @@ FOUND: Mapping[str, tuple[Mapping[int, Sequence[bytes]], Difference]] = {
 
 
 @pytest.mark.parametrize(("logs", "expected"), FOUND.values(), ids=list(FOUND))
-def test_what_differs_is_named(logs: Mapping[int, Sequence[bytes]], expected: Difference) -> None:
+def test_each_kind_of_difference_is_reported_with_its_offsets_and_brokers(
+    logs: Mapping[int, Sequence[bytes]], expected: Difference
+) -> None:
     replicas = Replicas.of(logs)
     replicas.ends = dict.fromkeys(logs, 6 if len(logs[1]) == 3 else 2)
     result = verdict(replicas)
@@ -136,7 +138,7 @@ def test_what_differs_is_named(logs: Mapping[int, Sequence[bytes]], expected: Di
     assert result.until == result.end, "the rest is compared all the same"
 
 
-def test_it_is_found_however_small_the_pieces() -> None:
+def test_difference_is_found_however_small_the_fetched_pieces() -> None:
     many = [batch(3 * n, [f"a{n}", "b" * 20_000, "c"]) for n in range(20)]
     other = [*many[:11], flipped(many[11], 90), *many[12:]]
     result = verdict(Replicas.of({1: many, 2: other, 3: many}), VerifyLimits(60.0, 3_000_000))
@@ -146,7 +148,7 @@ def test_it_is_found_however_small_the_pieces() -> None:
     assert (result.until, result.size_bytes) == (60, sum(map(len, many)))
 
 
-def test_a_replica_that_is_behind_is_left_where_it_ends() -> None:
+def test_comparison_stops_at_the_end_of_a_lagging_replica_in_the_isr() -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: (FIRST,)})
     row = replicas.describe_cluster().row(0)
     assert 3 in row.isr
@@ -157,7 +159,7 @@ def test_a_replica_that_is_behind_is_left_where_it_ends() -> None:
     )
 
 
-def test_a_replica_out_of_sync_does_not_hold_the_others_up() -> None:
+def test_out_of_sync_replica_does_not_hold_up_comparison_of_other_replicas() -> None:
     replicas = Replicas.of({1: WHOLE, 2: (FIRST, batch(3, ["d", "E"])), 3: (FIRST,)})
     replicas.ends[2] = 6
     replicas.high[2] = 6
@@ -171,7 +173,7 @@ def test_a_replica_out_of_sync_does_not_hold_the_others_up() -> None:
     ]
 
 
-def test_only_what_all_still_have_is_compared() -> None:
+def test_comparison_starts_at_the_highest_log_start_offset() -> None:
     replicas = Replicas.of({1: WHOLE, 2: (SECOND, THIRD), 3: WHOLE})
     replicas.starts[2] = 3
     result = verdict(replicas)
@@ -194,7 +196,7 @@ def retained(replicas: Replicas, start: int, brokers: Sequence[int]) -> Replicas
 
 
 @pytest.mark.parametrize("brokers", [(2,), (1, 2), (1, 2, 3)])
-def test_what_retention_leaves_is_compared(brokers: Sequence[int]) -> None:
+def test_records_left_by_retention_during_verification_are_compared(brokers: Sequence[int]) -> None:
     same = verdict(retained(Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE}), 3, brokers))
     assert (same.status, same.until, same.end) == (ReplicaStatus.SAME, 6, 6)
     assert same.size_bytes == len(SECOND + THIRD)
@@ -202,7 +204,7 @@ def test_what_retention_leaves_is_compared(brokers: Sequence[int]) -> None:
     assert other.differences == (Difference(DifferenceKind.OTHER, 3, 4, (2,), (1, 3), 4),)
 
 
-def test_retention_may_take_more_than_a_piece() -> None:
+def test_comparison_continues_when_retention_deletes_more_than_a_piece() -> None:
     many = [batch(n, ["x" * 30_000]) for n in range(10)]
     other = [*many[:8], batch(8, ["y" * 30_000]), many[9]]
     replicas = retained(Replicas.of({1: many, 2: other, 3: many}), 5, (2,))
@@ -214,7 +216,7 @@ def test_retention_may_take_more_than_a_piece() -> None:
     assert result.size_bytes == sum(map(len, many[5:]))
 
 
-def test_a_log_that_ends_before_what_is_compared_is_left_out() -> None:
+def test_replica_whose_log_ends_before_the_compared_offsets_is_left_out() -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
     real = replicas.replaced["fetch_records"]
     replicas.starts = {1: 3, 2: 3, 3: 3}
@@ -230,7 +232,7 @@ def test_a_log_that_ends_before_what_is_compared_is_left_out() -> None:
     assert (result.until, result.end) == (6, 6)
 
 
-def test_compaction_may_have_taken_records_from_one_replica() -> None:
+def test_records_compacted_away_on_some_replicas_are_no_difference() -> None:
     left = batch(0, {0: "a", 2: "c"})
     whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
     replicas = compacted(Replicas.of({1: whole, 2: (left, SECOND, THIRD), 3: (left, THIRD)}))
@@ -238,20 +240,20 @@ def test_compaction_may_have_taken_records_from_one_replica() -> None:
     assert (result.status, result.until) == (ReplicaStatus.SAME, 6)
 
 
-def test_of_a_compacted_topic_records_that_both_have_must_be_the_same() -> None:
+def test_differing_record_at_one_offset_of_a_compacted_topic_is_reported() -> None:
     whole = (batch(0, ["a", "b", "c"]), SECOND, THIRD)
     other = (batch(0, {0: "a", 2: "X"}), SECOND, THIRD)
     result = verdict(compacted(Replicas.of({1: whole, 2: other, 3: whole})))
     assert result.differences == (Difference(DifferenceKind.OTHER, 0, 2, (2,), (1, 3), 2),)
 
 
-def test_a_replica_that_compaction_has_emptied_has_nothing_that_differs() -> None:
+def test_replica_emptied_by_compaction_is_no_difference() -> None:
     replicas = compacted(Replicas.of({1: WHOLE, 2: (), 3: WHOLE}))
     replicas.ends[2] = replicas.high[2] = 6
     assert verdict(replicas).status is ReplicaStatus.SAME
 
 
-def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None:
+def test_missing_batch_is_no_difference_where_cleanup_policy_is_unknown() -> None:
     replicas = Replicas.of({1: WHOLE, 2: (FIRST, THIRD), 3: WHOLE})
     replicas.replaced["describe_configs"] = lambda real, resources, names: dict.fromkeys(
         resources, Fault("TOPIC_AUTHORIZATION_FAILED")
@@ -262,7 +264,7 @@ def test_where_compaction_is_not_told_what_is_lacking_is_no_difference() -> None
 
 
 @pytest.mark.parametrize("name", ["TOPIC_AUTHORIZATION_FAILED", "KAFKA_STORAGE_ERROR"])
-def test_a_replica_that_may_not_be_read_is_told_and_the_others_compared(name: str) -> None:
+def test_unreadable_replica_is_reported_and_the_other_replicas_are_compared(name: str) -> None:
     replicas = Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE})
     replicas.faults[3] = Fault(name)
     result = verdict(replicas)
@@ -270,7 +272,7 @@ def test_a_replica_that_may_not_be_read_is_told_and_the_others_compared(name: st
     assert result.differences == (Difference(DifferenceKind.OTHER, 3, 4, (1, 2), (), 4),)
 
 
-def test_replicas_that_cannot_be_read_from_the_same_offset_on_are_named_together() -> None:
+def test_replicas_unreadable_from_the_same_offset_are_reported_together() -> None:
     broken = (FIRST, SECOND[:8] + b"\0\0\0\1" + SECOND[12:], THIRD)
     replicas = Replicas.of({1: broken, 2: WHOLE, 3: broken})
     replicas.ends = {1: 6, 3: 6}
@@ -280,7 +282,9 @@ def test_replicas_that_cannot_be_read_from_the_same_offset_on_are_named_together
 
 
 @pytest.mark.parametrize(("corrupt", "intact"), [((2,), (1, 3)), ((2, 3), (1,))])
-def test_brokers_with_corrupt_records(corrupt: tuple[int, ...], intact: tuple[int, ...]) -> None:
+def test_replicas_that_fail_with_corrupt_message_are_reported_unreadable(
+    corrupt: tuple[int, ...], intact: tuple[int, ...]
+) -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
     replicas.faults |= dict.fromkeys(corrupt, Fault("CORRUPT_MESSAGE"))
     assert verdict(replicas).differences == (
@@ -297,13 +301,13 @@ def test_a_broker_that_is_down_is_left_out() -> None:
     assert result.until == result.end == 6
 
 
-def test_one_replica_has_nothing_to_be_compared_with() -> None:
+def test_single_replica_counts_as_the_same_without_being_read() -> None:
     replicas = Replicas.of({1: WHOLE})
     assert verdict(replicas).status is ReplicaStatus.SAME
     assert replicas.read == 0
 
 
-def test_messages_older_than_batches_are_not_compared() -> None:
+def test_messages_in_the_format_before_kafka_0_11_are_not_compared() -> None:
     builder = LegacyRecordBatchBuilder(magic=1, compression_type=0, batch_size=1000)
     builder.append(0, timestamp=1, key=b"k", value=b"v")
     old = (bytes(builder.build()),)
@@ -316,7 +320,7 @@ def test_messages_older_than_batches_are_not_compared() -> None:
     assert dict(result.left_out) == {None: "its messages are older than Kafka 0.11"}
 
 
-def test_what_looks_old_is_judged_when_every_replica_has_told() -> None:
+def test_old_format_is_judged_only_once_every_replica_has_returned_records() -> None:
     old = flipped(FIRST, 16, bit=2)
     comparison = compare(0, {1: old, 2: b"", 3: FIRST}, {}, compacted=False)
     assert (comparison.short, comparison.unreadable) == ((2,), ())
@@ -328,7 +332,7 @@ def test_what_looks_old_is_judged_when_every_replica_has_told() -> None:
         compare(0, {1: old, 2: old + THIRD}, {}, compacted=False)
 
 
-def test_a_bound_of_bytes_ends_it_and_says_so() -> None:
+def test_verification_ends_at_its_byte_limit_and_reports_why() -> None:
     many = [batch(n, ["x" * 30_000]) for n in range(10)]
     report = verification(Replicas.of(dict.fromkeys((1, 2), many)), VerifyLimits(60.0, 200_000))
     assert report.ended == "so many bytes were read"
@@ -351,7 +355,7 @@ def once_found(replicas: Replicas, happens: Callable[[], Any]) -> Replicas:
     return replicas
 
 
-def test_what_differed_only_for_a_moment_is_no_difference() -> None:
+def test_difference_gone_at_the_second_read_is_not_reported() -> None:
     replicas = Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE})
     once_found(replicas, lambda: replicas.logs.update({2: list(WHOLE)}))
     result = verdict(replicas)
@@ -359,7 +363,7 @@ def test_what_differed_only_for_a_moment_is_no_difference() -> None:
     assert "try again" in result.left_out[None]
 
 
-def test_what_differed_only_for_a_moment_does_not_take_the_rest_along() -> None:
+def test_lasting_difference_is_reported_when_another_is_gone_at_the_second_read() -> None:
     replicas = Replicas.of(
         {1: WHOLE, 2: (FIRST, flipped(SECOND, -2), flipped(THIRD, -2)), 3: WHOLE}
     )
@@ -371,7 +375,7 @@ def test_what_differed_only_for_a_moment_does_not_take_the_rest_along() -> None:
     assert (result.status, result.different) == (ReplicaStatus.DIFFERENT, 1)
 
 
-def test_differences_that_are_only_counted_are_not_taken_back() -> None:
+def test_differences_beyond_the_listed_maximum_still_count_after_the_second_read() -> None:
     many = [batch(n, ["x"]) for n in range(MAX_DIFFERENCES + 2)]
     corrupt = [flipped(good_batch, -2) for good_batch in many]
     replicas = Replicas.of({1: many, 2: corrupt, 3: many})
@@ -395,7 +399,9 @@ def test_differences_that_are_only_counted_are_not_taken_back() -> None:
         (AccessDeniedError("The cluster is gone."), "The cluster is gone"),
     ],
 )
-def test_what_cannot_be_read_again_differs_still(fails: Fault | TrimtabError, why: str) -> None:
+def test_difference_stands_and_is_noted_when_the_second_read_fails(
+    fails: Fault | TrimtabError, why: str
+) -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: OTHER_SECOND})
 
     def fail() -> None:
@@ -413,7 +419,7 @@ def test_what_cannot_be_read_again_differs_still(fails: Fault | TrimtabError, wh
     )
 
 
-def test_a_topic_that_is_made_anew_meanwhile_is_not_judged() -> None:
+def test_topic_deleted_during_verification_is_left_out_of_the_comparison() -> None:
     replicas = Replicas.of({1: WHOLE, 2: OTHER_SECOND, 3: WHOLE})
 
     def deleted() -> None:

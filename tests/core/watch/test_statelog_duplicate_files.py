@@ -49,7 +49,9 @@ def event_times(*named: Path, zone: str = BERLIN) -> list[datetime]:
         *(("01:50", "02:30"), ("02:20", "02:40"), ("03:30", "03:40")),
     ],
 )
-def test_a_range_is_found_whole_in_a_large_log(tmp_path: Path, since: str, until: str) -> None:
+def test_time_range_around_a_repeated_hour_is_read_whole_from_a_large_log(
+    tmp_path: Path, since: str, until: str
+) -> None:
     moments = minutely(BEGIN, utc("05:00"), every=4)
     path = write(tmp_path / "state-change.log", moments)
     (source,) = find_log_files([path], parse_zones((BERLIN,))).sources
@@ -63,7 +65,9 @@ def test_a_range_is_found_whole_in_a_large_log(tmp_path: Path, since: str, until
     assert times_ms == [to_milliseconds(at) for at in moments if begin <= at <= end]
 
 
-def test_on_other_days_no_more_is_read_than_without_a_zone(tmp_path: Path) -> None:
+def test_named_zone_reads_no_more_than_a_fixed_offset_on_days_without_clock_change(
+    tmp_path: Path,
+) -> None:
     begin = datetime(2025, 7, 1, tzinfo=UTC)
     moments = minutely(begin, begin + timedelta(hours=8), every=4)
     since, until = (to_milliseconds(begin + timedelta(hours=hour)) for hour in (6, 7))
@@ -84,7 +88,7 @@ def test_on_other_days_no_more_is_read_than_without_a_zone(tmp_path: Path) -> No
     ],
 )
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_rotated_files_are_told_in_order_wherever_they_begin(
+def test_rotated_files_are_merged_in_order_wherever_the_rotation_cuts_them(
     tmp_path: Path, cuts: list[str], newest_first: bool
 ) -> None:
     moments = minutely(BEGIN, utc("04:00"))
@@ -95,7 +99,9 @@ def test_rotated_files_are_told_in_order_wherever_they_begin(
     assert event_times(tmp_path) == moments
 
 
-def test_a_log_beside_another_brokers_begins_the_first_time(tmp_path: Path) -> None:
+def test_log_starts_in_the_first_repeated_hour_next_to_the_log_of_another_broker(
+    tmp_path: Path,
+) -> None:
     write(tmp_path / "1" / "state-change.log", minutely(BEGIN, utc("04:00")))
     late = minutely(utc("00:10"), utc("03:00"))
     write(tmp_path / "2" / "state-change.log", late, broker=2)
@@ -104,7 +110,7 @@ def test_a_log_beside_another_brokers_begins_the_first_time(tmp_path: Path) -> N
     )
 
 
-def test_threads_out_of_order_where_a_file_ends_set_no_clock_back(tmp_path: Path) -> None:
+def test_overlap_of_rotated_files_is_not_taken_for_a_clock_set_back(tmp_path: Path) -> None:
     older, newer = minutely(BEGIN, utc("00:32")), minutely(utc("00:30"), utc("03:00"))
     write(tmp_path / "state-change.log.1", older)
     write(tmp_path / "state-change.log", newer)

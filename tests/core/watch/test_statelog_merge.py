@@ -132,7 +132,7 @@ def test_a_merge_is_ordered_and_holds_every_line_once(
 
 
 @given(st.permutations(range(BUFFERED_RECORDS)))
-def test_small_disorder_is_mended(places: list[int]) -> None:
+def test_records_out_of_order_within_the_buffer_are_sorted(places: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lines = (line(ms, 1, "Deleting 1 partition(s).") for ms in places)
         log = write(Path(folder) / "state-change.log", *lines)
@@ -141,7 +141,7 @@ def test_small_disorder_is_mended(places: list[int]) -> None:
         assert summary.disorder.records == 0
 
 
-def test_a_clock_that_was_set_back_is_told_and_loses_nothing(tmp_path: Path) -> None:
+def test_clock_set_back_is_reported_as_disorder_and_no_event_is_lost(tmp_path: Path) -> None:
     times = [*range(60_000, 60_200), *range(200)]
     lines = (line(ms, 1, "Deleting 1 partition(s).") for ms in times)
     events, summary, _ = merged(write(tmp_path / "state-change.log", *lines))
@@ -150,7 +150,7 @@ def test_a_clock_that_was_set_back_is_told_and_loses_nothing(tmp_path: Path) -> 
     assert summary.disorder.longest_ms > 59_000
 
 
-def test_of_one_moment_files_keep_their_lines_together(tmp_path: Path) -> None:
+def test_records_with_equal_timestamps_stay_grouped_by_file(tmp_path: Path) -> None:
     for broker in (2, 1):
         lines = (line(0, broker, follower(p, 1)) for p in range(3))
         write(tmp_path / str(broker) / "state-change.log", *lines)
@@ -160,7 +160,7 @@ def test_of_one_moment_files_keep_their_lines_together(tmp_path: Path) -> None:
     ]
 
 
-def test_only_files_of_the_time_that_is_told_are_open(tmp_path: Path) -> None:
+def test_only_files_covering_the_time_being_merged_are_open(tmp_path: Path) -> None:
     for hour in range(40):
         log = tmp_path / f"state-change.log.2026-01-31-{hour:02}"
         write(log, line(hour * 3_600_000, 1, "Deleting 1 partition(s)."))
@@ -192,7 +192,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.M
     assert peak(20_000) < 1.2 * peak(4_000)
 
 
-def test_a_line_without_end_and_a_trace_without_end_stay_bounded(tmp_path: Path) -> None:
+def test_overlong_line_and_stack_trace_are_split_into_bounded_events(tmp_path: Path) -> None:
     trace = [f"\tat frame {n}" for n in range(20_000)]
     parts = (line(0, 1, "x"), "\n".join(trace), "\n", "y" * 300_000)
     events, _, files = merged(write(tmp_path / "state-change.log", *parts))
@@ -218,7 +218,7 @@ def test_a_line_without_end_and_a_trace_without_end_stay_bounded(tmp_path: Path)
         "2026-01-31 02:00:01,234 [main] INFO [Broker id=3] Deleting 1 partition(s).\r",
     ],
 )
-def test_layouts(text: str, tmp_path: Path) -> None:
+def test_lines_of_each_log_layout_are_parsed(text: str, tmp_path: Path) -> None:
     log = tmp_path / "state-change.log"
     log.write_bytes((text + "\n").encode())
     (event,), _, _ = merged(log)
@@ -232,7 +232,9 @@ THREADS = ("", "[main] ", "[data-plane-kafka-request-handler-0]\t")
 @pytest.mark.parametrize("level", ["INFO", "WARN", "ERROR", "TRACE"])
 @pytest.mark.parametrize("thread", THREADS)
 @pytest.mark.parametrize("time", TIMES)
-def test_blanks_change_nothing(tmp_path: Path, time: str, thread: str, level: str) -> None:
+def test_whitespace_between_fields_does_not_change_parsed_events(
+    tmp_path: Path, time: str, thread: str, level: str
+) -> None:
     text = "Changed partition t-0 state from A to OfflinePartition"
     message = f"[Controller id=3 epoch=7] {text} (state.change.logger)"
     before, after = ((" ", "  ", "\t"), (" ", "  ", "\t", " \t ", f"{'':{6 - len(level)}}"))
@@ -260,7 +262,7 @@ def test_blanks_change_nothing(tmp_path: Path, time: str, thread: str, level: st
         ("\tat kafka.Kafka.main", 98, False),
     ],
 )
-def test_more_than_one_percent_unknown(
+def test_merge_is_incomplete_if_over_one_percent_of_its_messages_are_unknown(
     tmp_path: Path, odd: str, lines: int, incomplete: bool
 ) -> None:
     records = [line(at, 1, follower(at, 1)) for at in range(lines - 1)]
@@ -271,7 +273,7 @@ def test_more_than_one_percent_unknown(
     assert is_shown is incomplete
 
 
-def test_who_wrote_it(tmp_path: Path) -> None:
+def test_broker_or_controller_that_wrote_a_record_is_identified(tmp_path: Path) -> None:
     log = write(
         tmp_path / "server.log",
         f"[{stamp(0)}] TRACE [Controller id=1 epoch=7] Changed partition t-0 state from "
@@ -287,7 +289,7 @@ def test_who_wrote_it(tmp_path: Path) -> None:
     assert (third.broker, third.change.kind) == (1, LogEventKind.UNKNOWN)
 
 
-def test_a_zone_for_all_and_another_for_one_broker(tmp_path: Path) -> None:
+def test_one_broker_may_have_another_time_zone_than_the_rest(tmp_path: Path) -> None:
     for broker in (1, 2):
         write(tmp_path / f"state-change-{broker}.log", line(0, broker, "x"))
     events, _, _ = merged(tmp_path, zones=("Europe/Berlin", "2=-05:30"))
@@ -295,7 +297,7 @@ def test_a_zone_for_all_and_another_for_one_broker(tmp_path: Path) -> None:
     assert hours == {1: -1.0, 2: 5.5}
 
 
-def test_an_hour_that_comes_twice_is_told_twice(tmp_path: Path) -> None:
+def test_repeated_hour_of_a_clock_change_is_read_as_two_separate_hours(tmp_path: Path) -> None:
     times = ("02:10", "02:50", "02:10", "02:50", "03:00")
     lines = (f"[2025-10-26 {t}:00,000] INFO [Broker id=1] x\n" for t in times)
     log = write(tmp_path / "state-change.log", *lines)
@@ -313,7 +315,7 @@ def test_zones_that_are_not_known_are_refused(zone: str) -> None:
 # -- what is asked for -----------------------------------------------------------------------------
 
 
-def test_filters(tmp_path: Path) -> None:
+def test_filter_selects_events_by_topic_partition_time_and_known_kind(tmp_path: Path) -> None:
     log = write(
         tmp_path / "state-change.log",
         line(0, 1, follower(0, 1)),
@@ -340,7 +342,7 @@ def test_filters(tmp_path: Path) -> None:
 # -- what may be wrong with files ------------------------------------------------------------------
 
 
-def test_cut_short_packed_and_plain(tmp_path: Path) -> None:
+def test_truncated_gzip_and_plain_logs_are_read_and_reported(tmp_path: Path) -> None:
     whole = "".join(line(n, 1, follower(n, 1)) for n in range(3_000))
     packed = write(tmp_path / "a" / "state-change.log.gz")
     packed.write_bytes(gzip.compress(whole.encode())[:-2_000])
@@ -367,7 +369,7 @@ def test_cut_short_packed_and_plain(tmp_path: Path) -> None:
         (b"[2026-02-31 02:00:00,000] INFO [Broker id=1] x\n", "no line in its beginning"),
     ],
 )
-def test_what_is_no_log_is_left_out_and_the_rest_goes_on(
+def test_file_that_is_no_log_is_left_out_and_other_files_are_merged(
     data: bytes, why: str, tmp_path: Path
 ) -> None:
     (tmp_path / "state-change.log.1").write_bytes(data)
@@ -379,7 +381,7 @@ def test_what_is_no_log_is_left_out_and_the_rest_goes_on(
     assert len(events) == 1
 
 
-def test_a_pipe_cannot_be_read_again_and_is_left_out(tmp_path: Path) -> None:
+def test_pipe_that_cannot_be_reread_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_text(line(0, 1, "x"))
     os.mkfifo(tmp_path / "pipe")
     events, _, files = merged(tmp_path / "state-change.log", tmp_path / "pipe")
@@ -387,7 +389,7 @@ def test_a_pipe_cannot_be_read_again_and_is_left_out(tmp_path: Path) -> None:
     assert [path.name for path, _ in files.left_out] == ["pipe"]
 
 
-def test_bytes_that_are_no_text_and_an_empty_file(tmp_path: Path) -> None:
+def test_undecodable_bytes_are_replaced_and_an_empty_file_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_bytes(line(0, 1, "x").encode() + b"\xff\xfe\n")
     (tmp_path / "state-change.log.1").write_bytes(b"")
     events, _, files = merged(tmp_path)
@@ -431,26 +433,26 @@ def offsets(*named: Path) -> dict[int, ClockOffset]:
     return {offset.broker: offset for offset in merged(*named)[1].clocks.offsets()}
 
 
-def test_clocks_are_compared_by_changes_in_common(tmp_path: Path) -> None:
+def test_clock_offsets_of_brokers_are_measured_by_changes_in_common(tmp_path: Path) -> None:
     broker_clocks = offsets(three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}))
     apart = {broker: offset.ahead_ms for broker, offset in broker_clocks.items()}
     assert {b: round((ms or 0) / 100) for b, ms in apart.items()} == {1: 0, 2: 9, 3: -4}
     assert all(offset.sure and offset.within_ms <= 20 for offset in broker_clocks.values())
 
 
-def test_one_moment_is_not_sure_however_many_partitions_it_has(tmp_path: Path) -> None:
+def test_clock_offset_from_few_moments_is_not_sure_despite_many_partitions(tmp_path: Path) -> None:
     broker_clocks = offsets(three_clocks(tmp_path, {1: 0, 2: 900}, moments=2))
     assert [(offset.moments, offset.sure) for offset in broker_clocks.values()] == [(2, False)] * 2
 
 
-def test_what_a_broker_reads_at_its_start_tells_nothing_of_its_clock(tmp_path: Path) -> None:
+def test_changes_replayed_at_broker_start_are_not_used_for_its_clock_offset(tmp_path: Path) -> None:
     for broker, ms in ((1, 0), (2, 3_600_000)):
         lines = (line(ms + n, broker, follower(n, 3, before=-1)) for n in range(50))
         write(tmp_path / f"{broker}" / "state-change.log", *lines)
     assert [offset.ahead_ms for offset in offsets(tmp_path).values()] == [None, None]
 
 
-def test_a_zone_that_was_forgotten_is_noticed(tmp_path: Path) -> None:
+def test_broker_log_in_another_time_zone_is_detected_by_its_clock_offset(tmp_path: Path) -> None:
     broker_clocks = offsets(three_clocks(tmp_path, {1: 0, 2: 50, 3: 7_200_000}))
     assert {broker: is_in_other_zone(offset) for broker, offset in broker_clocks.items()} == {
         1: False,
@@ -459,7 +461,9 @@ def test_a_zone_that_was_forgotten_is_noticed(tmp_path: Path) -> None:
     }
 
 
-def test_a_sample_is_enough_and_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounded_sample_of_changes_suffices_for_clock_offsets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(clock_offsets, "MAX_SAMPLE", 50)
     folder = three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}, moments=200)
     merge = Merge(find_log_files([folder], UTC_ONLY).sources)
@@ -504,7 +508,7 @@ def test_each_process_samples_the_same_changes() -> None:
 # -- strangers -------------------------------------------------------------------------------------
 
 
-def test_one_broker_in_two_places_at_once_is_suspected(tmp_path: Path) -> None:
+def test_overlapping_logs_of_one_broker_id_are_suspected_as_mixed_clusters(tmp_path: Path) -> None:
     for place in ("prod", "test"):
         lines = (line(n * 60_000, 1, follower(0, n)) for n in range(1, 5))
         write(tmp_path / place / "state-change.log", *lines)
@@ -513,21 +517,23 @@ def test_one_broker_in_two_places_at_once_is_suspected(tmp_path: Path) -> None:
     assert [path.parent.name for path in sign.files] == ["prod", "test"]
 
 
-def test_the_two_kinds_of_log_of_one_broker_are_not_suspected(tmp_path: Path) -> None:
+def test_server_and_state_change_log_of_one_broker_are_no_mixed_clusters(tmp_path: Path) -> None:
     for name in ("state-change.log", "server.log"):
         lines = (line(n * 60_000, 1, follower(0, n)) for n in range(1, 5))
         write(tmp_path / name, *lines)
     assert suspicions(tmp_path / "state-change.log", tmp_path / "server.log") == ()
 
 
-def test_rotated_logs_are_not_suspected(tmp_path: Path) -> None:
+def test_rotated_logs_are_not_suspected_as_mixed_clusters(tmp_path: Path) -> None:
     for hour in range(3):
         lines = (line(hour * 3_600_000, 1, "x"), line(hour * 3_600_000 + 3_599_000, 1, "y"))
         write(tmp_path / f"state-change.log.{hour}", *lines)
     assert suspicions(tmp_path) == ()
 
 
-def test_a_topic_with_two_ids_by_turns_is_suspected_a_recreated_one_is_not(tmp_path: Path) -> None:
+def test_topic_with_alternating_ids_is_suspected_and_a_recreated_topic_is_not(
+    tmp_path: Path,
+) -> None:
     def ids(name: str, *ids: str) -> Path:
         text = "Creating new partition t-0 with topic id {}."
         lines = (line(n * 90_000, 1, text.format(id)) for n, id in enumerate(ids))
@@ -557,7 +563,7 @@ HOSTILE = st.text(st.sampled_from("t-0 \x00\x1b\x9b\u202e]'"), max_size=8)
         ]
     ),
 )
-def test_nothing_in_a_log_does_anything_to_a_terminal(name: str, form: str) -> None:
+def test_control_characters_of_a_log_are_never_printed_to_a_terminal(name: str, form: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         text = f"[{stamp(0)}] INFO {form.replace('{}', name)}\n\tat {name}\n"
         events, _, _ = merged(write(Path(folder) / "a.log", text))
@@ -569,7 +575,9 @@ def test_nothing_in_a_log_does_anything_to_a_terminal(name: str, form: str) -> N
 # -- side by side ----------------------------------------------------------------------------------
 
 
-def test_several_processes_tell_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_merge_the_same_lines_and_summary_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(side_by_side, "MIN_BYTES", 0)
     three_clocks(tmp_path, {1: 0, 2: 900, 3: -400}, moments=150)
     with (tmp_path / "broker-3" / "state-change.log").open("a") as file:
@@ -588,7 +596,9 @@ def test_several_processes_tell_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     assert merged_lines(2) == alone
 
 
-def test_a_broken_off_merge_ends_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_an_unfinished_merge_ends_its_worker_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(side_by_side, "MIN_BYTES", 0)
     sources = find_log_files(
         [three_clocks(tmp_path, {1: 0, 2: 900}, moments=2_000)], UTC_ONLY
@@ -605,7 +615,9 @@ def test_a_broken_off_merge_ends_workers(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("zone", "hour"), [("Europe/Berlin", "0001-01-01 00"), ("-05:00", "9999-12-31 23")]
 )
-def test_a_damaged_year_is_no_time(tmp_path: Path, zone: str, hour: str) -> None:
+def test_timestamp_with_a_damaged_year_is_not_read_as_a_time(
+    tmp_path: Path, zone: str, hour: str
+) -> None:
     whole = line(0, 1, follower(0, 1))
     damaged = whole.replace("2026-01-31 02", hour)
     log = write(tmp_path / "a.log", damaged, whole, damaged, line(9, 1, follower(0, 2)))
@@ -614,7 +626,7 @@ def test_a_damaged_year_is_no_time(tmp_path: Path, zone: str, hour: str) -> None
     assert tally.unknown == 1  # the first; the second goes with the record before it
 
 
-def test_a_file_begins_with_its_first_line_also_where_that_names_no_writer(tmp_path: Path) -> None:
+def test_file_begins_at_its_first_line_even_if_that_line_names_no_broker(tmp_path: Path) -> None:
     nobody = line(0, 1, follower(0, 1)).replace("[Broker id=1] ", "")
     first = write(tmp_path / "a.log", nobody, line(3_600_000, 1, follower(0, 3)))
     second = write(tmp_path / "b.log", line(1_800_000, 2, follower(0, 2)))

@@ -418,7 +418,9 @@ LINES: list[tuple[str, LogEventKind, str, str]] = [
     [line[1:] for line in LINES],
     ids=[line[0].replace(" ", "-") for line in LINES],
 )
-def test_a_message_is_read(kind: LogEventKind, text: str, expected: str) -> None:
+def test_log_message_is_parsed_into_its_kind_and_fields(
+    kind: LogEventKind, text: str, expected: str
+) -> None:
     change = parse_message(text)
     assert change.kind is kind
     fields = [] if change.topic is None else [f"{change.topic}-{change.partition}"]

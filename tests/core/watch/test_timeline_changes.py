@@ -50,7 +50,9 @@ def first(change: PartitionRow) -> list[PartitionRow]:
         (QUIET[1:], Kind.PARTITION, "a-0 went"),
     ],
 )
-def test_a_change_is_one_event(after: list[PartitionRow], kind: Kind, text: str | None) -> None:
+def test_each_change_of_a_partition_is_one_event(
+    after: list[PartitionRow], kind: Kind, text: str | None
+) -> None:
     (event,) = find_changes(cluster(QUIET), cluster(after, seconds=1))
     assert event.kind == kind
     assert event.at == at(1)
@@ -65,7 +67,9 @@ def test_a_change_is_one_event(after: list[PartitionRow], kind: Kind, text: str 
         (first(row("a", 0, (1, 2, 4))), "a-0 has moved, now on 1,2,4"),
     ],
 )
-def test_an_end_of_a_move_says_where_it_is_now(after: list[PartitionRow], text: str) -> None:
+def test_end_of_a_reassignment_reports_the_current_replicas(
+    after: list[PartitionRow], text: str
+) -> None:
     moving = first(row("a", 0, (1, 2, 3, 4), adding=(4,), removing=(3,)))
     (event,) = find_changes(cluster(moving), cluster(after))
     assert format_event(event) == text
@@ -94,14 +98,14 @@ def test_an_end_of_a_move_says_where_it_is_now(after: list[PartitionRow], text: 
         *("config", "config not known before", "created", "deleted"),
     ],
 )
-def test_brokers_topics_and_the_controller(
+def test_changes_of_brokers_topics_and_the_controller_are_reported(
     before: dict[str, Any], after: dict[str, Any], texts: list[str]
 ) -> None:
     events = find_changes(cluster(QUIET, **before), cluster(QUIET, seconds=1, **after))
     assert [format_event(event) for event in events] == texts
 
 
-def test_a_topic_made_anew_is_another_one() -> None:
+def test_recreated_topic_is_a_deletion_and_a_creation() -> None:
     anew = cluster(QUIET, topics={"b": Topic("b", "another", 1)})
     events = find_changes(cluster(QUIET), anew)
     assert [event.kind for event in events] == [
@@ -110,7 +114,7 @@ def test_a_topic_made_anew_is_another_one() -> None:
     assert_same(apply_changes(cluster(QUIET), events, at(1)), anew)
 
 
-def test_partitions_that_are_led_again_are_counted_so() -> None:
+def test_partitions_that_regain_a_leader_are_counted_together() -> None:
     rows = [row("a", n, (1, 3)) for n in range(3)]
     nobody = cluster([row("a", n, (1, 3), leader=-1) for n in range(3)])
     events = find_changes(nobody, cluster(rows, seconds=1))
@@ -119,7 +123,7 @@ def test_partitions_that_are_led_again_are_counted_so() -> None:
     ]
 
 
-def test_a_brokers_death_is_told_in_a_few_lines() -> None:
+def test_death_and_return_of_a_broker_are_summarized_in_a_few_lines() -> None:
     rows = [row("a", n, (1 + n % 2, 3)) for n in range(10)]
     dead = [
         row("a", n, (1 + n % 2, 3), leader=3 if n % 2 else None, isr=(3,) if n % 2 else None)
@@ -174,15 +178,17 @@ def assert_same(state: ClusterState, other: ClusterState) -> None:
 
 
 @given(before=clusters(), after=clusters())
-def test_changes_make_one_state_of_the_other(before: ClusterState, after: ClusterState) -> None:
+def test_applying_found_changes_to_a_state_yields_the_later_state(
+    before: ClusterState, after: ClusterState
+) -> None:
     assert_same(apply_changes(before, find_changes(before, after), after.fetched_at), after)
 
 
 @given(state=clusters())
-def test_nothing_changed_of_the_same_picture(state: ClusterState) -> None:
+def test_state_compared_with_itself_has_no_changes(state: ClusterState) -> None:
     assert find_changes(state, state) == []
 
 
 @given(state=clusters())
-def test_a_packed_picture_is_the_same(state: ClusterState) -> None:
+def test_encoded_state_decodes_to_the_same_state(state: ClusterState) -> None:
     assert_same(packing.decode_state(packing.encode_state(state), state.fetched_at), state)

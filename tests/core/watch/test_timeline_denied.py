@@ -38,12 +38,12 @@ WHY = "do not show (DESCRIBE_CONFIGS is missing?)"
 AGAIN = "recorder: could read configs of topics again"
 
 
-def test_configs_of_no_topic_are_told_at_once_and_that_they_can_be_read() -> None:
+def test_unreadable_configs_of_all_topics_and_regained_access_are_reported_at_once() -> None:
     none, both = with_min_insync(None, None), with_min_insync(1, 2)
     assert looked_at(none, none, both, both) == [[f"{NOT} 2 topics of 2 {WHY}"], [], [AGAIN], []]
 
 
-def test_configs_of_some_topics_may_be_late_and_are_told_when_they_do_not_come() -> None:
+def test_missing_configs_of_some_topics_are_reported_only_after_a_settling_time() -> None:
     late = with_min_insync(1, 1, None)
     assert looked_at(with_min_insync(1, None), with_min_insync(1, 1), late, late) == [
         [],
@@ -54,11 +54,11 @@ def test_configs_of_some_topics_may_be_late_and_are_told_when_they_do_not_come()
     assert looked_at(late, late, pause=SETTLE_SECONDS) == [[], [f"{NOT} 1 topic of 3 {WHY}"]]
 
 
-def test_a_cluster_without_topics_hides_nothing() -> None:
+def test_cluster_without_topics_has_no_unreadable_configs_to_report() -> None:
     assert looked_at(cluster({}, brokers=[1])) == [[]]
 
 
-def test_moves_that_may_not_be_seen_are_told_once() -> None:
+def test_reassignments_that_may_not_be_listed_are_reported_once() -> None:
     access, why = AccessNotice(Kind.ASSIGNMENT, "what is in flight"), "This user may not list them."
     assert access.notice(NOON, "") == []
     (event,) = access.notice(NOON, why)

@@ -54,7 +54,7 @@ def run_news(run: Run, since: datetime) -> RunEvents:
     return RunEvents(run.client.describe_cluster().cluster_id, run.client.clock, since)
 
 
-def test_a_run_is_told_as_it_goes_without_its_partitions(run: Run) -> None:
+def test_run_in_progress_is_reported_without_events_of_its_partitions(run: Run) -> None:
     state, began = run.client.describe_cluster(), run.client.now - timedelta(seconds=1)
     news = run_news(run, began)
     told_first = [format_event(event) for event in news.news(state)]
@@ -74,7 +74,7 @@ def test_a_run_is_told_as_it_goes_without_its_partitions(run: Run) -> None:
     assert {event.kind for event in ended} == {Kind.RUN}
 
 
-def test_the_next_recorder_tells_only_what_was_not_told(run: Run) -> None:
+def test_next_recorder_reports_only_run_events_not_yet_reported(run: Run) -> None:
     state, began = run.client.describe_cluster(), run.client.now - timedelta(seconds=1)
     whole_first = run_news(run, began)
     run.until(submitted)
@@ -87,7 +87,7 @@ def test_the_next_recorder_tells_only_what_was_not_told(run: Run) -> None:
     assert run_news(run, after[-1].at).news(state) == []
 
 
-def test_a_damaged_journal_is_said_and_the_other_runs_are_told(run: Run) -> None:
+def test_damaged_journal_raises_after_events_of_other_runs_are_reported(run: Run) -> None:
     state, began = run.client.describe_cluster(), run.client.now - timedelta(seconds=1)
     damaged = run.path.with_name("0000-000000.run")
     damaged.write_bytes(b"not a journal, but long enough to be taken for one" * 40)
@@ -99,7 +99,9 @@ def test_a_damaged_journal_is_said_and_the_other_runs_are_told(run: Run) -> None
         news.news(state)
 
 
-def test_an_unreadable_journal_is_told_later(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_journal_raises_once_and_its_events_are_reported_later(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state, began = run.client.describe_cluster(), run.client.now - timedelta(seconds=1)
     news, real = run_news(run, began), run_news_module.read_journal
 
@@ -118,7 +120,7 @@ def test_an_unreadable_journal_is_told_later(run: Run, monkeypatch: pytest.Monke
     assert news.news(state) == []
 
 
-def test_a_source_that_fails_stops_no_other(tmp_path: Path) -> None:
+def test_failing_event_source_does_not_stop_other_sources(tmp_path: Path) -> None:
     simulated = cluster({"t": [(1, 2)]})
     event = Event(simulated.now, Kind.FAULT, None, Note("sandbox", "killed broker 2"))
 
@@ -132,7 +134,7 @@ def test_a_source_that_fails_stops_no_other(tmp_path: Path) -> None:
         assert {str(trouble) for trouble in recorded.troubles} == {"The journal is damaged."}
 
 
-def test_what_could_not_be_kept_is_kept_once_there_is_room(tmp_path: Path) -> None:
+def test_event_not_stored_on_a_full_disk_is_stored_once_there_is_room(tmp_path: Path) -> None:
     simulated = cluster({"t": [(1, 2)]})
     ended = Event(simulated.now, Kind.RUN, None, Note("run 1", "done"))
 
@@ -189,7 +191,9 @@ class Loads:
         return [((event.at - AT).total_seconds(), format_event(event)) for event in events]
 
 
-def test_throttles_and_load_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorder_records_throttles_and_reads_load_from_the_given_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started: list[list[str]] = []
 
     def spawn(command: list[str], output: Path, stdin: int | None) -> Process:
@@ -220,7 +224,7 @@ def test_throttles_and_load_are_recorded(tmp_path: Path, monkeypatch: pytest.Mon
     assert asked == ["/mnt/load"]
 
 
-def test_load_that_leaves_the_band_and_comes_back() -> None:
+def test_load_that_leaves_the_band_and_its_return_are_reported() -> None:
     loads = Loads()
     assert loads.spend(120, 10.0 * MB) == []
     assert loads.spend(120, 30.0 * MB) == [
@@ -232,14 +236,14 @@ def test_load_that_leaves_the_band_and_comes_back() -> None:
     ]
 
 
-def test_what_does_not_last_is_not_told() -> None:
+def test_short_departure_from_the_load_band_is_not_reported() -> None:
     loads = Loads()
     for _ in range(5):
         assert loads.spend(MIN_DURATION.total_seconds() - SNAPSHOT_SECONDS, 30.0 * MB) == []
         assert loads.spend(SNAPSHOT_SECONDS, 10.0 * MB) == []
 
 
-def test_who_is_out_of_the_band_is_not_told_anew_by_the_next_recorder() -> None:
+def test_next_recorder_does_not_repeat_a_departure_from_the_load_band() -> None:
     left = Note("broker 1 in", "left the band: 2.0 × its fair share, 30 MB/s", (1,))
     loads = Loads((Event(AT - timedelta(hours=1), Kind.LOAD, None, left),))
     assert loads.spend(120, 30.0 * MB) == []

@@ -104,7 +104,7 @@ def events(path: Path) -> list[str]:
     return [f"{e.after.by}: {e.after.text}" for e in notes if isinstance(e.after, Note)]
 
 
-def test_rebalances_are_told(path: Path) -> None:
+def test_rebalances_of_a_group_are_recorded_on_the_timeline(path: Path) -> None:
     watch(
         path,
         [
@@ -122,7 +122,9 @@ def test_rebalances_are_told(path: Path) -> None:
     ]
 
 
-def test_a_watch_that_fails_ends_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_in_the_group_watch_thread_is_raised_in_its_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As when the reader of what `tell` prints has gone."""
     monkeypatch.setattr(group_watch, "POLL_SECONDS", 0.01)
     scripted = ScriptedGroups(Time(), iter([groups_of(), groups_of(group("a"))]))
@@ -141,7 +143,7 @@ def test_a_watch_that_fails_ends_its_owner(monkeypatch: pytest.MonkeyPatch) -> N
         watched()
 
 
-def test_an_event_names_its_topic_and_when_it_was_seen(path: Path) -> None:
+def test_group_event_has_its_topic_and_the_time_of_its_poll(path: Path) -> None:
     watch(path, [groups_of(), groups_of(group("a"))])
     timeline = Timeline.read(path)
     (event,) = timeline.notes()
@@ -149,7 +151,7 @@ def test_an_event_names_its_topic_and_when_it_was_seen(path: Path) -> None:
     assert (event.topic, event.at.second) == ("t", 1)
 
 
-def test_groups_that_are_not_told_of_are_not_gone(path: Path) -> None:
+def test_groups_missing_from_an_incomplete_answer_are_not_reported_as_gone(path: Path) -> None:
     group_a, other = group("a"), group("b", id="h")
     answers = [
         groups_of(group_a, other),
@@ -161,7 +163,7 @@ def test_groups_that_are_not_told_of_are_not_gone(path: Path) -> None:
     assert events(path) == ["recorder: left out 1 of 2 groups with members"]
 
 
-def test_of_more_groups_than_are_watched_one_that_goes_is_told_and_let_go(path: Path) -> None:
+def test_departed_group_is_reported_and_replaced_when_groups_exceed_the_limit(path: Path) -> None:
     many = groups_of(group("a", id="f"), group("b", id="h"), omitted_count=3)
     answers = [
         many,
@@ -180,13 +182,13 @@ def test_of_more_groups_than_are_watched_one_that_goes_is_told_and_let_go(path: 
     ]
 
 
-def test_a_look_that_takes_long_is_seldom(path: Path) -> None:
+def test_groups_are_polled_less_often_when_a_poll_is_slow(path: Path) -> None:
     none = [groups_of()] * 3
     assert watch(path, none, seconds=0.05).at == pytest.approx([0, 1, 2])
     assert watch(path, none, seconds=0.5).at == pytest.approx([0, 5.5, 11])
 
 
-def test_what_fails_is_tried_again_and_nothing_is_lost(path: Path) -> None:
+def test_failed_poll_of_groups_is_retried_and_no_rebalance_is_lost(path: Path) -> None:
     lost, denied = UnreachableError("nobody"), AccessDeniedError("no")
     answers = [groups_of(group("a")), lost, denied, groups_of(replace(group("a", "b")))]
     assert watch(path, answers).at == [0, 1, 1 + RETRY_SECONDS, 1 + RETRY_SECONDS + DENIED_SECONDS]
@@ -197,12 +199,12 @@ def test_what_fails_is_tried_again_and_nothing_is_lost(path: Path) -> None:
     ]
 
 
-def test_that_groups_may_not_be_read_is_told_once(path: Path) -> None:
+def test_denied_access_to_groups_is_reported_once(path: Path) -> None:
     watch(path, [AccessDeniedError("no"), UnreachableError("nobody"), AccessDeniedError("no")])
     assert events(path) == ["recorder: could not read consumer groups: no"]
 
 
-def test_groups_of_which_nobody_tells_what_they_read_are_told_as_they_come_and_go() -> None:
+def test_share_groups_without_known_assignments_are_reported_as_they_come_and_go() -> None:
     share = Group("work", "stable", "", 1, (), {}, protocol="share", fault=Fault("NO"))
     looks = [(), (share,), (share,), ()]
     event_texts: list[str] = []

@@ -50,7 +50,7 @@ def write(path: Path, lines: Iterable[str]) -> Path:
     return path
 
 
-def test_a_clock_that_was_set_back_at_another_time_is_no_doubt_of_this_one(tmp_path: Path) -> None:
+def test_clock_set_back_outside_the_time_range_is_not_counted_as_disorder(tmp_path: Path) -> None:
     early = [line(n % 2 * -40, 1, leads(n, 1)) for n in range(200)]
     late = [line(90_000 + n, 1, leads(n, 2)) for n in range(9)]
     packed = write(tmp_path / "state-change.log.gz", early + late)
@@ -74,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_brokers_wrote_in_that_time_is_told_at_its_corrected_time(folder: Path) -> None:
+def test_log_events_within_a_time_range_have_their_corrected_time(folder: Path) -> None:
     logs = LogEvents(find_log_files([folder], TimeZones()).sources, at(600), at(1200))
     logs.align()
     events = list(logs.events())
@@ -93,13 +93,13 @@ def test_what_brokers_wrote_in_that_time_is_told_at_its_corrected_time(folder: P
     assert logs.shifts_ms
 
 
-def test_kinds_are_chosen_as_of_what_was_recorded(folder: Path) -> None:
+def test_log_events_are_filtered_by_the_kinds_of_recorded_events(folder: Path) -> None:
     logs = LogEvents(find_log_files([folder], TimeZones()).sources, at(0), at(3600))
     assert list(logs.events(Kind.CONFIG)) == []
     assert len(list(logs.events(Kind.LEADER | Kind.CONFIG))) == 120
 
 
-def test_of_a_large_log_only_its_part_of_the_time_is_read(tmp_path: Path) -> None:
+def test_only_the_requested_time_range_of_a_large_log_is_read(tmp_path: Path) -> None:
     trace = "java.io.IOException: gone\n" + "\tat kafka.Somewhere.call(It.scala:7)\n" * 30
     path = write(
         tmp_path / "state-change.log",
@@ -116,7 +116,9 @@ def test_of_a_large_log_only_its_part_of_the_time_is_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("seconds", "files"), [(-7_200, 0), (0, 1), (20_000, 1)])
-def test_a_log_that_begins_later_is_not_read(tmp_path: Path, seconds: int, files: int) -> None:
+def test_log_that_begins_after_the_time_range_is_not_read(
+    tmp_path: Path, seconds: int, files: int
+) -> None:
     path = write(tmp_path / "state-change.log", [line(0, 1, leads(0, 1))])
     (source,) = find_log_files([path], TimeZones()).sources
     begin = to_milliseconds(at(seconds))

@@ -27,7 +27,7 @@ from core.watch.timeline.store import Timeline
 from core.watch.timeline.text import format_event, group_events
 
 
-def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
+def test_published_notes_are_ordered_by_time_among_recorded_events(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     timeline = Timeline.write(path)
     seen = recorded(timeline, restless(20))
@@ -50,20 +50,20 @@ def test_what_is_told_stands_among_what_was_seen(tmp_path: Path) -> None:
     timeline.close()
 
 
-def test_the_same_told_again_is_one_happening() -> None:
+def test_repeated_identical_notes_are_grouped_into_one_event() -> None:
     events = [Event(at(n), Kind.CLIENT, None, Note("probe", "timed out", (1,))) for n in range(3)]
     assert [group.text for group in group_events(events)] == ["probe: timed out, 3 times, over 2 s"]
 
 
 @pytest.mark.parametrize("kind", [Kind.LEADER, Kind.OFFLINE, Kind.ISR_SHRINK, Kind.ASSIGNMENT])
-def test_what_was_told_twice_in_the_same_words_is_counted_and_no_change_of_ours(kind: Kind) -> None:
+def test_identical_log_notes_are_counted_and_not_grouped_as_recorded_changes(kind: Kind) -> None:
     logged = LogNote("log of broker 1", "leads from epoch 2", (1,), "state-change.log")
     events = [Event(at(n), kind, None, logged, "t", 0) for n in range(2)]
     (group,) = group_events(events)
     assert group.text == f"{format_event(events[0])}, 2 times (t), over 1 s"
 
 
-def test_a_timeline_may_lie_elsewhere_and_not_be_there_yet(tmp_path: Path) -> None:
+def test_timeline_may_be_a_symlink_to_a_file_not_yet_created(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     path.symlink_to(tmp_path / "another disk.timeline")
     with Publisher("x", path) as publisher:
@@ -88,7 +88,9 @@ else:
 """
 
 
-def test_who_tells_beside_a_recorder_does_not_take_the_file_from_under_it(tmp_path: Path) -> None:
+def test_publisher_next_to_a_recorder_does_not_lose_the_recorders_write_ahead_log(
+    tmp_path: Path,
+) -> None:
     """A process loses its locks on a file when it closes any handle of it: the next process to end
     would take the recorder's write-ahead log for one of nobody, and delete it."""
 
@@ -104,7 +106,7 @@ def test_who_tells_beside_a_recorder_does_not_take_the_file_from_under_it(tmp_pa
         assert sorted(elsewhere("read").split()) == ["first", "last", "told"]
 
 
-def test_several_tell_at_once_and_before_anything_was_recorded(tmp_path: Path) -> None:
+def test_several_publishers_write_at_once_before_anything_was_recorded(tmp_path: Path) -> None:
     for round in range(20):  # how they meet is chance
         path = tmp_path / str(round) / "a.timeline"
         together = threading.Barrier(4)
@@ -135,7 +137,7 @@ def test_several_tell_at_once_and_before_anything_was_recorded(tmp_path: Path) -
         timeline.close()
 
 
-def test_what_cannot_be_told_is_known_and_nobody_is_stopped(tmp_path: Path) -> None:
+def test_failed_publishing_is_recorded_as_trouble_and_raises_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     path.write_bytes(b"not a timeline, but long enough to be taken for a database file" * 20)
     with Publisher("x", path) as publisher:
@@ -146,7 +148,7 @@ def test_what_cannot_be_told_is_known_and_nobody_is_stopped(tmp_path: Path) -> N
         assert publisher.trouble is None
 
 
-def test_a_file_of_the_format_before_is_read_and_brought_up_to_this_one(tmp_path: Path) -> None:
+def test_timeline_file_of_the_previous_format_is_read_and_upgraded(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     timeline = Timeline.write(path)
     seen = recorded(timeline, restless(5))
@@ -169,14 +171,16 @@ def ten_notes(tmp_path: Path) -> Iterator[Timeline]:
         yield timeline
 
 
-def test_what_was_told_long_ago_is_let_go(ten_notes: Timeline) -> None:
+def test_notes_older_than_the_given_time_are_deleted(ten_notes: Timeline) -> None:
     ten_notes.forget(at(6))
     left = [format_event(event) for event in ten_notes.notes()]
     assert left == ["run: 6", "run: 7", "run: 8", "run: 9"]
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, 1), (4, 4), (10, 10), (11, 10)])
-def test_the_newest_of_what_was_told(ten_notes: Timeline, count: int, found: int) -> None:
+def test_newest_notes_are_limited_to_the_requested_count(
+    ten_notes: Timeline, count: int, found: int
+) -> None:
     since = ten_notes.since_newest_notes(count)
     assert len(list(ten_notes.notes(since))) == found
     assert (since is None) is (count >= 10)
@@ -221,7 +225,7 @@ def events_of(cluster_id: str) -> list[Event]:
         timeline.close()
 
 
-def test_a_fault_is_told_by_the_sandbox_with_its_broker() -> None:
+def test_fault_is_published_by_the_sandbox_with_its_broker() -> None:
     ground = Ground("c")
     assert run_drill(ground, broker_drill(DrillKind.KILL, 2)) == "killed broker 2"
     (event,) = events_of("c")
@@ -232,12 +236,12 @@ def test_a_fault_is_told_by_the_sandbox_with_its_broker() -> None:
 
 
 @pytest.mark.parametrize("ground", [Ground("c", False), Ground(None)])
-def test_what_was_not_done_or_has_no_timeline_is_not_told(ground: Ground) -> None:
+def test_drill_not_run_or_without_a_timeline_publishes_no_event(ground: Ground) -> None:
     run_drill(ground, broker_drill(DrillKind.START, 2))
     assert events_of("c") == []
 
 
-def test_what_failed_is_raised_and_not_told() -> None:
+def test_failed_drill_is_raised_and_publishes_no_event() -> None:
     with pytest.raises(TrimtabError, match="not come up"):
         run_drill(
             Ground("c", TrimtabError("It did not come up.")), broker_drill(DrillKind.START, 2)

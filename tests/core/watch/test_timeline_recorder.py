@@ -77,7 +77,7 @@ def recorded(tmp_path: Path) -> Iterator[Recorded]:
         yield recording
 
 
-def test_a_move_that_may_not_be_seen_any_more_has_not_ended(recorded: Recorded) -> None:
+def test_reassignment_that_becomes_hidden_is_not_reported_as_ended(recorded: Recorded) -> None:
     client = recorded.client
     client.pause_replication(3)
     client.alter_reassignments({TopicPartition("t", 0): (3, 2)})
@@ -102,7 +102,9 @@ def kinds(events: list[Event]) -> Kind:
     return reduce(or_, (event.kind for event in events), Kind(0))
 
 
-def test_a_broker_that_dies_and_returns(recorded: Recorded) -> None:
+def test_broker_death_and_return_are_recorded_with_leader_and_isr_changes(
+    recorded: Recorded,
+) -> None:
     recorded.client.stop_broker(1)
     died = recorded.spend(60)
     assert "broker 1 went down" in map(format_event, died)
@@ -122,7 +124,9 @@ def test_a_broker_that_dies_and_returns(recorded: Recorded) -> None:
         ("cleanup.policy", "compact", "cleanup.policy delete → compact"),
     ],
 )
-def test_a_config_that_matters(recorded: Recorded, name: str, value: str, words: str) -> None:
+def test_change_of_a_tracked_topic_config_is_recorded(
+    recorded: Recorded, name: str, value: str, words: str
+) -> None:
     set_config(recorded.client, Resource.topic("t"), name, value)
     (event,) = recorded.spend(130)
     assert format_event(event) == f"topic t: {words}"
@@ -132,7 +136,7 @@ def test_a_config_that_matters(recorded: Recorded, name: str, value: str, words:
     assert event.kind is Kind.CONFIG
 
 
-def test_a_config_of_a_topic_that_was_just_made(recorded: Recorded) -> None:
+def test_config_change_of_a_new_topic_between_two_recorders_is_recorded(recorded: Recorded) -> None:
     """Also where nobody looked as it was changed."""
     recorded.client.create_topics([NewTopic("new", ((1, 2),), {"min.insync.replicas": "2"})])
     (made, *_) = recorded.spend(5)
@@ -144,12 +148,12 @@ def test_a_config_of_a_topic_that_was_just_made(recorded: Recorded) -> None:
     assert format_event(event).endswith("2 → 1")
 
 
-def test_a_topic_that_is_deleted(recorded: Recorded) -> None:
+def test_deletion_of_a_topic_is_recorded(recorded: Recorded) -> None:
     recorded.client.delete_topic("t")
     assert kinds(recorded.spend(5)) == Kind.TOPIC_DELETED | Kind.PARTITION
 
 
-def test_a_cluster_that_does_not_answer_is_told_and_asked_again(recorded: Recorded) -> None:
+def test_unreachable_cluster_is_reported_and_polled_until_it_answers(recorded: Recorded) -> None:
     recorded.faulty.replaced["describe_cluster"] = unreachable
     assert recorded.spend(30) == []
     assert 5 < len(recorded.troubles) < 31
@@ -160,7 +164,7 @@ def test_a_cluster_that_does_not_answer_is_told_and_asked_again(recorded: Record
     assert Kind.BROKER_DOWN in events[1].kind
 
 
-def test_a_quiet_time_is_not_taken_for_one_unseen(recorded: Recorded) -> None:
+def test_quiet_time_before_a_restart_is_not_recorded_as_a_gap(recorded: Recorded) -> None:
     recorded.spend(300)
     recorded.close()
     recorded.client.stop_broker(2)
@@ -170,7 +174,7 @@ def test_a_quiet_time_is_not_taken_for_one_unseen(recorded: Recorded) -> None:
     assert Kind.BROKER_DOWN in kinds(events)
 
 
-def test_a_time_unseen_is_kept_also_where_all_is_as_it_was(recorded: Recorded) -> None:
+def test_gap_is_recorded_even_where_nothing_changed_during_it(recorded: Recorded) -> None:
     """A broker may have died in it, and come back."""
     recorded.close()
     recorded.client.clock.sleep(3600)
@@ -181,7 +185,7 @@ def test_a_time_unseen_is_kept_also_where_all_is_as_it_was(recorded: Recorded) -
     assert recorded.spend(30) == []
 
 
-def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
+def test_clock_set_back_is_recorded_as_a_gap(recorded: Recorded) -> None:
     recorded.faulty.replaced["describe_cluster"] = lambda real: dataclasses.replace(
         state := real(), fetched_at=state.fetched_at - timedelta(hours=1)
     )
@@ -201,7 +205,9 @@ def test_a_clock_that_is_set_back_is_told(recorded: Recorded) -> None:
     assert format_event(gap).startswith("nobody looked for 10 m")
 
 
-def test_a_slow_cluster_leaves_no_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_cluster_is_not_recorded_as_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ticking = count(step=5.0)
     slow = partial(Observer, stopwatch=lambda: next(ticking))
     monkeypatch.setattr("core.watch.timeline.recorder.Observer", slow)
@@ -212,7 +218,7 @@ def test_a_slow_cluster_leaves_no_gap(tmp_path: Path, monkeypatch: pytest.Monkey
         assert kinds(recorded.spend(100)) == Kind.GAP
 
 
-def test_the_next_recorder_sees_what_happened_between(recorded: Recorded) -> None:
+def test_next_recorder_records_a_gap_and_what_changed_during_it(recorded: Recorded) -> None:
     recorded.close()
     recorded.client.stop_broker(2)
     recorded.client.clock.sleep(100)

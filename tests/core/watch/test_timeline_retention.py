@@ -26,7 +26,9 @@ def note(seconds: int, text: str = "said") -> Event:
     return Event(at(seconds), Kind.CLIENT, None, Note("probe", text))
 
 
-def test_only_what_is_old_goes(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_entries_older_than_the_given_time_are_deleted(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 20)
     pictures = restless(60)
     recorded(timeline, pictures)
@@ -37,7 +39,7 @@ def test_only_what_is_old_goes(timeline: Timeline, monkeypatch: pytest.MonkeyPat
     assert timeline.state_at(at(0)) is None
 
 
-def test_of_a_quiet_cluster_too_what_is_old_is_let_go(timeline: Timeline) -> None:
+def test_old_entries_of_a_quiet_cluster_are_deleted_too(timeline: Timeline) -> None:
     day = 86_400
     daily = [replace(p, fetched_at=at(day * n)) for n, p in enumerate(restless(60))]
     recorded(timeline, daily)
@@ -46,7 +48,9 @@ def test_of_a_quiet_cluster_too_what_is_old_is_let_go(timeline: Timeline) -> Non
     assert_was(timeline, daily[40])
 
 
-def test_a_large_file_loses_the_oldest(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_entries_are_deleted_until_the_file_fits_its_maximum_size(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(400))
     whole = timeline.bytes
@@ -55,7 +59,7 @@ def test_a_large_file_loses_the_oldest(timeline: Timeline, monkeypatch: pytest.M
     assert timeline.span[1] == at(3990)
 
 
-def test_notes_and_changes_lose_the_oldest(
+def test_oldest_notes_and_changes_are_deleted_to_fit_the_maximum_size(
     timeline: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
@@ -73,7 +77,9 @@ def test_notes_and_changes_lose_the_oldest(
     assert_was(timeline, pictures[-1])
 
 
-def test_notes_go_with_their_changes(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_are_deleted_together_with_changes_of_the_same_time(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)
     recorded(timeline, restless(200))
     timeline.report([note(n // 10, "x" * 100) for n in range(19_900)])
@@ -84,7 +90,7 @@ def test_notes_go_with_their_changes(timeline: Timeline, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("notes_alone", [False, True])
-def test_the_room_of_what_was_let_go_is_given_back(
+def test_space_of_deleted_changes_or_notes_is_freed_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes_alone: bool
 ) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 50)

@@ -69,7 +69,7 @@ def assert_was(timeline: Timeline, picture: ClusterState, *, late: float = 0.0) 
 
 
 @pytest.mark.parametrize("every", [1, 7, 50, 10**9])
-def test_the_cluster_is_as_it_was_at_each_moment(
+def test_state_at_each_moment_equals_the_recorded_cluster_state(
     timeline: Timeline, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", every)
@@ -81,7 +81,7 @@ def test_the_cluster_is_as_it_was_at_each_moment(
     assert timeline.state_at(at(-1)) is None
 
 
-def test_what_was_seen_is_given_back_and_filtered(timeline: Timeline) -> None:
+def test_recorded_events_are_returned_and_filtered_by_time_and_kind(timeline: Timeline) -> None:
     seen = recorded(timeline, restless(40))
     assert list(timeline.events()) == seen
     first, last = at(100), at(200)
@@ -93,7 +93,9 @@ def test_what_was_seen_is_given_back_and_filtered(timeline: Timeline) -> None:
     assert timeline.span == (at(0), seen[-1].at)
 
 
-def test_since_when_there_are_only_so_many_changes(timeline: Timeline) -> None:
+def test_since_newest_returns_the_time_since_which_at_most_count_changes_happened(
+    timeline: Timeline,
+) -> None:
     seen = recorded(timeline, restless(40))
     looks = sorted({event.at for event in seen})
     for count in (1, 40, 200):
@@ -107,7 +109,7 @@ def test_since_when_there_are_only_so_many_changes(timeline: Timeline) -> None:
     assert timeline.since_newest(len(seen)) is None
 
 
-def test_the_next_recorder_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
+def test_next_recorder_continues_the_timeline_where_the_last_one_ended(tmp_path: Path) -> None:
     path = tmp_path / "a.timeline"
     pictures = restless(30)
     first = Timeline.write(path)
@@ -121,7 +123,7 @@ def test_the_next_recorder_goes_on_where_the_last_one_was(tmp_path: Path) -> Non
     second.close()
 
 
-def test_a_reader_sees_what_is_being_written(timeline: Timeline) -> None:
+def test_reader_sees_changes_as_they_are_appended_by_a_writer(timeline: Timeline) -> None:
     pictures = restless(3)
     timeline.begin(pictures[0])
     reader = Timeline.read(timeline.path)
@@ -132,7 +134,9 @@ def test_a_reader_sees_what_is_being_written(timeline: Timeline) -> None:
 
 
 @pytest.mark.parametrize("folder", ["100%41", "#1", "which?"])
-def test_a_timeline_is_read_wherever_it_lies(tmp_path: Path, folder: str) -> None:
+def test_timeline_is_read_from_a_folder_with_special_characters_in_its_name(
+    tmp_path: Path, folder: str
+) -> None:
     path = tmp_path / folder / "it.timeline"
     pictures = restless(5)
     with closing(Timeline.write(path)) as written:
@@ -142,7 +146,7 @@ def test_a_timeline_is_read_wherever_it_lies(tmp_path: Path, folder: str) -> Non
         assert list(timeline.events()) == events
 
 
-def test_what_cannot_be_written_leaves_the_file_as_it_was(timeline: Timeline) -> None:
+def test_failed_append_to_a_locked_file_leaves_the_timeline_unchanged(timeline: Timeline) -> None:
     pictures = restless(3)
     timeline.begin(pictures[0])
     other = sqlite3.connect(timeline.path, isolation_level=None, timeout=0)
@@ -157,7 +161,9 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(timeline: Timeline) ->
     assert list(timeline.events()) == seen
 
 
-def test_a_disk_that_is_full_only_at_the_end_of_a_change_is_told(timeline: Timeline) -> None:
+def test_disk_full_at_the_end_of_a_change_is_reported_and_nothing_is_appended(
+    timeline: Timeline,
+) -> None:
     pictures = restless(2)
     seen = find_changes(*pictures)
     timeline.begin(pictures[0])
@@ -170,7 +176,9 @@ def test_a_disk_that_is_full_only_at_the_end_of_a_change_is_told(timeline: Timel
     assert list(timeline.events()) == []
 
 
-def test_what_failed_leaves_no_traces(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_append_leaves_no_traces_in_later_events_and_states(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "STATE_CHANGES", 2)
     topics = [
         cluster([row(name, 0, (1, 2)) for name in names], seconds=10 * n)
@@ -204,7 +212,9 @@ def test_what_failed_leaves_no_traces(timeline: Timeline, monkeypatch: pytest.Mo
         lambda timeline: Timeline.write(timeline.path),
     ],
 )
-def test_a_damaged_timeline(tmp_path: Path, look: Callable[[Timeline], object]) -> None:
+def test_damaged_timeline_is_reported_as_malformed_by_every_operation(
+    tmp_path: Path, look: Callable[[Timeline], object]
+) -> None:
     path = tmp_path / "a.timeline"
     timeline = Timeline.write(path)
     recorded(timeline, restless(20))
@@ -217,7 +227,7 @@ def test_a_damaged_timeline(tmp_path: Path, look: Callable[[Timeline], object]) 
     timeline.close()
 
 
-def test_a_closed_one_leaves_its_file_however_far_it_was_read(timeline: Timeline) -> None:
+def test_closed_timeline_releases_its_file_even_after_a_partial_read(timeline: Timeline) -> None:
     recorded(timeline, restless(20))
     reader = Timeline.read(timeline.path)
     events = reader.events()
@@ -230,7 +240,7 @@ def test_a_closed_one_leaves_its_file_however_far_it_was_read(timeline: Timeline
 
 
 @pytest.mark.parametrize("partition", [2**31, -1, 1.5, "one"])
-def test_a_partition_that_is_no_number_of_one_is_told(
+def test_invalid_partition_number_in_the_file_is_reported(
     timeline: Timeline, partition: object
 ) -> None:
     pictures = restless(5)
@@ -248,7 +258,9 @@ def test_a_partition_that_is_no_number_of_one_is_told(
         (None, "newer trimtab"),
     ],
 )
-def test_a_file_that_is_no_timeline(tmp_path: Path, content: bytes | None, title: str) -> None:
+def test_file_that_is_no_timeline_or_has_a_newer_format_is_refused(
+    tmp_path: Path, content: bytes | None, title: str
+) -> None:
     path = tmp_path / "a.timeline"
     if content is None:
         Timeline.write(path).close()
@@ -262,12 +274,12 @@ def test_a_file_that_is_no_timeline(tmp_path: Path, content: bytes | None, title
             opened(path)
 
 
-def test_a_cluster_that_was_never_recorded_is_said(tmp_path: Path) -> None:
+def test_timeline_of_a_cluster_never_recorded_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Nothing has been recorded"):
         Timeline.read(tmp_path / "none.timeline")
 
 
-def test_what_is_seen_after_a_clock_was_set_back_is_known(timeline: Timeline) -> None:
+def test_newest_state_is_the_last_recorded_after_a_clock_was_set_back(timeline: Timeline) -> None:
     """Later in the file is later: at the newest moment the cluster is as it was seen last."""
     pictures = [
         cluster([row("t", 0, (1, 2), leader=leader)], seconds=seconds)
@@ -288,7 +300,7 @@ def test_what_is_seen_after_a_clock_was_set_back_is_known(timeline: Timeline) ->
     assert newest.row(0).leader == 2
 
 
-def test_a_topic_that_was_kept_before_a_config_was_watched_has_it_unknown() -> None:
+def test_topic_recorded_before_a_config_was_tracked_has_that_config_unknown() -> None:
     earlier = decode(b'["t","id",2,1000,"delete"]', Kind.CONFIG, None)
     assert earlier == Topic("t", "id", 2, 1000, "delete")
     whole = Topic("t", "id", 2, 1000, "delete", 10**9)

@@ -67,7 +67,7 @@ def unset(client: SimulatedCluster, of: Resource, name: str) -> None:
     assert client.alter_configs([ConfigChange(of, name, ConfigOp.DELETE)]) == {of: None}
 
 
-def test_a_rate_that_is_set_changed_and_gone(watched: Watched) -> None:
+def test_throttle_rate_is_reported_when_set_changed_and_removed(watched: Watched) -> None:
     two = Resource.broker(2)
     assert watched.look() == []
     set_config(watched.client, two, LEADER_RATE, "1000")
@@ -81,7 +81,7 @@ def test_a_rate_that_is_set_changed_and_gone(watched: Watched) -> None:
     assert {event.brokers for event in watched.events} == {frozenset({2})}
 
 
-def test_lists_of_topics(watched: Watched) -> None:
+def test_throttled_replica_lists_of_topics_are_reported_when_set(watched: Watched) -> None:
     watched.look()
     limit(watched)
     watched.look()
@@ -101,7 +101,7 @@ def limit(watched: Watched) -> None:
     set_config(watched.client, Resource.broker(5), LEADER_RATE, "1000")
 
 
-def test_of_lists_that_throttle_nothing_is_asked_now_and_then(watched: Watched) -> None:
+def test_throttle_lists_without_a_rate_are_fetched_only_occasionally(watched: Watched) -> None:
     for _ in range(10):
         watched.look()
     assert watched.asked == [2], "once, as recording began"
@@ -111,7 +111,9 @@ def test_of_lists_that_throttle_nothing_is_asked_now_and_then(watched: Watched) 
     assert watched.asked == [2, 2, 1], "and once more of the one that is new"
 
 
-def test_lists_go_as_the_last_rate_goes(watched: Watched) -> None:
+def test_throttle_lists_removed_with_the_last_rate_are_reported_as_removed(
+    watched: Watched,
+) -> None:
     watched.look()
     limit(watched)
     set_config(watched.client, Resource.topic("t"), LEADER_LIST, "*")
@@ -124,7 +126,7 @@ def test_lists_go_as_the_last_rate_goes(watched: Watched) -> None:
     ]
 
 
-def test_what_takes_long_is_asked_less_often(watched: Watched) -> None:
+def test_throttle_lists_slow_to_fetch_are_fetched_less_often(watched: Watched) -> None:
     limit(watched)
     watched.took = 30.0
     for _ in range(10):
@@ -136,7 +138,7 @@ def test_what_takes_long_is_asked_less_often(watched: Watched) -> None:
     assert len(watched.asked) > 8
 
 
-def test_the_next_recorder_tells_only_what_has_changed_since(watched: Watched) -> None:
+def test_next_recorder_reports_only_throttles_changed_since_the_last_one(watched: Watched) -> None:
     watched.look()
     for broker, rate in ((1, "1000"), (2, "2000"), (3, "3000")):
         set_config(watched.client, Resource.broker(broker), LEADER_RATE, rate)
@@ -155,7 +157,7 @@ def test_the_next_recorder_tells_only_what_has_changed_since(watched: Watched) -
     assert Watched(watched.client, watched.events).look() == []
 
 
-def test_what_cannot_be_asked_for_is_not_gone(watched: Watched) -> None:
+def test_throttle_that_cannot_be_fetched_is_not_reported_as_gone(watched: Watched) -> None:
     set_config(watched.client, Resource.broker(1), LEADER_RATE, "1000")
     set_config(watched.client, Resource.broker(2), LEADER_RATE, "1000")
     watched.look()
@@ -175,7 +177,7 @@ def test_what_cannot_be_asked_for_is_not_gone(watched: Watched) -> None:
     assert watched.look() == []
 
 
-def test_what_runs_of_this_machine_set_is_left_to_their_story(watched: Watched) -> None:
+def test_throttles_set_by_runs_of_this_machine_are_not_reported(watched: Watched) -> None:
     watched.look()
     run = Run(watched.client, plan_of(watched.client, TARGETS), rate=1 * MB)
     run.until(submitted)
@@ -187,7 +189,9 @@ def test_what_runs_of_this_machine_set_is_left_to_their_story(watched: Watched) 
     run.journal.close()
 
 
-def test_a_run_that_sets_it_meanwhile(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_throttle_of_a_run_that_sets_it_during_the_fetch_is_not_reported(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = Run(watched.client, plan_of(watched.client, TARGETS), rate=1 * MB)
     run.until(submitted)
     read = [(), with_throttles(watched.client.describe_cluster().cluster_id)]
@@ -197,7 +201,7 @@ def test_a_run_that_sets_it_meanwhile(watched: Watched, monkeypatch: pytest.Monk
     run.journal.close()
 
 
-def test_the_same_on_many_is_one_line(watched: Watched) -> None:
+def test_same_throttle_on_many_brokers_or_topics_is_grouped_into_one_line(watched: Watched) -> None:
     watched.look()
     for broker in (1, 2, 3):
         set_config(watched.client, Resource.broker(broker), LEADER_RATE, "1000")
@@ -210,7 +214,7 @@ def test_the_same_on_many_is_one_line(watched: Watched) -> None:
     ]
 
 
-def test_rates_that_may_not_be_read_are_not_gone(watched: Watched) -> None:
+def test_rates_that_may_not_be_read_are_not_reported_as_removed(watched: Watched) -> None:
     two = Resource.broker(2)
     set_config(watched.client, two, LEADER_RATE, "1000")
     assert watched.look() == [f"broker 2: {LEADER_RATE} found at 1.0 kB/s"], "as recording begins"

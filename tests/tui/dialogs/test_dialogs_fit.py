@@ -52,7 +52,7 @@ STANDING = AutopilotStatus(
     ],
     ids=["confirm", "typed", "choice", "autopilot"],
 )
-async def test_buttons_stay_in_sight_and_what_is_said_is_paged_to(
+async def test_buttons_stay_visible_and_the_text_of_a_dialog_is_paged_to_its_end(
     dialog: Callable[[], ModalScreen[object]], size: tuple[int, int]
 ) -> None:
     session = replace(a_session(), autopilot=STANDING)

@@ -119,7 +119,7 @@ async def test_the_rate_that_was_chosen_stays_chosen_while_the_cluster_changes(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_a_destination_that_may_not_be_any_more_is_not_taken(
+async def test_chosen_destination_that_goes_down_cannot_be_confirmed(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = a_session(Plan())
@@ -155,7 +155,7 @@ def seven_brokers() -> ClusterState:
     return STATE.with_brokers([*STATE.brokers, replace(STATE.brokers[-1], id=7, rack="a")])
 
 
-async def test_marked_moves_that_are_done_meanwhile_end_nothing_for_the_others() -> None:
+async def test_marked_moves_done_meanwhile_leave_the_dialog_open_for_other_moves() -> None:
     session = a_session(Plan())
     run = a_real_run()
     done, moving = run.moves[0], replace(run.moves[0], state=MoveStatus.MOVING)
@@ -181,7 +181,7 @@ async def test_marked_moves_that_are_done_meanwhile_end_nothing_for_the_others()
         assert button(pilot, "yes").disabled
 
 
-async def test_a_destination_that_is_not_there_any_more_is_not_taken() -> None:
+async def test_chosen_destination_that_leaves_the_cluster_cannot_be_confirmed() -> None:
     state, session = seven_brokers(), a_session(Plan())
     session.state, session.run = state, (run := a_real_run())
     async with dashboard(session, "moves", monotonic=Clock()) as pilot:
@@ -217,7 +217,7 @@ def later(state: RunStatus = RunStatus.RUNNING) -> RunView:
     return replace(run, moves=moves)
 
 
-async def test_a_question_about_a_run_goes_with_it() -> None:
+async def test_open_question_about_a_run_follows_the_state_of_the_run() -> None:
     session = a_session(Plan())
     async with dashboard(session, "moves", (80, 24), monotonic=Clock()) as pilot:
         for key, typed, words, now, over, why in (
@@ -248,7 +248,7 @@ async def test_a_question_about_a_run_goes_with_it() -> None:
             await pressed(pilot, "escape")
 
 
-async def test_moves_that_end_while_it_is_asked_are_not_cancelled(
+async def test_moves_that_end_during_the_question_are_not_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Any] = []
@@ -279,7 +279,7 @@ async def test_moves_that_end_while_it_is_asked_are_not_cancelled(
         assert "Read-only" in footer(pilot)
 
 
-async def test_the_question_about_leaving_goes_with_the_plan() -> None:
+async def test_open_quit_question_follows_the_state_of_the_plan() -> None:
     session = a_session()
     session.address = Address("broker:9092")
     async with dashboard(session, "plan", monotonic=Clock()) as pilot:
@@ -290,7 +290,7 @@ async def test_the_question_about_leaving_goes_with_the_plan() -> None:
         assert "nothing would be lost" in question(pilot)[0]
 
 
-async def test_what_is_wrong_with_a_wish_goes_with_the_cluster() -> None:
+async def test_error_of_a_suggest_form_is_cleared_when_the_cluster_changes() -> None:
     held = {str(STATE.tp(row)): [1, 2] for row in range(STATE.partition_count)}
     fewer = cluster(held, brokers=list(RACKS), racks=RACKS)
     assert fewer.topics == STATE.topics
@@ -309,7 +309,7 @@ async def test_what_is_wrong_with_a_wish_goes_with_the_cluster() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_the_question_about_a_probe_goes_with_the_cluster(size: tuple[int, int]) -> None:
+async def test_open_probe_question_follows_the_state_of_the_cluster(size: tuple[int, int]) -> None:
     session = a_session()
     session.address = Address("broker:9092")
     async with dashboard(session, "map", size, monotonic=Clock()) as pilot:

@@ -33,7 +33,7 @@ class Started:
     def stop(self) -> None: ...
 
 
-async def test_a_wrong_password_is_told_and_asked_for_again_until_it_is_left(
+async def test_wrong_password_is_reported_and_prompted_for_until_correct_or_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passwords, "_known", {})

@@ -38,7 +38,7 @@ async def drawn(pilot: Pilot[int], words: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("key", ["P", "C", "plus", "m"])
-async def test_progress_goes_on_behind_a_dialog(
+async def test_progress_is_drawn_behind_a_dialog_with_few_bytes(
     key: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = a_session()
@@ -69,7 +69,7 @@ async def test_progress_goes_on_behind_a_dialog(
             assert 0 < sum(sent) < BUDGET_BYTES * size[0] * size[1] / (120 * 40)
 
 
-async def test_what_lies_under_a_question_rests() -> None:
+async def test_dialog_beneath_a_question_is_not_repainted_endlessly() -> None:
     """It would be painted anew without end, and no key would have an effect."""
     for key in ("question_mark", "colon", "A"):
         session = a_session()
@@ -84,9 +84,7 @@ async def test_what_lies_under_a_question_rests() -> None:
 
 @pytest.mark.parametrize("place", ["map", "plan"])
 @pytest.mark.parametrize("key", ["a", "O", "A", "e", "colon"])
-async def test_a_key_in_the_same_breath_as_the_one_that_ends_it_opens_nothing(
-    place: str, key: str
-) -> None:
+async def test_key_pressed_right_after_quit_opens_no_dialog(place: str, key: str) -> None:
     async with dashboard(a_session(), place) as pilot:
         for pressed in ("q", key):
             pilot.app.post_message(Key(pressed, pressed if len(pressed) == 1 else None))

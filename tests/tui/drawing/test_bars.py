@@ -28,17 +28,19 @@ def test_a_bar_is_drawn_in_eighths(fraction: float, drawn: str) -> None:
 
 
 @pytest.mark.parametrize(("fraction", "drawn"), [(1e-9, "▏   "), (1 - 1e-9, "███▉")])
-def test_a_bar_never_claims_not_begun_or_over(fraction: float, drawn: str) -> None:
+def test_partial_bar_is_never_drawn_empty_or_full(fraction: float, drawn: str) -> None:
     assert text_of(bar(fraction, 4)) == drawn
 
 
 @given(st.floats(-1, 2), st.integers(0, 60))
-def test_a_bar_is_as_wide_as_asked(fraction: float, width: int) -> None:
+def test_drawn_bar_is_as_wide_as_requested(fraction: float, width: int) -> None:
     assert width_of(bar(fraction, width)) == width
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 200))
-def test_done_begun_and_open_make_one_line(done: float, begun: float, width: int) -> None:
+def test_line_bar_shows_done_then_begun_then_open_parts(
+    done: float, begun: float, width: int
+) -> None:
     drawn = text_of(line_bar(done, begun, width))
     assert len(drawn) == width
     assert drawn == "".join(sorted(drawn, key="━─╌".index)), "done, then begun, then open"
@@ -80,7 +82,7 @@ def test_a_gap_in_the_windows_is_not_drawn_over() -> None:
     assert any(mark in inner for mark in " ─")
 
 
-def test_nothing_known_is_an_empty_chart() -> None:
+def test_series_without_known_values_draws_an_empty_chart() -> None:
     assert not set("▄▀▚▞█") & set("".join(_chart(_series([float("nan")] * 3))))
 
 
@@ -93,7 +95,7 @@ def test_series_keep_their_tones() -> None:
     assert {Tone.YOURS, Tone.LOOK, Tone.DIM, Tone.FAINT} <= tones
 
 
-def test_without_colour_series_have_the_marks_of_the_chart() -> None:
+def test_legend_without_colour_shows_the_marks_of_the_chart() -> None:
     series = (_series([1e6] * 13), _series([9e6] * 13, "out", Tone.LOOK))
     drawn = "".join(_chart(*series, plain=True))
     mark, name, other, _ = text_of(legend(series, plain=True)).split()
@@ -102,7 +104,7 @@ def test_without_colour_series_have_the_marks_of_the_chart() -> None:
     assert {in_ascii(mark), in_ascii(other)} <= set(in_ascii(drawn))
 
 
-def test_a_chart_is_not_bound_to_the_terminals_size() -> None:
+def test_chart_size_is_independent_of_the_terminal_size() -> None:
     lines = chart_lines(
         [_series([1e6] * 5)],
         since=0, until=1500, unit="B/s", width=190, height=50, gap_seconds=450,

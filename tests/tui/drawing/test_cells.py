@@ -24,7 +24,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("name", "drawn"), NAMES.items())
-def test_a_name_takes_the_cells_it_is_counted_as(name: str, drawn: str) -> None:
+def test_drawn_name_takes_as_many_cells_as_its_counted_width(name: str, drawn: str) -> None:
     row = Row(20, PLAIN)
     end = row.put(1, name, PLAIN)
     row.put(end, "|", PLAIN)
@@ -35,7 +35,7 @@ def test_a_name_takes_the_cells_it_is_counted_as(name: str, drawn: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("width", [1, 2, 5, 12])
-def test_what_stands_beside_a_name_stays_in_its_column(name: str, width: int) -> None:
+def test_column_next_to_a_name_stays_aligned(name: str, width: int) -> None:
     for placed in (
         (plain(left(name, width)), plain("|")),
         (plain(right(name, width)), plain("|")),
@@ -47,13 +47,13 @@ def test_what_stands_beside_a_name_stays_in_its_column(name: str, width: int) ->
         assert row.text.index("|") == width
 
 
-def test_a_name_that_ends_at_a_column_ends_there() -> None:
+def test_right_aligned_name_ends_at_its_column() -> None:
     row = Row(8, PLAIN)
     assert row.put_right(7, "e\u0301消", PLAIN) == 5
     assert row.text == "     e? "
 
 
-def test_what_is_painted_does_nothing_else_to_the_terminal() -> None:
+def test_control_characters_are_stripped_from_painted_text() -> None:
     """Dialogs' labels are Textual's: it counts what is no character as no cell."""
     pen = Pen(ColorSystem.TRUECOLOR)
     pen.write([Segment("a\x1b[31mb\x9b2J\rc\td é…", PLAIN)])

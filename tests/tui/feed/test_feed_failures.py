@@ -98,7 +98,7 @@ def feed_of(there: Any, monkeypatch: pytest.MonkeyPatch, wait: Callable[[float],
     return feed
 
 
-def test_a_slow_cluster_is_as_old_as_its_metadata_and_a_lost_one_stays_lost_till_it_answers(
+def test_cluster_age_counts_from_its_metadata_and_lost_cluster_is_lost_until_it_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     there = Slow()
@@ -173,7 +173,7 @@ def test_a_cluster_that_is_seldom_described_is_pinged_meanwhile(
     )
 
 
-def test_what_is_in_flight_is_told_to_be_hidden_once_for_as_long_as_it_is() -> None:
+def test_hidden_reassignments_are_reported_once_until_they_are_shown() -> None:
     hidden = replace(STATE, moves_unknown="This user may not list them.")
     feed, seen = Feed(Target(address=Address("sim:none"))), list[Event]()
     feed.attach(seen.append)
@@ -183,7 +183,7 @@ def test_what_is_in_flight_is_told_to_be_hidden_once_for_as_long_as_it_is() -> N
     assert titles(seen) == ["PictureChanged", trouble, *["PictureChanged"] * 3, trouble]
 
 
-def test_what_is_hidden_is_told_once_and_when_it_is_another_number() -> None:
+def test_hidden_topics_are_reported_once_and_when_their_number_changes() -> None:
     seen, feed = list[Event](), Feed(Target(address=Address("sim:none")))
     feed.attach(seen.append)
     for topics in (None, 1, 1, 2, None, 0, 2):
@@ -216,7 +216,7 @@ def publish(root: Root, number: int = 1, at: datetime = NOON, *, rate: float = 1
 
 
 @pytest.mark.parametrize("foreign", [None, "published"])
-def test_a_cluster_is_recorded_also_where_somebody_else_publishes_its_load(
+def test_cluster_is_recorded_even_if_its_load_is_published_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, foreign: str | None
 ) -> None:
     if foreign is not None:
@@ -252,7 +252,7 @@ def load_followed(root: Root, *actions: Callable[[], Any]) -> list[Event]:
     return seen
 
 
-def test_load_is_shown_again_once_a_damaged_snapshot_is_whole(tmp_path: Path) -> None:
+def test_load_is_shown_once_a_damaged_snapshot_is_replaced(tmp_path: Path) -> None:
     current = layout.current(tmp_path, STATE.cluster_id)
     current.parent.mkdir(parents=True)
     current.write_text("{")
@@ -262,7 +262,9 @@ def test_load_is_shown_again_once_a_damaged_snapshot_is_whole(tmp_path: Path) ->
     assert seen[0].error.next == layout.REPAIR
 
 
-def test_load_in_a_store_is_followed_and_each_trouble_is_told_once(s3: ObjectStore) -> None:
+def test_load_in_an_object_store_is_followed_and_each_trouble_is_reported_once(
+    s3: ObjectStore,
+) -> None:
     root = s3.bucket("followed")
     with ExitStack() as refusing:
         seen = load_followed(
@@ -282,7 +284,7 @@ def test_load_in_a_store_is_followed_and_each_trouble_is_told_once(s3: ObjectSto
     ]
 
 
-def test_a_first_snapshot_that_knows_sizes_only_is_no_load_to_show(tmp_path: Path) -> None:
+def test_first_snapshot_with_sizes_only_is_not_shown_as_load(tmp_path: Path) -> None:
     publish(tmp_path, rate=np.nan)
     seen = load_followed(tmp_path, nothing, lambda: publish(tmp_path, 2), nothing)
     assert titles(seen) == ["PictureChanged"]
@@ -290,7 +292,7 @@ def test_a_first_snapshot_that_knows_sizes_only_is_no_load_to_show(tmp_path: Pat
     assert seen[0].load.in_bytes_per_s.tolist() == [1e6, 1e6]
 
 
-def test_load_whose_files_cannot_be_read_for_a_while_is_shown_when_they_can(
+def test_load_with_unreadable_files_is_reported_and_shown_once_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(tmp_path)
@@ -314,7 +316,7 @@ def test_load_whose_files_cannot_be_read_for_a_while_is_shown_when_they_can(
 # -- runs, groups, the autopilot -------------------------------------------------------------------
 
 
-def test_a_run_is_followed_to_its_end_though_its_journal_could_not_be_read_for_a_while(
+def test_run_is_followed_to_its_end_though_its_journal_was_unreadable_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -342,7 +344,7 @@ def test_a_run_is_followed_to_its_end_though_its_journal_could_not_be_read_for_a
     assert seen[2].run.state.value == "done"
 
 
-def test_what_runs_teach_is_told_though_the_newest_could_not_be_read_at_first(
+def test_calibration_is_reported_though_the_newest_run_was_unreadable_at_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -363,7 +365,7 @@ def test_what_runs_teach_is_told_though_the_newest_could_not_be_read_at_first(
     assert [type(event) for event in seen] == [Trouble, RunChanged, CalibrationChanged]
 
 
-def test_groups_are_followed_on_after_an_answer_that_was_none(
+def test_groups_are_still_followed_after_failed_reads_reported_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     odd = TrimtabError("The coordinator is loading.")
@@ -385,7 +387,7 @@ def test_groups_are_followed_on_after_an_answer_that_was_none(
     assert titles(seen) == [odd.title, GroupsChanged.__name__, odd.title]
 
 
-def test_the_autopilot_is_followed_on_though_its_file_went_while_it_was_looked_at(
+def test_autopilot_is_still_followed_after_its_state_could_not_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))

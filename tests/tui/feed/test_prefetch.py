@@ -40,7 +40,9 @@ def fail(error: Exception) -> Callable[[], Any]:
     return describe
 
 
-def test_what_the_fork_saw_is_seen_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_state_read_by_the_fork_is_returned_to_the_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     see(monkeypatch, lambda: STATE)
     seen = Prefetch(ADDRESS).result()
     assert seen is not None
@@ -49,14 +51,14 @@ def test_what_the_fork_saw_is_seen_here(monkeypatch: pytest.MonkeyPatch) -> None
     assert np.array_equal(seen.replica_broker, STATE.replica_broker)
 
 
-def test_why_it_saw_nothing_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_in_the_fork_is_raised_in_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     see(monkeypatch, fail(UnreachableError("Nothing listens.", detail="why", next="Look.")))
     with pytest.raises(UnreachableError) as caught:
         Prefetch(ADDRESS).result()
     assert str(caught.value) == "Nothing listens.\nwhy\nLook."
 
 
-def test_a_bug_in_the_fork_is_no_answer_and_prints_nothing(
+def test_bug_in_the_fork_yields_no_result_and_prints_nothing(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     see(monkeypatch, fail(ZeroDivisionError()))
@@ -64,7 +66,7 @@ def test_a_bug_in_the_fork_is_no_answer_and_prints_nothing(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_look_that_is_stopped_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_prefetch_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     see(monkeypatch, lambda: time.sleep(60))
     look = Prefetch(ADDRESS)
     look.stop()
@@ -73,7 +75,7 @@ def test_a_look_that_is_stopped_ends_at_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("describe", [lambda: STATE, fail(ZeroDivisionError())])
-def test_the_feed_shows_what_the_fork_saw_or_looks_itself(
+def test_feed_shows_the_state_read_by_the_fork_or_reads_it_itself(
     monkeypatch: pytest.MonkeyPatch, describe: Callable[[], Any]
 ) -> None:
     see(monkeypatch, describe)
@@ -94,5 +96,5 @@ def test_the_feed_shows_what_the_fork_saw_or_looks_itself(
     assert got[-1].state.cluster_id == STATE.cluster_id
 
 
-def test_a_simulator_is_looked_at_in_a_thread() -> None:
+def test_simulator_is_not_prefetched_in_a_fork() -> None:
     assert not Prefetch.suits(Address("sim:/somewhere"))

@@ -54,7 +54,7 @@ def test_the_newest_run_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(listed) == 3
 
 
-def test_damaged_journals_are_told_once_and_no_others_are_known_to_be_none(
+def test_damaged_journal_is_reported_once_and_does_not_count_as_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -71,7 +71,7 @@ def test_damaged_journals_are_told_once_and_no_others_are_known_to_be_none(
     assert str(path) in damaged.error.title
 
 
-def test_what_runs_teach_is_told_as_one_ends_and_only_when_it_is_something_new(
+def test_calibration_is_reported_when_a_run_ends_and_only_if_it_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -94,7 +94,7 @@ def test_what_runs_teach_is_told_as_one_ends_and_only_when_it_is_something_new(
     assert len(asked) == 2
 
 
-def test_groups_that_may_not_be_read_are_told_once_until_they_may() -> None:
+def test_denied_access_to_groups_is_reported_once_until_it_is_granted() -> None:
     cluster: Any = SimulatedCluster(small_spec({"t": [(1, 2)]}), seed=1)
     listed = cluster.describe_groups
 

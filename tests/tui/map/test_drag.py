@@ -72,7 +72,7 @@ async def grab(pilot: Pilot[int], broker: int = 1) -> None:
     await press(pilot, "space")
 
 
-async def test_carried_with_keys_and_dropped() -> None:
+async def test_replica_is_carried_with_keys_and_dropped() -> None:
     async with map_of(picture=picture()) as pilot:
         await grab(pilot)
         assert "carrying leader of p0" in text(pilot)
@@ -86,7 +86,7 @@ async def test_carried_with_keys_and_dropped() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_carried_with_the_mouse_and_dropped(size: tuple[int, int]) -> None:
+async def test_replica_is_carried_with_the_mouse_and_dropped(size: tuple[int, int]) -> None:
     async with map_of(size, picture=picture()) as pilot:
         await press(pilot, "enter")
         y, before = row_of(pilot, "p0"), column_of(pilot, 6)
@@ -103,7 +103,7 @@ async def test_carried_with_the_mouse_and_dropped(size: tuple[int, int]) -> None
 
 
 @pytest.mark.parametrize("broker", [2, 3])
-async def test_what_holds_a_replica_already_is_hatched_and_cannot_be_dropped_on(
+async def test_broker_already_holding_a_replica_is_hatched_and_refuses_the_drop(
     broker: int,
 ) -> None:
     async with map_of(picture=picture()) as pilot:
@@ -116,7 +116,7 @@ async def test_what_holds_a_replica_already_is_hatched_and_cannot_be_dropped_on(
         assert plan(pilot) == {}
 
 
-async def test_released_on_an_illegal_target_everything_is_as_before() -> None:
+async def test_mouse_release_on_an_illegal_target_leaves_the_plan_unchanged() -> None:
     async with map_of(picture=picture()) as pilot:
         await press(pilot, "enter")
         y = row_of(pilot, "p0")
@@ -129,7 +129,7 @@ async def test_released_on_an_illegal_target_everything_is_as_before() -> None:
         assert "Broker 3 already holds t-0." in lines(pilot)[-1]
 
 
-async def test_reasons_are_listed_while_carrying() -> None:
+async def test_reasons_against_a_drop_are_listed_while_carrying() -> None:
     async with map_of(picture=picture()) as pilot:
         await grab(pilot)
         shown = text(pilot)
@@ -140,7 +140,7 @@ async def test_reasons_are_listed_while_carrying() -> None:
         assert "t-0 goes from 3 racks to 2" in " ".join(text(pilot).split())
 
 
-async def test_before_and_after_follow_the_column() -> None:
+async def test_before_and_after_values_follow_the_target_column() -> None:
     async with map_of(picture=picture()) as pilot:
         await grab(pilot)
         await press(pilot, "4")
@@ -164,7 +164,9 @@ async def test_the_narrow_screen_shows_the_preview_below_the_map() -> None:
 
 
 @pytest.mark.parametrize("keys", [("escape",), ("1", "enter"), ("h", "enter")])
-async def test_let_go_or_dropped_where_it_was_changes_nothing(keys: tuple[str, ...]) -> None:
+async def test_cancelled_drag_or_drop_on_the_source_broker_changes_nothing(
+    keys: tuple[str, ...],
+) -> None:
     async with map_of(picture=picture()) as pilot:
         await grab(pilot)
         if keys == ("escape",):
@@ -176,7 +178,7 @@ async def test_let_go_or_dropped_where_it_was_changes_nothing(keys: tuple[str, .
 
 
 @pytest.mark.parametrize("lost", ["outside", "escape", "release"])
-async def test_a_lost_mouse_button_is_recovered(lost: str) -> None:
+async def test_interrupted_mouse_drag_ends_without_a_planned_move(lost: str) -> None:
     async with map_of(picture=picture()) as pilot:
         await press(pilot, "enter")
         y = row_of(pilot, "p0")
@@ -195,7 +197,7 @@ async def test_a_lost_mouse_button_is_recovered(lost: str) -> None:
         assert plan(pilot) == {}
 
 
-async def test_a_press_beside_a_replica_only_moves_the_cursor() -> None:
+async def test_mouse_press_next_to_a_replica_only_moves_the_cursor() -> None:
     async with map_of(picture=picture()) as pilot:
         await press(pilot, "enter")
         await mouse_down(pilot, "p1", 4)
@@ -250,7 +252,7 @@ async def test_prefer_leader_moves_no_data() -> None:
     ],
     ids=["a follower", "where it was", "the leader"],
 )
-async def test_what_is_carried_can_be_made_leader_where_it_is_dropped(
+async def test_carried_replica_can_become_leader_at_its_drop_target(
     broker: int, keys: tuple[str, ...], message: str, replicas: tuple[int, ...]
 ) -> None:
     async with map_of(picture=picture()) as pilot:
@@ -261,7 +263,7 @@ async def test_what_is_carried_can_be_made_leader_where_it_is_dropped(
         assert plan(pilot) == {"t-0": ((1, 2, 3), replicas)}
 
 
-async def test_what_is_carried_is_called_leader_only_while_it_leads() -> None:
+async def test_carried_replica_is_called_leader_only_while_it_leads() -> None:
     state, load = picture()
     async with map_of(picture=(state, load)) as pilot:
         await grab(pilot)
@@ -285,7 +287,7 @@ async def test_while_carrying_other_keys_do_nothing() -> None:
         assert pilot.app.screen.PLACE == "plan", "digits are screens again"
 
 
-async def test_the_suggestion_is_one_key_away_and_helps_the_broker_it_is_for() -> None:
+async def test_suggestion_is_planned_with_one_key_and_relieves_its_broker() -> None:
     async with map_of() as pilot:
         assert "try " in text(pilot)
         await press(pilot, "a")
@@ -295,7 +297,9 @@ async def test_the_suggestion_is_one_key_away_and_helps_the_broker_it_is_for() -
 
 
 @pytest.mark.parametrize("changed", ["its target died", "its partition is led by another"])
-async def test_a_suggestion_goes_with_the_cluster_that_it_was_made_for(changed: str) -> None:
+async def test_suggestion_is_discarded_when_the_cluster_it_was_computed_for_changes(
+    changed: str,
+) -> None:
     async with map_of() as pilot:
         screen = the_map(pilot)
         suggestion = screen.estimates.suggestion
@@ -315,7 +319,7 @@ async def test_a_suggestion_goes_with_the_cluster_that_it_was_made_for(changed: 
             assert again is None or again.destination != suggestion.destination
 
 
-async def test_a_broker_of_a_read_only_cluster_takes_writing_away() -> None:
+async def test_session_becomes_read_only_when_a_broker_belongs_to_a_read_only_cluster() -> None:
     async with map_of(writable=True) as pilot:
         now = session(pilot)
         target = Target(Address("b1.sim:9092"), read_only_servers=frozenset({"b2.sim:9092"}))
@@ -328,7 +332,7 @@ async def test_a_broker_of_a_read_only_cluster_takes_writing_away() -> None:
         assert (now.writable, now.read_only_reason) == (False, "config.toml says read_only")
 
 
-async def test_read_only_greys_apply_and_says_how_to_write() -> None:
+async def test_read_only_session_refuses_apply_and_shows_how_to_enable_writing() -> None:
     async with map_of(picture=picture()) as pilot:
         await grab(pilot)
         await press(pilot, "4", "enter", "A")
@@ -337,7 +341,9 @@ async def test_read_only_greys_apply_and_says_how_to_write() -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (200, 60)])
-async def test_who_reads_what_is_carried_stands_beside_it(size: tuple[int, int]) -> None:
+async def test_groups_reading_the_carried_partition_are_shown_with_their_lag(
+    size: tuple[int, int],
+) -> None:
     reads = {
         "billing": {tp("t-0"): 1200, tp("t-1"): 50, tp("elsewhere-0"): 9},
         "fraud": {tp("t-0"): 0},
@@ -354,7 +360,7 @@ async def test_who_reads_what_is_carried_stands_beside_it(size: tuple[int, int])
         assert "group other" not in shown
 
 
-async def test_a_wide_map_shows_plan_and_run_beside_it() -> None:
+async def test_wide_map_shows_plan_and_run_next_to_it() -> None:
     async with map_of((200, 60), picture=picture()) as pilot:
         await publish_events(pilot, RunChanged(a_run(RunStatus.DONE)))
         shown = text(pilot)
@@ -364,7 +370,7 @@ async def test_a_wide_map_shows_plan_and_run_beside_it() -> None:
         assert "orders-1 done" in lines(pilot)[-4] + lines(pilot)[-3]
 
 
-async def test_times_of_the_column_before_are_dim_and_of_nothing_else(
+async def test_times_of_the_previous_target_are_dim_and_shown_only_for_the_same_replicas(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with map_of(picture=picture()) as pilot:
@@ -386,7 +392,7 @@ async def test_times_of_the_column_before_are_dim_and_of_nothing_else(
         assert ahead.preview.rates is None
 
 
-async def test_rates_are_in_their_own_units_and_never_says_whose_inflow_it_is_below() -> None:
+async def test_rates_have_their_own_units_and_a_rate_below_inflow_names_its_broker() -> None:
     async with map_of(picture=picture()) as pilot:
         await grab(pilot)
         await press(pilot, "4")
@@ -403,7 +409,7 @@ async def test_rates_are_in_their_own_units_and_never_says_whose_inflow_it_is_be
         assert max(map(len, words)) <= SIDE - 2
 
 
-async def test_of_a_long_log_dir_the_end_is_shown() -> None:
+async def test_end_of_a_long_log_dir_path_is_shown() -> None:
     state, load = picture()
     paths = tuple(f"/a/very/long/way/to/the/{n}/log/dirs/of/kafka-{n}" for n in range(9))
     state = replace(state, log_dir_paths=paths, log_dir=state.log_dir * 0 + 7)
@@ -412,7 +418,7 @@ async def test_of_a_long_log_dir_the_end_is_shown() -> None:
         assert "…ong/way/to/the/7/log/dirs/of/kafka-7 " in text(pilot)
 
 
-async def test_what_does_not_fit_beside_the_map_is_cut_with_a_mark() -> None:
+async def test_text_too_wide_for_the_panel_next_to_the_map_is_cut_with_an_ellipsis() -> None:
     events = (RunEvent(at(2, 31), "moved", "orders-1 done: " + "very " * 40),)
     async with map_of((200, 60), picture=picture()) as pilot:
         await publish_events(pilot, RunChanged(a_run(RunStatus.RUNNING, events=events)))
@@ -420,7 +426,7 @@ async def test_what_does_not_fit_beside_the_map_is_cut_with_a_mark() -> None:
         assert any("very" in line and line.endswith("…") for line in lines(pilot))
 
 
-def test_amber_means_far_above_the_mean_and_nothing_else() -> None:
+def test_only_brokers_far_above_the_mean_are_amber() -> None:
     """Broker 1 carries all and gives; broker 4 takes: only the first is one to look at."""
     state, load = picture()
     model = build_model(state, load, MapView())

@@ -69,7 +69,7 @@ async def test_a_replica_stays_under_the_mouse_that_carries_it() -> None:
 
 
 @pytest.mark.parametrize(("side", "step"), [("left", -1), ("right", 1)])
-async def test_beside_the_cells_the_mouse_carries_to_the_next_broker_out_of_sight(
+async def test_mouse_beyond_the_cells_carries_to_the_next_broker_out_of_view(
     side: str, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(map_hands, "EDGE_SECONDS", 3600.0)
@@ -90,7 +90,7 @@ async def test_beside_the_cells_the_mouse_carries_to_the_next_broker_out_of_sigh
         assert move.after == (FAR + 4, FAR + 1, FAR + 2)
 
 
-async def test_held_beside_the_cells_it_goes_on_to_the_last_broker_and_no_further(
+async def test_mouse_held_beyond_the_cells_carries_on_to_the_last_broker_and_no_further(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(map_hands, "EDGE_SECONDS", 0.001)
@@ -108,7 +108,7 @@ async def test_held_beside_the_cells_it_goes_on_to_the_last_broker_and_no_furthe
         assert session(pilot).plan.moves == ()
 
 
-async def test_with_keys_the_columns_move_no_more_than_shows_the_cursor() -> None:
+async def test_keys_scroll_the_columns_only_as_far_as_the_cursor_requires() -> None:
     async with map_of((80, 24), picture=picture()) as pilot:
         await opened(pilot)
         first, end = shown(pilot)

@@ -44,7 +44,7 @@ async def drag(pilot: Pilot[int], *keys: str, **view: Any) -> None:
     ],
     ids=["reassigned", "deleted", "target gone", "source gone"],
 )
-async def test_what_can_be_carried_no_longer_is_let_go_and_said(
+async def test_carried_replica_that_can_no_longer_move_is_released_and_reported(
     changed: tuple[ClusterState, Load], why: str
 ) -> None:
     async with map_of(picture=picture()) as pilot:
@@ -55,7 +55,7 @@ async def test_what_can_be_carried_no_longer_is_let_go_and_said(
         assert session(pilot).plan.moves == ()
 
 
-async def test_what_a_plan_takes_away_is_let_go() -> None:
+async def test_carried_replica_that_a_plan_removes_is_released() -> None:
     state, _ = picture()
     async with map_of(picture=picture()) as pilot:
         await drag(pilot, "4")
@@ -69,7 +69,7 @@ async def test_what_a_plan_takes_away_is_let_go() -> None:
 
 
 @pytest.mark.parametrize("by", ["plan", "reassignment"])
-async def test_what_speaks_against_a_drop_is_found_anew(by: str) -> None:
+async def test_legality_of_a_drop_is_rechecked_when_plan_or_cluster_changes(by: str) -> None:
     state, _ = picture()
     planned = Plan()
     async with map_of(picture=picture()) as pilot:
@@ -90,7 +90,7 @@ async def test_what_speaks_against_a_drop_is_found_anew(by: str) -> None:
         assert session(pilot).plan.moves == planned.moves
 
 
-async def test_a_newer_picture_of_the_same_changes_nothing_of_what_is_carried() -> None:
+async def test_newer_unchanged_cluster_state_leaves_the_drag_as_it_is() -> None:
     async with map_of(picture=picture()) as pilot:
         await drag(pilot, "4")
         carried = the_map(pilot).drag
@@ -108,7 +108,7 @@ async def test_a_newer_picture_of_the_same_changes_nothing_of_what_is_carried() 
     ],
     ids=["target down", "other leader", "out of sync", "size unknown"],
 )
-async def test_times_are_worked_out_anew_for_a_cluster_that_has_changed(
+async def test_move_times_are_recomputed_when_the_cluster_changes(
     changed: dict[str, Any],
 ) -> None:
     """The plan and the load are the same as before."""
@@ -129,7 +129,7 @@ async def test_times_are_worked_out_anew_for_a_cluster_that_has_changed(
 
 
 @pytest.mark.parametrize("away", ["trouble", "group"])
-async def test_marks_do_not_go_along_to_another_topic(away: str) -> None:
+async def test_marks_are_cleared_when_another_topic_is_opened(away: str) -> None:
     """u-0 is out of sync: a trouble to go to. What was marked in t stays where it is."""
     held = {"t-0": [1, 2, 3], "t-1": [1, 2, 3], "u-0": [1, 2, 3]}
     async with map_of(picture=picture(held, isr={"u-0": [1]})) as pilot:
@@ -143,7 +143,7 @@ async def test_marks_do_not_go_along_to_another_topic(away: str) -> None:
         assert the_map(pilot).model.topic == "u"
 
 
-async def test_only_marks_that_can_be_seen_are_carried() -> None:
+async def test_only_visible_marks_are_carried() -> None:
     held = {"t-0": [1, 2, 3], "t-1": [1, 2, 3], "u-0": [1, 2, 3]}
     marked = frozenset({tp("t-1"), tp("u-0"), tp("t-9")})
     async with map_of(picture=picture(held)) as pilot:

@@ -53,7 +53,7 @@ def topics(pilot: Pilot[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_first_glance_shows_cluster_troubles_rows_totals_and_keys(
+async def test_first_screen_shows_cluster_troubles_rows_totals_and_keys(
     size: tuple[int, int],
 ) -> None:
     async with map_of(size) as pilot:
@@ -118,7 +118,7 @@ async def test_before_load_is_known_the_map_shows_leaders() -> None:
 # -- moving about ----------------------------------------------------------------------------------
 
 
-async def test_keys_move_the_cursor_and_the_edges_hold() -> None:
+async def test_keys_move_the_cursor_and_stop_at_the_edges() -> None:
     async with map_of() as pilot:
         model = the_map(pilot).model
         excess = model.heat.excess[list(model.rows)]
@@ -150,7 +150,7 @@ async def test_the_cursor_stays_on_its_topic_when_rows_change_places() -> None:
         assert the_map(pilot).model.cursor > 2
 
 
-async def test_zoom_goes_to_partitions_then_to_one_and_escape_leads_back() -> None:
+async def test_enter_zooms_to_partitions_then_to_one_partition_and_escape_zooms_out() -> None:
     async with map_of() as pilot:
         topic, state = the_map(pilot).model.topic, session(pilot).state
         await press(pilot, "enter")
@@ -180,11 +180,13 @@ async def test_zoom_goes_to_partitions_then_to_one_and_escape_leads_back() -> No
         ("orders", "ord !ers", False),
     ],
 )
-def test_filter_words(name: str, words: str, passes: bool) -> None:
+def test_filter_matches_all_words_and_excludes_negated_words(
+    name: str, words: str, passes: bool
+) -> None:
     assert matches(name, words) is passes
 
 
-async def test_slash_filters_while_typing_and_escape_drops_it() -> None:
+async def test_slash_filters_while_typing_and_escape_clears_the_filter() -> None:
     async with map_of() as pilot:
         every = len(the_map(pilot).model.rows)
         await press(pilot, "slash", "p", "a", "y")
@@ -198,7 +200,7 @@ async def test_slash_filters_while_typing_and_escape_drops_it() -> None:
         assert len(the_map(pilot).model.rows) == every
 
 
-async def test_a_filter_that_nothing_passes_is_why_there_is_nothing_to_take() -> None:
+async def test_suggestion_key_reports_a_filter_that_matches_nothing() -> None:
     async with map_of() as pilot:
         await press(pilot, "slash", "x", "x", "x", "enter", "a")
         assert "No topic matches: esc drops the filter." in lines(pilot)[-1]
@@ -208,7 +210,7 @@ async def test_a_filter_that_nothing_passes_is_why_there_is_nothing_to_take() ->
         assert "No partition matches: esc drops the filter." in lines(pilot)[-1]
 
 
-async def test_what_is_not_known_is_not_called_even() -> None:
+async def test_suggestion_key_reports_unknown_load_instead_of_calling_it_even() -> None:
     state, _ = two_topics("a", "b")
     async with map_of(picture=(state, Load.unknown(state))) as pilot:
         look(pilot, metric=Metric.IN, metric_chosen=True)
@@ -216,7 +218,9 @@ async def test_what_is_not_known_is_not_called_even() -> None:
         assert "is not known yet: nothing can be suggested." in lines(pilot)[-1]
 
 
-async def test_what_is_not_worked_out_yet_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_estimate_not_yet_computed_is_shown_as_being_worked_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("compute_soon", "compute"):  # whoever waits for rest asks for it at once
         monkeypatch.setattr(map_ahead.MapEstimates, name, lambda self: None)
     async with map_of() as pilot:
@@ -224,7 +228,7 @@ async def test_what_is_not_worked_out_yet_is_said_to_be_so(monkeypatch: pytest.M
         assert "is being worked out" in lines(pilot)[-1]
 
 
-async def test_metric_and_order_go_round() -> None:
+async def test_keys_cycle_through_metrics_and_sort_orders() -> None:
     async with map_of() as pilot:
         metrics = []
         for _ in Metric:
@@ -250,7 +254,7 @@ async def test_every_metric_draws_in_both_colourings(metric: Metric) -> None:
 # -- troubles --------------------------------------------------------------------------------------
 
 
-async def test_a_click_on_a_trouble_goes_where_it_is() -> None:
+async def test_click_on_a_trouble_goes_to_its_broker_and_metric() -> None:
     async with map_of() as pilot:
         await press(pilot, "m", "m", "h", "h", "h")
         x = lines(pilot)[1].index("b7 in")
@@ -260,7 +264,7 @@ async def test_a_click_on_a_trouble_goes_where_it_is() -> None:
         assert the_map(pilot).model.view.metric is Metric.IN
 
 
-async def test_what_is_reckoned_of_a_picture_is_reckoned_once(
+async def test_heat_map_is_computed_once_per_metric_and_totals_are_not_recomputed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Reckoned of a million partitions, each of these is what a key takes longest for."""
@@ -290,7 +294,7 @@ async def test_what_is_reckoned_of_a_picture_is_reckoned_once(
         assert reckoned == ["heat_map"]
 
 
-async def test_n_goes_through_the_troubles_worst_first() -> None:
+async def test_n_key_goes_through_the_troubles_worst_first() -> None:
     async with map_of() as pilot:
         await press(pilot, "n")
         assert the_map(pilot).model.topic == "audit"
@@ -300,7 +304,7 @@ async def test_n_goes_through_the_troubles_worst_first() -> None:
         assert the_map(pilot).model.topic == "audit"
 
 
-async def test_a_healthy_cluster_says_so() -> None:
+async def test_healthy_cluster_is_reported_as_such_only_as_far_as_known() -> None:
     state = cluster(
         {f"t-{n}": [1 + n % 3, 1 + (n + 1) % 3] for n in range(9)},
         racks={1: "a", 2: "b", 3: "c"},
@@ -336,11 +340,13 @@ async def test_a_healthy_cluster_says_so() -> None:
         (["消費者a", "消費者b"], 2, ["?a", "?b"]),
     ],
 )
-def test_racks_are_told_apart_in_little_room(racks: list[str], room: int, shown: list[str]) -> None:
+def test_short_rack_names_distinguish_racks_in_little_room(
+    racks: list[str], room: int, shown: list[str]
+) -> None:
     assert short_racks(racks, room) == shown
 
 
-async def test_a_cluster_without_topics_does_not_blame_the_filter() -> None:
+async def test_cluster_without_topics_is_not_reported_as_filtered() -> None:
     state = cluster({}, racks={1: "a", 2: "b", 3: "c"})
     async with map_of(picture=(state, load_of(state, 0.0))) as pilot:
         assert "no topics yet" in text(pilot)
@@ -349,7 +355,7 @@ async def test_a_cluster_without_topics_does_not_blame_the_filter() -> None:
         assert "no topics yet" in text(pilot)
 
 
-async def test_a_lost_cluster_leaves_the_map_grey_and_says_why() -> None:
+async def test_lost_cluster_leaves_the_map_stale_and_shows_the_reason() -> None:
     async with map_of() as pilot:
         await publish_events(
             pilot, ClusterLost(UnreachableError("No broker answers.", next="Wait."))
@@ -361,7 +367,7 @@ async def test_a_lost_cluster_leaves_the_map_grey_and_says_why() -> None:
         assert "No broker answers." not in text(pilot)
 
 
-async def test_ages_turn_amber_when_older_than_twice_their_interval() -> None:
+async def test_age_of_load_turns_amber_when_older_than_twice_its_interval() -> None:
     state, load = demo_picture()
     async with map_of() as pilot:
         picture = replace(picture_changed(state, load), load_age=Freshness(NOW - 121, 60.0))
@@ -384,7 +390,9 @@ async def test_ages_turn_amber_when_older_than_twice_their_interval() -> None:
         (RunStatus.DONE, "● 1 moving"),
     ],
 )
-async def test_a_run_that_does_not_go_on_is_told_of(run_state: RunStatus, words: str) -> None:
+async def test_paused_or_died_run_is_reported_while_moves_are_in_flight(
+    run_state: RunStatus, words: str
+) -> None:
     state = cluster(
         {"t-0": [1, 2, 3], "t-1": [1, 2, 3]}, adding={"t-0": [3]}, removing={"t-0": [2]}
     )
@@ -398,7 +406,7 @@ async def test_a_run_that_does_not_go_on_is_told_of(run_state: RunStatus, words:
         assert (halted in lines(pilot)[1]) == ("in flight" in count)
 
 
-async def test_marks_of_moving_and_lagging_replicas() -> None:
+async def test_moving_and_lagging_replicas_are_marked() -> None:
     state = cluster(
         {"t-0": [1, 2, 3, 4], "t-1": [2, 3, 1]},
         isr={"t-0": [1, 2], "t-1": [2, 3, 1]},
@@ -418,7 +426,7 @@ def cells_of(pilot: Pilot[int], line: str) -> list[str]:
     return [line[at : at + columns.cell].strip(" []") for at in starts if at is not None]
 
 
-async def test_with_few_colours_the_legend_says_what_the_marks_are() -> None:
+async def test_legend_explains_the_marks_when_colours_are_few() -> None:
     async with map_of(few_colors=True, ascii_only=True) as pilot:
         assert "- below share   + above share" in lines(pilot)[-3]
         await press(pilot, "c")
@@ -427,7 +435,9 @@ async def test_with_few_colours_the_legend_says_what_the_marks_are() -> None:
 
 @pytest.mark.parametrize("width", [48, 64, 70, 80, 120])
 @pytest.mark.parametrize("metric", [Metric.SIZE, Metric.OUT, Metric.LEADERS])
-async def test_with_few_colours_what_is_off_has_a_mark(width: int, metric: Metric) -> None:
+async def test_cells_far_from_their_share_are_marked_when_colours_are_few(
+    width: int, metric: Metric
+) -> None:
     async with map_of((width, 24), few_colors=True, ascii_only=True) as pilot:
         look(pilot, metric=metric)
         screen = the_map(pilot)
@@ -444,7 +454,7 @@ async def test_with_few_colours_what_is_off_has_a_mark(width: int, metric: Metri
         assert all(mark in ("+", "-") for mark, level in zip(marks, off, strict=False) if level > 1)
 
 
-async def test_one_leader_is_one_leader() -> None:
+async def test_single_leader_is_shown_in_the_singular() -> None:
     state = cluster({"t-0": [1, 2]})
     async with map_of(picture=(state, load_of(state, 1e6))) as pilot:
         look(pilot, metric=Metric.LEADERS, broker=1)
@@ -452,7 +462,7 @@ async def test_one_leader_is_one_leader() -> None:
 
 
 @pytest.mark.parametrize("width", [64, 70, 80, 120])
-async def test_numbers_beside_each_other_never_touch(width: int) -> None:
+async def test_adjacent_numbers_never_touch(width: int) -> None:
     async with map_of((width, 40)) as pilot:
         look(pilot, metric=Metric.SIZE)
         screen = the_map(pilot)
@@ -464,7 +474,7 @@ async def test_numbers_beside_each_other_never_touch(width: int) -> None:
                 assert not (line[at - 1].isdigit() and line[at].isdigit()), line
 
 
-async def test_no_color_sends_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_color_variable_disables_all_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with map_of() as pilot:
         styles = [s.style for strip in pilot.app.screen._compositor.render_strips() for s in strip]
@@ -474,7 +484,7 @@ async def test_no_color_sends_no_colour(monkeypatch: pytest.MonkeyPatch) -> None
         assert "payments.v2" in text(pilot), "the palette of commands leaves the rest in sight"
 
 
-async def test_themes_change_and_come_back() -> None:
+async def test_theme_key_switches_to_the_other_theme_and_back() -> None:
     async with map_of() as pilot:
         grounds = []
         for _ in range(3):
@@ -484,7 +494,7 @@ async def test_themes_change_and_come_back() -> None:
         assert grounds[0] == grounds[2] != grounds[1]
 
 
-async def test_one_unit_holds_for_cells_and_row_totals_and_stands_in_the_head() -> None:
+async def test_cells_and_row_totals_share_one_unit_shown_in_the_header() -> None:
     state = cluster({"big-0": [1, 2], "big-1": [2, 1], "tiny-0": [1, 2]})
     load = load_of(state, {"big-0": 889e3, "big-1": 400e3, "tiny-0": 90.0})
     async with map_of(picture=(state, load)) as pilot:
@@ -506,13 +516,13 @@ async def test_one_unit_holds_for_cells_and_row_totals_and_stands_in_the_head() 
         ("f1", None, None),
     ],
 )
-def test_what_a_key_does_to_the_filter(
+def test_key_edits_confirms_or_clears_the_filter(
     key: str, character: str | None, expected: tuple[str, bool] | None
 ) -> None:
     assert type_filter("cli", key, character) == expected
 
 
-async def test_an_answer_that_comes_as_the_dashboard_closes_is_not_drawn(
+async def test_update_arriving_while_the_dashboard_closes_is_not_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with map_of() as pilot:
@@ -546,7 +556,7 @@ async def test_when_the_open_topic_is_deleted_all_topics_are_shown_and_keys_work
         assert screen.drag is not None
 
 
-async def test_a_filter_that_is_being_typed_goes_with_the_topic_that_is_deleted() -> None:
+async def test_filter_being_entered_is_cleared_when_its_topic_is_deleted() -> None:
     async with map_of(picture=two_topics("a", "b")) as pilot:
         look(pilot, topic="a")
         await press(pilot, "slash", "p", "1")
@@ -564,7 +574,7 @@ def look_past_b(pilot: Pilot[int]) -> None:
     pilot.app.draw()  # type: ignore[attr-defined]
 
 
-async def test_before_a_topic_was_there_the_map_shows_all_topics_and_leads_back_to_it() -> None:
+async def test_past_moment_before_the_open_topic_existed_shows_all_topics() -> None:
     async with map_of(picture=two_topics("a", "b")) as pilot:
         look_past_b(pilot)
         assert the_map(pilot).model.topic == "a"
@@ -576,7 +586,7 @@ async def test_before_a_topic_was_there_the_map_shows_all_topics_and_leads_back_
         assert the_map(pilot).model.partitions is not None
 
 
-async def test_only_looked_past_a_topic_is_under_the_cursor_again_on_coming_back() -> None:
+async def test_topic_missing_at_a_past_moment_is_under_the_cursor_on_coming_back() -> None:
     async with map_of(picture=two_topics("a", "b")) as pilot:
         look_past_b(pilot)
         await press(pilot, "0")

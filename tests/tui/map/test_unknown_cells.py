@@ -71,7 +71,7 @@ def brush(*, few_colors: bool = False) -> Brush:
 @pytest.mark.parametrize(
     ("metric", "withheld"), [(Metric.IN, without_rates), (Metric.SIZE, without_sizes)]
 )
-def test_a_cell_of_which_nothing_is_known_says_so(
+def test_cell_with_unknown_value_is_drawn_as_a_question_mark(
     metric: Metric, withheld: Callable[[Picture, slice], Picture], width: int, few_colors: bool
 ) -> None:
     last_topic = slice(6, 8)

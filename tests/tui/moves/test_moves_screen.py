@@ -68,7 +68,7 @@ def a_summary(run: str = "0101-021101", **other: object) -> RunSummary:
         (MoveStatus.CANCELLED, {}, "cancelled", Tone.LOOK, Tone.DIM),
     ],
 )
-def test_a_moves_state_in_words_and_its_bar(
+def test_state_of_a_move_determines_its_words_and_the_tone_of_its_bar(
     state: MoveStatus, other: dict[str, object], words: str, tone: Tone, bar: Tone
 ) -> None:
     move = a_move("t-0", state, 50, **other)
@@ -89,7 +89,7 @@ def test_a_moving_partition_has_bar_bytes_rate_and_time_left(width: int) -> None
     assert track.count("█") == len(track) // 4
 
 
-def test_what_needs_eyes_comes_first_and_the_newest_done_before_older() -> None:
+def test_moves_needing_attention_come_first_and_newest_done_before_older() -> None:
     moves = [
         a_move("a-0", MoveStatus.DONE, done_at=at(2, 0)),
         a_move("b-0", MoveStatus.DONE, done_at=at(2, 5)),
@@ -115,7 +115,7 @@ def test_what_needs_eyes_comes_first_and_the_newest_done_before_older() -> None:
         (0, 0, "0 / 0 B"),
     ],
 )
-def test_amounts_are_in_the_totals_unit(moved: int, total: int, words: str) -> None:
+def test_moved_bytes_are_shown_in_the_unit_of_the_total(moved: int, total: int, words: str) -> None:
     assert amount_words(moved, total) == words
 
 
@@ -123,7 +123,9 @@ def test_amounts_are_in_the_totals_unit(moved: int, total: int, words: str) -> N
     ("name", "width", "words"),
     [("orders-7", 12, "orders-7"), ("a-very-long-topic-17", 12, "a-ver…pic-17")],
 )
-def test_a_name_never_loses_its_number(name: str, width: int, words: str) -> None:
+def test_shortened_partition_name_keeps_its_partition_number(
+    name: str, width: int, words: str
+) -> None:
     assert partition_name(tp(name), width) == words
 
 
@@ -144,7 +146,7 @@ def test_a_name_never_loses_its_number(name: str, width: int, words: str) -> Non
         (RunStatus.RUNNING, {"rate_bytes_per_s": UNLIMITED}, ["no throttle"]),
     ],
 )
-def test_the_headline_says_where_the_run_stands(
+def test_headline_shows_the_state_of_the_run_and_the_time_left(
     state: RunStatus, other: dict[str, object], words: list[str]
 ) -> None:
     text = text_of(headline(a_run(state, **other), 160))
@@ -153,7 +155,7 @@ def test_the_headline_says_where_the_run_stands(
     assert ("left" in text) == (not state.ended and state not in HALTED)
 
 
-def test_the_overall_bar_shows_moved_begun_and_queued_and_can_fill_without_a_move() -> None:
+def test_overall_bar_shows_moved_begun_and_queued_and_leaves_out_cancelled_moves() -> None:
     taken_out = (
         a_move("orders-1", MoveStatus.DONE, 100),
         a_move("orders-2", MoveStatus.CANCELLED, 60),
@@ -166,7 +168,7 @@ def test_the_overall_bar_shows_moved_begun_and_queued_and_can_fill_without_a_mov
         assert "".join(span.text[:1] for span in spans) == chars, "it reads without colour"
 
 
-def test_brokers_stand_against_their_limits_and_say_why_they_do_not_move() -> None:
+def test_broker_lines_show_rate_and_limit_and_why_nothing_moves() -> None:
     lines = broker_lines(a_run().brokers, 120, 5)
     assert "48 / 50 MB/s" in text_of(lines[0])
     assert "foreign quota 1 MB/s" in text_of(lines[1])
@@ -175,33 +177,33 @@ def test_brokers_stand_against_their_limits_and_say_why_they_do_not_move() -> No
     assert "and 6 more" in text_of(many[2])
 
 
-def test_a_brokers_rate_that_is_not_known_is_not_nought() -> None:
+def test_unknown_rate_of_a_broker_is_not_shown_as_zero() -> None:
     row = replace(a_run().brokers[0], bytes_per_s=None, why="")
     assert "? / 50 MB/s" in text_of(broker_lines([row], 80, 5)[0])
     assert " ? " in text_of(broker_lines([replace(row, limit_bytes_per_s=None)], 80, 5)[0])
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_broker_that_a_pause_holds_says_so_beside_its_average(width: int) -> None:
+def test_broker_held_by_a_pause_is_shown_as_held_next_to_its_average(width: int) -> None:
     row = replace(a_run().brokers[0], bytes_per_s=744805.0, limit_bytes_per_s=1, why="")
     (line,) = broker_lines([replace(row, average_bytes_per_s=46.5e6)], width, 5)
     assert text_of(line).split()[-4:] == ["held", "avg", *format_rate(46.5e6).split()]
     assert "1 B/s" not in text_of(line)
 
 
-def test_the_story_is_told_newest_first() -> None:
+def test_events_of_a_run_are_listed_newest_first() -> None:
     text = drawn(event_lines(a_run().events, 80, 5))
     assert text.index("orders-1 done") < text.index("journal opened")
 
 
-def test_a_run_that_goes_on_says_how_to_attach() -> None:
+def test_run_that_continues_without_the_screen_shows_how_to_attach() -> None:
     text = drawn(ending_lines(a_run(), 120, roomy=True))
     assert "The run goes on without this screen (pid 4711)" in text
     assert "trimtab runs attach 0101-021101" in text
     assert "trimtab runs attach 0101-021101" in drawn(ending_lines(a_run(), 80, roomy=False))
 
 
-def test_a_run_that_died_says_what_it_left() -> None:
+def test_dead_or_incomplete_run_shows_its_leftovers() -> None:
     rate = RateIntent(7, Side.LEADER, None, ConfigSource.DEFAULT, 50 * MB)
     lowered = LoweredRetention("orders", 3_600_000, "604800000")
     left = Leftovers(
@@ -225,7 +227,9 @@ def test_a_run_that_died_says_what_it_left() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("state", list(RunStatus))
-def test_the_page_never_exceeds_its_room(size: tuple[int, int], state: RunStatus) -> None:
+def test_run_page_never_exceeds_the_height_of_the_screen(
+    size: tuple[int, int], state: RunStatus
+) -> None:
     moves = tuple(a_move(f"t-{p}", MoveStatus.MOVING, p) for p in range(100))
     ended = at(3, 0) if state.ended else None
     run = a_run(state, moves=moves, ended_at=ended, events=a_run().events * 30)
@@ -235,7 +239,7 @@ def test_the_page_never_exceeds_its_room(size: tuple[int, int], state: RunStatus
     assert "what happened" in drawn(lines)
 
 
-def test_without_a_run_it_lists_runs_and_says_what_to_do() -> None:
+def test_screen_without_a_run_in_progress_lists_runs_and_shows_how_to_start_one() -> None:
     now = at(4, 0)
     assert "reading" in drawn(runs_lines(None, 0, 0, now, 100, 30))
     assert "none yet" in drawn(runs_lines((), 0, 0, now, 100, 30))
@@ -255,7 +259,7 @@ def test_without_a_run_it_lists_runs_and_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_it_shows_the_run_and_follows_it(size: tuple[int, int]) -> None:
+async def test_screen_shows_the_run_and_follows_its_changes(size: tuple[int, int]) -> None:
     session = a_session()
     session.run = a_run()
     async with dashboard(session, "moves", size) as pilot:
@@ -273,7 +277,7 @@ async def test_it_shows_the_run_and_follows_it(size: tuple[int, int]) -> None:
         assert "√ run 02:11Z done" in body(pilot)
 
 
-async def test_only_what_changed_is_repainted() -> None:
+async def test_only_changed_cells_are_repainted() -> None:
     session = a_session()
     session.run = a_run()
     async with dashboard(session, "moves") as pilot:

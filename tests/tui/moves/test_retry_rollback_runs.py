@@ -53,7 +53,7 @@ def a_session_after(auto: RateBounds | None) -> Session:
     return session
 
 
-async def test_what_was_done_is_rolled_back_at_the_runs_own_rate(
+async def test_done_moves_are_rolled_back_at_the_rate_of_their_run(
     ended: Session, started: list[tuple[Any, ...]]
 ) -> None:
     plan = ended.plan
@@ -73,7 +73,7 @@ async def test_what_was_done_is_rolled_back_at_the_runs_own_rate(
     assert ended.plan is plan
 
 
-async def test_what_does_not_hold_any_more_is_said_before_anything_is_asked(
+async def test_moves_that_no_longer_hold_are_reported_before_a_retry_is_confirmed(
     ended: Session, started: list[tuple[Any, ...]]
 ) -> None:
     async with dashboard(ended, "moves") as pilot:
@@ -88,7 +88,7 @@ async def test_what_does_not_hold_any_more_is_said_before_anything_is_asked(
     assert [str(m.tp) for m in again] == ["orders-2"]
 
 
-async def test_where_nothing_holds_any_more_one_line_says_so(
+async def test_retry_is_refused_in_one_line_if_no_move_holds_any_more(
     ended: Session, started: list[tuple[Any, ...]]
 ) -> None:
     async with dashboard(ended, "moves") as pilot:
@@ -98,7 +98,7 @@ async def test_where_nothing_holds_any_more_one_line_says_so(
     assert started == []
 
 
-async def test_an_adaptive_run_is_followed_by_another_one(
+async def test_rollback_of_an_adaptive_run_is_adaptive_within_the_same_bounds(
     started: list[tuple[Any, ...]],
 ) -> None:
     async with dashboard(a_session_after(AUTO), "moves") as pilot:
@@ -111,7 +111,9 @@ async def test_an_adaptive_run_is_followed_by_another_one(
     assert options.auto.max_bytes_per_s == AUTO.max_bytes_per_s
 
 
-async def test_from_the_history_too(ended: Session, started: list[tuple[Any, ...]]) -> None:
+async def test_rollback_is_offered_from_the_history(
+    ended: Session, started: list[tuple[Any, ...]]
+) -> None:
     async with dashboard(ended, "moves") as pilot:
         await pressed(pilot, "o")
         assert "R roll back…" in footer(pilot)
@@ -121,7 +123,7 @@ async def test_from_the_history_too(ended: Session, started: list[tuple[Any, ...
         assert started == []
 
 
-async def test_the_history_offers_no_way_back_from_what_was_rolled_back(ended: Session) -> None:
+async def test_history_offers_no_rollback_of_moves_already_rolled_back(ended: Session) -> None:
     cluster_id, run = STATE.cluster_id, ended.run.run if ended.run else ""
     with Journal.open(journal_path(cluster_id, run)) as journal:
         back = {
@@ -143,7 +145,7 @@ async def test_the_history_offers_no_way_back_from_what_was_rolled_back(ended: S
         assert "roll back" not in footer(pilot)
 
 
-async def test_read_only_does_not_even_ask(ended: Session) -> None:
+async def test_read_only_session_opens_no_retry_or_rollback_dialog(ended: Session) -> None:
     ended.writable = False
     async with dashboard(ended, "moves") as pilot:
         for key in ("R", "a"):
@@ -152,7 +154,7 @@ async def test_read_only_does_not_even_ask(ended: Session) -> None:
             assert "Read-only" in footer(pilot)
 
 
-async def test_not_beside_a_run_in_progress(ended: Session) -> None:
+async def test_rollback_is_refused_while_a_run_is_in_progress(ended: Session) -> None:
     async with dashboard(ended, "moves") as pilot:
         await pressed(pilot, "o")
         ended.run = a_run()
@@ -161,7 +163,7 @@ async def test_not_beside_a_run_in_progress(ended: Session) -> None:
         assert "is in progress" in footer(pilot)
 
 
-async def test_a_run_that_did_all_offers_nothing_to_try_again() -> None:
+async def test_run_with_all_moves_done_offers_no_retry() -> None:
     session = a_session()
     done = a_move("orders-0", MoveStatus.DONE, 100)
     session.run = replace(a_run(RunStatus.DONE, moves=(done,)), ended_at=at(3, 0))

@@ -63,7 +63,7 @@ def only(*moves: MoveProgress, state: RunStatus = RunStatus.RUNNING) -> RunView:
         ("R", ("rollback", {}), "Asked to roll back"),
     ],
 )
-async def test_what_changes_much_takes_the_clusters_name(
+async def test_cancelling_or_rolling_back_a_run_requires_the_cluster_name(
     key: str,
     request_: tuple[str, Any],
     message: str,
@@ -85,7 +85,7 @@ async def test_what_changes_much_takes_the_clusters_name(
 @pytest.mark.parametrize(
     ("keys", "floor"), [(("tab", "enter"), False), (("tab", "tab", "enter"), True)]
 )
-async def test_a_pause_asks_how_far(
+async def test_pause_dialog_offers_to_hold_moves_in_flight(
     keys: tuple[str, ...], floor: bool, requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(), "moves") as pilot:
@@ -96,7 +96,7 @@ async def test_a_pause_asks_how_far(
         assert requested == [("pause", {"floor": floor})]
 
 
-async def test_a_run_without_a_throttle_cannot_be_held() -> None:
+async def test_run_without_a_throttle_can_be_paused_but_not_held() -> None:
     run = a_run(rate_bytes_per_s=UNLIMITED)
     async with dashboard(showing(run), "moves") as pilot:
         await pressed(pilot, "P")
@@ -106,7 +106,7 @@ async def test_a_run_without_a_throttle_cannot_be_held() -> None:
         assert "has no throttle" in why
 
 
-async def test_a_paused_run_goes_on_with_the_same_key(requested: list[tuple[str, Any]]) -> None:
+async def test_pause_key_resumes_a_paused_run(requested: list[tuple[str, Any]]) -> None:
     itself = a_run(RunStatus.PAUSED, why="its throttles go")
     async with dashboard(showing(itself), "moves") as pilot:
         assert "P resume" in footer(pilot)
@@ -123,7 +123,7 @@ async def test_a_paused_run_goes_on_with_the_same_key(requested: list[tuple[str,
         ("a", MoveStatus.SKIPPED, ("retry", {"moves": [1]})),
     ],
 )
-async def test_one_move_is_skipped_or_tried_again(
+async def test_single_move_is_skipped_or_retried(
     key: str, state: MoveStatus, request_: tuple[str, Any], requested: list[tuple[str, Any]]
 ) -> None:
     run = only(a_move("b-0", MoveStatus.DONE, 100), on_state(state))
@@ -133,7 +133,7 @@ async def test_one_move_is_skipped_or_tried_again(
 
 
 @pytest.mark.parametrize("state", [MoveStatus.MOVING, MoveStatus.QUEUED])
-async def test_one_move_is_cancelled_after_asking(
+async def test_single_move_is_cancelled_after_confirmation(
     state: MoveStatus, requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(only(on_state(state))), "moves") as pilot:
@@ -152,7 +152,7 @@ async def test_one_move_is_cancelled_after_asking(
         ("m", MoveStatus.DONE, "has moved already"),
     ],
 )
-async def test_what_makes_no_sense_is_said(
+async def test_request_invalid_in_the_state_of_a_move_is_reported_and_not_sent(
     key: str, state: MoveStatus, message: str, requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(only(on_state(state))), "moves") as pilot:
@@ -162,7 +162,7 @@ async def test_what_makes_no_sense_is_said(
 
 
 @pytest.mark.parametrize("key", ["P", "plus", "minus", "c", "C", "R", "s", "a", "m"])
-async def test_read_only_asks_for_nothing_and_says_why(
+async def test_read_only_session_sends_no_request_and_shows_why(
     key: str, requested: list[tuple[str, Any]]
 ) -> None:
     async with dashboard(showing(writable=False), "moves") as pilot:
@@ -172,7 +172,7 @@ async def test_read_only_asks_for_nothing_and_says_why(
         assert requested == []
 
 
-async def test_a_run_that_has_ended_is_asked_for_nothing(requested: list[tuple[str, Any]]) -> None:
+async def test_ended_run_is_sent_no_request(requested: list[tuple[str, Any]]) -> None:
     run = a_run(RunStatus.DONE, ended_at=at(3, 0))
     async with dashboard(showing(run), "moves") as pilot:
         await pressed(pilot, "C")
@@ -180,7 +180,9 @@ async def test_a_run_that_has_ended_is_asked_for_nothing(requested: list[tuple[s
         assert "P pause" not in footer(pilot)
 
 
-async def test_that_no_run_is_known_is_not_taken_for_none(requested: list[tuple[str, Any]]) -> None:
+async def test_runs_not_yet_known_are_not_reported_as_no_run_in_progress(
+    requested: list[tuple[str, Any]],
+) -> None:
     session = a_session()
     session.runs_known = False
     async with dashboard(session, "moves") as pilot:
@@ -194,7 +196,7 @@ async def test_that_no_run_is_known_is_not_taken_for_none(requested: list[tuple[
     assert requested == []
 
 
-async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refused_or_failed_request_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     errors = [UsageError("Run 0101-021101 has ended: done."), OSError(28, "The disk is full")]
 
     def refuse(*_: Any) -> SentRequest:
@@ -213,7 +215,7 @@ async def test_a_request_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("key", "factor"), [("plus", 2), ("minus", 0.4)])
-async def test_a_rate_is_chosen_from_what_is_left_at_it(
+async def test_rate_is_chosen_from_a_table_of_the_time_left_at_each_rate(
     key: str, factor: float, requested: list[tuple[str, Any]]
 ) -> None:
     run = only(on_state(MoveStatus.MOVING))
@@ -228,7 +230,7 @@ async def test_a_rate_is_chosen_from_what_is_left_at_it(
         assert requested == [("throttle", {"rate_bytes_per_s": int(50 * MB * factor)})]
 
 
-async def test_the_rate_it_has_cannot_be_chosen_again(requested: list[tuple[str, Any]]) -> None:
+async def test_rate_already_in_effect_cannot_be_requested(requested: list[tuple[str, Any]]) -> None:
     async with dashboard(showing(only(on_state(MoveStatus.MOVING))), "moves") as pilot:
         await pressed(pilot, "plus", "up")
         assert button(pilot, "yes").disabled
@@ -236,7 +238,7 @@ async def test_the_rate_it_has_cannot_be_chosen_again(requested: list[tuple[str,
         assert requested == []
 
 
-def test_what_is_left_is_what_has_not_ended() -> None:
+def test_remaining_plan_has_only_moves_that_have_not_ended() -> None:
     moves = (on_state(MoveStatus.DONE), on_state(MoveStatus.QUEUED), on_state(MoveStatus.FAILED))
     assert len(remaining_plan(only(*moves))) == 1
 
@@ -258,14 +260,14 @@ def test_brokers_that_may_not_take_a_move_cannot_be_chosen() -> None:
     assert all(c.doubt for c in choices[:2])  # both lose a rack
 
 
-def test_a_destination_that_is_down_is_replaced_before_others() -> None:
+def test_dead_destination_broker_is_replaced_before_live_ones() -> None:
     brokers = [replace(b, alive=b.id != 5) for b in STATE.brokers]
     move = on_state(MoveStatus.STUCK, after=(4, 5, 3))
     assert replaceable_broker(STATE.with_brokers(brokers), move) == 5
     assert replaceable_broker(STATE, move) == 4
 
 
-async def test_a_move_is_sent_elsewhere(requested: list[tuple[str, Any]]) -> None:
+async def test_move_is_retargeted_to_another_broker(requested: list[tuple[str, Any]]) -> None:
     async with dashboard(showing(only(on_state(MoveStatus.STUCK))), "moves") as pilot:
         await pressed(pilot, "m")
         assert isinstance(pilot.app.screen, RetargetDialog)
@@ -279,7 +281,7 @@ async def test_a_move_is_sent_elsewhere(requested: list[tuple[str, Any]]) -> Non
 # -- while the process is down -------------------------------------------------------------------
 
 
-async def test_what_is_asked_of_a_dead_run_waits_and_the_screen_says_so(
+async def test_request_to_a_dead_run_is_shown_as_waiting_for_its_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waits = SentRequest("0101-021101", 1, "cancel", is_waiting=True)
@@ -294,7 +296,7 @@ async def test_what_is_asked_of_a_dead_run_waits_and_the_screen_says_so(
         assert "waits until the process is back" in footer(pilot)
 
 
-async def test_a_dead_run_is_brought_back_after_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_dead_run_is_recovered_after_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:
     back: list[tuple[str, str]] = []
     monkeypatch.setattr(module, "recover", lambda c, r, address: back.append((c, r)))
     async with dashboard(showing(a_run(DIED)), "moves") as pilot:
@@ -306,13 +308,13 @@ async def test_a_dead_run_is_brought_back_after_asking(monkeypatch: pytest.Monke
         assert "is back" in footer(pilot)
 
 
-async def test_a_run_that_lives_is_not_brought_back() -> None:
+async def test_live_run_is_not_recovered() -> None:
     async with dashboard(showing(), "moves") as pilot:
         await pressed(pilot, "B")
         assert "nothing to bring back" in footer(pilot)
 
 
-def test_the_questions_say_what_is_lost_and_what_stays() -> None:
+def test_cancel_and_rollback_questions_report_lost_and_kept_moves() -> None:
     question = " ".join(cancel_question(a_run()).words)
     for words in ("2 in flight go back", "26 GB that were copied are dropped", "1 done stay"):
         assert words in question
@@ -346,7 +348,7 @@ async def test_marked_moves_are_cancelled_together(requested: list[tuple[str, An
         assert "\n *" not in body(pilot)
 
 
-async def test_of_the_marked_ones_those_are_skipped_that_have_not_begun(
+async def test_only_marked_moves_that_have_not_begun_are_skipped(
     requested: list[tuple[str, Any]],
 ) -> None:
     async with dashboard(showing(only(*MOVES)), "moves") as pilot:
@@ -354,7 +356,9 @@ async def test_of_the_marked_ones_those_are_skipped_that_have_not_begun(
         assert requested == [("skip", {"moves": [1, 2]})]
 
 
-async def test_none_of_the_marked_ones_can_be_tried_again(requested: list[tuple[str, Any]]) -> None:
+async def test_retry_of_marked_moves_is_refused_if_none_can_be_retried(
+    requested: list[tuple[str, Any]],
+) -> None:
     async with dashboard(showing(only(*MOVES)), "moves") as pilot:
         await pressed(pilot, "space", "space", "a")
         assert "Of the 2 marked, each has neither failed" in footer(pilot)
@@ -375,7 +379,7 @@ async def test_escape_unmarks_and_another_run_has_no_marks(
         assert requested == [("cancel", {"moves": [0]})]
 
 
-async def test_marked_moves_go_elsewhere_together(requested: list[tuple[str, Any]]) -> None:
+async def test_marked_moves_are_retargeted_together(requested: list[tuple[str, Any]]) -> None:
     moves = (MOVES[0], a_move("orders-2", MoveStatus.QUEUED, 1, before=(4, 2, 3), after=(1, 2, 3)))
     async with dashboard(showing(only(*moves)), "moves") as pilot:
         await pressed(pilot, "space", "space", "m")
@@ -389,7 +393,7 @@ async def test_marked_moves_go_elsewhere_together(requested: list[tuple[str, Any
     ]
 
 
-def test_a_broker_that_may_not_take_one_of_them_takes_none_and_says_which() -> None:
+def test_broker_refused_for_one_marked_move_is_refused_for_all_and_the_move_named() -> None:
     load = a_session().load
     assert load is not None
     targets = targets_of(STATE, load, dict(enumerate(MOVES[:2])))
@@ -399,7 +403,7 @@ def test_a_broker_that_may_not_take_one_of_them_takes_none_and_says_which() -> N
     assert targets.request(1, 3)["after"] == [3, 5, 6]
 
 
-def test_the_question_counts_what_is_lost_and_what_is_not_begun() -> None:
+def test_cancel_question_counts_lost_bytes_and_moves_not_begun() -> None:
     question = " ".join(cancel_some_question(MOVES[:3]).words)
     assert "1 in flight go back" in question
     assert "1.0 GB" in question.replace("1 GB", "1.0 GB")
@@ -409,7 +413,7 @@ def test_the_question_counts_what_is_lost_and_what_is_not_begun() -> None:
 # -- adaptive ------------------------------------------------------------------------------------
 
 
-async def test_an_adaptive_rate_is_asked_for(requested: list[tuple[str, Any]]) -> None:
+async def test_adaptive_rate_is_requested(requested: list[tuple[str, Any]]) -> None:
     async with dashboard(showing(only(*MOVES)), "moves") as pilot:
         await pressed(pilot, "plus", "a")
         dialog = pilot.app.screen
@@ -422,7 +426,7 @@ async def test_an_adaptive_rate_is_asked_for(requested: list[tuple[str, Any]]) -
     assert payload["auto"]["least_bytes_per_s"] < payload["auto"]["most_bytes_per_s"]
 
 
-async def test_an_adaptive_run_says_so_and_may_be_given_a_fixed_rate(
+async def test_adaptive_run_shows_its_bounds_and_may_be_given_a_fixed_rate(
     requested: list[tuple[str, Any]],
 ) -> None:
     run = replace(only(*MOVES), bounds=RateBounds(5 * MB, 60 * MB), rate_bytes_per_s=60 * MB)

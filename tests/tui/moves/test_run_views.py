@@ -68,7 +68,7 @@ def run_request(what: str, **other: Any) -> RunRequest:
     return replace(RunRequest(at(2, 20), "cancel", what, "ann on here", taken=True), **other)
 
 
-def test_a_run_that_is_rolled_back_is_paused_no_longer() -> None:
+def test_run_being_rolled_back_is_no_longer_paused() -> None:
     pause, back = run_request("pause", kind="pause"), run_request("roll back", kind="rollback")
     run = a_run(RunStatus.ROLLING_BACK, requests=(pause, back))
     assert not is_paused(run)
@@ -76,7 +76,7 @@ def test_a_run_that_is_rolled_back_is_paused_no_longer() -> None:
     assert is_paused(replace(run, requests=(back, pause)))
 
 
-def test_what_has_been_moved_back_is_not_offered_again() -> None:
+def test_moves_already_rolled_back_are_not_offered_for_rollback() -> None:
     run = a_run(RunStatus.CANCELLED)
     there = replace(run.moves[0], state=MoveStatus.DONE)
     back = replace(there, role=Role.ROLLBACK, before=there.after, after=there.before)
@@ -106,25 +106,25 @@ def test_what_has_been_moved_back_is_not_offered_again() -> None:
         (RunStatus.CANCELLING, {}, "goes back to the replicas and order it had"),
     ],
 )
-def test_what_is_not_as_usual_is_a_sentence(
+def test_unusual_state_of_a_run_is_explained_in_a_sentence(
     state: RunStatus, other: dict[str, Any], words: str, width: int
 ) -> None:
     lines = notice_lines(a_run(state, **other), width)
     assert words in drawn(lines)
 
 
-def test_a_run_that_simply_runs_needs_no_sentence() -> None:
+def test_run_in_normal_progress_has_no_notice() -> None:
     assert notice_lines(a_run(), 120) == ()
 
 
-def test_a_request_that_was_refused_is_said_until_the_next() -> None:
+def test_refused_request_is_shown_until_the_next_request() -> None:
     refused = run_request("sing", refused="this trimtab does not know what it is to sing")
     assert "✗ sing: this trimtab" in drawn(notice_lines(a_run(requests=(refused,)), 120))
     assert notice_lines(a_run(requests=(refused, run_request("pause"))), 120) == ()
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_the_move_under_the_cursor_is_told_in_full(width: int) -> None:
+def test_move_under_the_cursor_is_shown_in_full(width: int) -> None:
     move = a_move(
         "orders-2",
         MoveStatus.MOVING,
@@ -141,7 +141,7 @@ def test_the_move_under_the_cursor_is_told_in_full(width: int) -> None:
     assert "batch 3 of 4" in text or width == 80
 
 
-def test_why_a_move_is_stuck_is_told_in_full() -> None:
+def test_why_a_move_is_stuck_is_shown_in_full() -> None:
     why = "no byte has come: broker 9 has a follower quota of 1 MB/s that is not ours"
     move = a_move("audit-4", MoveStatus.STUCK, 1, bytes_per_s=0.0, why=why)
     for roomy in (True, False):
@@ -154,7 +154,7 @@ def test_bytes_that_are_only_last_known_are_marked() -> None:
     assert "bytes as last known" in drawn(detail_lines(a_run(moves=(move,)), 0, 120, roomy=True))
 
 
-def test_on_wide_screens_the_average_has_a_column() -> None:
+def test_average_rate_has_a_column_on_wide_screens() -> None:
     move = a_move("t-0", MoveStatus.MOVING, 25, bytes_per_s=48e6, average_bytes_per_s=44e6)
     assert "48 MB/s    44 MB/s" in text_of(move_line(move, 200))
 
@@ -173,7 +173,7 @@ def in_batches() -> RunView:
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_a_move_that_waits_its_turn_says_so(width: int) -> None:
+def test_move_waiting_its_turn_is_shown_as_waiting(width: int) -> None:
     """What it has left may be long, and is no answer to why nothing comes."""
     waiting = a_move(
         "b-0",
@@ -192,7 +192,7 @@ def test_a_move_that_waits_its_turn_says_so(width: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_batch_plan_says_what_each_holds_and_what_comes(size: tuple[int, int]) -> None:
+def test_batch_plan_shows_the_moves_and_states_of_each_batch(size: tuple[int, int]) -> None:
     width, height = size[0], size[1] - 2
     run = in_batches()
     assert current_batch(batches_of(run.moves)) == 1
@@ -220,7 +220,7 @@ def test_the_log_is_filtered_by_words(words: str, found: int) -> None:
     assert len(filter_events(events, words)) == found
 
 
-def test_requests_say_whether_they_were_taken() -> None:
+def test_requests_are_shown_as_taken_waiting_or_refused() -> None:
     requests = (
         run_request("pause"),
         run_request("cancel orders-3", taken=False),
@@ -265,7 +265,7 @@ class ReadTime(datetime):
         return super().timestamp()
 
 
-async def test_a_key_on_a_long_run_reads_no_more_of_it_than_is_in_sight() -> None:
+async def test_key_press_on_a_long_run_reads_only_about_as_much_as_is_in_view() -> None:
     def at_minute(n: int) -> ReadTime:
         return ReadTime(2026, 1, 1, 2, n % 60, tzinfo=UTC)
 
@@ -285,7 +285,7 @@ async def test_a_key_on_a_long_run_reads_no_more_of_it_than_is_in_sight() -> Non
                 assert ReadTime.reads <= 2 * height + 500 * (key == "o"), key
 
 
-async def test_a_mark_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_marking_a_move_draws_the_page_once(monkeypatch: pytest.MonkeyPatch) -> None:
     session, drawn = a_session(), []
     session.run = a_run()
     show_body = MovesScreen.show_body
@@ -298,7 +298,7 @@ async def test_a_mark_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(drawn) == 1
 
 
-def test_a_log_page_never_exceeds_its_room() -> None:
+def test_log_page_has_exactly_the_height_of_its_space() -> None:
     run = a_run(events=a_run().events * 90, requests=(run_request("pause"),) * 40)
     for width, height in SIZES:
         lines = log_lines(run, "", 3, width, height, typing=True)
@@ -317,14 +317,14 @@ STORY = (
 
 
 @pytest.mark.parametrize("width", [72, 80, 120])
-def test_a_long_line_of_the_story_takes_two_where_there_is_room(width: int) -> None:
+def test_long_event_takes_a_second_line_where_there_is_room(width: int) -> None:
     lines = event_lines(STORY, width, 6)
     text = " ".join(text_of(line)[13:].strip() for line in lines)
     assert text == f"{STORY[1].text} {STORY[0].text}"
     assert max(width_of(line) for line in lines) <= width
 
 
-def test_what_is_cut_of_the_story_is_marked() -> None:
+def test_cut_event_lines_end_with_an_ellipsis() -> None:
     (line,) = event_lines(STORY, 80, 1)
     assert text_of(fit(line, 80)).endswith("…")
     _, second = event_lines(STORY[1:], 40, 6)[:2]
@@ -335,7 +335,7 @@ def test_what_is_cut_of_the_story_is_marked() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_a_report_is_headings_and_columns(width: int) -> None:
+def test_report_is_drawn_as_headings_and_columns(width: int) -> None:
     text = drawn(all_report_lines(REPORT, width))
     assert "|" not in text
     assert "#" not in text
@@ -346,7 +346,7 @@ def test_a_report_is_headings_and_columns(width: int) -> None:
     assert drawn(report_lines(REPORT, 10**9, width, 5)).count("\n") == 4
 
 
-async def test_a_run_of_the_past_opens_as_its_report(
+async def test_past_run_opens_as_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = a_session()
@@ -372,7 +372,7 @@ async def test_a_run_of_the_past_opens_as_its_report(
         assert "● run 02:11Z" in body(pilot)
 
 
-async def test_what_is_moving_is_shown_from_the_map_whatever_was_open_before() -> None:
+async def test_click_on_moving_in_the_map_shows_the_current_run_over_an_open_report() -> None:
     session = a_session()
     session.state, session.run = other_moves(GB // 4), a_run()
     session.load = load_of(session.state, 1e6)
@@ -393,7 +393,7 @@ async def test_what_is_moving_is_shown_from_the_map_whatever_was_open_before() -
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_history_says_how_long_it_took_and_was_estimated(size: tuple[int, int]) -> None:
+def test_history_shows_how_long_a_run_took_and_was_estimated(size: tuple[int, int]) -> None:
     from core.run.reporting.views import summary
 
     run = summary(a_run(RunStatus.DONE, ended_at=at(3, 11, 1)))
@@ -420,7 +420,7 @@ def other_moves(arrived: int, seconds: float = 0.0) -> Any:
     )
 
 
-def test_moves_that_nobody_here_started_are_told_apart() -> None:
+def test_moves_not_started_here_are_listed_separately() -> None:
     moves = foreign_moves(other_moves(GB), {tp("a-0")})
     assert [(str(move.tp), move.before, move.after) for move in moves] == [("b-0", (1, 2), (2, 3))]
     assert "1→3" in drawn(foreign_lines(moves, 100, 5))
@@ -429,7 +429,7 @@ def test_moves_that_nobody_here_started_are_told_apart() -> None:
     assert "and 6 more" in text_of(lines[3])
 
 
-def test_others_moves_say_when_no_byte_has_come_for_long() -> None:
+def test_foreign_moves_report_when_no_byte_has_come_for_long() -> None:
     watch = ForeignWatch()
     for second, arrived in ((0, 0), (20, 200 * MB), (100, 200 * MB)):
         watch.look(other_moves(arrived, second), {tp("a-0")})
@@ -438,7 +438,7 @@ def test_others_moves_say_when_no_byte_has_come_for_long() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_others_moves_are_adopted_for_the_eye_and_cannot_be_changed(
+async def test_foreign_moves_are_shown_and_cannot_be_changed(
     size: tuple[int, int],
 ) -> None:
     session = a_session()
@@ -458,9 +458,7 @@ async def test_others_moves_are_adopted_for_the_eye_and_cannot_be_changed(
 
 
 @pytest.mark.parametrize(("width", "message"), [(80, "b2 dir"), (120, "to /d2"), (160, "to /d2")])
-def test_a_copy_between_the_log_dirs_of_a_broker_says_where_it_goes(
-    width: int, message: str
-) -> None:
+def test_copy_between_log_dirs_of_a_broker_shows_its_destination(width: int, message: str) -> None:
     copy = FutureReplica(tp("c-0"), 2, "/d2", GB // 4)
     state = replace(cluster({"c-0": [1, 2]}, size_bytes=GB), future_replicas=(copy,))
     text = drawn(foreign_lines(foreign_moves(state, ()), width, 3))
@@ -468,7 +466,7 @@ def test_a_copy_between_the_log_dirs_of_a_broker_says_where_it_goes(
     assert "0.2 / 1.0 GB" in text
 
 
-async def test_a_run_in_progress_comes_before_others_moves() -> None:
+async def test_run_in_progress_is_shown_before_foreign_moves() -> None:
     session = a_session()
     session.external_moves = foreign_moves(other_moves(GB // 4), ())
     session.run = a_run()
@@ -477,7 +475,7 @@ async def test_a_run_in_progress_comes_before_others_moves() -> None:
         assert "f others" in footer(pilot)
 
 
-async def test_moves_are_ours_as_soon_as_the_run_is_seen() -> None:
+async def test_moves_are_no_longer_foreign_once_their_run_is_known() -> None:
     """A picture of the cluster may come before the run's journal was read."""
     async with dashboard(a_session(), "moves") as pilot:
         state = other_moves(GB // 4)

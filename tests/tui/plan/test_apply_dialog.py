@@ -62,7 +62,7 @@ def unsafe_session() -> Session:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_name_enables_apply_and_the_run_is_shown(
+async def test_cluster_name_enables_apply_and_the_started_run_is_shown(
     size: tuple[int, int], started: list[tuple[Any, ...]]
 ) -> None:
     session = a_session()
@@ -112,7 +112,7 @@ async def test_a_plan_stays_until_its_run_has_passed_preflight(
     assert len(started) == 1
 
 
-async def test_what_was_planned_since_stays_when_the_run_begins(
+async def test_moves_planned_after_apply_stay_when_the_run_begins(
     started: list[tuple[Any, ...]],
 ) -> None:
     session = a_session()
@@ -123,7 +123,7 @@ async def test_what_was_planned_since_stays_when_the_run_begins(
         assert [str(move.tp) for move in session.plan] == ["orders-2"]
 
 
-async def test_the_run_that_was_started_is_shown_whatever_was_open_before(
+async def test_started_run_is_shown_even_if_an_older_run_was_open_before(
     started: list[tuple[Any, ...]],
 ) -> None:
     session = a_session()
@@ -141,7 +141,7 @@ async def test_the_run_that_was_started_is_shown_whatever_was_open_before(
         assert "Pause run 0101-021101?" in str(pilot.app.screen.query_one(".title", Label).render())
 
 
-async def test_the_chosen_rate_is_applied_and_the_next_plan_gets_a_proposal_again(
+async def test_chosen_rate_is_applied_and_the_next_plan_gets_a_proposed_rate(
     started: list[tuple[Any, ...]],
 ) -> None:
     session = a_session()
@@ -168,7 +168,7 @@ def uneven_session() -> Session:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_brokers_that_need_less_are_spared(
+async def test_brokers_that_need_less_get_a_lower_rate_if_the_option_is_ticked(
     size: tuple[int, int], started: list[tuple[Any, ...]]
 ) -> None:
     async with dashboard(uneven_session(), "plan", size) as pilot:
@@ -192,7 +192,9 @@ async def test_brokers_that_need_less_are_spared(
     assert options.per_side_rates == {(2, Side.LEADER): 10 * MB, (4, Side.FOLLOWER): 10 * MB}
 
 
-async def test_unless_it_is_ticked_all_get_the_same(started: list[tuple[Any, ...]]) -> None:
+async def test_all_brokers_get_the_same_rate_unless_the_option_is_ticked(
+    started: list[tuple[Any, ...]],
+) -> None:
     async with dashboard(uneven_session(), "plan") as pilot:
         await pressed(pilot, "A", *"prod-eu", "enter", "enter")
     [(_, _, _, options, _)] = started
@@ -200,7 +202,7 @@ async def test_unless_it_is_ticked_all_get_the_same(started: list[tuple[Any, ...
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_preferred_leader_that_was_chosen_is_elected_unless_it_is_unticked(
+async def test_chosen_preferred_leader_is_elected_unless_the_option_is_unticked(
     size: tuple[int, int], started: list[tuple[Any, ...]]
 ) -> None:
     for keys, elects in (((), True), (("space",), False)):
@@ -227,7 +229,7 @@ async def test_a_preferred_leader_that_was_chosen_is_elected_unless_it_is_untick
         (False, {"orders-0": (1, 2, 4)}, []),
     ],
 )
-async def test_what_follows_a_run_elects_as_it_did(
+async def test_follow_up_plan_of_a_run_takes_over_its_election_and_pause_options(
     own: bool | None, targets: dict[str, tuple[int, ...]], boxes: list[bool]
 ) -> None:
     """Broker 2 leads orders-0 though broker 1 is preferred: an election changes that, too."""
@@ -249,7 +251,7 @@ async def test_what_follows_a_run_elects_as_it_did(
         assert [elect.ticked for elect in pilot.app.screen.query(ElectLeaders)] == boxes
 
 
-async def test_where_leaders_change_anyway_no_election_is_offered(
+async def test_no_election_is_offered_where_leaders_change_anyway(
     started: list[tuple[Any, ...]],
 ) -> None:
     async with dashboard(a_session(Plan().with_move(STATE, tp("orders-0"), 1, 4)), "plan") as pilot:
@@ -259,7 +261,7 @@ async def test_where_leaders_change_anyway_no_election_is_offered(
     assert not started.pop()[3].elect
 
 
-async def test_the_rate_that_was_shown_is_applied_whatever_is_proposed_meanwhile(
+async def test_shown_rate_is_applied_even_if_another_is_proposed_meanwhile(
     started: list[tuple[Any, ...]],
 ) -> None:
     session = a_session()
@@ -272,7 +274,9 @@ async def test_the_rate_that_was_shown_is_applied_whatever_is_proposed_meanwhile
 
 
 @pytest.mark.parametrize("keys", [("enter",), ("escape",), ("tab", *"prod-eu", "tab", "enter")])
-async def test_cancel_starts_nothing(keys: tuple[str, ...], started: list[tuple[Any, ...]]) -> None:
+async def test_cancel_starts_no_run_and_the_plan_stays(
+    keys: tuple[str, ...], started: list[tuple[Any, ...]]
+) -> None:
     session = a_session()
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "A")
@@ -282,7 +286,7 @@ async def test_cancel_starts_nothing(keys: tuple[str, ...], started: list[tuple[
     assert len(session.plan) == 3
 
 
-async def test_enter_that_came_too_early_is_not_lost(
+async def test_enter_pressed_before_the_assessment_is_ready_focuses_apply_afterwards(
     started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who types fast is done with the name before what it means has been worked out."""
@@ -306,7 +310,7 @@ async def test_enter_that_came_too_early_is_not_lost(
     assert len(started) == 1
 
 
-async def test_enter_that_was_too_early_does_not_hold_for_another_name(
+async def test_enter_pressed_on_an_incomplete_name_does_not_count_for_the_full_name(
     started: list[tuple[Any, ...]],
 ) -> None:
     async with dashboard(a_session(), "plan") as pilot:
@@ -317,7 +321,7 @@ async def test_enter_that_was_too_early_does_not_hold_for_another_name(
     assert started == []
 
 
-async def test_keys_that_were_on_their_way_as_the_focus_moved_are_typed_too(
+async def test_keys_in_transit_while_the_focus_moves_still_reach_the_name_field(
     started: list[tuple[Any, ...]],
 ) -> None:
     """Each is sent to what has the focus as it comes, and reaches the dialog a little later."""
@@ -330,7 +334,7 @@ async def test_keys_that_were_on_their_way_as_the_focus_moved_are_typed_too(
         assert not button(pilot, "apply").disabled
 
 
-async def test_a_pasted_name_is_the_name_too(started: list[tuple[Any, ...]]) -> None:
+async def test_pasted_cluster_name_enables_apply(started: list[tuple[Any, ...]]) -> None:
     async with dashboard(a_session(), "plan") as pilot:
         await pressed(pilot, "A")
         pilot.app.screen.query_one("#cancel").post_message(events.Paste("prod-eu\n"))
@@ -339,7 +343,9 @@ async def test_a_pasted_name_is_the_name_too(started: list[tuple[Any, ...]]) -> 
         assert started == []
 
 
-async def test_the_mouse_hits_the_button_it_points_at(started: list[tuple[Any, ...]]) -> None:
+async def test_mouse_click_on_disabled_apply_does_nothing_and_on_cancel_closes_the_dialog(
+    started: list[tuple[Any, ...]],
+) -> None:
     async with dashboard(a_session(), "plan") as pilot:
         await pressed(pilot, "A")
         await pilot.click("#apply")
@@ -349,7 +355,9 @@ async def test_the_mouse_hits_the_button_it_points_at(started: list[tuple[Any, .
         assert started == []
 
 
-async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any, ...]]) -> None:
+async def test_unsafe_finding_must_be_allowed_by_its_id_before_apply(
+    started: list[tuple[Any, ...]],
+) -> None:
     async with dashboard(unsafe_session(), "plan") as pilot:
         await pressed(pilot, "A")
         assert [allow.finding.id for allow in pilot.app.screen.query(AllowCheck)] == ["rack-spread"]
@@ -371,7 +379,7 @@ async def test_what_is_unsafe_must_be_allowed_by_its_id(started: list[tuple[Any,
 
 
 @pytest.mark.parametrize("size", [(80, 24), (80, 18), (120, 40)])
-async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight(
+async def test_name_and_buttons_stay_visible_however_long_findings_and_problem_are(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assessed = options_module.assess_plan
@@ -401,7 +409,7 @@ async def test_however_much_is_to_be_said_the_name_and_the_buttons_stay_in_sight
             assert in_sight(pilot, pilot.app.screen.query_one(selector)), selector
 
 
-async def test_what_does_not_fit_in_the_summary_is_paged_to(
+async def test_summary_that_does_not_fit_is_scrolled_with_the_page_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assessed = options_module.assess_plan
@@ -424,7 +432,7 @@ async def test_what_does_not_fit_in_the_summary_is_paged_to(
         assert told_in.scroll_y == 0
 
 
-async def test_a_start_that_fails_is_said_and_the_plan_stays(
+async def test_failed_start_is_reported_and_the_plan_stays(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -450,7 +458,7 @@ async def test_a_start_that_fails_is_said_and_the_plan_stays(
             assert type(pilot.app.screen).__name__ == "PlanScreen"
 
 
-async def test_a_run_that_starts_under_another_dialog_is_shown_with_its_plan_handed_over(
+async def test_run_started_under_another_dialog_is_shown_and_only_later_edits_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing may be left in front that no key takes away; what was edited since is not handed."""
@@ -486,7 +494,7 @@ async def test_a_run_that_starts_under_another_dialog_is_shown_with_its_plan_han
     ],
     ids=["another plan is being made", "read-only", "a run is in progress"],
 )
-async def test_where_nothing_may_be_applied_it_is_not_even_asked(
+async def test_apply_dialog_does_not_open_where_nothing_may_be_applied(
     changes: dict[str, Any], words: str
 ) -> None:
     session = a_session()

@@ -63,7 +63,7 @@ async def allowed(pilot: Pilot[int]) -> AllowCheck:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_what_has_grown_is_said_and_applied(
+async def test_growth_since_the_dialog_opened_is_reported_and_applied(
     size: tuple[int, int], started: list[tuple[Any, ...]]
 ) -> None:
     async with opened(size) as pilot:
@@ -80,14 +80,14 @@ async def test_what_has_grown_is_said_and_applied(
     assert options.rate_bytes_per_s == estimate["rate_bytes_per_s"] == 100 * MB, "as it was read"
 
 
-async def test_what_hardly_differs_is_not_said() -> None:
+async def test_negligible_growth_is_not_reported() -> None:
     async with opened() as pilot:
         await publish_events_later(pilot, picture(grown(1.001)))
         assert "since" not in label(pilot, "summary")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_a_broker_that_dies_is_said_and_has_to_be_allowed(
+async def test_broker_dying_while_the_dialog_is_open_is_reported_and_must_be_allowed(
     size: tuple[int, int], started: list[tuple[Any, ...]]
 ) -> None:
     async with opened(size) as pilot:
@@ -108,7 +108,7 @@ async def test_a_broker_that_dies_is_said_and_has_to_be_allowed(
     assert not started
 
 
-async def test_what_was_ticked_is_not_ticked_for_something_else() -> None:
+async def test_allowed_finding_is_unticked_when_it_comes_to_include_another_broker() -> None:
     plan = Plan().with_move(STATE, tp("orders-0"), 1, 4).with_move(STATE, tp("orders-1"), 1, 3)
     session = a_session(plan)
     session.state = down([4])
@@ -124,7 +124,7 @@ async def test_what_was_ticked_is_not_ticked_for_something_else() -> None:
         assert "allow dead-broker" in label(pilot, "problem")
 
 
-async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
+async def test_apply_pressed_as_the_cluster_changes_starts_only_if_nothing_got_worse(
     started: list[tuple[Any, ...]],
 ) -> None:
     session = a_session()
@@ -154,7 +154,7 @@ async def test_apply_pressed_at_the_moment_of_a_change_asks_again(
     ],
     ids=["the name is edited", "the dialog is left", "somebody else's run begins"],
 )
-async def test_what_was_pressed_is_called_off_while_it_is_assessed_once_more(
+async def test_pressed_apply_is_cancelled_by_an_edit_escape_or_another_run_while_reassessing(
     meanwhile: tuple[str, ...] | Event,
     words: str | None,
     started: list[tuple[Any, ...]],
@@ -191,7 +191,7 @@ async def test_what_was_pressed_is_called_off_while_it_is_assessed_once_more(
     assert started == []
 
 
-async def test_what_could_not_be_assessed_is_not_applied_until_it_could(
+async def test_plan_that_could_not_be_assessed_is_not_applied_until_it_can_be(
     started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assessed, failing, failed = options_module.assess_plan, False, 0
@@ -230,7 +230,7 @@ async def test_what_could_not_be_assessed_is_not_applied_until_it_could(
     ],
     ids=["a run of somebody else", "the cluster is lost"],
 )
-async def test_what_forbids_every_run_is_said_until_it_is_over(
+async def test_what_forbids_every_run_is_reported_until_it_is_over(
     event: Event, words: str, over: Event, started: list[tuple[Any, ...]]
 ) -> None:
     async with opened() as pilot:
@@ -245,7 +245,7 @@ async def test_what_forbids_every_run_is_said_until_it_is_over(
         assert not button(pilot, "apply").disabled
 
 
-async def test_an_open_dialog_is_drawn_anew_only_where_something_is_otherwise() -> None:
+async def test_open_dialog_is_not_redrawn_where_nothing_shown_has_changed() -> None:
     async with opened() as pilot:
         drawn: list[str] = []
         screen = pilot.app.screen

@@ -72,7 +72,7 @@ def slow_table(monkeypatch: pytest.MonkeyPatch) -> Slow:
     return slow
 
 
-async def test_a_plan_that_is_being_assessed_is_not_assessed_beside_that(slow: Slow) -> None:
+async def test_plan_is_not_assessed_concurrently_with_its_own_assessment(slow: Slow) -> None:
     """Each assessment of a large plan had been joined by another one every five seconds."""
     seconds = [0.0]
     async with dashboard(a_session(), "plan", wait=False) as pilot:
@@ -98,7 +98,7 @@ async def test_a_plan_that_is_being_assessed_is_not_assessed_beside_that(slow: S
             assert len(slow.assessed) == asked, later
 
 
-async def test_a_failing_assessment_is_told_once_and_made_again_only_for_another_picture(
+async def test_failing_assessment_is_reported_once_and_retried_only_on_a_changed_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Plan] = []
@@ -130,7 +130,7 @@ async def test_a_failing_assessment_is_told_once_and_made_again_only_for_another
             assert (len(asked), len(app.session.troubles)) == (times, troubles)
 
 
-async def test_a_plan_is_not_assessed_again_before_something_has_changed(slow: Slow) -> None:
+async def test_plan_is_not_reassessed_before_something_relevant_has_changed(slow: Slow) -> None:
     """An assessment takes seconds where a cluster is large: it would take a fifth of a core."""
     slow.may_end.set()
     seconds = [0.0]
@@ -161,7 +161,7 @@ async def test_a_plan_is_not_assessed_again_before_something_has_changed(slow: S
             assert has_readers is bool(session.groups), "impact on who reads is newer than the rest"
 
 
-async def test_an_assessment_is_given_up_once_it_is_of_another_plan(slow: Slow) -> None:
+async def test_assessment_is_abandoned_once_the_plan_has_changed(slow: Slow) -> None:
     async with dashboard(a_session(), "plan", wait=False) as pilot:
         try:
             await pilot.press("x")
@@ -173,7 +173,9 @@ async def test_an_assessment_is_given_up_once_it_is_of_another_plan(slow: Slow) 
         assert "The plan is empty" in body(pilot)
 
 
-async def test_the_map_has_one_table_made_while_the_load_goes_on(slow_table: Slow) -> None:
+async def test_map_computes_one_rate_table_at_a_time_while_the_load_changes(
+    slow_table: Slow,
+) -> None:
     """What a large plan takes longer for than the load stays as it is was never shown."""
     async with dashboard(a_session(), "map", wait=False) as pilot:
         app = pilot.app
@@ -194,7 +196,9 @@ async def test_the_map_has_one_table_made_while_the_load_goes_on(slow_table: Slo
         assert not the_map(pilot).estimates.preview.of_before
 
 
-async def test_a_table_is_given_up_once_the_plan_is_another_one(slow_table: Slow) -> None:
+async def test_rate_table_computation_is_abandoned_once_the_plan_has_changed(
+    slow_table: Slow,
+) -> None:
     async with dashboard(a_session(), "map", wait=False) as pilot:
         try:
             await slow_table.until(pilot, [3], [])

@@ -35,7 +35,9 @@ def session_with_groups() -> Session:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_line_says_who_notices_and_a_key_shows_all_of_it(size: tuple[int, int]) -> None:
+async def test_impact_line_names_who_is_affected_and_a_key_shows_the_whole_impact(
+    size: tuple[int, int],
+) -> None:
     async with dashboard(session_with_groups(), "plan", size) as pilot:
         assert "hits  read by 2 groups" in body(pilot)
         assert "leaders change in 2 topics" in body(pilot)
@@ -52,7 +54,7 @@ async def test_a_line_says_who_notices_and_a_key_shows_all_of_it(size: tuple[int
         assert "throttle" in body(pilot)
 
 
-async def test_keys_scroll_through_all_of_it_and_stop_at_its_end() -> None:
+async def test_keys_scroll_the_impact_page_to_its_end_and_back() -> None:
     session = session_with_groups()
     session.groups = tuple(replace(GROUPS[0], id=f"group-{n:02}") for n in range(40))
     async with dashboard(session, "plan", (80, 24)) as pilot:
@@ -66,7 +68,7 @@ async def test_keys_scroll_through_all_of_it_and_stop_at_its_end() -> None:
         assert "group-00" in body(pilot)
 
 
-async def test_no_move_is_dropped_that_is_not_seen() -> None:
+async def test_no_move_is_dropped_while_the_impact_page_hides_the_moves() -> None:
     session = session_with_groups()
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "i", "x")
@@ -85,7 +87,7 @@ async def test_an_empty_plan_has_no_impact() -> None:
 # -- renderers -------------------------------------------------------------------------------------
 
 
-def test_what_may_fail_comes_first_and_is_marked() -> None:
+def test_partitions_without_a_spare_replica_come_first_and_are_marked() -> None:
     tight = estimate_impact(STATE.with_topics(TIGHT), LOAD, a_plan(), GROUPS)
     line = impact_line(tight, 120)
     assert text_of(line).startswith("  hits  3 partitions with no replica to spare · read by")
@@ -94,7 +96,7 @@ def test_what_may_fail_comes_first_and_is_marked() -> None:
     assert "Restart no broker meanwhile" in " ".join(text.split())
 
 
-def test_what_is_not_known_is_not_taken_for_nobody() -> None:
+def test_unknown_readers_are_not_reported_as_no_readers() -> None:
     text = "\n".join(map(text_of, impact_lines(found(groups=None), 80)))
     assert "Which consumer groups read them is not known." in text
     text = "\n".join(map(text_of, impact_lines(found(groups=()), 80)))

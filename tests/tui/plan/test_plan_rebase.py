@@ -35,7 +35,7 @@ def stale_session() -> Session:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_it_says_what_became_of_the_plan_and_rebases_it_as_one_edit(
+async def test_moves_kept_done_and_lost_are_counted_and_the_plan_is_rebased_as_one_edit(
     size: tuple[int, int],
 ) -> None:
     session = stale_session()
@@ -51,7 +51,7 @@ async def test_it_says_what_became_of_the_plan_and_rebases_it_as_one_edit(
         assert "cluster has changed" in body(pilot)
 
 
-async def test_a_plan_that_holds_says_nothing_and_stays_what_it_is() -> None:
+async def test_plan_that_still_holds_offers_no_rebase_and_stays_unchanged() -> None:
     session = a_session()
     async with dashboard(session, "plan") as pilot:
         assert "cluster has changed" not in body(pilot)

@@ -84,7 +84,7 @@ def an_assessment(rate: int = RATE) -> PlanAssessment:
         ((7, 2, 4), (2, 7, 4), "order", "leader 7→2", "●7 ○2 ○4 → ●2 ○7 ○4"),
     ],
 )
-def test_a_move_in_words_and_marks(
+def test_move_is_described_in_words_and_in_replica_marks(
     before: tuple[int, ...], after: tuple[int, ...], words: str, consequence: str, replicas: str
 ) -> None:
     move = Move(tp("t-0"), before, after)
@@ -101,17 +101,17 @@ def test_a_move_between_log_dirs_says_on_which_broker() -> None:
     assert total_to_copy(STATE, plan) == (STATE.partition_size_bytes[0], 0)
 
 
-def test_leaving_is_amber_and_arriving_is_blue() -> None:
+def test_leaving_replica_is_amber_and_arriving_replica_is_blue() -> None:
     tones = {span.text: span.tone for span in replicas_of(Move(tp("t-0"), (7, 2), (12, 2)))}
     assert (tones["●7"], tones["●12"], tones["○2"]) == (Tone.LOOK, Tone.YOURS, Tone.DIM)
 
 
-def test_what_is_copied_counts_each_new_replica_and_what_is_unknown() -> None:
+def test_total_to_copy_counts_each_new_replica_and_those_of_unknown_size() -> None:
     plan = a_plan().with_target(STATE, tp("clicks-1"), (5, 6, 4))
     assert total_to_copy(STATE, plan) == (30 * GB, 1)
 
 
-def test_a_reorder_is_marked_as_without_data() -> None:
+def test_reorder_of_replicas_is_marked_as_without_data() -> None:
     text = drawn(diff_lines(STATE, a_plan(), 0, 80, 20, focused=True))
     order = next(line for line in text.split("\n") if "order" in line)
     assert "no data" in order
@@ -140,7 +140,7 @@ def test_findings_come_worst_first_and_the_rest_is_counted() -> None:
     assert "4 more findings" in text_of(lines[2])
 
 
-def test_a_long_finding_has_three_lines_and_shows_that_it_goes_on() -> None:
+def test_long_finding_is_cut_to_three_lines_with_an_ellipsis() -> None:
     long = finding("rack-spread", "Broker 3 takes more than its share. " * 9)
     lines = [text_of(line).rstrip() for line in finding_lines([long], 80, 6)]
     assert len(lines) == 3
@@ -157,7 +157,7 @@ LONG = "Broker 3 ends with 12 GB more than its share: " + "t-0 has to stay where
     ("notes", "findings"),
     [([LONG], []), ([LONG, "And so on."], [UNSAFE]), ([LONG] * 3, [UNSAFE] * 3), (["Short."], [])],
 )
-def test_what_is_left_out_of_notes_shows(
+def test_cut_or_omitted_notes_are_marked_and_never_hide_a_finding(
     notes: list[str], findings: list[Finding], width: int, height: int
 ) -> None:
     lines = check_lines(notes, findings, width, height)
@@ -172,13 +172,13 @@ def test_what_is_left_out_of_notes_shows(
         assert any("rack-spread" in line for line in drawn), "a finding is never behind notes"
 
 
-def test_in_one_line_the_worst_finding_is_named_and_the_others_counted() -> None:
+def test_single_line_names_the_worst_finding_and_counts_the_rest() -> None:
     (line,) = finding_lines([UNSAFE, UNSAFE, UNSAFE], 80, 1)
     assert text_of(line).startswith("▲ rack-spread  t-0 goes from 3 racks to 2.")
     assert text_of(line).endswith(" and 2 more findings")
 
 
-def test_never_is_red_and_says_why() -> None:
+def test_rate_that_never_finishes_is_red_and_its_finding_gives_the_reason() -> None:
     rows = assess_plan(STATE, load_of(STATE, 40e6), a_plan(), 1_000_000)
     chosen = rows.row_of(1_000_000)
     line = throttle_lines(rows.table, chosen, 60, 12, focused=True)[1 + chosen]
@@ -206,7 +206,7 @@ def test_a_rate_that_comes_near_a_brokers_capacity_is_marked() -> None:
     )
 
 
-def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
+def test_existing_follower_traffic_counts_towards_a_brokers_inbound_capacity() -> None:
     state = cluster({"t-0": [0, 1], "t-1": [1, 2]}, size_bytes=10**9)
     brokers = [replace(broker, in_capacity_bytes_per_s=100e6) for broker in state.brokers]
     state, plan = state.with_brokers(brokers), Plan.of([Move(tp("t-0"), (0, 1), (0, 2))])
@@ -215,7 +215,7 @@ def test_what_a_broker_follows_counts_in_what_it_takes_in() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_while_a_rate_is_chosen_brokers_are_shown_over_time(size: tuple[int, int]) -> None:
+async def test_brokers_are_shown_over_time_while_a_rate_is_chosen(size: tuple[int, int]) -> None:
     async with dashboard(a_session(), "plan", size) as pilot:
         assert "over time" not in body(pilot)
         await pressed(pilot, "T")
@@ -231,7 +231,7 @@ async def test_while_a_rate_is_chosen_brokers_are_shown_over_time(size: tuple[in
         assert "orders" in body(pilot)
 
 
-def test_lanes_end_in_sight_and_say_where_a_broker_comes_near_its_capacity() -> None:
+def test_timeline_lanes_fit_the_width_and_mark_a_broker_near_its_capacity() -> None:
     brokers = [replace(b, out_capacity_bytes_per_s=100e6) for b in STATE.brokers]
     state = STATE.with_brokers(brokers)
     assessment = assess_plan(state, LOAD, a_plan(), 75_000_000)
@@ -255,7 +255,7 @@ def test_lanes_end_in_sight_and_say_where_a_broker_comes_near_its_capacity() -> 
     assert "more" not in text_of(few[1])
 
 
-def test_the_table_holds_the_chosen_rate_among_round_ones() -> None:
+def test_rate_table_holds_the_chosen_rate_among_round_rates_in_order() -> None:
     rates = [row.rate_bytes_per_s for row in an_assessment(37_000_000).table]
     assert 37_000_000 in rates
     assert rates == sorted(rates)
@@ -280,14 +280,14 @@ def test_impact_shows_before_after_and_skew() -> None:
         ([0, 0], [0.5, 0.5], 1.0),
     ],
 )
-def test_skew_is_the_largest_over_the_fair_share(
+def test_skew_is_the_largest_ratio_of_load_to_fair_share(
     values: list[float], parts: list[float], expected: float
 ) -> None:
     amounts = np.array(values, np.float64)
     assert Column("in", amounts, amounts, np.array(parts)).skew(amounts) == pytest.approx(expected)
 
 
-def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
+def test_broker_that_is_down_has_no_fair_share_in_any_display_of_skew() -> None:
     """On two of four live brokers, and 6 is down: the skew is 2 on the map, beside it, in words."""
     state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, brokers=[1, 2, 3, 4, 6], dead=[6])
     load, plan = load_of(state, 4e6), Plan().with_move(state, tp("t-0"), 1, 3)
@@ -301,7 +301,7 @@ def test_a_broker_that_is_down_has_no_fair_share_anywhere() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("assessed", [True, False])
-def test_the_page_never_exceeds_its_room(size: tuple[int, int], assessed: bool) -> None:
+def test_plan_page_never_exceeds_its_height(size: tuple[int, int], assessed: bool) -> None:
     width, height = size[0], size[1] - 2
     for plan in (a_plan(), Plan()):
         view = PlanView(STATE, plan, an_assessment() if assessed else None, RATE, 0)
@@ -317,7 +317,9 @@ def test_moves_in_flight_are_read_from_the_state() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_it_shows_moves_checks_and_throttle_at_each_size(size: tuple[int, int]) -> None:
+async def test_plan_screen_shows_moves_checks_and_throttle_at_each_size(
+    size: tuple[int, int],
+) -> None:
     async with dashboard(a_session(), "plan", size) as pilot:
         text = body(pilot)
         for words in ("2 moves, 30 GB to copy", "orders", "1→4", "checks", "throttle", "50 MB/s"):
@@ -325,13 +327,13 @@ async def test_it_shows_moves_checks_and_throttle_at_each_size(size: tuple[int, 
         assert "b1" in text
 
 
-async def test_what_does_not_fit_the_page_ends_in_an_ellipsis() -> None:
+async def test_title_that_does_not_fit_the_page_ends_in_an_ellipsis() -> None:
     async with dashboard(a_session(), "plan", (40, 24)) as pilot:
         title = body(pilot).split("\n")[0]
         assert (len(title), title[-1]) == (40, "…")
 
 
-async def test_how_to_apply_stands_in_the_footer_of_a_small_terminal() -> None:
+async def test_apply_key_is_shown_in_the_footer_of_a_small_terminal() -> None:
     async with dashboard(a_session(), "plan", (80, 24)) as pilot:
         assert "A apply…" in footer(pilot)
         assert "x drop" in footer(pilot)
@@ -349,14 +351,14 @@ async def test_esc_goes_back_to_the_moves(page: str) -> None:
         assert (body(pilot), footer(pilot)) == (moves, shown)
 
 
-async def test_an_empty_plan_says_what_to_do() -> None:
+async def test_empty_plan_is_reported_and_cannot_be_applied() -> None:
     async with dashboard(a_session(Plan()), "plan") as pilot:
         assert "The plan is empty." in body(pilot)
         await pressed(pilot, "x", "T", "down", "A")
         assert "nothing to apply" in footer(pilot)
 
 
-async def test_a_move_is_dropped_and_had_back() -> None:
+async def test_removal_of_a_move_can_be_undone_and_redone() -> None:
     session = a_session()
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "j", "x")
@@ -368,7 +370,7 @@ async def test_a_move_is_dropped_and_had_back() -> None:
         assert len(session.plan) == 2
 
 
-async def test_the_rate_that_suits_the_plan_is_proposed_until_one_is_chosen() -> None:
+async def test_proposed_rate_follows_the_plan_until_a_rate_is_chosen() -> None:
     session = a_session()
     async with dashboard(session, "plan") as pilot:
         assert session.rate_bytes_per_s == PROPOSED
@@ -404,7 +406,7 @@ def estimating(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return go_on
 
 
-async def test_nothing_stands_under_a_plan_that_was_said_of_another(
+async def test_estimate_of_the_previous_plan_is_not_shown_under_a_changed_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A suggested plan had shown the time, the rates and the groups of the one before it."""
@@ -435,7 +437,7 @@ async def test_nothing_stands_under_a_plan_that_was_said_of_another(
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_keys_typed_before_the_rates_are_known_act_when_they_come(
+async def test_keys_pressed_before_the_rates_are_known_take_effect_once_they_are(
     size: tuple[int, int], estimating: threading.Event
 ) -> None:
     session = a_session()
@@ -450,7 +452,7 @@ async def test_keys_typed_before_the_rates_are_known_act_when_they_come(
         assert session.rate_chosen
 
 
-async def test_apply_shows_the_rate_that_was_wished_for_before_it_can_be_pressed(
+async def test_apply_dialog_shows_the_requested_rate_before_apply_is_enabled(
     estimating: threading.Event,
 ) -> None:
     session = a_session()
@@ -502,7 +504,7 @@ async def test_the_plan_is_exported_as_kafkas_json(tmp_path: Path) -> None:
     }
 
 
-async def test_an_export_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+async def test_export_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     async with dashboard(a_session(), "plan") as pilot:
         await pressed(pilot, "e")
         field = pilot.app.screen.query_one("#answer")
@@ -513,7 +515,7 @@ async def test_an_export_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         assert "written" not in footer(pilot)
 
 
-async def test_ascii_draws_with_ascii_only() -> None:
+async def test_plan_screen_is_drawn_with_ascii_only() -> None:
     async with dashboard(a_session(), "plan", ascii_only=True) as pilot:
         assert text(pilot).isascii()
         assert "*1 o2 o6 > *2 o1 o6" in text(pilot)
@@ -529,7 +531,9 @@ def test_an_estimate_that_is_unknown_shows_a_question_mark() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_times_say_how_many_runs_they_were_learned_from(size: tuple[int, int]) -> None:
+async def test_estimated_times_name_the_number_of_runs_they_were_learned_from(
+    size: tuple[int, int],
+) -> None:
     session = a_session()
     session.calibration = Calibration(dict.fromkeys(Side, Learned(4, 1.25, 1.0)))
     words = "learned from 4 runs here: 25 % longer"

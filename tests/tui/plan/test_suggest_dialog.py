@@ -113,7 +113,7 @@ def wrong(pilot: Pilot[int], field: str) -> str:
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence_for_its_field(
+def test_invalid_input_is_reported_in_a_sentence_for_its_field(
     form: SuggestForm, field: str, words: str
 ) -> None:
     asked, errors = read(form, STATE)
@@ -123,12 +123,12 @@ def test_what_is_wrong_is_said_in_a_sentence_for_its_field(
     assert "--" not in errors[field]
 
 
-def test_what_is_wrong_is_said_for_each_field() -> None:
+def test_every_invalid_field_is_reported() -> None:
     _, errors = read(SuggestForm(drain="99", add="x", band="0"), STATE)
     assert list(errors) == ["add", "band", "drain"]
 
 
-def test_a_wish_is_read_into_what_the_planner_wants() -> None:
+def test_form_is_parsed_into_the_goal_and_limits_of_the_planner() -> None:
     form = SuggestForm(
         drain="3",
         replace="1:4",
@@ -157,7 +157,7 @@ def test_a_wish_is_read_into_what_the_planner_wants() -> None:
     )
 
 
-def test_a_limit_of_replicas_holds_and_is_called_as_in_the_form() -> None:
+def test_max_replicas_limit_is_respected_and_named_in_notes_as_in_the_form() -> None:
     asked, _ = read(SuggestForm(drain="3", max_replicas="1"), STATE)
     assert asked is not None
     suggestion = suggest_plan(STATE, LOAD, asked.goal, NAMES)
@@ -175,7 +175,7 @@ def planner(pilot: Pilot[int]) -> PlannerWorker:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_plan_is_asked_for_with_two_keys(size: tuple[int, int]) -> None:
+async def test_plan_is_requested_with_two_keys(size: tuple[int, int]) -> None:
     session = demo_session()
     async with dashboard(session, "plan", size) as pilot:
         await pressed(pilot, "a", "enter")
@@ -209,7 +209,7 @@ async def test_the_whole_form_is_on_the_screen_and_its_buttons_can_be_clicked(
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_log_dirs_are_asked_for_alone_and_with_brokers(size: tuple[int, int]) -> None:
+async def test_log_dirs_are_balanced_alone_and_together_with_brokers(size: tuple[int, int]) -> None:
     session = demo_session()
     async with dashboard(session, "plan", size) as pilot:
         planner(pilot).form = SuggestForm(band="5")
@@ -233,7 +233,7 @@ async def test_log_dirs_are_asked_for_alone_and_with_brokers(size: tuple[int, in
         assert len(session.plan) > alone
 
 
-def test_where_a_replica_lands_is_said_of_a_move_and_of_no_other() -> None:
+def test_log_dir_where_a_replica_lands_is_named_only_for_the_suggested_move() -> None:
     state, load = demo_picture()
     asked, _ = read(SuggestForm(disks=True, balance=True), state)
     assert asked is not None
@@ -244,7 +244,7 @@ def test_where_a_replica_lands_is_said_of_a_move_and_of_no_other() -> None:
     assert suggested.dir_words(lands.inverse()) == ""
 
 
-async def test_wrong_input_is_said_at_once_and_makes_no_plan() -> None:
+async def test_invalid_input_is_reported_at_once_and_makes_no_plan() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", *"7x")
@@ -258,7 +258,7 @@ async def test_wrong_input_is_said_at_once_and_makes_no_plan() -> None:
         assert len(session.plan)
 
 
-async def test_the_form_remembers_and_names_what_the_maps_cursor_is_on() -> None:
+async def test_form_remembers_its_input_and_names_broker_and_topic_at_the_map_cursor() -> None:
     session = demo_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a")
@@ -283,7 +283,7 @@ async def test_several_intents_become_one_plan() -> None:
         assert len(session.plan)
 
 
-async def test_what_is_planned_stays_where_the_rest_is_planned_beside_it() -> None:
+async def test_planned_moves_stay_where_the_rest_is_planned_in_addition() -> None:
     session = a_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", *"3", *["up"] * 5, "space")
@@ -314,7 +314,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return go_on
 
 
-async def test_esc_stops_a_plan_that_is_being_made(held: threading.Event) -> None:
+async def test_esc_stops_planning_and_the_plan_stays(held: threading.Event) -> None:
     session = a_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a")
@@ -330,7 +330,7 @@ async def test_esc_stops_a_plan_that_is_being_made(held: threading.Event) -> Non
         assert planner(pilot).suggested is None
 
 
-async def test_a_bug_while_a_plan_is_made_is_said_and_the_plan_stays(
+async def test_bug_in_the_planner_is_reported_and_the_plan_stays(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -347,7 +347,7 @@ async def test_a_bug_while_a_plan_is_made_is_said_and_the_plan_stays(
         assert session.plan.moves == a_plan().moves
 
 
-async def test_a_bug_in_a_thread_of_a_screen_is_said_and_the_dashboard_goes_on(
+async def test_bug_in_a_thread_of_a_screen_is_reported_and_the_dashboard_continues(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -371,7 +371,7 @@ async def test_a_bug_in_a_thread_of_a_screen_is_said_and_the_dashboard_goes_on(
     assert "in broken\n" in (paths.log_dir() / "bugs.log").read_text()
 
 
-async def test_the_map_goes_on_while_a_plan_is_made_and_the_plan_comes(
+async def test_map_stays_usable_during_planning_and_the_plan_arrives(
     held: threading.Event,
 ) -> None:
     session = demo_session()
@@ -386,7 +386,9 @@ async def test_the_map_goes_on_while_a_plan_is_made_and_the_plan_comes(
         assert len(session.plan)
 
 
-async def test_moves_that_no_longer_hold_are_left_out(held: threading.Event) -> None:
+async def test_suggested_moves_invalidated_during_planning_are_left_out(
+    held: threading.Event,
+) -> None:
     session = demo_session()
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "a")
@@ -406,7 +408,7 @@ async def test_moves_that_no_longer_hold_are_left_out(held: threading.Event) -> 
 # -- what is shown of it -------------------------------------------------------------------------
 
 
-async def test_a_plan_by_hand_is_had_back_with_one_key() -> None:
+async def test_manual_plan_replaced_by_a_suggestion_is_restored_with_one_key() -> None:
     session = a_session()
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a")
@@ -422,7 +424,7 @@ async def test_a_plan_by_hand_is_had_back_with_one_key() -> None:
 
 
 @pytest.mark.parametrize("key", ["x", "delete"])
-async def test_a_move_has_its_reason_and_dropping_it_changes_the_effect(key: str) -> None:
+async def test_suggested_move_shows_its_reason_and_removing_it_changes_the_effect(key: str) -> None:
     session = demo_session()
     async with dashboard(session, "plan") as pilot:
         await pressed(pilot, "a", "enter")
@@ -444,7 +446,9 @@ async def test_a_move_has_its_reason_and_dropping_it_changes_the_effect(key: str
     ("keys", "words"),
     [((*"7",), "why   leaves b7"), ((*["down"] * 3, *"2"), "why   from 3 to 2 replicas")],
 )
-async def test_a_move_that_was_asked_for_says_so(keys: tuple[str, ...], words: str) -> None:
+async def test_requested_move_shows_the_request_as_its_reason(
+    keys: tuple[str, ...], words: str
+) -> None:
     async with dashboard(demo_session(), "plan") as pilot:
         await pressed(pilot, "a", *keys, "enter")
         assert words in body(pilot)
@@ -463,7 +467,7 @@ async def test_all_brokers_are_shown_and_scrolled(size: tuple[int, int]) -> None
         assert "partition" in body(pilot)
 
 
-def test_what_stays_outside_the_band_is_first_and_amber() -> None:
+def test_broker_furthest_outside_the_band_is_listed_first_and_in_amber() -> None:
     state, load = demo_picture()
     even = evenness(state, load, Plan())
     lines = bar_lines(even, 0, 76, 20)
@@ -472,7 +476,7 @@ def test_what_stays_outside_the_band_is_first_and_amber() -> None:
     assert Tone.LOOK in {span.tone for span in lines[1]}
 
 
-def test_the_worst_broker_is_named_again_where_it_is_another_one_in_the_end() -> None:
+def test_worst_broker_is_named_a_second_time_where_it_differs_after_the_plan() -> None:
     even = Evenness(
         (1, 2),
         np.array([True, True]),
@@ -497,7 +501,7 @@ async def test_a_suggested_plan_is_drawn_with_ascii_only() -> None:
         assert text(pilot).isascii()
 
 
-async def test_an_even_cluster_says_so_and_keeps_the_plan() -> None:
+async def test_nothing_to_do_on_an_even_cluster_is_reported_and_the_plan_stays() -> None:
     session = a_session(Plan())
     async with dashboard(session, "plan", (80, 24)) as pilot:
         await pressed(pilot, "a", *["up"] * 6, "space", "enter")
@@ -516,7 +520,7 @@ async def test_a_deadline_chooses_the_throttle_that_keeps_it() -> None:
         assert session.rate_bytes_per_s == estimate.recommended_bytes_per_s
 
 
-async def test_a_deadline_for_what_has_no_known_size_is_not_said_to_be_missed() -> None:
+async def test_deadline_for_moves_of_unknown_size_is_not_reported_as_missed() -> None:
     session = demo_session()
     state, _ = demo_picture()
     diskless = [replace(broker, log_dirs=()) for broker in state.brokers]

@@ -45,7 +45,7 @@ def test_clusters_are_listed_by_name(trimtab: Trimtab) -> None:
 
 
 @pytest.mark.usefixtures("config")
-def test_as_json_all_is_told_that_is_said_of_them(trimtab: Trimtab) -> None:
+def test_json_lists_all_settings_of_each_cluster(trimtab: Trimtab) -> None:
     code, out, _ = trimtab("clusters", "ls", "--json")
     prod, staging = json.loads(out)
     assert code == ExitCode.DONE
@@ -54,13 +54,13 @@ def test_as_json_all_is_told_that_is_said_of_them(trimtab: Trimtab) -> None:
     assert staging["command_config"] is None
 
 
-def test_where_none_is_named_it_says_how(trimtab: Trimtab) -> None:
+def test_clusters_ls_without_clusters_shows_how_to_configure_one(trimtab: Trimtab) -> None:
     code, out, _ = trimtab("clusters", "ls")
     assert code == ExitCode.DONE
     assert "[clusters.prod]" in out
 
 
-def test_what_config_toml_says_wrongly_is_told(trimtab: Trimtab) -> None:
+def test_error_in_config_toml_is_reported(trimtab: Trimtab) -> None:
     paths.config_dir().mkdir(parents=True, exist_ok=True)
     paths.config_file().write_text("[clusters.x]\nbootstrp = 'b1:9092'\n")
     code, _, err = trimtab("clusters", "ls")
@@ -72,7 +72,7 @@ def test_what_config_toml_says_wrongly_is_told(trimtab: Trimtab) -> None:
 
 
 @pytest.mark.usefixtures("config")
-def test_a_name_that_has_become_another_cluster_s_is_refused_until_it_is_forgotten(
+def test_name_that_now_reaches_another_cluster_is_refused_until_forgotten(
     trimtab: Trimtab,
 ) -> None:
     check_name("staging", "first")
@@ -101,7 +101,7 @@ def test_only_a_name_that_was_used_can_be_forgotten(trimtab: Trimtab) -> None:
 
 @pytest.mark.usefixtures("config")
 @pytest.mark.parametrize("written", ["", "[]", '{"staging": 7}', "{"])
-def test_what_is_no_memory_is_none(written: str) -> None:
+def test_invalid_file_of_known_names_is_treated_as_empty(written: str) -> None:
     paths.data_dir().mkdir(parents=True, exist_ok=True)
     paths.known_names_file().write_text(written)
     check_name("staging", "first")
@@ -109,14 +109,16 @@ def test_what_is_no_memory_is_none(written: str) -> None:
 
 
 @pytest.mark.usefixtures("config")
-def test_without_room_for_it_a_cluster_is_looked_at_all_the_same() -> None:
+def test_cluster_is_accepted_even_if_its_known_name_cannot_be_stored() -> None:
     paths.data_dir().parent.mkdir(parents=True, exist_ok=True)
     paths.data_dir().write_text("no folder")
     check_name("staging", "first")
     assert known_names() == {}
 
 
-def test_a_client_by_name_is_held_to_it(trimtab: Trimtab, tmp_path: Path) -> None:
+def test_client_by_cluster_name_is_bound_to_the_remembered_cluster_id(
+    trimtab: Trimtab, tmp_path: Path
+) -> None:
     server = SimulatorServer(SimulatedCluster(small_spec({"t": [(1,)]})), tmp_path / "s")
     server.start()
     try:

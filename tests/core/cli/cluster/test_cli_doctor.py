@@ -41,7 +41,7 @@ from core.run.reporting.runs import KnownRun
         ("ECONNREFUSED", "broker 2 does not say: ECONNREFUSED", "Check that broker"),
     ],
 )
-def test_log_dirs_that_are_not_told_have_the_remedy_of_their_cause(
+def test_unavailable_log_dirs_have_the_remedy_for_their_cause(
     error: str | None, found: str, remedy: str
 ) -> None:
     logs = (BrokerLogs(1), BrokerLogs(2, error=error))
@@ -58,7 +58,7 @@ def test_a_log_dir_that_failed_is_a_finding() -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_configs_of_topics_that_may_not_be_seen_are_a_finding(*, whole: bool) -> None:
+def test_denied_topic_configs_are_a_finding(*, whole: bool) -> None:
     def denied() -> dict[Resource, dict[str, ConfigValue] | Fault]:
         if whole:
             raise AccessDeniedError("The cluster says no: TOPIC_AUTHORIZATION_FAILED.")
@@ -73,7 +73,7 @@ def test_configs_of_topics_that_may_not_be_seen_are_a_finding(*, whole: bool) ->
     assert finding.needed_for.startswith("runs")
 
 
-def test_who_may_not_describe_the_cluster_is_told_that_nothing_works() -> None:
+def test_denied_cluster_access_is_reported_as_needed_for_everything() -> None:
     def connected() -> Any:
         raise AccessDeniedError("This user may not list reassignments.", next="Ask for the rights.")
 
@@ -91,9 +91,7 @@ def test_who_may_not_describe_the_cluster_is_told_that_nothing_works() -> None:
         ("retries=5\nrequest.timeout.ms=9\n", "request.timeout.ms, retries mean nothing here"),
     ],
 )
-def test_client_properties_that_mean_nothing_here_are_named(
-    tmp_path: Path, text: str, found: str
-) -> None:
+def test_ignored_client_properties_are_reported(tmp_path: Path, text: str, found: str) -> None:
     path = tmp_path / "client.properties"
     path.write_text(text)
     (finding,) = properties(Address("b:9092", path))
@@ -101,7 +99,7 @@ def test_client_properties_that_mean_nothing_here_are_named(
     assert not [*properties(Address("b:9092"))]
 
 
-def test_a_misspelt_property_comes_with_the_one_that_was_meant(tmp_path: Path) -> None:
+def test_misspelt_property_is_reported_with_the_intended_one(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("security.protcol=SSL\nmy.own=1\n")
     (finding,) = properties(Address("b:9092", path))
@@ -117,7 +115,7 @@ def state_of(*places: str) -> Any:
     return SimpleNamespace(brokers=brokers)
 
 
-def test_a_broker_whose_advertised_address_is_not_reached_is_named() -> None:
+def test_broker_with_an_unreachable_advertised_address_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -134,7 +132,7 @@ def test_a_broker_whose_advertised_address_is_not_reached_is_named() -> None:
         (-1, "that of the key store ended on", False),
     ],
 )
-def test_a_certificate_that_ends_soon_is_named(
+def test_certificate_that_has_expired_or_expires_soon_is_reported(
     monkeypatch: pytest.MonkeyPatch, days: int, found: str, *, fine: bool
 ) -> None:
     ends = datetime.now(UTC) + timedelta(days=days)
@@ -151,7 +149,7 @@ def test_a_certificate_that_ends_soon_is_named(
 @pytest.mark.parametrize(
     ("run", "living", "is_reported"), [("r1", True, False), ("r1", False, True), ("r2", True, True)]
 )
-def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
+def test_probe_topic_of_a_run_not_in_progress_is_reported(
     run: str, living: bool, is_reported: bool
 ) -> None:
     state = SimulatedCluster(
@@ -166,7 +164,7 @@ def test_a_probe_topic_of_a_run_that_is_not_in_progress_is_named(
     )
 
 
-def test_what_a_cluster_is_called_forges_no_finding() -> None:
+def test_line_break_in_a_cluster_name_forges_no_finding() -> None:
     from core.cli.cluster.doctor import Finding, _lines
 
     assert len(_lines(Finding("cluster", "C\n✓ right to see log dirs  yes"), 10).splitlines()) == 1

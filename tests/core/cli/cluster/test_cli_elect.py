@@ -30,7 +30,7 @@ def outcomes(document: Any) -> dict[str, str]:
     return {f"{e['topic']}-{e['partition']}": e["outcome"] for e in document["elections"]}
 
 
-def test_every_leader_returns_and_it_is_told_and_audited(hand: Hand) -> None:
+def test_preferred_leaders_are_elected_reported_and_audited(hand: Hand) -> None:
     client = away()
     document = hand.on(client).json("elect", "--yes")
     assert outcomes(document) == dict.fromkeys(("orders-0", "orders-2", "payments-0"), "elected")
@@ -46,14 +46,16 @@ def test_every_leader_returns_and_it_is_told_and_audited(hand: Hand) -> None:
 @pytest.mark.parametrize(
     "chosen", [("--topics", "orders"), ("--partitions", "orders-0, orders-1,orders-2")]
 )
-def test_some_topics_or_partitions_only(hand: Hand, chosen: tuple[str, str]) -> None:
+def test_election_is_limited_to_the_chosen_topics_or_partitions(
+    hand: Hand, chosen: tuple[str, str]
+) -> None:
     client = away()
     document = hand.on(client).json("elect", *chosen, "--yes")
     assert outcomes(document) == {"orders-0": "elected", "orders-2": "elected"}
     assert leaders(client)["payments-0"] == 3
 
 
-def test_a_look_changes_nothing(hand: Hand) -> None:
+def test_dry_run_changes_no_leader(hand: Hand) -> None:
     client = away()
     code, out, _ = hand.on(client)("elect", "--dry-run")
     assert code == 0
@@ -64,7 +66,7 @@ def test_a_look_changes_nothing(hand: Hand) -> None:
     assert audited() == []
 
 
-def test_those_that_cannot_lead_are_named_and_left(hand: Hand) -> None:
+def test_preferred_replicas_that_cannot_lead_are_named_and_skipped(hand: Hand) -> None:
     client = cluster(LAYOUT, sick={tp("orders-0"): (1,)}, leaders=AWAY)
     client.stop_broker(3)  # so that payments-0 is led by 1 again
     document = hand.on(client).json("elect", "--yes")
@@ -78,7 +80,7 @@ def test_those_that_cannot_lead_are_named_and_left(hand: Hand) -> None:
     assert "Not changed: 2" in out
 
 
-def test_without_a_terminal_it_wants_yes(hand: Hand) -> None:
+def test_election_without_a_terminal_requires_yes(hand: Hand) -> None:
     client = away()
     code, out, err = hand.on(client)("elect")
     assert code == 2
@@ -87,7 +89,7 @@ def test_without_a_terminal_it_wants_yes(hand: Hand) -> None:
     assert leaders(client)["orders-0"] == 2
 
 
-def test_at_a_terminal_the_clusters_name_is_typed(hand: Hand) -> None:
+def test_terminal_confirmation_requires_the_cluster_name(hand: Hand) -> None:
     client = away()
     hand.on(client).types("another")
     assert hand("elect")[0] == 2
@@ -97,7 +99,7 @@ def test_at_a_terminal_the_clusters_name_is_typed(hand: Hand) -> None:
     assert leaders(client)["orders-0"] == 1
 
 
-def test_an_unclean_election_says_what_is_lost(hand: Hand) -> None:
+def test_unclean_election_reports_the_records_that_are_lost(hand: Hand) -> None:
     client = cluster({"t": [(1, 2)]}, sick={tp("t-0"): (2,)})
     client.stop_broker(1)
     assert leaders(client) == {"t-0": -1}
@@ -117,7 +119,7 @@ def test_an_unclean_election_says_what_is_lost(hand: Hand) -> None:
     assert leaders(client) == {"t-0": 2}
 
 
-def test_an_unclean_election_names_its_partitions(hand: Hand) -> None:
+def test_unclean_election_requires_named_partitions(hand: Hand) -> None:
     code, _, err = hand.on(away())("elect", "--unclean", "--yes")
     assert (code, "named" in err) == (2, True)
 
@@ -133,13 +135,15 @@ def test_an_unclean_election_names_its_partitions(hand: Hand) -> None:
         (("--partitions", "orders-0", "--topics", "x"), "exclude each other"),
     ],
 )
-def test_bad_words(hand: Hand, words: tuple[str, ...], message: str) -> None:
+def test_invalid_elect_options_are_refused(
+    hand: Hand, words: tuple[str, ...], message: str
+) -> None:
     code, _, err = hand.on(away())("elect", *words, "--yes")
     assert code == 2
     assert message in err
 
 
-def test_settings_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
+def test_unreadable_settings_do_not_prevent_an_election(hand: Hand) -> None:
     client = away()
     through = Faulty(client)
 
@@ -152,7 +156,7 @@ def test_settings_that_may_not_be_read_hold_nothing_up(hand: Hand) -> None:
     assert leaders(client)["orders-0"] == 1
 
 
-def test_what_the_cluster_refuses_is_a_failure_and_the_rest_is_told(hand: Hand) -> None:
+def test_refused_election_fails_and_the_remaining_outcomes_are_reported(hand: Hand) -> None:
     client = away()
     through = Faulty(client)
 

@@ -32,7 +32,7 @@ def hand(hand: Hand) -> Hand:
     )
 
 
-def test_a_line_for_each_group(hand: Hand) -> None:
+def test_each_group_is_listed_on_one_line(hand: Hand) -> None:
     hand.cluster.advance(10)
     code, out, _ = hand("groups")
     assert code == 0
@@ -41,7 +41,7 @@ def test_a_line_for_each_group(hand: Hand) -> None:
     assert "3 (1 idle)" in readers
 
 
-def test_two_looks_tell_what_never_catches_up(hand: Hand) -> None:
+def test_two_samples_show_which_group_never_catches_up(hand: Hand) -> None:
     groups = hand.json("groups", "--over", "10s")
     left, readers = groups
     assert (left["produced_per_s"], left["read_per_s"], left["never"]) == (1000, 0, True)
@@ -52,7 +52,7 @@ def test_two_looks_tell_what_never_catches_up(hand: Hand) -> None:
     assert "never, at this rate" in hand("groups", "left", "--over", "10s")[1]
 
 
-def test_one_partition_that_is_stuck_is_not_made_good_by_others(hand: Hand) -> None:
+def test_partition_that_never_catches_up_is_not_masked_by_other_partitions(hand: Hand) -> None:
     through = Faulty(hand.cluster)
 
     def poisoned(real: Any, *words: Any) -> tuple[Group, ...]:
@@ -69,7 +69,7 @@ def test_one_partition_that_is_stuck_is_not_made_good_by_others(hand: Hand) -> N
     assert "never, at this rate" in full
 
 
-def test_a_group_in_full(hand: Hand) -> None:
+def test_groups_that_match_the_pattern_are_described_in_full(hand: Hand) -> None:
     code, out, _ = hand("groups", "read.*")
     assert code == 0
     assert "readers  stable  classic protocol, roundrobin" in out
@@ -78,7 +78,7 @@ def test_a_group_in_full(hand: Hand) -> None:
     assert out.count("idle") == 2
 
 
-def test_members_that_share_a_clients_id_are_told_apart(hand: Hand) -> None:
+def test_members_with_the_same_client_id_are_distinguished(hand: Hand) -> None:
     through = Faulty(hand.cluster)
 
     def alike(real: Any, *words: Any) -> tuple[Group, ...]:
@@ -104,12 +104,14 @@ def test_members_that_share_a_clients_id_are_told_apart(hand: Hand) -> None:
         (("--over", "0s"), "--over 0s cannot show a rate.\nGive a longer time, like --over 10s."),
     ],
 )
-def test_bad_words(hand: Hand, words: tuple[str, ...], message: str) -> None:
+def test_invalid_groups_arguments_are_refused(
+    hand: Hand, words: tuple[str, ...], message: str
+) -> None:
     code, _, err = hand("groups", *words)
     assert (code, message in err) == (2, True), err
 
 
-def test_a_group_that_vanishes_while_it_is_shown_is_said(hand: Hand) -> None:
+def test_group_deleted_while_it_is_shown_is_reported(hand: Hand) -> None:
     through = Faulty(hand.cluster)
     looks: list[int] = []
 
@@ -131,7 +133,7 @@ def test_a_group_that_vanishes_while_it_is_shown_is_said(hand: Hand) -> None:
 @pytest.mark.parametrize(
     ("fault", "gone"), [(GROUPS_HIDDEN, True), (Fault("COORDINATOR_LOAD_IN_PROGRESS"), False)]
 )
-def test_a_group_that_was_listed_is_gone_unless_its_broker_does_not_tell(
+def test_vanished_group_is_reported_deleted_unless_its_broker_failed_to_list_groups(
     hand: Hand, fault: Fault, gone: bool
 ) -> None:
     """Groups that one never sees are none of those that were there; not all is known, though."""
@@ -148,7 +150,7 @@ def test_a_group_that_was_listed_is_gone_unless_its_broker_does_not_tell(
     assert ("Group left has been deleted meanwhile." in err) is gone
 
 
-def test_a_broker_that_does_not_list_its_groups_is_told(hand: Hand) -> None:
+def test_broker_that_fails_to_list_its_groups_is_reported(hand: Hand) -> None:
     through = Faulty(hand.cluster)
 
     def listed(real: Any, matching: str | None, lost: Any) -> tuple[Group, ...]:
@@ -167,7 +169,7 @@ def test_a_broker_that_does_not_list_its_groups_is_told(hand: Hand) -> None:
     assert "There is no group that others list." in err
 
 
-def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand) -> None:
+def test_unauthorized_group_hides_no_other_group(hand: Hand) -> None:
     through = Faulty(hand.cluster)
     no = Fault("GROUP_AUTHORIZATION_FAILED")
 
@@ -185,7 +187,7 @@ def test_one_that_may_not_be_looked_at_hides_no_other(hand: Hand) -> None:
     assert "its offsets are not known" in out
 
 
-def test_a_group_whose_name_a_terminal_would_obey_is_only_named(hand: Hand) -> None:
+def test_control_characters_in_group_ids_are_replaced_except_in_json(hand: Hand) -> None:
     """Kafka lets a group, and the members of it, be called anything."""
     name = "a\x1b[31mb\tc\r\x9bd"
     odd = cluster({"orders": [(1, 2)]}, groups=(GroupSpec(name, ("orders",), members=2),))
@@ -198,7 +200,7 @@ def test_a_group_whose_name_a_terminal_would_obey_is_only_named(hand: Hand) -> N
     assert hand.json("groups")[0]["id"] == name
 
 
-def test_what_is_said_and_printed_does_nothing_to_a_terminal(
+def test_control_characters_are_replaced_in_messages_and_printed_output(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     say("Group a\x1b[2Jb is gone.")
@@ -211,7 +213,9 @@ def test_what_is_said_and_printed_does_nothing_to_a_terminal(
     assert (tmp_path / "kept").read_text() == "a\x1b[2Jb\n"
 
 
-def test_an_id_forges_no_line_and_hides_no_column(hand: Hand, tmp_path: Path) -> None:
+def test_group_id_with_newline_forges_no_line_and_long_id_hides_no_column(
+    hand: Hand, tmp_path: Path
+) -> None:
     """Kafka lets a group be called anything, of any length."""
     forged, long = "a\nreaders  stable", "x" * 10_000
     there = cluster(

@@ -69,7 +69,7 @@ def topics(living: SimulatedCluster) -> set[str]:
     return {topic.name for topic in living.describe_cluster().topics}
 
 
-def test_it_reports_once_a_second_and_leaves_no_report(
+def test_probe_reports_once_a_second_and_leaves_no_report_behind(
     trimtab: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:
     code, out, err = trimtab("probe", "--for", "20s", "--yes", "--json")
@@ -84,7 +84,7 @@ def test_it_reports_once_a_second_and_leaves_no_report(
     assert audited() == ["create topics", "answer"]
 
 
-def test_what_clients_feel_is_on_the_timeline_and_above_the_table(
+def test_broker_outage_is_noted_on_the_timeline_and_above_the_table(
     trimtab: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:
     began = living.clock.monotonic()
@@ -105,7 +105,7 @@ def test_what_clients_feel_is_on_the_timeline_and_above_the_table(
     assert notes[1].text.startswith("broker 2: answers again after 6")
 
 
-def test_a_short_probe_without_a_terminal_ends_with_what_it_found(
+def test_short_probe_without_a_terminal_ends_with_the_table_of_brokers(
     trimtab: Hand, stand: Stand
 ) -> None:
     code, out, _ = trimtab("probe", "--for", "10s", "--yes")
@@ -116,7 +116,7 @@ def test_a_short_probe_without_a_terminal_ends_with_what_it_found(
     assert [row.split()[:2] for row in rows] == [[str(b), "2.0"] for b in (1, 2, 3, 4, 5, 6)]
 
 
-def test_a_report_without_brokers_is_not_the_one_that_is_printed(
+def test_table_without_a_terminal_skips_reports_without_brokers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     at = datetime(2026, 7, 30, tzinfo=UTC)
@@ -131,7 +131,7 @@ def test_a_report_without_brokers_is_not_the_one_that_is_printed(
     assert len(capsys.readouterr().out.splitlines()) == 2, "the newest, once"
 
 
-def test_on_a_terminal_the_table_is_drawn_over_itself(
+def test_table_is_redrawn_in_place_on_a_terminal(
     trimtab: Hand, stand: Stand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.cli.cluster.probe._on_terminal", lambda: True)
@@ -147,7 +147,7 @@ def test_on_a_terminal_the_table_is_drawn_over_itself(
     assert out.count("broker 1: transport failure") == 1, "what is told stays above it"
 
 
-def test_it_makes_its_topic_only_after_being_asked(
+def test_probe_topic_is_created_only_after_confirmation(
     trimtab: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:
     trimtab.types("no")
@@ -163,7 +163,7 @@ def test_it_makes_its_topic_only_after_being_asked(
     assert trimtab("probe", "--for", "5s")[0] == 0, "it is there: nothing is made, nothing asked"
 
 
-def test_its_topic_is_deleted_after_being_asked(
+def test_probe_topic_is_deleted_only_after_confirmation(
     trimtab: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:
     trimtab("probe", "--for", "2s", "--yes")
@@ -178,7 +178,9 @@ def test_its_topic_is_deleted_after_being_asked(
     assert "nothing to delete" in err
 
 
-def test_one_probe_at_a_time(trimtab: Hand, stand: Stand, living: SimulatedCluster) -> None:
+def test_second_probe_is_refused_while_another_one_holds_the_lease(
+    trimtab: Hand, stand: Stand, living: SimulatedCluster
+) -> None:
     trimtab("probe", "--for", "2s", "--yes")
     path = lease_file(paths.load_root(), living.describe_cluster().cluster_id, "probe")
     with hold_lease(path):
@@ -188,7 +190,7 @@ def test_one_probe_at_a_time(trimtab: Hand, stand: Stand, living: SimulatedClust
     assert TOPIC in topics(living)
 
 
-def test_a_topic_that_is_deleted_under_it_is_said(
+def test_deletion_of_the_topic_during_a_probe_is_reported(
     trimtab: Hand, stand: Stand, living: SimulatedCluster
 ) -> None:
     stand.then = [(living.clock.monotonic() + 5, lambda: living.delete_topics([TOPIC]))]
@@ -205,7 +207,7 @@ def test_a_topic_that_is_deleted_under_it_is_said(
         (("probe", "--remove", "--for", "5s"), "exclude each other"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_probe_options_are_refused(
     trimtab: Hand, stand: Stand, words: tuple[str, ...], expected: str
 ) -> None:
     code, _, err = trimtab(*words)
@@ -213,7 +215,7 @@ def test_what_makes_no_sense_is_refused(
     assert expected in err
 
 
-def test_a_simulated_cluster_has_no_clients(
+def test_probe_of_a_simulated_cluster_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from core.cli.main import run

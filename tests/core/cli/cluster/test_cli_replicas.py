@@ -18,14 +18,14 @@ def verify(hand: Hand, replicas: Replicas, *words: str) -> tuple[int, str, str]:
     return hand.on(replicas.client, replicas)("replicas", "verify", *words)
 
 
-def test_the_same_is_exit_0(hand: Hand) -> None:
+def test_identical_replicas_exit_with_0(hand: Hand) -> None:
     code, out, _ = verify(hand, Replicas.of({1: WHOLE, 2: WHOLE}), "--topics", "ord.*")
     assert code == 0
     assert out.splitlines()[1].split() == ["orders-0", "1", "1,2", "0", "5", "177", "B", "same"]
     assert "1 partition the same on all replicas: 177 B compared, 354 B read" in out
 
 
-def test_a_flipped_record_is_exit_6_and_named(hand: Hand) -> None:
+def test_flipped_record_exits_with_6_and_is_named(hand: Hand) -> None:
     replicas = Replicas.of({1: WHOLE, 2: FLIPPED, 3: WHOLE})
     code, out, _ = verify(hand, replicas, "--topics", "orders")
     assert code == 6
@@ -34,7 +34,7 @@ def test_a_flipped_record_is_exit_6_and_named(hand: Hand) -> None:
     assert "1 of 1 different" in out
 
 
-def test_what_was_not_compared_is_exit_5_and_told(hand: Hand) -> None:
+def test_uncompared_replicas_exit_with_5_and_are_reported(hand: Hand) -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE, 3: WHOLE})
     replicas.faults[3] = Fault("TOPIC_AUTHORIZATION_FAILED")
     code, out, _ = verify(hand, replicas, "--topics", "orders")
@@ -43,7 +43,7 @@ def test_what_was_not_compared_is_exit_5_and_told(hand: Hand) -> None:
     assert "1 of 1 the same as far as they were compared" in out
 
 
-def test_where_no_replica_can_be_read_none_is_said_to_be(hand: Hand) -> None:
+def test_partition_without_any_readable_replica_is_reported(hand: Hand) -> None:
     replicas = Replicas.of({1: WHOLE, 2: WHOLE})
     replicas.faults = dict.fromkeys((1, 2), Fault("CORRUPT_MESSAGE"))
     code, out, _ = verify(hand, replicas, "--topics", "orders")
@@ -63,7 +63,9 @@ def test_a_simulated_cluster_has_nothing_to_compare(hand: Hand) -> None:
 @pytest.mark.parametrize(
     ("logs", "code"), [({1: WHOLE, 2: WHOLE}, 0), ({1: WHOLE, 2: FLIPPED, 3: WHOLE}, 6)]
 )
-def test_json(hand: Hand, logs: dict[int, tuple[bytes, ...]], code: int) -> None:
+def test_json_reports_the_differences_of_a_partition(
+    hand: Hand, logs: dict[int, tuple[bytes, ...]], code: int
+) -> None:
     answer, out, _ = verify(hand, Replicas.of(logs), "--topics", "orders", "--json")
     document = json.loads(out)
     assert answer == code
@@ -84,7 +86,7 @@ def test_json(hand: Hand, logs: dict[int, tuple[bytes, ...]], code: int) -> None
         ((), "--topics"),
     ],
 )
-def test_bad_words_are_exit_2(hand: Hand, words: tuple[str, ...], message: str) -> None:
+def test_invalid_options_exit_with_2(hand: Hand, words: tuple[str, ...], message: str) -> None:
     code, _, err = verify(hand, Replicas.of({1: WHOLE, 2: WHOLE}), *words)
     assert code == 2
     assert message in err

@@ -66,7 +66,9 @@ def add_run(cluster_id: str) -> None:
     create_journal(Address("sim:x"), cluster_id, plan, RunOptions(1000), None, at=AT).close()
 
 
-def test_throttles_stand_side_by_side_and_one_that_is_silent_is_told_of(fleet: Trimtab) -> None:
+def test_throttles_of_all_clusters_are_listed_and_a_silent_cluster_is_reported(
+    fleet: Trimtab,
+) -> None:
     code, out, err = fleet("throttles", "ls", "--all")
     assert code == ExitCode.UNREACHABLE
     header, *rows = (line.split() for line in out.splitlines())
@@ -75,7 +77,7 @@ def test_throttles_stand_side_by_side_and_one_that_is_silent_is_told_of(fleet: T
     assert err.startswith("silent: ")
 
 
-def test_as_json_each_answers_for_itself(fleet: Trimtab) -> None:
+def test_json_has_an_answer_and_an_exit_code_for_each_cluster(fleet: Trimtab) -> None:
     code, out, _ = fleet("throttles", "ls", "--all", "--json")
     answers = {answer["cluster_name"]: answer for answer in json.loads(out)}
     assert code == ExitCode.UNREACHABLE
@@ -87,7 +89,7 @@ def test_as_json_each_answers_for_itself(fleet: Trimtab) -> None:
     assert answers["silent"]["error"]
 
 
-def test_runs_are_listed_by_name_also_of_one_that_does_not_answer(fleet: Trimtab) -> None:
+def test_runs_are_listed_by_cluster_name_also_of_an_unreachable_cluster(fleet: Trimtab) -> None:
     add_run(IDS["prod"])
     add_run("the-silent-one-00000000")
     add_run("of-no-name-0000000000")
@@ -101,7 +103,7 @@ def test_runs_are_listed_by_name_also_of_one_that_does_not_answer(fleet: Trimtab
     assert (len(runs["prod"]), runs["staging"]) == (1, [])
 
 
-def test_a_name_that_is_another_cluster_s_is_noticed_and_lists_no_runs_of_either(
+def test_name_that_belonged_to_another_cluster_is_reported_and_lists_no_runs(
     fleet: Trimtab,
 ) -> None:
     add_run("the-former-one-00000000")
@@ -112,7 +114,7 @@ def test_a_name_that_is_another_cluster_s_is_noticed_and_lists_no_runs_of_either
     assert (staging["answer"], staging["exit_code"]) == (None, ExitCode.UNREACHABLE)
 
 
-def test_the_doctor_looks_at_the_machine_once(
+def test_doctor_examines_the_machine_once_for_all_clusters(
     fleet: Trimtab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "machine", lambda: iter([doctor.Finding("python", "3.12")]))
@@ -128,19 +130,21 @@ def test_the_doctor_looks_at_the_machine_once(
 
 @pytest.mark.parametrize("command", ["runs ls", "throttles ls", "doctor"])
 @pytest.mark.parametrize("one", [("--cluster", "prod"), ("-b", "b:1"), ("--from", "c.json")])
-def test_all_and_one_exclude_each_other(fleet: Trimtab, command: str, one: tuple[str, str]) -> None:
+def test_all_and_a_single_cluster_exclude_each_other(
+    fleet: Trimtab, command: str, one: tuple[str, str]
+) -> None:
     code, _, err = fleet(*one, *command.split(), "--all")
     assert code == ExitCode.USAGE
     assert "exclude each other" in err
 
 
-def test_without_names_there_is_nobody_to_ask(trimtab: Trimtab) -> None:
+def test_all_is_refused_if_the_config_names_no_cluster(trimtab: Trimtab) -> None:
     code, _, err = trimtab("throttles", "ls", "--all")
     assert code == ExitCode.USAGE
     assert "names no cluster" in err
 
 
-def test_they_are_asked_at_once_and_what_each_raises_is_its_own(trimtab: Trimtab) -> None:
+def test_clusters_are_queried_concurrently_and_each_has_its_own_error(trimtab: Trimtab) -> None:
     names(a="a:1", b="b:1", c="c:1")
     together = threading.Barrier(3)
 

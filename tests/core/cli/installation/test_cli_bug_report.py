@@ -103,7 +103,7 @@ def contents(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("planted")
-def test_no_secret_is_in_it_whatever_quotes_it(trimtab: Trimtab, tmp_path: Path) -> None:
+def test_bug_report_contains_no_secret_in_any_quoting(trimtab: Trimtab, tmp_path: Path) -> None:
     path = tmp_path / "report.tar.gz"
     code, out, err = trimtab("bug-report", "-o", path)
     assert code == ExitCode.DONE, err
@@ -119,7 +119,7 @@ def test_no_secret_is_in_it_whatever_quotes_it(trimtab: Trimtab, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("planted")
-def test_what_is_harmless_is_kept(trimtab: Trimtab, tmp_path: Path) -> None:
+def test_bug_report_keeps_harmless_content(trimtab: Trimtab, tmp_path: Path) -> None:
     path = tmp_path / "report.tar.gz"
     code, out, _ = trimtab("bug-report", "-o", path, "--json")
     files, answer = contents(path), json.loads(out)
@@ -146,7 +146,7 @@ def test_what_is_harmless_is_kept(trimtab: Trimtab, tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_it_is_written_here_and_says_what_is_in_it(
+def test_bug_report_is_written_to_the_current_folder_and_lists_its_files(
     trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "here"
@@ -159,7 +159,7 @@ def test_it_is_written_here_and_says_what_is_in_it(
     assert all(f"{name} " in out for name in contents(path))
 
 
-def test_a_part_that_breaks_keeps_no_other_back(
+def test_failing_part_of_a_bug_report_suppresses_no_other_part(
     trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: object) -> NoReturn:
@@ -173,7 +173,7 @@ def test_a_part_that_breaks_keeps_no_other_back(
     assert "in broken" in files["log/bugs.log"], "logs come last"
 
 
-def test_client_properties_that_are_not_there_are_a_sentence(
+def test_missing_client_properties_are_reported_in_the_bug_report(
     trimtab: Trimtab, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.tar.gz"
@@ -185,7 +185,7 @@ def test_client_properties_that_are_not_there_are_a_sentence(
     assert "cannot be read" in files["doctor.json"]
 
 
-def test_a_place_that_cannot_be_written_is_a_sentence(trimtab: Trimtab, tmp_path: Path) -> None:
+def test_unwritable_output_path_is_refused_with_a_message(trimtab: Trimtab, tmp_path: Path) -> None:
     code, _, err = trimtab("bug-report", "-o", tmp_path / "nowhere" / "report.tar.gz")
     assert (code, "Cannot write" in err) == (ExitCode.USAGE, True)
     assert not (tmp_path / "nowhere").exists()

@@ -100,7 +100,7 @@ def test_a_service_is_installed_once_and_removed_once(trimtab: Trimtab, systemct
     assert trimtab("service", "ls", "--json")[1] == "[]\n"
 
 
-def test_a_unit_that_changed_is_written_and_started_anew(trimtab: Trimtab, systemctl: Path) -> None:
+def test_changed_unit_is_rewritten_and_restarted(trimtab: Trimtab, systemctl: Path) -> None:
     words = ("--cluster", "prod", "service", "install", "recorder")
     trimtab(*words)
     unit = units_dir() / "trimtab-recorder-prod.service"
@@ -116,7 +116,7 @@ def test_a_unit_that_changed_is_written_and_started_anew(trimtab: Trimtab, syste
     [("collector", "collect"), ("recorder", "timeline --record"), ("autopilot", "autopilot run")],
 )
 @pytest.mark.usefixtures("systemctl")
-def test_what_is_printed_starts_the_same_cluster_and_has_no_secret(
+def test_printed_unit_starts_the_same_cluster_and_contains_no_secret(
     trimtab: Trimtab, role: str, command: str
 ) -> None:
     code, out, _ = trimtab("--cluster", "prod", "service", "install", role, "--print")
@@ -128,7 +128,9 @@ def test_what_is_printed_starts_the_same_cluster_and_has_no_secret(
 
 
 @pytest.mark.usefixtures("systemctl")
-def test_by_its_address_a_cluster_keeps_its_properties(trimtab: Trimtab, tmp_path: Path) -> None:
+def test_service_of_a_cluster_given_by_address_keeps_its_options(
+    trimtab: Trimtab, tmp_path: Path
+) -> None:
     words = ("-b", "b9:9092", "--command-config", "c.properties", "--snapshots", tmp_path)
     Path("c.properties").write_text("")
     try:
@@ -144,7 +146,7 @@ def test_by_its_address_a_cluster_keeps_its_properties(trimtab: Trimtab, tmp_pat
 
 @pytest.mark.usefixtures("systemctl")
 @pytest.mark.parametrize("down", [True, False])
-def test_without_systemd_it_is_one_sentence_and_nothing_is_written(
+def test_install_without_systemd_fails_with_a_message_and_writes_nothing(
     trimtab: Trimtab, systemctl: Path, down: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if down:
@@ -160,7 +162,7 @@ def test_without_systemd_it_is_one_sentence_and_nothing_is_written(
 
 
 @pytest.mark.usefixtures("systemctl")
-def test_a_password_that_would_be_asked_for_is_refused(trimtab: Trimtab) -> None:
+def test_password_that_would_be_prompted_for_is_refused(trimtab: Trimtab) -> None:
     properties = paths.config_dir() / "prod.properties"
     properties.write_text(LOGIN.format(PLAIN, 'username="ops"'))
     code, _, err = trimtab("--cluster", "prod", "service", "install", "collector")
@@ -169,14 +171,16 @@ def test_a_password_that_would_be_asked_for_is_refused(trimtab: Trimtab) -> None
 
 @pytest.mark.usefixtures("systemctl")
 @pytest.mark.parametrize("words", [("service", "install", "collector"), ("-b", "sim:x")])
-def test_a_service_is_of_a_real_cluster(trimtab: Trimtab, words: tuple[str, ...]) -> None:
+def test_service_without_a_real_cluster_is_refused(
+    trimtab: Trimtab, words: tuple[str, ...]
+) -> None:
     line = words if "service" in words else (*words, "service", "install", "collector")
     assert trimtab(*line)[0] == ExitCode.USAGE
 
 
 @pytest.mark.usefixtures("systemctl")
 @pytest.mark.parametrize("words", [("service", "install", "autopilot"), ("autopilot", "run")])
-def test_an_autopilot_that_nobody_has_set_is_not_started(
+def test_unconfigured_autopilot_is_neither_installed_nor_run(
     trimtab: Trimtab, words: tuple[str, ...]
 ) -> None:
     code, _, err = trimtab("--cluster", "prod", *words)
@@ -221,7 +225,7 @@ def verify(folder: Path, units: list[Unit]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_systemd_takes_every_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_every_generated_unit(tmp_path: Path) -> None:
     words = ('a "b"', "50% of $HOME", "back\\slash", "ä;#", "'", "-b")
     environment = {"TRIMTAB_HOME": '/a b/$x%y/"q"'}
     verify(
@@ -234,7 +238,7 @@ def test_systemd_takes_every_unit(tmp_path: Path) -> None:
 
 
 @given(st.lists(WORDS, min_size=2, max_size=6, unique=True))
-def test_no_two_clusters_have_a_unit_of_one_name(names: list[str]) -> None:
+def test_unit_names_of_different_clusters_are_different(names: list[str]) -> None:
     units = {Unit("collector", name, ("x",), {}).name for name in names}
     assert len(units) == len(names)
     assert not any("/" in unit for unit in units)

@@ -59,7 +59,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[Published]]:
     ],
     ids=["one", "many", "no-snapshot", "nothing"],
 )
-def test_a_batch_is_a_line_however_many_clusters_it_has(
+def test_batch_is_printed_as_one_line_for_any_number_of_clusters(
     batch: list[Published],
     text: str,
     batches: list[list[Published]],

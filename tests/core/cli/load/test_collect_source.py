@@ -24,7 +24,9 @@ from core.load.sources.prometheus import Query
         ("HTTP://prometheus.example", "prometheus", 60.0),
     ],
 )
-def test_sources(source: str | None, name: str | None, seconds: float) -> None:
+def test_source_option_selects_the_source_and_its_interval(
+    source: str | None, name: str | None, seconds: float
+) -> None:
     cluster = SimulatedCluster(small_spec({"t": [(1,)]}))
     connection = Connection(cluster, cluster.clock, Address("sim:nowhere"))
     chosen = choose_source(source, Query(), None, None)
@@ -43,7 +45,9 @@ def test_sources(source: str | None, name: str | None, seconds: float) -> None:
         ("cruise-control", Query(), Path("token")),
     ],
 )
-def test_what_means_nothing(source: str | None, query: Query, token_file: Path | None) -> None:
+def test_invalid_source_options_are_refused(
+    source: str | None, query: Query, token_file: Path | None
+) -> None:
     with pytest.raises(UsageError) as error:
         choose_source(source, query, token_file, None)
     assert error.value.next

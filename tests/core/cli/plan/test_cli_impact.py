@@ -48,7 +48,7 @@ def change(saved: Here, **keys: Any) -> None:
     saved.cluster.write_text(json.dumps(json.loads(saved.cluster.read_text()) | keys))
 
 
-def test_it_says_who_notices_and_what_must_not_fail(saved: Here) -> None:
+def test_impact_names_affected_groups_and_partitions_without_a_spare_replica(saved: Here) -> None:
     code, out, _ = saved.run("plan", "impact", saved.plan(t0=[3, 1], t1=[1, 4]))
     assert code == ExitCode.DONE
     assert out.splitlines()[0] == "2 partitions: 2 copied, 1 with another leader."
@@ -61,7 +61,7 @@ def test_it_says_who_notices_and_what_must_not_fail(saved: Here) -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_unread_records_of_partitions_that_stay_speak_against_a_shorter_retention(
+def test_unconsumed_records_of_unmoved_partitions_advise_against_shorter_retention(
     saved: Here,
 ) -> None:
     plan = saved.plan(t0=[3, 1])
@@ -70,7 +70,9 @@ def test_unread_records_of_partitions_that_stay_speak_against_a_shorter_retentio
     assert document["shrinking"]["is_advised"] is False
 
 
-def test_nothing_is_advised_while_it_is_not_known_what_a_group_reads(saved: Here) -> None:
+def test_no_shorter_retention_is_advised_while_the_reads_of_a_group_are_unknown(
+    saved: Here,
+) -> None:
     lag = [{"topic": "t", "partition": 0, "lag": 0}]
     known = {"id": "known", "state": "stable", "lag": lag}
     change(saved, groups=[known, {"id": "etl", "state": "unknown", "lag": None}])
@@ -92,7 +94,7 @@ def test_nothing_is_advised_while_it_is_not_known_what_a_group_reads(saved: Here
         (["d", "b", "c", "a", "e"], "What consumer groups a, b, c and 2 more read is"),
     ],
 )
-def test_groups_that_cannot_be_read_are_named_and_nobody_is_not_said(
+def test_unreadable_groups_are_named_and_not_reported_as_no_groups(
     saved: Here, denied_groups: list[str], message: str
 ) -> None:
     change(saved, groups=[{"id": id, "state": "unknown", "lag": None} for id in denied_groups])
@@ -101,7 +103,7 @@ def test_groups_that_cannot_be_read_are_named_and_nobody_is_not_said(
     assert "No consumer group" not in out
 
 
-def test_a_retention_that_takes_nothing_from_anybody_is_advised_with_its_option(
+def test_retention_that_deletes_no_unconsumed_records_is_advised_with_its_option(
     saved: Here,
 ) -> None:
     groups = [{"id": "etl", "state": "stable", "lag": [{"topic": "t", "partition": 0, "lag": 0}]}]
@@ -119,7 +121,7 @@ def test_a_retention_that_takes_nothing_from_anybody_is_advised_with_its_option(
     assert document["shrinking"]["most_bytes"] == 20 * GB - 2 * 86_400 * 100_000
 
 
-def test_a_document_without_groups_does_not_say_that_nobody_reads(saved: Here) -> None:
+def test_document_without_groups_reports_the_readers_as_unknown(saved: Here) -> None:
     change(saved, groups=None)
     plan = saved.plan(t0=[3, 1])
     _, out, _ = saved.run("plan", "impact", plan)
@@ -129,7 +131,7 @@ def test_a_document_without_groups_does_not_say_that_nobody_reads(saved: Here) -
     assert document["groups"] is None
 
 
-def test_a_document_that_knows_of_no_group_says_that_nobody_reads(saved: Here) -> None:
+def test_document_with_an_empty_list_of_groups_reports_that_no_group_reads(saved: Here) -> None:
     change(saved, groups=[])
     plan = saved.plan(t0=[3, 1])
     _, out, _ = saved.run("plan", "impact", plan)
@@ -139,7 +141,7 @@ def test_a_document_that_knows_of_no_group_says_that_nobody_reads(saved: Here) -
 
 
 @pytest.mark.parametrize("retention", ["0s", "soon"])
-def test_a_retention_that_is_none_is_refused(saved: Here, retention: str) -> None:
+def test_invalid_retention_is_refused(saved: Here, retention: str) -> None:
     code, _, err = saved.run("plan", "impact", saved.plan(t0=[3, 1]), "--retention", retention)
     assert code == ExitCode.USAGE
     assert "Give one like 6h" in err or "Write it like" in err

@@ -18,7 +18,7 @@ from core.plan.estimate.calibration import Calibration, Learned
 from core.units import format_bytes
 
 
-def test_check_says_that_nothing_speaks_against(saved):
+def test_check_of_a_plan_without_findings_succeeds(saved):
     free = [{"path": "/d", "total_bytes": 100 * MB, "usable_bytes": 90 * MB}]
     saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)}, log_dirs=free)
     code, out, _ = saved.run("plan", "check", saved.plan(t0=[0, 2]))
@@ -26,7 +26,7 @@ def test_check_says_that_nothing_speaks_against(saved):
     assert out.startswith("1 move, no findings.\nChecked at ")
 
 
-def test_check_says_what_it_could_not_compare(saved):
+def test_check_reports_the_brokers_it_could_not_compare(saved):
     saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)})
     plan = saved.plan(t0=[0, 2])
     assert "the disks of broker 2 is not known: not compared" in saved.run("plan", "check", plan)[1]
@@ -34,7 +34,7 @@ def test_check_says_what_it_could_not_compare(saved):
     assert blind == [{"id": "disk", "brokers": [2]}, {"id": "capacity", "brokers": [0, 2]}]
 
 
-def test_check_lists_the_worst_first_and_says_no(saved):
+def test_check_lists_the_worst_finding_first_and_exits_with_no(saved):
     code, out, _ = saved.run("plan", "check", saved.plan(t0=[0, 1, 2], t1=[1]))
     assert code == ExitCode.NO
     assert out.startswith("unsafe  rf-change\n")
@@ -42,7 +42,7 @@ def test_check_lists_the_worst_first_and_says_no(saved):
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_what_is_allowed_is_no_refusal(saved):
+def test_allowed_finding_does_not_refuse_the_plan(saved):
     plan = saved.plan(t0=[0, 1, 2])
     assert saved.run("plan", "check", plan, "--allow", "rf-change")[0] == ExitCode.DONE
     code, document = saved.json("plan", "check", plan, "--allow", "rf-change")
@@ -56,13 +56,13 @@ def test_what_is_allowed_is_no_refusal(saved):
     }
 
 
-def test_check_at_a_rate_says_never(saved):
+def test_check_at_too_low_a_rate_reports_never(saved):
     code, document = saved.json("plan", "check", saved.plan(t0=[0, 2]), "--throttle", "1MB/s")
     assert code == ExitCode.NO
     assert "never" in [finding["id"] for finding in document["findings"]]
 
 
-def test_show_puts_first_what_helps_most_for_its_bytes_and_says_whom(saved):
+def test_show_sorts_by_relief_per_byte_and_names_the_relieved_broker(saved):
     code, out, _ = saved.run("plan", "show", saved.plan(t0=[1, 0], t1=[1, 3], t2=[2, 4]))
     assert code == ExitCode.DONE
     assert out.splitlines() == [
@@ -74,7 +74,7 @@ def test_show_puts_first_what_helps_most_for_its_bytes_and_says_whom(saved):
     ]
 
 
-def test_show_tells_the_reasons_that_the_plan_was_made_with(saved):
+def test_show_reports_the_reasons_with_which_the_plan_was_created(saved):
     layout = {f"t-{n}": ([0, 1], [0, 1], (n + 1) * MB, 0.0) for n in range(6)}
     saved.save_cluster(layout)
     file = str(saved.folder / "suggested.json")
@@ -96,14 +96,14 @@ def test_show_tells_the_reasons_that_the_plan_was_made_with(saved):
     assert {move["because"] for move in saved.json("plan", "show", file)[1]["partitions"]} == {None}
 
 
-def test_without_a_cluster_and_reasons_there_is_no_column_for_them(saved):
+def test_show_without_a_cluster_and_reasons_has_no_column_for_them(saved):
     plan = saved.plan(t1=[1, 3])
     saved.run("plan", "inverse", plan, "-o", str(saved.folder / "back.json"))
     _, out, _ = saved.run("plan", "show", str(saved.folder / "back.json"), offline=False)
     assert out.splitlines()[0] == "partition  now  planned  copies"
 
 
-def test_show_as_a_document(saved):
+def test_show_as_json_reports_moves_bytes_and_added_replicas(saved):
     _, document = saved.json("plan", "show", saved.plan(t0=[1, 0], t1=[1, 3]))
     assert (document["moves"], document["leader_moves"], document["bytes"]) == (1, 1, 50 * MB)
     assert document["partitions"][1]["adding"] == [3]
@@ -130,7 +130,7 @@ def test_show_as_csv_for_a_spreadsheet(saved):
         ("disk full", "disk full"),
     ],
 )
-def test_no_text_of_a_plan_file_is_a_formula_of_a_spreadsheet(saved, tmp_path, reason, shown):
+def test_text_of_a_plan_file_is_never_a_formula_in_a_spreadsheet(saved, tmp_path, reason, shown):
     plan = json.loads(Path(saved.plan(t1=[1, 3])).read_text())
     reason = {"because": reason}
     base = [entry | {"replicas": [1, 2]} | reason for entry in plan["partitions"]]
@@ -142,7 +142,7 @@ def test_no_text_of_a_plan_file_is_a_formula_of_a_spreadsheet(saved, tmp_path, r
     assert row["because"] == shown
 
 
-def test_notes_of_a_plan_file_are_only_words_in_a_ticket(saved, tmp_path):
+def test_notes_of_a_plan_file_are_escaped_in_a_markdown_ticket(saved, tmp_path):
     plan = json.loads(Path(saved.plan(t1=[1, 3])).read_text())
     plan["trimtab"] = {"format": "trimtab.plan/1", "notes": ["<img src=x>\n# [a](http://x)"]}
     (tmp_path / "noted.json").write_text(json.dumps(plan))
@@ -160,13 +160,13 @@ def test_show_as_markdown_for_a_ticket(saved, tmp_path):
     assert rows[-1].startswith("2 partitions: 1 to copy")
 
 
-def test_two_forms_at_once_are_refused(saved):
+def test_two_output_formats_at_once_are_refused(saved):
     code, _, err = saved.run("plan", "show", saved.plan(t0=[1, 0]), "--format", "csv", "--json")
     assert code == 2
     assert "--format and --json exclude each other" in err
 
 
-def test_diff_shows_what_is_not_as_planned(saved):
+def test_diff_shows_the_partitions_that_are_not_as_planned(saved):
     code, out, _ = saved.run("plan", "diff", saved.plan(t0=[0, 1], t1=[1, 3]))
     assert code == ExitCode.DONE
     assert out.splitlines() == [
@@ -176,7 +176,7 @@ def test_diff_shows_what_is_not_as_planned(saved):
     ]
 
 
-def test_diff_of_two_plans(saved):
+def test_diff_of_two_plans_lists_the_partitions_that_differ(saved):
     first_plan = saved.plan("a.json", t0=[1, 0], t1=[1, 3])
     two = saved.plan("b.json", t0=[1, 0], t2=[2, 4])
     assert saved.run("plan", "diff", first_plan, two, offline=False)[1].splitlines() == [
@@ -188,7 +188,7 @@ def test_diff_of_two_plans(saved):
     assert saved.run("plan", "diff", first_plan, first_plan, offline=False)[1] == "No difference.\n"
 
 
-def test_inverse_of_inverse_is_the_plan_file_again(saved):
+def test_inverse_of_an_inverse_restores_the_plan_file(saved):
     there = saved.plan(t0=[0, 3], t1=[2, 1])
     ours = saved.folder / "ours.json"
     back, again = saved.folder / "back.json", saved.folder / "again.json"
@@ -206,7 +206,7 @@ def test_inverse_of_a_plain_file_needs_the_cluster(saved):
     assert "Name the cluster" in err
 
 
-def test_estimate_at_a_rate(saved):
+def test_estimate_at_a_rate_reports_the_time_range_and_the_limiting_broker(saved):
     code, document = saved.json("estimate", saved.plan(t1=[1, 3]), "--throttle", "10MB/s")
     assert code == ExitCode.DONE
     low, high = document["range_seconds"]
@@ -218,7 +218,7 @@ def test_estimate_at_a_rate(saved):
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_estimate_with_less_that_may_arrive_at_a_time_takes_no_less(saved):
+def test_estimate_with_max_extra_takes_no_less_time(saved):
     plan = saved.plan(t0=[0, 2], t1=[1, 3])
     _, whole = saved.json("estimate", plan, "--throttle", "10MB/s")
     _, parts = saved.json("estimate", plan, "--throttle", "10MB/s", "--max-extra", "1MB")
@@ -238,7 +238,7 @@ def loaded(saved):
     return saved.plan(t1=[1, 3])
 
 
-def test_estimate_says_whose_clients_wait_and_how_much_more_disks_hold(saved):
+def test_estimate_reports_brokers_near_capacity_and_peak_extra_disk_usage(saved):
     plan = loaded(saved)
     code, document = saved.json("estimate", plan, "--throttle", "90MB/s")
     assert code == ExitCode.DONE
@@ -254,7 +254,7 @@ def test_estimate_says_whose_clients_wait_and_how_much_more_disks_hold(saved):
     assert f"Meanwhile disks hold more, at most {format_bytes(extra['bytes'])} on broker 3" in words
 
 
-def test_estimate_tells_each_broker_over_time(saved):
+def test_estimate_shows_the_load_of_each_broker_over_time(saved):
     plan = loaded(saved)
     _, document = saved.json("estimate", plan, "--throttle", "90MB/s")
     timeline = document["timeline"]
@@ -276,7 +276,7 @@ def test_estimate_tells_each_broker_over_time(saved):
     assert "!!|" in sends
 
 
-def test_estimate_draws_what_disks_hold_more_over_time(saved):
+def test_estimate_draws_the_growth_of_disk_usage_over_time(saved):
     plan = loaded(saved)
     _, document = saved.json("estimate", plan, "--throttle", "90MB/s")
     (disk,) = document["timeline"]["disks"]
@@ -292,7 +292,7 @@ def test_estimate_draws_what_disks_hold_more_over_time(saved):
     assert "".join(sorted(lane, key=".:+#".index)) == lane  # it only grows
 
 
-def test_a_table_of_rates_tells_the_one_to_begin_with_over_time(saved):
+def test_table_of_rates_shows_the_default_rate_over_time(saved):
     plan = loaded(saved)
     _, document = saved.json("estimate", plan)
     chosen = next(
@@ -306,7 +306,7 @@ def test_a_table_of_rates_tells_the_one_to_begin_with_over_time(saved):
     assert "Over time" in out
 
 
-def test_many_brokers_are_told_in_few_lines(saved):
+def test_many_brokers_are_summarized_in_few_lines(saved):
     ring = {f"t-{n}": [n, (n + 1) % 5] for n in range(5)}
     saved.save_cluster({name: (held, held, 100 * MB, 0.0) for name, held in ring.items()})
     plan = saved.plan(**{f"t{n}": [n, (n + 2) % 5] for n in range(5)})
@@ -319,7 +319,7 @@ def test_many_brokers_are_told_in_few_lines(saved):
     assert f"{10 - LANES} more, the last of them until" in lanes
 
 
-def test_a_table_of_rates_says_from_which_on_clients_wait(saved):
+def test_table_of_rates_reports_the_first_rate_near_capacity_of_a_broker(saved):
     plan = loaded(saved)
     _, document = saved.json("estimate", plan)
     first = next(row for row in document["rates"] if row["near_capacity"])
@@ -336,7 +336,7 @@ def test_a_table_of_rates_says_from_which_on_clients_wait(saved):
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_estimate_of_never_is_a_no(saved):
+def test_estimate_of_a_plan_that_never_completes_exits_with_no(saved):
     asked = ("estimate", saved.plan(t0=[0, 2]), "--throttle", "1MB/s")
     code, out, _ = saved.run(*asked)
     assert code == ExitCode.NO
@@ -344,7 +344,7 @@ def test_estimate_of_never_is_a_no(saved):
     assert saved.json(*asked)[1]["timeline"] is None
 
 
-def test_estimate_within_a_time(saved):
+def test_estimate_within_a_deadline_recommends_a_throttle(saved):
     code, document = saved.json("estimate", saved.plan(t0=[0, 2]), "--within", "200s")
     assert code == ExitCode.DONE
     assert document["rate_bytes_per_s"] == 1_900_000
@@ -354,7 +354,7 @@ def test_estimate_within_a_time(saved):
     assert document["range_seconds"][1] <= 200
 
 
-def test_estimate_without_a_rate_is_a_table(saved):
+def test_estimate_without_a_rate_prints_a_table_of_rates(saved):
     code, document = saved.json("estimate", saved.plan(t0=[0, 2]))
     assert code == ExitCode.DONE
     assert document["rates"][0]["never"]
@@ -373,18 +373,18 @@ def test_estimate_without_a_rate_is_a_table(saved):
         (["--within", "soon"], "Not a time"),
     ],
 )
-def test_estimates_asked_badly(saved, options, words):
+def test_invalid_estimate_options_are_reported(saved, options, words):
     code, out, err = saved.run("estimate", saved.plan(t0=[0, 2]), *options)
     assert (code, out) == (ExitCode.USAGE, "")
     assert words in err
 
 
-def test_verify_says_yes(saved):
+def test_verify_succeeds_if_all_partitions_are_as_planned_and_in_sync(saved):
     code, out, _ = saved.run("verify", saved.plan(t0=[0, 1], t1=[1, 2]))
     assert (code, out) == (ExitCode.DONE, "2 partitions as planned, all in sync.\n")
 
 
-def test_verify_says_no_and_what_differs(saved):
+def test_verify_exits_with_no_and_lists_the_differences(saved):
     saved.save_cluster(
         {
             "t-0": ([0, 1], [0], MB, 0.0),
@@ -411,7 +411,7 @@ def test_verify_says_no_and_what_differs(saved):
     ]
 
 
-def test_a_plan_for_another_cluster_is_refused_everywhere(saved):
+def test_plan_for_another_cluster_is_refused_by_every_command(saved):
     out = saved.folder / "out.json"
     saved.run("plan", "inverse", saved.plan(t0=[0, 3]), "-o", str(out))
     document = json.loads(out.read_text())
@@ -430,7 +430,7 @@ def test_a_plan_for_another_cluster_is_refused_everywhere(saved):
         assert "is for cluster elsewhere; this is saved." in err
 
 
-def test_no_cluster_named(saved):
+def test_plan_commands_without_a_cluster_are_refused(saved):
     for command in (["plan", "check"], ["plan", "diff"], ["verify"], ["estimate"]):
         code, _, err = saved.run(*command, saved.plan(t0=[0, 1]), offline=False)
         assert code == ExitCode.USAGE
@@ -445,7 +445,7 @@ def taught(monkeypatch):
 
 
 @pytest.mark.parametrize("options", [("--throttle", "10MB/s"), ("--within", "1m"), ()])
-def test_an_estimate_says_how_many_runs_it_rests_on(saved, taught, options):
+def test_estimate_reports_the_number_of_runs_it_is_calibrated_by(saved, taught, options):
     plan = saved.plan(t1=[3, 2])
     code, out, _ = saved.run("estimate", plan, *options)
     assert code == ExitCode.DONE
@@ -454,7 +454,7 @@ def test_an_estimate_says_how_many_runs_it_rests_on(saved, taught, options):
     assert "learned" not in out.lower()
 
 
-def test_a_calibrated_estimate_holds_what_it_was_before(saved, taught):
+def test_calibrated_estimate_holds_the_uncalibrated_time(saved, taught):
     plan = saved.plan(t1=[3, 2])
     _, estimate = saved.json("estimate", plan, "--throttle", "10MB/s")
     _, plain = saved.json("estimate", plan, "--throttle", "10MB/s", "--no-calibration")
@@ -463,7 +463,7 @@ def test_a_calibrated_estimate_holds_what_it_was_before(saved, taught):
     assert plain["calibration"] is None
 
 
-def test_of_two_hundred_brokers_an_estimate_prints_those_that_need_most(saved):
+def test_estimate_for_two_hundred_brokers_prints_only_the_rows_that_need_most(saved):
     held = {f"t-{n}": [n, (n + 1) % 200] for n in range(200)}
     state = cluster(held, size_bytes={name: (1 + n) * MB for n, name in enumerate(held)})
     load = load_of(state, MB / 100)

@@ -20,7 +20,7 @@ def planned(saved: Here, **moves: tuple[tuple[int, ...], tuple[int, ...]]) -> st
     return str(saved.write("old.json", format_plan_file(Plan.of(made, cluster_id="saved"))))
 
 
-def test_onto_an_unchanged_cluster_all_of_it_holds(saved: Here, tmp_path: Path) -> None:
+def test_rebase_onto_an_unchanged_cluster_keeps_the_whole_plan(saved: Here, tmp_path: Path) -> None:
     plan, new = planned(saved, t0=((0, 1), (0, 3))), tmp_path / "new.json"
     code, out, err = saved.run("plan", "rebase", plan, "-o", str(new))
     assert (code, out) == (ExitCode.DONE, "1 move: all of it holds as it is.\n")
@@ -28,13 +28,15 @@ def test_onto_an_unchanged_cluster_all_of_it_holds(saved: Here, tmp_path: Path) 
     assert f"trimtab apply {new}" in err
 
 
-def test_a_plan_that_names_leaders_is_applied_with_an_election(saved: Here, tmp_path: Path) -> None:
+def test_rebased_plan_that_changes_leaders_is_to_be_applied_with_an_election(
+    saved: Here, tmp_path: Path
+) -> None:
     plan, new = planned(saved, t0=((0, 1), (1, 0))), tmp_path / "new.json"
     _, _, err = saved.run("plan", "rebase", plan, "-o", str(new))
     assert f"trimtab apply {new} --elect" in err
 
 
-def test_what_was_lost_is_named_and_the_answer_is_no(saved: Here, tmp_path: Path) -> None:
+def test_rebase_names_the_lost_moves_and_exits_with_no(saved: Here, tmp_path: Path) -> None:
     plan = planned(
         saved,
         t0=((1, 0), (3, 0)),  # re-ordered since
@@ -56,7 +58,9 @@ def test_what_was_lost_is_named_and_the_answer_is_no(saved: Here, tmp_path: Path
     assert (str(kept.tp), kept.before, kept.after) == ("t-0", (0, 1), (0, 3))
 
 
-def test_a_plan_that_is_done_leaves_nothing_and_that_is_fine(saved: Here, tmp_path: Path) -> None:
+def test_rebase_of_a_completed_plan_writes_an_empty_plan_and_succeeds(
+    saved: Here, tmp_path: Path
+) -> None:
     plan, new = planned(saved, t1=((1, 4), (1, 2))), tmp_path / "new.json"
     new.write_text("an older answer")
     code, _, err = saved.run("plan", "rebase", plan, "-o", str(new))
@@ -64,7 +68,7 @@ def test_a_plan_that_is_done_leaves_nothing_and_that_is_fine(saved: Here, tmp_pa
     assert json.loads(new.read_text())["partitions"] == []
 
 
-def test_a_plan_of_kafkas_tool_is_taken_as_made_from_what_is_there(saved: Here) -> None:
+def test_kafka_tool_plan_is_rebased_as_if_created_from_the_current_assignment(saved: Here) -> None:
     code, document = saved.json("plan", "rebase", saved.plan(t0=[0, 3], t1=[1, 2], t9=[4, 3]))
     assert code == ExitCode.NO
     assert [row["partition"] for row in document["lost"]] == [9]
@@ -72,7 +76,7 @@ def test_a_plan_of_kafkas_tool_is_taken_as_made_from_what_is_there(saved: Here) 
     assert document["plan"]["trimtab"]["base"][0]["replicas"] == [0, 1]
 
 
-def test_a_stale_plan_is_told_to_be_rebased(saved: Here) -> None:
+def test_check_of_a_stale_plan_advises_rebase_and_cannot_be_allowed(saved: Here) -> None:
     saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)})
     plan = planned(saved, t0=((0, 2), (0, 3)))
     code, out, _ = saved.run("plan", "check", plan)
@@ -84,7 +88,7 @@ def test_a_stale_plan_is_told_to_be_rebased(saved: Here) -> None:
 
 
 @pytest.mark.parametrize("words", ["plan show", "estimate", "plan impact"])
-def test_whoever_looks_at_a_stale_plan_is_told_so(saved: Here, words: str) -> None:
+def test_commands_that_read_a_stale_plan_report_that_it_is_stale(saved: Here, words: str) -> None:
     saved.save_cluster({"t-0": ([0, 1], [0, 1], MB, 0.0)})
     code, _, err = saved.run(*words.split(), planned(saved, t0=((0, 2), (0, 3))), "--json")
     assert (code, err.splitlines()) == (

@@ -18,7 +18,7 @@ ONE_SIDED = {f"t-{n}": ([n % 2, 1 - n % 2], [0, 1], 100 * MB, MB) for n in range
 """All that there is on brokers 0 and 1 of five."""
 
 
-def test_a_plan_is_told_and_written_and_can_be_checked(saved: Here) -> None:
+def test_suggested_plan_is_reported_and_written_and_passes_check(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
 
     code, out, err = saved.run("plan", "suggest", "-o", str(saved.folder / "plan.json"))
@@ -31,7 +31,7 @@ def test_a_plan_is_told_and_written_and_can_be_checked(saved: Here) -> None:
     assert code == ExitCode.DONE, out
 
 
-def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> None:
+def test_json_suggestion_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
 
     code, suggestion = saved.json("plan", "suggest", "--drain", "0", "--within", "1h")
@@ -56,7 +56,7 @@ def test_as_json_it_holds_the_plan_and_a_reason_for_every_move(saved: Here) -> N
     assert f"; about {format_duration(suggestion['seconds'])} {between}" in " ".join(out.split())
 
 
-def test_where_an_election_does_it_no_sentence_says_that_nothing_helps(saved: Here) -> None:
+def test_suggestion_of_an_election_does_not_report_that_nothing_helps(saved: Here) -> None:
     held = {f"t-{n}": [1 + (n + k) % 3 for k in range(3)] for n in range(18)}
     state = cluster(held, leaders=dict.fromkeys(held, 1), size_bytes=MB)
     rates = load_of(state, MB)
@@ -70,14 +70,14 @@ def test_where_an_election_does_it_no_sentence_says_that_nothing_helps(saved: He
     assert "helps" not in out
 
 
-def test_a_reason_among_brokers_that_stay_is_in_fair_shares(saved: Here) -> None:
+def test_reasons_of_moves_between_remaining_brokers_are_in_fair_shares(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
     reasons = saved.json("plan", "suggest")[1]["reasons"]
     assert {reason["leaves"] for reason in reasons} == {False}
     assert all(reason["before"] in (0.0, 2.5) and reason["after"] == 1.0 for reason in reasons)
 
 
-def test_the_time_is_put_right_by_earlier_runs_and_says_so(
+def test_suggested_time_is_calibrated_by_earlier_runs_and_says_so(
     saved: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved.save_cluster(ONE_SIDED)
@@ -93,7 +93,7 @@ def test_the_time_is_put_right_by_earlier_runs_and_says_so(
     assert ", learned from 4 runs here: 10 % longer.\n" in out
 
 
-def test_a_rate_that_was_not_played_out_says_that_it_may_be_too_low(
+def test_rate_that_was_not_fully_simulated_is_reported_as_maybe_too_low(
     saved: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved.save_cluster(ONE_SIDED)
@@ -111,7 +111,7 @@ def test_a_rate_that_was_not_played_out_says_that_it_may_be_too_low(
     assert suggestion["never"].startswith("No rate moves 2.0 GB in 3 s")
 
 
-def test_only_topics_to_move_are_moved_as_kafkas_file_names_them(saved: Here) -> None:
+def test_only_the_topics_in_kafkas_topics_to_move_file_are_moved(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED | {f"t.x-{n}": ([0, 1], [0, 1], 100 * MB, MB) for n in range(9)})
     chosen = saved.folder / "topics.json"
     chosen.write_text('{"version":1,"topics":[{"topic":"t.x"},{"topic":"t.x"}]}')
@@ -135,7 +135,7 @@ def test_only_topics_to_move_are_moved_as_kafkas_file_names_them(saved: Here) ->
         ("topics: t", "topics.json is not JSON"),
     ],
 )
-def test_a_list_of_topics_to_move_that_cannot_be_read(saved: Here, text: str, words: str) -> None:
+def test_invalid_list_of_topics_to_move_is_refused(saved: Here, text: str, words: str) -> None:
     saved.save_cluster(ONE_SIDED)
     (saved.folder / "topics.json").write_text(text)
     chosen = str(saved.folder / "topics.json")
@@ -157,7 +157,7 @@ def test_a_list_of_topics_to_move_that_cannot_be_read(saved: Here, text: str, wo
         (("--brokers", "2,3,4", "--rf", "3", "--ignore-racks"), {2, 3, 4}),
     ],
 )
-def test_intents_are_asked_for_together(
+def test_intents_of_a_suggestion_can_be_combined(
     saved: Here, arguments: tuple[str, ...], received: set[int]
 ) -> None:
     saved.save_cluster(ONE_SIDED)
@@ -167,14 +167,14 @@ def test_intents_are_asked_for_together(
     assert {b for held in planned for b in held} - {1} == received
 
 
-def test_what_applying_needs_is_said(saved: Here) -> None:
+def test_allow_flags_needed_to_apply_are_reported(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
     _, _, err = saved.run("plan", "suggest", "--rf", "3")
     assert "then: trimtab apply plan.json --allow rf-change" in err
     assert saved.json("plan", "suggest", "--rf", "3")[1]["allow"] == ["rf-change"]
 
 
-def test_a_plan_that_gives_brokers_more_than_they_can_is_allowed_by_its_id(saved: Here) -> None:
+def test_plan_that_exceeds_broker_capacity_requires_allow_of_capacity(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED, out_capacity_bytes_per_s=5.0 * MB)
     file = str(saved.folder / "plan.json")
     code, _, err = saved.run("plan", "suggest", "--rf", "3", "-o", file)
@@ -185,7 +185,7 @@ def test_a_plan_that_gives_brokers_more_than_they_can_is_allowed_by_its_id(saved
     assert "it can send 5.0 MB/s" in " ".join(out.split())
 
 
-def test_limits_of_what_a_broker_has_and_takes_in_hold_for_what_is_drained(saved: Here) -> None:
+def test_drain_respects_the_capacity_of_brokers_and_max_replicas(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED, in_capacity_bytes_per_s=5.0 * MB)
     code, out, err = saved.run("plan", "suggest", "--drain", "0")
     assert code == ExitCode.NO
@@ -197,7 +197,7 @@ def test_limits_of_what_a_broker_has_and_takes_in_hold_for_what_is_drained(saved
     assert "--max-replicas allows no broker that could take them more; raise it." in out
 
 
-def test_growth_is_reckoned_for_the_time_that_the_plan_takes_as_apply_does(saved: Here) -> None:
+def test_disk_growth_is_estimated_over_the_duration_of_the_plan_as_in_apply(saved: Here) -> None:
     """50 GB arrive beside 75 MB/s: too much for an hour, and not for the minutes that it takes."""
     disk = {"path": "/data", "total_bytes": 1_000_000 * MB, "usable_bytes": 150_000 * MB}
     busy = {"t-0": ([0], [0], 50_000 * MB, 75.0 * MB), "t-1": ([1], [1], 900 * MB, 0.0)}
@@ -213,7 +213,7 @@ def test_growth_is_reckoned_for_the_time_that_the_plan_takes_as_apply_does(saved
     assert (code, verdict["findings"][0]["id"]) == (ExitCode.NO, "disk")
 
 
-def test_a_deadlines_throttle_is_part_of_what_is_to_be_said_next(saved: Here) -> None:
+def test_suggested_next_command_includes_the_throttle_of_the_deadline(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
     _, _, err = saved.run("plan", "suggest", "--drain", "0", "--within", "1h")
     rate = err.rpartition("--throttle ")[2].strip()
@@ -222,7 +222,7 @@ def test_a_deadlines_throttle_is_part_of_what_is_to_be_said_next(saved: Here) ->
     assert "--throttle" not in saved.run("plan", "suggest", "--drain", "0")[2]
 
 
-def test_leaders_that_only_an_election_changes_are_elected_by_what_is_to_be_said_next(
+def test_suggested_next_command_elects_leaders_that_only_an_election_changes(
     saved: Here,
 ) -> None:
     saved.save_cluster({f"t-{n}": ([0, 1], [0, 1], 100 * MB, MB) for n in range(20)})
@@ -230,7 +230,7 @@ def test_leaders_that_only_an_election_changes_are_elected_by_what_is_to_be_said
     assert "--elect" not in saved.run("plan", "suggest", "--drain", "0")[2]
 
 
-def test_whose_clients_wait_and_what_disks_hold_meanwhile_is_said_of_a_plan(saved: Here) -> None:
+def test_suggestion_reports_brokers_near_capacity_and_peak_extra_disk_usage(saved: Here) -> None:
     capacity = 100 * MB
     busy = {"t-0": ([0, 1], [0, 1], 9_000 * MB, 40.0 * MB), "t-1": ([1, 2], [1, 2], MB, 0.0)}
     saved.save_cluster(busy, in_capacity_bytes_per_s=capacity, out_capacity_bytes_per_s=capacity)
@@ -249,7 +249,7 @@ def test_whose_clients_wait_and_what_disks_hold_meanwhile_is_said_of_a_plan(save
     assert f"disks hold more, at most {format_bytes(extra['bytes'])} on broker 3 after " in out
 
 
-def test_a_large_plans_time_is_the_least_it_takes(saved: Here) -> None:
+def test_time_of_a_large_plan_is_reported_as_a_lower_bound(saved: Here) -> None:
     layout = {f"t-{n}": ([0, 1 + n % 2], [0, 1 + n % 2], MB, 10.0) for n in range(1_200)}
     saved.save_cluster(layout)
     code, out, _ = saved.run("plan", "suggest", "--drain", "0")
@@ -260,7 +260,7 @@ def test_a_large_plans_time_is_the_least_it_takes(saved: Here) -> None:
     assert 0.2 * sent < suggestion["seconds"] <= sent
 
 
-def test_a_cluster_that_is_even_needs_nothing(saved: Here) -> None:
+def test_balanced_cluster_needs_no_moves(saved: Here) -> None:
     even = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in range(10)}
     saved.save_cluster(even)
     code, out, _ = saved.run("plan", "suggest", "-o", str(saved.folder / "plan.json"))
@@ -268,7 +268,7 @@ def test_a_cluster_that_is_even_needs_nothing(saved: Here) -> None:
     assert json.loads((saved.folder / "plan.json").read_text())["partitions"] == []
 
 
-def test_a_goal_that_cannot_be_reached_is_said_with_the_best_there_is(
+def test_unattainable_balance_goal_is_reported_with_the_best_alternative(
     saved: Here,
 ) -> None:
     saved.save_cluster({"t-0": ([0], [0], 900 * MB, MB), "t-1": ([0], [0], 100 * MB, MB)})
@@ -291,7 +291,7 @@ def test_a_goal_that_cannot_be_reached_is_said_with_the_best_there_is(
         (("--drain", "0", "--within", "1s"), "Give --within longer, or --max-bytes to plan"),
     ],
 )
-def test_a_limit_or_a_cluster_that_allows_no_more_is_named_and_exits_with_6(
+def test_limit_or_cluster_that_prevents_the_goal_is_named_and_exits_with_6(
     saved: Here, arguments: tuple[str, ...], words: str
 ) -> None:
     saved.save_cluster(ONE_SIDED)
@@ -301,7 +301,7 @@ def test_a_limit_or_a_cluster_that_allows_no_more_is_named_and_exits_with_6(
 
 
 @pytest.mark.parametrize("more", [("--rf", "1"), ("--rf", "1", "--disks")])
-def test_brokers_that_all_leave_or_are_left_alone_have_no_shares_to_tell(
+def test_no_shares_are_reported_if_all_brokers_are_drained_or_excluded(
     saved: Here, more: tuple[str, ...]
 ) -> None:
     saved.save_cluster({"t-0": ([1, 2], [1, 2], 100 * MB, MB)})
@@ -315,7 +315,7 @@ def test_brokers_that_all_leave_or_are_left_alone_have_no_shares_to_tell(
     assert (suggestion["before"], suggestion["after"]) == ({"brokers": []}, {"brokers": []})
 
 
-def test_too_little_disk_for_a_drain_is_said_with_what_there_is(saved: Here) -> None:
+def test_insufficient_disk_for_a_drain_is_reported_with_the_available_space(saved: Here) -> None:
     disk = {"path": "/data", "total_bytes": 1000 * MB, "usable_bytes": 300 * MB}
     saved.save_cluster(ONE_SIDED, log_dirs=[disk])
     code, out, _ = saved.run("plan", "suggest", "--drain", "0")
@@ -346,7 +346,7 @@ def test_too_little_disk_for_a_drain_is_said_with_what_there_is(saved: Here) -> 
         (("--topics", "no"), "No topic matches no."),
     ],
 )
-def test_wants_that_make_no_sense_are_one_sentence(
+def test_invalid_suggest_options_are_refused_with_a_message(
     saved: Here,
     arguments: tuple[str, ...],
     words: str,
@@ -363,7 +363,9 @@ def test_wants_that_make_no_sense_are_one_sentence(
 # -- new topics ----------------------------------------------------------------------------------
 
 
-def test_a_new_topic_is_placed_where_there_is_room_and_can_be_created_so(saved: Here) -> None:
+def test_new_topic_is_placed_where_there_is_room_and_its_create_command_is_printed(
+    saved: Here,
+) -> None:
     saved.save_cluster(ONE_SIDED)
     code, out, _ = saved.run("plan", "place", "new", "--partitions", "4", "--rf", "2")
     assert code == ExitCode.DONE
@@ -377,14 +379,16 @@ def test_a_new_topic_is_placed_where_there_is_room_and_can_be_created_so(saved: 
 
 
 @pytest.mark.parametrize("rate", ["unlimited", "-1"])
-def test_a_rate_without_a_limit_is_nothing_to_expect(saved: Here, rate: str) -> None:
+def test_unlimited_rate_is_refused_as_the_expected_rate_of_a_new_topic(
+    saved: Here, rate: str
+) -> None:
     saved.save_cluster(ONE_SIDED)
     code, out, err = saved.run("plan", "place", "new", "--partitions", "4", f"--in={rate}")
     assert (code, out) == (ExitCode.USAGE, "")
     assert f"{rate} is not a rate here." in err
 
 
-def test_a_topic_that_is_there_is_not_placed_anew(saved: Here) -> None:
+def test_existing_topic_is_not_placed(saved: Here) -> None:
     saved.save_cluster(ONE_SIDED)
     code, _, err = saved.run("plan", "place", "t", "--partitions", "4")
     assert code == ExitCode.USAGE
@@ -399,7 +403,7 @@ def test_empty_partitions_are_drained_within_any_time(saved: Here) -> None:
     assert suggestion["rate_bytes_per_s"] > 0
 
 
-def test_a_time_that_cannot_be_known_is_no_never(saved: Here) -> None:
+def test_unknown_duration_is_not_reported_as_never(saved: Here) -> None:
     sized = {f"t-{n}": ([0, 1], [0, 1], 100 * MB, 0) for n in range(5)}
     saved.save_cluster(sized | {"t-5": ([0, 1], [0, 1], None, 0)})
     for within in ((), ("--within", "10m")):
@@ -414,7 +418,7 @@ def test_a_time_that_cannot_be_known_is_no_never(saved: Here) -> None:
         assert "The size of t-5 is not known." in suggestion["notes"]
 
 
-def test_what_is_copied_of_unknown_size_is_no_nothing(saved: Here) -> None:
+def test_copies_of_unknown_size_are_not_reported_as_zero_bytes(saved: Here) -> None:
     saved.save_cluster({f"t-{n}": ([0, 1], [0, 1], None, MB) for n in range(6)})
     _, out, _ = saved.run("plan", "suggest", "--drain", "0")
     assert "6 partitions to copy (nobody knows how much)" in out
@@ -422,7 +426,7 @@ def test_what_is_copied_of_unknown_size_is_no_nothing(saved: Here) -> None:
     assert suggestion["bytes"] is None
 
 
-def test_a_plan_that_no_rate_ends_says_so(saved: Here) -> None:
+def test_plan_that_catches_up_at_no_rate_is_reported_as_never(saved: Here) -> None:
     busy = {f"t-{n}": ([0, 1], [0, 1], 100_000 * MB, 400.0 * MB) for n in range(2)}
     saved.save_cluster(busy, in_capacity_bytes_per_s=450 * MB)
     code, out, _ = saved.run("plan", "suggest", "--drain", "0")
@@ -438,7 +442,7 @@ EVEN = {f"t-{n}": ([n % 5, (n + 1) % 5], [n % 5, (n + 1) % 5], MB, MB) for n in 
 
 
 @pytest.mark.parametrize("options", [(), ("--disks",)])
-def test_where_there_is_nothing_to_do_no_older_plan_is_left_to_be_applied(
+def test_older_plan_file_is_replaced_by_an_empty_plan_if_nothing_is_to_do(
     saved: Here, options: tuple[str, ...]
 ) -> None:
     saved.save_cluster(EVEN)
@@ -466,7 +470,7 @@ def test_replicas_that_are_dropped_are_counted(saved: Here) -> None:
     assert "dropped" not in saved.run("plan", "suggest", "--drain", "0")[1]
 
 
-def test_the_whole_answer_taken_for_its_plan_is_told_apart(saved: Here) -> None:
+def test_whole_json_answer_used_as_a_plan_is_recognized_and_explained(saved: Here) -> None:
     saved.save_cluster(EVEN)
     file = str(saved.folder / "answer.json")
     saved.run("plan", "suggest", "--drain", "0", "--json", "-o", file)
@@ -476,7 +480,7 @@ def test_the_whole_answer_taken_for_its_plan_is_told_apart(saved: Here) -> None:
     assert "without --json" in err
 
 
-def test_production_that_is_not_known_is_said_of_copies_between_log_dirs(saved: Here) -> None:
+def test_unknown_production_is_reported_for_copies_between_log_dirs(saved: Here) -> None:
     dirs = [{"path": path, "total_bytes": 10**9, "usable_bytes": 10**9} for path in ("/a", "/b")]
     held = {"leader": 1, "replicas": [1]}
     detail = [{"broker": 1, "size_bytes": MB, "log_dir": "/a"}]

@@ -25,7 +25,7 @@ class Machine:
         return TimeBudget(seconds, self.now, now=lambda: self.now, used=lambda: self.used)
 
 
-def test_it_runs_by_the_clock_where_nobody_else_works() -> None:
+def test_budget_runs_by_the_clock_while_no_other_process_uses_the_processor() -> None:
     machine = Machine()
     left = machine.budget(10)
     assert left() == 10
@@ -33,14 +33,14 @@ def test_it_runs_by_the_clock_where_nobody_else_works() -> None:
     assert left() == pytest.approx(6)
 
 
-def test_what_came_before_planning_counts_and_says_nothing_of_the_pace() -> None:
+def test_time_before_planning_counts_but_does_not_affect_the_pace() -> None:
     machine = Machine()
     left = machine.budget(10)
     machine.passes(4, had=0)  # waiting for brokers
     assert left() == 6
 
 
-def test_who_gets_half_of_the_processor_has_half_of_what_is_left_to_work_with() -> None:
+def test_half_of_the_processor_halves_the_remaining_budget() -> None:
     machine = Machine()
     left = machine.budget(60)
     left()
@@ -48,7 +48,7 @@ def test_who_gets_half_of_the_processor_has_half_of_what_is_left_to_work_with() 
     assert left() == pytest.approx(20, rel=0.05)
 
 
-def test_a_moment_without_the_processor_at_first_says_little() -> None:
+def test_brief_initial_wait_for_the_processor_hardly_reduces_the_budget() -> None:
     machine = Machine()
     left = machine.budget(10)
     left()
@@ -56,7 +56,7 @@ def test_a_moment_without_the_processor_at_first_says_little() -> None:
     assert left() == pytest.approx(8.3, abs=0.1)
 
 
-def test_a_thread_that_got_more_than_the_clock_shows_has_no_more_than_that() -> None:
+def test_more_processor_time_than_clock_time_does_not_extend_the_budget() -> None:
     machine = Machine()
     left = machine.budget(10)
     left()
@@ -64,7 +64,7 @@ def test_a_thread_that_got_more_than_the_clock_shows_has_no_more_than_that() -> 
     assert left() == 9
 
 
-def test_a_process_knows_how_long_ago_it_was_started() -> None:
+def test_age_of_a_process_is_the_time_since_its_start() -> None:
     script = "from core.daemons.process import age_seconds; print(age_seconds())"
     begun = time.monotonic()
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)

@@ -54,7 +54,7 @@ def end(path: Path) -> None:
         journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
 
 
-def test_a_run_that_ends_and_goes_while_it_is_read_has_not_died(
+def test_run_that_ends_and_exits_while_it_is_read_is_not_reported_as_died(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ends_now(process: Process) -> bool:
@@ -65,7 +65,7 @@ def test_a_run_that_ends_and_goes_while_it_is_read_has_not_died(
     assert read_run(CLUSTER, path.stem).state is RunStatus.DONE
 
 
-def test_a_run_that_ends_between_two_looks_is_followed_to_how_it_ended(
+def test_run_that_ends_between_two_polls_is_followed_to_its_actual_outcome(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever look it is: the last event and the last view tell the same end."""
@@ -96,7 +96,7 @@ def test_a_run_that_ends_between_two_looks_is_followed_to_how_it_ended(
         ("let go of", following.DETACHED),
     ],
 )
-def test_a_cancel_exits_as_what_became_of_it(
+def test_cancel_exits_with_the_code_of_the_outcome(
     path: Path, monkeypatch: pytest.MonkeyPatch, becomes: str, code: int
 ) -> None:
     def answer(journal: Journal, *_: Any) -> int:
@@ -117,7 +117,7 @@ def test_a_cancel_exits_as_what_became_of_it(
     assert command_line(lambda context: None, argv) == code
 
 
-def test_events_that_nobody_reads_any_more_let_go_of_a_run_that_goes_on(path: Path) -> None:
+def test_closed_event_pipe_detaches_from_a_run_which_continues(path: Path) -> None:
     """As `runs attach … --json | head -1`: 0 would tell a script that the run is done."""
     code = (
         "import os, sys; from core.cli.runs.follow_progress import follow_run;"
@@ -136,7 +136,7 @@ def test_events_that_nobody_reads_any_more_let_go_of_a_run_that_goes_on(path: Pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-def test_whatever_ends_following_a_run_shows_the_cursor_again(
+def test_signal_that_ends_following_a_run_restores_the_cursor(
     path: Path, number: signal.Signals
 ) -> None:
     code = (
@@ -161,7 +161,7 @@ def test_whatever_ends_following_a_run_shows_the_cursor_again(
     assert read_run(CLUSTER, path.stem).state.ended is False
 
 
-def test_a_process_that_does_not_come_up_in_time_is_told_not_to_begin(
+def test_process_that_does_not_start_in_time_is_requested_to_cancel(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be slow, not dead: what is said of it (nothing was changed) must stay true."""
@@ -193,7 +193,7 @@ class Terminal(io.StringIO):
     [("", True, True), ("[notify]\nbell = false\n", False, True),
      ("[notify]\ndesktop = false\n", True, False)],
 )  # fmt: skip
-def test_what_is_news_is_called_out_on_a_terminal(
+def test_notice_is_sent_to_a_terminal_by_bell_and_desktop_as_configured(
     path: Path, monkeypatch: pytest.MonkeyPatch, config: str, bell: bool, desktop: bool
 ) -> None:
     paths.config_file().parent.mkdir(parents=True)
@@ -210,7 +210,7 @@ def test_what_is_news_is_called_out_on_a_terminal(
     assert not elsewhere.getvalue()
 
 
-def test_the_end_of_a_run_that_is_followed_is_called_out(
+def test_end_of_a_followed_run_notifies_the_terminal(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notices: list[Notice | None] = []
@@ -239,7 +239,7 @@ def test_the_end_of_a_run_that_is_followed_is_called_out(
         (3600.0, 2.0, 600.0, 10.0),
     ],
 )
-def test_a_journal_is_read_no_oftener_than_it_grows_and_costs(
+def test_pause_between_journal_reads_depends_on_run_age_read_cost_and_time_left(
     followed: float, read: float, left: float | None, expected_pause: float
 ) -> None:
     assert events.pause(followed, read, left) == pytest.approx(expected_pause)

@@ -38,7 +38,7 @@ def targets(plan: Path) -> set[tuple[str, int, tuple[int, ...]]]:
     return {(e["topic"], e["partition"], tuple(e["replicas"])) for e in entries}
 
 
-def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Here) -> None:
+def test_done_run_is_rolled_back_by_a_new_run_at_the_rate_of_the_original(here: Here) -> None:
     plan = here.plan(skip=200)
     before = here.replicas(plan)
     run = done(here, plan, "--elect", "--if-throttles-removed", "pause")
@@ -60,7 +60,7 @@ def test_a_run_that_was_done_is_rolled_back_by_another_at_its_own_rate(here: Her
     assert targets(again) == set()
 
 
-def test_leaders_are_elected_as_they_were_unless_it_is_said(here: Here) -> None:
+def test_followup_runs_elect_as_the_original_unless_the_option_overrides_it(here: Here) -> None:
     run = done(here, here.plan(skip=220), "--elect")
     reading = read_journal(here.state().cluster_id, run)
     words = ("throttle", "detach", "yes", "allow", "override_throttles", "metrics", "as_json")
@@ -74,7 +74,7 @@ def test_leaders_are_elected_as_they_were_unless_it_is_said(here: Here) -> None:
     assert _launch_options(back, unset | {"elect": None}).elect is False
 
 
-def test_what_was_cancelled_is_tried_again_by_another_run(here: Here) -> None:
+def test_cancelled_moves_are_retried_by_a_new_run(here: Here) -> None:
     plan = here.plan(skip=210)
     run = cancelled(here, plan)
     code, out, err = here("runs", "retry", run, "--throttle", "2GB/s", *ALLOWED, "--json")
@@ -88,7 +88,7 @@ def test_what_was_cancelled_is_tried_again_by_another_run(here: Here) -> None:
     assert "left nothing undone" in err
 
 
-def test_with_a_file_only_the_plan_is_written_also_where_nothing_may_be_changed(
+def test_retry_with_an_output_file_only_writes_the_plan_even_if_read_only(
     here: Here, tmp_path: Path
 ) -> None:
     plan = here.plan(skip=220)
@@ -107,7 +107,7 @@ def test_with_a_file_only_the_plan_is_written_also_where_nothing_may_be_changed(
     assert len(json.loads(here("runs", "ls", "--json")[1])) == 1
 
 
-def test_only_what_is_named_and_not_without_the_clusters_name(here: Here) -> None:
+def test_retry_requires_confirmation_and_moves_only_the_named_partition(here: Here) -> None:
     plan = here.plan(skip=230)
     run = cancelled(here, plan)
     first = json.loads(plan.read_text())["partitions"][0]
@@ -121,7 +121,7 @@ def test_only_what_is_named_and_not_without_the_clusters_name(here: Here) -> Non
     assert sorted(there) == [False, True]
 
 
-def test_another_run_in_progress_is_waited_for_by_nobody(here: Here) -> None:
+def test_retry_is_refused_while_another_run_is_in_progress(here: Here) -> None:
     ended = cancelled(here, here.plan(skip=250))
     run = str(json.loads(here("apply", here.plan(skip=260), *SLOW)[1])["run"])
     code, _, err = here("runs", "retry", ended, *ALLOWED)

@@ -42,7 +42,7 @@ class Live:
         return {f"{m['topic']}-{m['partition']}": m["state"] for m in self.document()["moves"]}
 
 
-def test_a_run_is_paused_slowed_and_goes_on(here: Here) -> None:
+def test_run_is_paused_resumed_and_throttled_on_request(here: Here) -> None:
     live = Live(here, 110)
     live.ask("pause", "--floor")
     live.becomes("paused")
@@ -62,7 +62,7 @@ def test_a_run_is_paused_slowed_and_goes_on(here: Here) -> None:
     assert "No throttle is set." in here("throttles", "ls")[2]
 
 
-def test_one_move_is_cancelled_and_tried_again(here: Here) -> None:
+def test_single_move_is_cancelled_and_retried(here: Here) -> None:
     live = Live(here, 120)
     flying = next(tp for tp, state in live.states().items() if state in ("moving", "stuck"))
     code, _, err = here("runs", "cancel", live.run, "--move", flying)
@@ -87,7 +87,7 @@ def test_a_run_is_rolled_back_to_where_it_began(here: Here) -> None:
     assert "No throttle is set." in here("throttles", "ls")[2]
 
 
-def test_a_partition_is_sent_elsewhere(here: Here) -> None:
+def test_moving_partition_is_retargeted_to_another_broker(here: Here) -> None:
     live = Live(here, 140)
     moving = next(m for m in live.document()["moves"] if m["state"] in ("moving", "stuck"))
     tp = f"{moving['topic']}-{moving['partition']}"

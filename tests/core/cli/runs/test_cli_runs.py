@@ -25,7 +25,7 @@ from core.units import parse_time
 pytestmark = pytest.mark.long
 
 
-def test_apply_tells_events_and_exits_as_the_run_ends(here: Here) -> None:
+def test_apply_reports_events_and_exits_with_the_outcome_of_the_run(here: Here) -> None:
     plan = here.plan()
     code, out, err = here("apply", plan, *FAST, "--json")
     assert code == ExitCode.DONE, err
@@ -44,7 +44,7 @@ def test_apply_tells_events_and_exits_as_the_run_ends(here: Here) -> None:
     assert "done: 2 of 2 partitions" in here("runs", "show", run[:8])[1]
 
 
-def test_nothing_is_carried_out_where_one_of_all_brokers_is_read_only(here: Here) -> None:
+def test_no_command_changes_a_cluster_marked_read_only_by_any_of_its_brokers(here: Here) -> None:
     config = here.home / "config" / "config.toml"
     config.parent.mkdir()
     config.write_text('[clusters.prod]\nbootstrap = "b2.sim:9092"\nread_only = true\n')
@@ -59,7 +59,7 @@ def test_nothing_is_carried_out_where_one_of_all_brokers_is_read_only(here: Here
     assert here("runs", "ls")[2] == "No runs yet.\n"
 
 
-def test_a_detached_run_is_found_cancelled_and_leaves_everything_as_it_was(here: Here) -> None:
+def test_detached_run_is_found_and_cancelled_and_restores_the_previous_state(here: Here) -> None:
     plan = here.plan(skip=10)
     before = here.replicas(plan)
     code, out, err = here("apply", plan, *SLOW)
@@ -78,7 +78,7 @@ def test_a_detached_run_is_found_cancelled_and_leaves_everything_as_it_was(here:
     assert "has ended" in err
 
 
-def test_what_apply_is_asked_for_is_in_the_journal(here: Here) -> None:
+def test_options_given_to_apply_are_written_to_the_journal(here: Here) -> None:
     words = ("--throttle", "auto:1MB/s-2MB/s", "--at", "+2h", "--retention", "1h", "--elect")
     more = ("--yes", "--allow", "disk,never", "--detach", "--json")
     code, out, err = here("apply", here.plan(skip=70), *words, *more)
@@ -101,7 +101,7 @@ def test_what_apply_is_asked_for_is_in_the_journal(here: Here) -> None:
     assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE
 
 
-def test_a_plan_is_applied_for_a_deadline(here: Here) -> None:
+def test_plan_applied_within_a_deadline_uses_the_recommended_rate(here: Here) -> None:
     plan = here.plan(skip=80)
     asked = json.loads(here("estimate", plan, "--within", "20m", "--json")[1])
     code, out, err = here("apply", plan, "--within", "20m", "--yes", "--detach", "--json")
@@ -124,7 +124,7 @@ def test_only_one_run_works_on_a_cluster(here: Here) -> None:
     assert here("runs", "cancel", run, "--yes")[0] == ExitCode.DONE
 
 
-def test_a_run_whose_process_was_killed_is_said_to_have_died_and_what_it_left(here: Here) -> None:
+def test_killed_run_is_reported_as_died_with_what_it_left(here: Here) -> None:
     run = json.loads(here("apply", here.plan(skip=40), *SLOW)[1])["run"]
     eventually(lambda: bool(here.client.fetch_reassignments()))
     os.kill(json.loads(here("runs", "show", run, "--json")[1])["pid"], signal.SIGKILL)
@@ -151,7 +151,7 @@ def test_a_run_whose_process_was_killed_is_said_to_have_died_and_what_it_left(he
     )  # fmt: skip
 
 
-def test_what_a_run_left_is_not_looked_up_in_another_cluster(here: Here) -> None:
+def test_leftovers_of_a_run_are_not_looked_up_in_another_cluster(here: Here) -> None:
     plan = Plan("elsewhere", (move("t", 0, (1,), (2,)),))
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     asked = (Address("b:9092"), "elsewhere", plan, RunOptions(1), None)
@@ -191,7 +191,9 @@ def test_foreign_throttles_are_explained(here: Here) -> None:
         (["--retention", "0s", "--yes"], ExitCode.USAGE, "is too short"),
     ],
 )
-def test_what_apply_refuses(here: Here, arguments: list[str], code: int, says: str) -> None:
+def test_apply_refuses_invalid_or_infeasible_options_and_starts_no_run(
+    here: Here, arguments: list[str], code: int, says: str
+) -> None:
     plan = here.plan(skip=0)
     answer, out, err = here("apply", plan, *arguments)
     assert answer == code, err
@@ -211,7 +213,7 @@ def test_what_apply_refuses(here: Here, arguments: list[str], code: int, says: s
         ),
     ],
 )
-def test_a_plan_file_that_is_none_starts_nothing(here: Here, text: str, says: str) -> None:
+def test_apply_refuses_an_invalid_plan_file(here: Here, text: str, says: str) -> None:
     path = here.home / "bad.json"
     path.write_text(text)
     code, _, err = here("apply", path, "--throttle", "1MB/s", "--yes")
@@ -231,13 +233,13 @@ def test_no_run_starts_where_no_journal_can_be_written(
     assert not here.client.fetch_reassignments()
 
 
-def test_a_run_that_is_not_there(here: Here) -> None:
+def test_unknown_run_is_reported_as_not_found(here: Here) -> None:
     code, _, err = here("runs", "show", "0101-000000")
     assert code == ExitCode.USAGE
     assert "No run" in err
 
 
-def test_a_damaged_journal_is_one_clear_message(here: Here) -> None:
+def test_damaged_journal_fails_show_and_is_reported_by_list_commands(here: Here) -> None:
     folder = here.home / "data" / "runs" / here.state().cluster_id
     folder.mkdir(parents=True)
     (folder / "0101-000000.run").write_text("garbage, long enough to look like something" * 100)

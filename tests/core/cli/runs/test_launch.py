@@ -32,7 +32,7 @@ from core.run.journal.rates import RateBounds
 from core.units import UNLIMITED
 
 
-def test_empty_partitions_need_no_throttle_and_none_is_said(
+def test_empty_partitions_need_no_throttle_and_none_is_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=0)
@@ -64,7 +64,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
 
 
 @pytest.mark.parametrize("throttle", [None, 5 * MB, "auto"])
-def test_what_a_check_refuses_is_said_before_a_rate_is_asked_for(
+def test_refused_checks_are_reported_before_a_rate_is_required(
     broken: SimulatedCluster, throttle: Any
 ) -> None:
     with pytest.raises(RefusedError) as refused:
@@ -72,13 +72,13 @@ def test_what_a_check_refuses_is_said_before_a_rate_is_asked_for(
     assert refused.value.checks == ("dead-broker", "never")
 
 
-def test_why_no_rate_can_be_recommended_is_said(broken: SimulatedCluster) -> None:
+def test_reason_why_no_rate_can_be_recommended_is_reported(broken: SimulatedCluster) -> None:
     with pytest.raises(UsageError, match="No throttle can be recommended") as refused:
         carried_out(broken, "dead-broker", "never")
     assert "Broker 3 is down" in refused.value.detail
 
 
-def test_which_sizes_are_not_known_is_said_where_a_rate_is_asked_for(
+def test_unknown_sizes_are_reported_where_a_rate_is_required(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -87,7 +87,7 @@ def test_which_sizes_are_not_known_is_said_where_a_rate_is_asked_for(
     assert "The size of t-0 is not known." in refused.value.detail
 
 
-def test_what_brokers_bear_is_said_before_it_is_asked(
+def test_extra_disk_usage_of_brokers_is_reported_before_confirmation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TRIMTAB_HOME", str(tmp_path))
@@ -106,7 +106,7 @@ def test_what_brokers_bear_is_said_before_it_is_asked(
         ("AUTO:5MB/s-50MB/s", RateBounds(5 * MB, 50 * MB)),
     ],
 )
-def test_the_words_of_a_throttle(text: str, expected: object) -> None:
+def test_throttle_text_is_parsed(text: str, expected: object) -> None:
     assert parse_throttle(text) == expected
 
 
@@ -121,12 +121,12 @@ def test_the_words_of_a_throttle(text: str, expected: object) -> None:
         ("auto:", "Invalid bounds"),
     ],
 )
-def test_words_that_are_no_throttle(text: str, says: str) -> None:
+def test_invalid_throttle_text_is_refused(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         parse_throttle(text)
 
 
-def test_an_adaptive_rate_is_reckoned_with_within_its_bounds() -> None:
+def test_adaptive_rate_is_estimated_within_its_bounds() -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
     state = fetch_cluster_state(client)
     plan, load = plan_of(client, {("t", 0): (1, 3)}), Load.unknown(state)
@@ -153,23 +153,23 @@ def plan(*topics: str) -> Plan:
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete", None])
-def test_what_is_deleted_by_its_age_is_said(policy: str | None) -> None:
+def test_records_deleted_by_age_are_reported(policy: str | None) -> None:
     (sentence,) = describe_deletions(state(t=policy), plan("t"), 3_600_000)
     assert sentence.startswith("Records of t older than 1 h 00 m are")
 
 
-def test_topics_that_are_only_compacted_are_left_out_by_name() -> None:
+def test_compacted_only_topics_are_named_as_unaffected_by_retention() -> None:
     there = state(t="delete", u="compact", v="compact")
     first, second = describe_deletions(there, plan("t", "u", "v"), 3_600_000)
     assert first.startswith("Records of t older than ")
     assert second == "Only compacted, so no retention shortens what is copied: u and v."
 
 
-def test_a_retention_that_shortens_nothing_at_all_is_refused() -> None:
+def test_retention_without_any_effect_is_refused() -> None:
     with pytest.raises(UsageError, match=r"has no effect: u is only compacted"):
         list(describe_deletions(state(t="delete", u="compact"), plan("u"), 3_600_000))
 
 
-def test_nothing_is_said_where_nothing_is_copied() -> None:
+def test_no_deletions_are_reported_where_nothing_is_copied() -> None:
     reorder = Plan("c", (move("t", 0, (1, 2), (2, 1)),))
     assert not list(describe_deletions(state(t="compact"), reorder, 3_600_000))

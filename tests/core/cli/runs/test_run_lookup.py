@@ -55,7 +55,7 @@ def runs(trimtab: Trimtab) -> Runs:
     return Runs(trimtab)
 
 
-def test_a_whole_name_wins_over_one_that_begins_like_it_on_another_cluster(runs: Runs) -> None:
+def test_exact_run_name_wins_over_a_prefix_match_on_another_cluster(runs: Runs) -> None:
     assert runs.add("one", "sim:one") == RUN
     assert [runs.add("two", "sim:two") for _ in range(2)] == [RUN, f"{RUN}-2"]
     journal_path("two", RUN).unlink()
@@ -63,7 +63,7 @@ def test_a_whole_name_wins_over_one_that_begins_like_it_on_another_cluster(runs:
     assert (code, "t-0" in out) == (ExitCode.DONE, True), out
 
 
-def test_runs_of_the_same_name_are_told_apart_by_their_clusters(runs: Runs) -> None:
+def test_runs_of_same_name_are_distinguished_by_cluster(runs: Runs) -> None:
     runs.add("one", "sim:one")
     runs.add("two", "sim:two")
     code, out = runs.show(RUN)
@@ -72,7 +72,7 @@ def test_runs_of_the_same_name_are_told_apart_by_their_clusters(runs: Runs) -> N
     assert f"Name its cluster as well: `trimtab -b HOST:PORT runs … {RUN}`." in out
 
 
-def test_clusters_with_a_name_are_called_by_it(runs: Runs) -> None:
+def test_named_clusters_are_shown_by_name(runs: Runs) -> None:
     for cluster_id in ("one", "two"):
         runs.add(cluster_id, f"sim:{cluster_id}")
         check_name(f"the-{cluster_id}", cluster_id)
@@ -84,7 +84,7 @@ def test_clusters_with_a_name_are_called_by_it(runs: Runs) -> None:
     assert "on the-one:" in runs("runs", "show", runs.add("one", "sim:one"))[1]
 
 
-def test_a_run_of_another_cluster_than_that_of_the_name_is_refused(runs: Runs) -> None:
+def test_run_of_another_cluster_than_the_named_one_is_refused(runs: Runs) -> None:
     paths.config_dir().mkdir(parents=True)
     paths.config_file().write_text('[clusters.here]\nbootstrap = "sim:here"\n')
     check_name("here", "one")
@@ -96,7 +96,7 @@ def test_a_run_of_another_cluster_than_that_of_the_name_is_refused(runs: Runs) -
     assert runs.show("0302-100000", "--cluster", "here")[0] == ExitCode.DONE
 
 
-def test_a_run_keeps_no_name_that_is_another_cluster_s_by_now(runs: Runs) -> None:
+def test_run_is_not_shown_under_a_name_that_another_cluster_has_by_now(runs: Runs) -> None:
     check_name("prod", "another")
     plan = Plan("one-of-long-ago", (move("t", 0, (1, 2), (3, 2)),))
     options = RunOptions(1000, cluster_name="prod")
@@ -104,7 +104,9 @@ def test_a_run_keeps_no_name_that_is_another_cluster_s_by_now(runs: Runs) -> Non
     assert "on one-of-l:" in runs.show(RUN)[1]
 
 
-def test_a_cluster_that_is_down_is_known_by_the_address_that_its_run_had(runs: Runs) -> None:
+def test_unreachable_cluster_is_identified_by_the_address_in_the_journal_of_its_run(
+    runs: Runs,
+) -> None:
     runs.add("one", "sim:one")
     runs.add("two", "sim:two")
     code, out = runs.show(RUN, "-b", "sim:two")
@@ -124,7 +126,7 @@ LATER = "0302-100000"
         (("cancel", "--move", "t-0", "--yes"), "cancel"),
     ],
 )
-def test_what_is_asked_without_a_name_is_asked_of_the_run_in_progress(
+def test_request_without_a_name_goes_to_the_run_in_progress(
     runs: Runs, words: tuple[str, ...], kind: str
 ) -> None:
     runs.add("one", "sim:one")
@@ -136,9 +138,7 @@ def test_what_is_asked_without_a_name_is_asked_of_the_run_in_progress(
 
 
 @pytest.mark.parametrize("command", ["pause", "resume", "cancel", "rollback", "attach"])
-def test_nothing_is_asked_of_a_run_that_has_ended_and_was_not_named(
-    runs: Runs, command: str
-) -> None:
+def test_no_request_goes_to_an_ended_run_that_was_not_named(runs: Runs, command: str) -> None:
     runs.add("one", "sim:one", ended=True)
     code, out = runs("runs", command)
     assert code == ExitCode.USAGE
@@ -147,7 +147,7 @@ def test_nothing_is_asked_of_a_run_that_has_ended_and_was_not_named(
     )
 
 
-def test_of_several_runs_in_progress_none_is_chosen_unless_a_cluster_is_named(runs: Runs) -> None:
+def test_request_with_several_runs_in_progress_requires_a_run_or_a_cluster(runs: Runs) -> None:
     runs.add("one", "sim:one")
     runs.add("two", "sim:two", later=1)
     code, out = runs("runs", "pause")
@@ -164,7 +164,7 @@ def test_of_several_runs_in_progress_none_is_chosen_unless_a_cluster_is_named(ru
 
 
 @pytest.mark.parametrize("command", ["show", "report"])
-def test_without_a_name_the_run_in_progress_is_told_else_the_newest(
+def test_without_a_name_the_run_in_progress_is_shown_else_the_newest(
     runs: Runs, command: str
 ) -> None:
     assert "No run is in progress here" in runs("runs", command)[1]
@@ -177,7 +177,7 @@ def test_without_a_name_the_run_in_progress_is_told_else_the_newest(
     assert (code, third in out) == (ExitCode.DONE, True), out
 
 
-def test_a_journal_that_cannot_be_read_is_named_where_no_run_is_found(runs: Runs) -> None:
+def test_unreadable_journal_is_named_where_no_run_is_found(runs: Runs) -> None:
     journal_path("one", runs.add("one", "sim:one")).write_bytes(b"no journal" * 100)
     code, out = runs("runs", "pause")
     assert code == ExitCode.USAGE
@@ -204,7 +204,9 @@ def test_a_journal_that_cannot_be_read_is_named_where_no_run_is_found(runs: Runs
         (("retry", RUN, "-o", "x.json", "--yes"), "is for one that has ended"),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(runs: Runs, words: tuple[str, ...], says: str) -> None:
+def test_invalid_requests_are_refused_and_not_sent_to_the_run(
+    runs: Runs, words: tuple[str, ...], says: str
+) -> None:
     runs.add("one", "sim:one")
     code, out = runs("runs", *words)
     assert code in (ExitCode.USAGE, ExitCode.REFUSED)
@@ -227,7 +229,7 @@ def test_what_makes_no_sense_is_one_sentence(runs: Runs, words: tuple[str, ...],
     ],
     ids=" ".join,
 )
-def test_nothing_is_asked_of_a_run_on_a_cluster_that_is_read_only(
+def test_no_request_goes_to_a_run_on_a_read_only_cluster(
     runs: Runs, words: tuple[str, ...]
 ) -> None:
     runs.add("one", "sim:one")

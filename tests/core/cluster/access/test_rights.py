@@ -47,13 +47,13 @@ def granted(
         (granted(groups={}), Right(GROUP, "DESCRIBE"), None),
     ],
 )
-def test_a_right_is_there_missing_or_not_known(
+def test_right_is_granted_missing_or_unknown(
     rights: GrantedRights, right: Right, missing: tuple[str, ...] | None
 ) -> None:
     assert rights.missing_on(right) == missing
 
 
-def test_there_is_a_command_for_each_kind_of_resource() -> None:
+def test_acl_commands_are_one_per_kind_of_resource() -> None:
     rights = [Right(TOPIC, "ALTER_CONFIGS"), Right(CLUSTER, "ALTER"), Right(TOPIC, "DESCRIBE")]
     topics, cluster = acl_commands(rights, "User:CN=ops, OU=sre", "b1:9092")
     assert topics == (
@@ -64,10 +64,10 @@ def test_there_is_a_command_for_each_kind_of_resource() -> None:
     assert cluster.endswith("--operation Alter --cluster")
 
 
-def test_every_use_takes_what_reading_does() -> None:
+def test_every_use_includes_the_rights_for_reading() -> None:
     assert all(set(USES["read"].rights) <= set(use.rights) for use in USES.values())
 
 
-def test_a_cluster_must_be_named(trimtab: Trimtab) -> None:
+def test_doctor_acls_requires_a_cluster(trimtab: Trimtab) -> None:
     code, _, err = trimtab("doctor", "--acls", "read")
     assert (code, "-b" in err) == (ExitCode.USAGE, True)

@@ -55,7 +55,9 @@ HIDDEN = HiddenLogDir(1, "/d", 2, 3, 9)
         {"hidden": HiddenTopics(unknown_brokers=(1, 2), why_unknown="not to be described")},
     ],
 )
-def test_both_forms_say_the_same(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_arrow_and_json_forms_hold_the_same_document(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
     state = document().state
     if "hidden" in changes:  # who is down does not tell what is hidden
         state = state.with_brokers([replace(broker, alive=True) for broker in state.brokers])
@@ -68,7 +70,7 @@ def test_both_forms_say_the_same(tmp_path: Path, changes: dict[str, Any]) -> Non
         assert copy.state.hidden == written.state.hidden
 
 
-def test_a_hundred_thousand_partitions_are_the_same_columns(tmp_path: Path) -> None:
+def test_hundred_thousand_partitions_are_read_back_unchanged_from_arrow(tmp_path: Path) -> None:
     state, load = skewed(Shape(20, 100_000, "new"))
     written = ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s)
     arrow.write_arrow(written, tmp_path / "c.arrow")
@@ -78,7 +80,7 @@ def test_a_hundred_thousand_partitions_are_the_same_columns(tmp_path: Path) -> N
     assert np.array_equal(copy.in_bytes_per_s, load.in_bytes_per_s)
 
 
-def test_a_part_of_a_table_is_read_from_where_it_begins(tmp_path: Path) -> None:
+def test_sliced_arrow_table_is_read_from_its_offset(tmp_path: Path) -> None:
     arrow.write_arrow(document(), tmp_path / "c.arrow")
     rewritten(lambda table: pa.concat_tables([table, table]).combine_chunks().slice(len(table)))(
         tmp_path / "c.arrow"
@@ -93,7 +95,7 @@ def test_rates_that_are_missing_are_unknown(tmp_path: Path) -> None:
     assert np.array_equal(rates, [np.nan, 1.0, np.nan], equal_nan=True)
 
 
-def test_it_is_read_without_pandas(tmp_path: Path) -> None:
+def test_arrow_document_is_read_without_importing_pandas(tmp_path: Path) -> None:
     """pyarrow's own way to NumPy imports it, which takes longer than to plan a small cluster."""
     arrow.write_arrow(document(), tmp_path / "c.arrow")
     code = (
@@ -104,7 +106,7 @@ def test_it_is_read_without_pandas(tmp_path: Path) -> None:
     subprocess.run(command, cwd=ROOT, check=True)
 
 
-def test_the_command_writes_it_by_its_ending_and_reads_it(saved: Here) -> None:
+def test_show_writes_arrow_by_the_file_extension_and_reads_it_back(saved: Here) -> None:
     arrow = saved.folder / "c.arrow"
     assert saved.run("show", "--json", "-o", str(arrow))[0] == ExitCode.DONE
     as_json = saved.json("show")[1]
@@ -182,7 +184,9 @@ def out_of_its_values(path: Path) -> None:
         (with_values("in_bytes_per_s", [1.0, -1.0, 0.0]), "has a value that is no rate"),
     ],
 )
-def test_a_bad_one_is_told_in_one_sentence(tmp_path: Path, spoil: Spoil, words: str) -> None:
+def test_bad_arrow_document_is_reported_with_its_reason(
+    tmp_path: Path, spoil: Spoil, words: str
+) -> None:
     arrow.write_arrow(document(), tmp_path / "c.arrow")
     spoil(tmp_path / "c.arrow")
     with pytest.raises(DocumentError, match=words):

@@ -75,7 +75,7 @@ def whole() -> ClusterDocument:
     return ClusterDocument(state, rates, rates * 2, (group,))
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_written_document_is_read_back_unchanged(tmp_path: Path) -> None:
     document = document_to_json(whole())
     again = read_document(write(tmp_path, document))
     assert document_to_json(again) == document
@@ -83,7 +83,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert again.state.brokers == whole().state.brokers
 
 
-def test_unknown_is_null_never_zero() -> None:
+def test_unknown_values_are_written_as_null_never_as_zero() -> None:
     first, second, third = document_to_json(whole())["partitions"]
     assert (first["size_bytes"], second["size_bytes"], third["size_bytes"]) == (40, 0, None)
     assert (first["in_bytes_per_s"], second["in_bytes_per_s"]) == (1.5, None)
@@ -97,7 +97,7 @@ def test_unknown_is_null_never_zero() -> None:
     assert second["leader_epoch"] is None
 
 
-def test_the_least_document_leaves_everything_else_unknown(tmp_path: Path) -> None:
+def test_minimal_document_leaves_all_other_values_unknown(tmp_path: Path) -> None:
     document = read_document(write(tmp_path, LEAST))
     state = document.state
     assert state.row(0).isr == (1, 2)
@@ -110,7 +110,7 @@ def test_the_least_document_leaves_everything_else_unknown(tmp_path: Path) -> No
     assert unknown.count is None
 
 
-def test_a_broker_that_is_down_did_not_tell_what_is_hidden(tmp_path: Path) -> None:
+def test_down_broker_absent_from_document_leaves_hidden_topics_unknown(tmp_path: Path) -> None:
     """As in documents of before such brokers were named in them."""
     up, document = LEAST["brokers"][:-1], LEAST | {"hidden_topics": {"topics": 0, "log_dirs": []}}
     read = read_document(write(tmp_path, document)).state.hidden
@@ -124,7 +124,7 @@ def test_a_broker_that_is_down_did_not_tell_what_is_hidden(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("written", "known"), [({}, None), ({"groups": None}, None), ({"groups": []}, ())]
 )
-def test_groups_that_are_absent_are_unknown_and_an_empty_list_is_none(
+def test_absent_groups_are_unknown_and_an_empty_group_list_means_none(
     tmp_path: Path, written: dict[str, Any], known: tuple[()] | None
 ) -> None:
     document = read_document(write(tmp_path, LEAST | written))
@@ -170,7 +170,7 @@ def listed(
     return {group.id: None if group.unknown else dict(group.lag) for group in document_groups}
 
 
-def test_a_group_whose_coordinator_is_away_is_kept_and_its_lag_unknown(tmp_path: Path) -> None:
+def test_group_with_an_unavailable_coordinator_is_kept_with_unknown_lag(tmp_path: Path) -> None:
     known = {TopicPartition("t", 0): 7}
     assert listed(*GROUPS) == {"away": None, "etl": known, "late": None}
     document = ClusterDocument(
@@ -184,7 +184,7 @@ def test_a_group_whose_coordinator_is_away_is_kept_and_its_lag_unknown(tmp_path:
     assert again.groups == document.groups
 
 
-def test_groups_that_were_not_listed_are_those_that_were_there_before() -> None:
+def test_groups_that_were_not_listed_are_kept_from_before_with_unknown_lag() -> None:
     before = fetch_document_groups(cast(ClusterClient, Listing(*GROUPS)))
     assert listed(GROUPS[0], lost=[BUSY]) is None
     assert listed(GROUPS[0], lost=[BUSY], before=before) == {
@@ -195,9 +195,7 @@ def test_groups_that_were_not_listed_are_those_that_were_there_before() -> None:
 
 @pytest.mark.parametrize("lost", [[GROUPS_HIDDEN], [GROUPS_HIDDEN, BUSY], [BUSY]])
 @pytest.mark.parametrize("known", [False, True], ids=["at first", "known before"])
-def test_who_reads_is_not_wholly_known_while_some_groups_may_be_hidden(
-    lost: list[Fault], known: bool
-) -> None:
+def test_group_list_is_unknown_if_some_groups_may_be_hidden(lost: list[Fault], known: bool) -> None:
     """Nothing that deletes is advised or done then: there may be a group that nobody has seen."""
     before = fetch_document_groups(cast(ClusterClient, Listing(*GROUPS))) if known else None
     assert listed(*GROUPS, lost=lost, before=before) is None
@@ -208,19 +206,19 @@ def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
     assert read_document(write(tmp_path, extended)).state.partition_count == 1
 
 
-def test_a_size_without_detail_is_the_leaders(tmp_path: Path) -> None:
+def test_partition_size_without_replica_detail_is_that_of_the_leader(tmp_path: Path) -> None:
     partition = LEAST["partitions"][0] | {"size_bytes": 70}
     state = read_document(write(tmp_path, LEAST | {"partitions": [partition]})).state
     assert state.size_bytes.tolist() == [70, UNKNOWN]
     assert state.partition_size_bytes.tolist() == [70]
 
 
-def test_a_broker_that_only_partitions_name_is_dead(tmp_path: Path) -> None:
+def test_broker_named_only_by_partitions_is_not_alive(tmp_path: Path) -> None:
     state = read_document(write(tmp_path, LEAST | {"brokers": [{"id": 1}]})).state
     assert {broker.id: broker.alive for broker in state.brokers} == {1: True, 2: False}
 
 
-def test_an_empty_isr_is_not_an_unknown_one(tmp_path: Path) -> None:
+def test_empty_isr_is_not_read_as_an_unknown_isr(tmp_path: Path) -> None:
     partition = LEAST["partitions"][0] | {"isr": []}
     state = read_document(write(tmp_path, LEAST | {"partitions": [partition]})).state
     assert state.row(0).isr == ()
@@ -270,7 +268,7 @@ def changed(**partition: object) -> dict[str, Any]:
         ('{"partitions": [{"topic": "t", "topic": "u"}]}', 'it has "topic" twice in one object'),
     ],
 )
-def test_bad_documents_are_told_in_one_sentence(
+def test_bad_json_documents_are_reported_in_one_sentence(
     tmp_path: Path, document: object, message: str
 ) -> None:
     with pytest.raises(DocumentError, match=message) as caught:
@@ -278,7 +276,7 @@ def test_bad_documents_are_told_in_one_sentence(
     assert "\n" not in caught.value.title
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_reported_as_a_document_error(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="No such file"):
         read_document(tmp_path / "none.json")
 
@@ -293,7 +291,7 @@ KEYS = st.sampled_from(["topic", "partition", "leader", "replicas", "isr", "repl
 
 
 @given(st.dictionaries(KEYS, JSON), st.dictionaries(KEYS, JSON))
-def test_whatever_stands_in_it_is_a_document_or_a_document_error(
+def test_arbitrary_json_is_read_or_refused_with_a_document_error(
     tmp_path_factory: pytest.TempPathFactory, broker: object, partition: object
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "whatever.json"
@@ -303,7 +301,7 @@ def test_whatever_stands_in_it_is_a_document_or_a_document_error(
 
 
 @pytest.mark.parametrize("capacity", [0, 0.0, 1e-300, -1])
-def test_a_capacity_that_carries_nothing_is_refused(capacity: float) -> None:
+def test_zero_negligible_or_negative_capacity_is_refused(capacity: float) -> None:
     with pytest.raises(InvalidDocumentError, match=r"'in' of brokers\[0\]"):
         JsonObject({"in": capacity}, "brokers[0]").capacity("in")
 
@@ -316,7 +314,7 @@ def test_a_capacity_that_carries_nothing_is_refused(capacity: float) -> None:
         ((1, 2, 3, 4), "brokers 1, 2, 3 and 1 more do not tell their log dirs"),
     ],
 )
-def test_a_document_of_any_version_says_that_only_brokers_are_unknown(
+def test_reason_for_unknown_brokers_is_recognized_in_documents_of_any_version(
     brokers: tuple[int, ...], clause: str
 ) -> None:
     assert HiddenTopics(unknown_brokers=brokers) == HiddenTopics(0, (), brokers, clause)

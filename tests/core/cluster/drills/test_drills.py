@@ -64,7 +64,9 @@ def ground(brokers: list[Node]) -> DrillTarget:
 
 
 @pytest.mark.parametrize("more", [(), (1,)])
-def test_a_sandbox_is_known_by_its_own_files(brokers: list[Node], more: tuple[int, ...]) -> None:
+def test_sandbox_is_recognised_by_broker_addresses_in_its_state_file(
+    brokers: list[Node], more: tuple[int, ...]
+) -> None:
     asked = ",".join(brokers[i].address for i in (0, *more))
     ground = find_drill_target(Address(asked), "made-for-it")
     assert ground is not None
@@ -83,7 +85,7 @@ def test_no_other_cluster_is_taken_for_a_sandbox(brokers: list[Node]) -> None:
     assert find_drill_target(Address(ours), "made-for-it") is None
 
 
-def test_a_sandbox_that_became_another_cluster_is_left_alone(ground: DrillTarget) -> None:
+def test_drill_is_refused_when_its_sandbox_has_become_another_cluster(ground: DrillTarget) -> None:
     written_down("demo-2", "other")
     document = (paths.sandbox_dir("demo-2") / folders.STATE).read_text()
     files.write_text(paths.sandbox_dir("demo") / folders.STATE, document)
@@ -91,7 +93,7 @@ def test_a_sandbox_that_became_another_cluster_is_left_alone(ground: DrillTarget
         ground.run(Drill(DrillKind.KILL, "broker 1", 1))
 
 
-def test_no_broker_is_started_of_a_sandbox_that_has_gone(brokers: list[Node]) -> None:
+def test_broker_start_is_refused_when_its_sandbox_has_gone(brokers: list[Node]) -> None:
     """As when a demo ends while a broker of it is being started."""
     sandbox = Sandbox.open("demo")
     folders.write_state(sandbox.folder, folders.SandboxState("newer", "4.3.1", True, (), {}))
@@ -109,14 +111,16 @@ def offered(ground: DrillTarget, state: ClusterState) -> dict[DrillKind, Offer]:
 STATE = cluster({"orders-0": [1, 2], "orders-1": [2, 1], "clicks-0": [1, 2], "strange-0": [1, 2]})
 
 
-def test_brokers_are_offered_by_whether_their_process_runs(ground: DrillTarget) -> None:
+def test_kill_stop_and_start_are_offered_by_whether_the_broker_process_runs(
+    ground: DrillTarget,
+) -> None:
     offers = offered(ground, STATE)
     assert [drill.broker for drill in offers[DrillKind.KILL].drills] == [1]
     assert [drill.broker for drill in offers[DrillKind.STOP].drills] == [1]
     assert [drill.broker for drill in offers[DrillKind.START].drills] == [2]
 
 
-def test_without_a_load_it_says_that_nothing_can_be_skewed(ground: DrillTarget) -> None:
+def test_skew_and_join_drills_report_that_no_load_runs(ground: DrillTarget) -> None:
     offers = offered(ground, STATE)
     for kind in (DrillKind.SKEW, DrillKind.JOIN):
         assert not offers[kind].drills
@@ -156,7 +160,7 @@ def test_load_is_skewed_and_consumers_join_and_both_are_undone(ground: DrillTarg
             ground.run(Drill(DrillKind.JOIN, "group nobody", group="nobody"))
 
 
-def test_a_disk_is_full_as_far_as_its_broker_can_tell(brokers: list[Node]) -> None:
+def test_disk_is_full_only_while_writes_to_its_checkpoint_fail(brokers: list[Node]) -> None:
     node = brokers[0]
     before = sorted(full_disk.log_dir_to_fill(node).iterdir())
     full_disk.fill_disk(node)
@@ -171,7 +175,9 @@ def test_a_disk_is_full_as_far_as_its_broker_can_tell(brokers: list[Node]) -> No
     assert sorted(full_disk.log_dir_to_fill(node).iterdir()) == before
 
 
-def test_a_full_disk_is_offered_to_be_emptied(brokers: list[Node], ground: DrillTarget) -> None:
+def test_full_disk_is_offered_for_emptying_and_not_for_filling(
+    brokers: list[Node], ground: DrillTarget
+) -> None:
     assert [d.on for d in offered(ground, STATE)[DrillKind.FILL].drills] == [
         "log dir disk-2 of broker 1"
     ]
@@ -181,7 +187,7 @@ def test_a_full_disk_is_offered_to_be_emptied(brokers: list[Node], ground: Drill
     assert [d.on for d in offers[DrillKind.EMPTY].drills] == ["log dir disk-2 of broker 1"]
 
 
-def test_where_no_disk_can_be_filled_it_says_so(
+def test_fill_drill_reports_why_it_is_unavailable_without_dev_full(
     ground: DrillTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(full_disk, "DEV_FULL", tmp_path / "none")
@@ -191,7 +197,7 @@ def test_where_no_disk_can_be_filled_it_says_so(
 # -- what a workload is told -----------------------------------------------------------------------
 
 
-def test_a_workload_reads_what_it_is_told(tmp_path: Path) -> None:
+def test_workload_reads_the_overrides_that_were_written(tmp_path: Path) -> None:
     path = tmp_path / "workload.json"
     assert read_overrides(path) == LoadOverrides()
     skew = Skew("topic orders", 5.0, frozenset({TopicPartition("orders", 0)}))
@@ -214,7 +220,9 @@ def simulated(tmp_path: Path) -> Iterator[SimulatorServer]:
     server.stop()
 
 
-def test_a_simulator_is_asked_for_its_own_id(simulated: SimulatorServer) -> None:
+def test_simulator_is_a_drill_target_only_for_its_own_cluster_id(
+    simulated: SimulatorServer,
+) -> None:
     address = Address(f"sim:{simulated.path}")
     assert find_drill_target(address, "another") is None
     ground = find_drill_target(address, "sim-1")
@@ -268,7 +276,7 @@ def test_each_fault_of_a_simulated_cluster_can_be_undone(simulated: SimulatorSer
     ground.close()
 
 
-def test_a_simulated_load_is_skewed_from_then_on_and_what_was_stays() -> None:
+def test_simulated_skew_changes_only_its_partitions_from_start_to_clear() -> None:
     spec = demo_spec(5, 6, 300)
     there, even = SimulatedCluster(spec, 5), SimulatedCluster(spec, 5)
     for simulation in (there, even):

@@ -48,7 +48,7 @@ NOT_LEADER = 6
     ],
     ids=["committed", "alter log dirs", "log dirs", "configs of brokers"],
 )
-def test_what_a_broker_left_without_an_answer_is_unknown(
+def test_request_without_a_broker_answer_has_an_unknown_outcome(
     ask: Callable[[Any], Any], matches: Callable[[Any], bool], answer: Exception
 ) -> None:
     """Neither a value nor a refusal: what was asked for may have been done."""
@@ -56,7 +56,7 @@ def test_what_a_broker_left_without_an_answer_is_unknown(
     assert matches(ask(FakeWire(**dict.fromkeys(names, lambda *_: answer))))
 
 
-def test_a_commit_that_is_not_told_is_unknown() -> None:
+def test_commit_with_an_error_is_unknown_and_not_absent() -> None:
     """A partition with an error is not one without a commit."""
 
     def partition(offset: int, error: int) -> Any:
@@ -116,7 +116,7 @@ class Leaders:
 METADATA, OFFSETS = "MetadataRequest", "ListOffsetsRequest"
 
 
-def test_who_leads_is_looked_up_once_and_again_when_a_broker_denies_it() -> None:
+def test_leaders_are_looked_up_once_and_refreshed_after_not_leader_error() -> None:
     cluster = Leaders(1, 2)
     assert cluster.fetch() == ({0: 100, 1: 101}, [METADATA, OFFSETS, OFFSETS])
     assert cluster.fetch() == ({0: 100, 1: 101}, [OFFSETS, OFFSETS])
@@ -124,7 +124,7 @@ def test_who_leads_is_looked_up_once_and_again_when_a_broker_denies_it() -> None
     assert cluster.fetch() == ({0: 100, 1: 101}, [OFFSETS, OFFSETS, METADATA, OFFSETS])
 
 
-def test_a_leader_that_is_silent_is_not_waited_for_twice() -> None:
+def test_silent_leader_is_not_retried_unless_metadata_names_a_new_leader() -> None:
     cluster = Leaders(1, 2, silent=2)
     assert cluster.fetch() == ({0: 100}, [METADATA, OFFSETS, OFFSETS, METADATA])
     cluster.leaders = [1, 3]  # elected in its place
@@ -155,7 +155,7 @@ def altered(request: Any, code: int = 0) -> Any:
     )
 
 
-def test_a_broker_alters_its_own_configs_and_any_one_all_others() -> None:
+def test_each_broker_alters_its_own_configs_and_any_broker_all_other_configs() -> None:
     def answer(broker: int | None, request: Any) -> Any:
         return KafkaTimeoutError("no answer") if broker == 2 else altered(request)
 
@@ -171,7 +171,7 @@ def test_a_broker_alters_its_own_configs_and_any_one_all_others() -> None:
     assert sent == [(None, ["t", "u", ""]), (1, ["1"]), (2, ["2"])]
 
 
-def test_what_one_change_of_a_resource_came_to_is_not_lost_in_the_next() -> None:
+def test_failed_config_change_stops_later_changes_of_the_same_resource() -> None:
     """Kafka refuses one config twice in a request, so they go one after the other."""
     codes = iter((40, 0))
     wire: Any = FakeWire(IncrementalAlterConfigs=lambda _, request: altered(request, next(codes)))
@@ -205,7 +205,7 @@ SILENT = Fault(TIMED_OUT)
         ([], None),
     ],
 )
-def test_only_where_nothing_was_learned_an_error_is_raised(
+def test_error_is_raised_only_when_all_answers_are_denials_or_all_are_timeouts(
     answers: list[Fault | None], raised: type[Exception] | None
 ) -> None:
     """Of silent brokers alone it is not known whether there is a cluster: it is asked for."""

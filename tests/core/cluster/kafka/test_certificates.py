@@ -50,7 +50,9 @@ def load(tmp_path: Path, text: str) -> ConnectionSettings:
     return ConnectionSettings.load("b1:9092", path)
 
 
-def test_stores_and_brokers_are_looked_at(tmp_path: Path, server: str) -> None:
+def test_certificates_of_trust_store_key_store_and_brokers_are_found(
+    tmp_path: Path, server: str
+) -> None:
     certs = find_certificates(load(tmp_path, TLS), [server, "127.0.0.1:1"])
     assert [cert.owner for cert in certs] == [
         "the trust store",
@@ -61,7 +63,7 @@ def test_stores_and_brokers_are_looked_at(tmp_path: Path, server: str) -> None:
     assert ends > datetime(2100, 1, 1, tzinfo=UTC)
 
 
-def test_plain_text_has_none(tmp_path: Path) -> None:
+def test_plain_text_connection_has_no_certificates(tmp_path: Path) -> None:
     assert find_certificates(load(tmp_path, ""), ["127.0.0.1:1"]) == []
 
 
@@ -82,13 +84,13 @@ def test_plain_text_has_none(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_brokers_take_a_connection_for_this_principal(
+def test_principal_is_derived_from_connection_settings(
     tmp_path: Path, text: str, principal: str
 ) -> None:
     assert find_principal(load(tmp_path, text)) == principal
 
 
-def test_a_certificate_that_is_none_is_told(tmp_path: Path) -> None:
+def test_invalid_certificate_in_trust_store_is_reported(tmp_path: Path) -> None:
     odd = tmp_path / "odd.pem"
     odd.write_text("-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n")
     settings = load(tmp_path, f"security.protocol=SSL\nssl.truststore.location={odd}\n")

@@ -43,13 +43,13 @@ def load(tmp_path: Path, text: str | bytes) -> ConnectionSettings:
     return ConnectionSettings.load("b1:9092, b2:9092", path)
 
 
-def test_without_a_file_it_is_plain_text() -> None:
+def test_connection_without_a_properties_file_is_plain_text() -> None:
     settings = ConnectionSettings.load("b1:9092")
     assert settings.librdkafka_config()["security.protocol"] == "PLAINTEXT"
     assert settings.kafka_python_config()["bootstrap_servers"] == ["b1:9092"]
 
 
-def test_scram_reaches_librdkafka(tmp_path: Path) -> None:
+def test_scram_login_is_passed_to_librdkafka(tmp_path: Path) -> None:
     config = load(tmp_path, SCRAM).librdkafka_config()
     assert config["bootstrap.servers"] == "b1:9092,b2:9092"
     assert config["security.protocol"] == "SASL_SSL"
@@ -60,7 +60,7 @@ def test_scram_reaches_librdkafka(tmp_path: Path) -> None:
     assert config["ssl.endpoint.identification.algorithm"] == "none"
 
 
-def test_plain_reaches_kafka_python(tmp_path: Path) -> None:
+def test_plain_login_is_passed_to_kafka_python(tmp_path: Path) -> None:
     config = load(
         tmp_path,
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
@@ -86,7 +86,7 @@ CERTIFICATE = f"-----BEGIN CERTIFICATE-----\n{'A' * 64}\nBBBB\n-----END CERTIFIC
     ],
     ids=["escaped", "escaped, goes on", "blanks for line ends", "of Windows", "with a head"],
 )
-def test_inline_pem_is_what_openssl_reads(tmp_path: Path, written: str) -> None:
+def test_inline_pem_is_normalised_for_openssl(tmp_path: Path, written: str) -> None:
     text = f"security.protocol=SSL\nssl.truststore.certificates={written}\n"
     config = load(tmp_path, text.encode("latin-1")).librdkafka_config()
     assert config["ssl.ca.pem"] == CERTIFICATE
@@ -96,7 +96,7 @@ def test_unknown_keys_are_listed_and_ignored(tmp_path: Path) -> None:
     assert load(tmp_path, SCRAM).ignored == ("request.timeout.ms",)
 
 
-def test_a_value_that_goes_on_unescaped_is_not_told_as_a_property(tmp_path: Path) -> None:
+def test_unescaped_continuation_of_a_value_is_not_reported_as_a_property(tmp_path: Path) -> None:
     key = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj=\nAgEAAoIBAQC7+/VJTUt9Us8cKj==\n"
     ignored_keys = load(tmp_path, f"security.protocol=PLAINTEXT\nretries=3\n{key}").ignored
     assert ignored_keys == ("retries", "lines that are no properties")
@@ -148,7 +148,9 @@ def test_no_password_is_in_the_repr(tmp_path: Path) -> None:
         ("security.protocol=SSL\nssl.truststore.location=new.jks\n", "new.jks is damaged"),
     ],
 )
-def test_what_cannot_be_is_one_clear_message(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_connection_settings_raise_one_error_with_advice(
+    tmp_path: Path, text: str, message: str
+) -> None:
     with pytest.raises(DocumentError, match=message) as caught:
         load(tmp_path, text)
     assert caught.value.next
@@ -162,14 +164,16 @@ def test_what_cannot_be_is_one_clear_message(tmp_path: Path, text: str, message:
         ("mine=x\nsasl.mechanism=GSSAPI\n", ""),
     ],
 )
-def test_what_is_missing_may_be_misspelt(tmp_path: Path, text: str, hint: str) -> None:
+def test_error_for_a_missing_property_suggests_its_misspelt_name(
+    tmp_path: Path, text: str, hint: str
+) -> None:
     with pytest.raises(DocumentError) as caught:
         load(tmp_path, f"security.protocol=SASL_SSL\n{text}")
     assert caught.value.next.endswith(hint)
     assert ("meant to be" in caught.value.next) is bool(hint)
 
 
-def test_a_store_is_found_beside_the_properties_wherever_the_command_runs(
+def test_store_path_resolves_against_properties_file_not_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -186,19 +190,19 @@ def test_a_store_is_found_beside_the_properties_wherever_the_command_runs(
     assert f"begins at {tmp_path}" in caught.value.next
 
 
-def test_what_stands_beside_pem_blocks_does_not_matter(tmp_path: Path) -> None:
+def test_text_outside_pem_blocks_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("Alias-Name: schlüssel\n" + STORES["ca.pem"].decode())
     settings = load(tmp_path, "security.protocol=SSL\nssl.truststore.location=ca\n")
     assert settings.tls.ca is not None
     assert settings.tls.ca.read().isascii()
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_properties_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="No such file"):
         ConnectionSettings.load("b:1", tmp_path / "none.properties")
 
 
-def test_a_certificate_that_cannot_be_loaded(tmp_path: Path) -> None:
+def test_certificate_that_cannot_be_loaded_is_reported(tmp_path: Path) -> None:
     settings = load(tmp_path, "security.protocol=SSL\nssl.truststore.location=ca.pem\n")
     with pytest.raises(DocumentError, match="cannot be loaded"):
         settings.kafka_python_config()
@@ -217,7 +221,7 @@ def test_bootstrap_is_a_list_of_addresses(bootstrap: str, servers: str) -> None:
 
 
 @pytest.mark.parametrize("bootstrap", ["", "b1", "b1:", "b1:http", "b1:70000", "b1:9092;b2:9092"])
-def test_other_bootstraps_are_refused(bootstrap: str) -> None:
+def test_malformed_bootstrap_addresses_are_refused(bootstrap: str) -> None:
     with pytest.raises(UsageError):
         parse_bootstrap(bootstrap)
 
@@ -280,7 +284,7 @@ def test_jaas_is_read_as_kafka_does(text: str, options: dict[str, str]) -> None:
         "com.sun.security.auth.module.JndiLoginModule required password=SECRET;",
     ],
 )
-def test_what_kafka_refuses_of_jaas_is_refused_without_the_secret(
+def test_jaas_config_that_kafka_refuses_is_refused_without_showing_secrets(
     tmp_path: Path, text: str
 ) -> None:
     properties = f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={text}\n"
@@ -291,12 +295,12 @@ def test_what_kafka_refuses_of_jaas_is_refused_without_the_secret(
     assert caught.value.next
 
 
-def test_a_login_that_cannot_be_sent_is_refused(tmp_path: Path) -> None:
+def test_login_with_a_nul_character_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="has a NUL"):
         load(tmp_path, scram('username="u" password="a\\\\0b"'))
 
 
-def test_a_delegation_token_says_that_it_is_one(tmp_path: Path) -> None:
+def test_delegation_token_login_sends_tokenauth_and_avoids_librdkafka(tmp_path: Path) -> None:
     settings = load(tmp_path, scram('username="id" password="hmac" tokenauth="true"'))
     exchange = ScramMechanism(**settings.kafka_python_config())
     assert exchange.auth_bytes().startswith(b"n,,n=id,r=")
@@ -322,7 +326,7 @@ def test_a_user_with_commas_is_escaped_once_for_each_library(tmp_path: Path) -> 
     assert load(tmp_path, plain).kafka_python_config()["sasl_plain_username"] == "a,b=c"
 
 
-def test_an_encrypted_key_without_a_password_is_told_and_never_asked_for(tmp_path: Path) -> None:
+def test_encrypted_key_without_password_is_reported_and_never_prompted_for(tmp_path: Path) -> None:
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
     words = ["req", "-x509", "-newkey", "rsa:2048", "-passout", "pass:hush", "-days", "2"]
     command = ["openssl", *words, "-subj", "/CN=x", "-keyout", key, "-out", certificate]

@@ -55,7 +55,7 @@ def client(bootstrap: str, protocol: str = "PLAINTEXT") -> Iterator[KafkaClient]
 @pytest.mark.parametrize(
     "call", [KafkaClient.describe_cluster, KafkaClient.describe_groups], ids=["wire", "admin"]
 )
-def test_who_is_no_broker_is_not_waited_for(
+def test_server_that_is_not_a_kafka_broker_is_reported_in_time(
     protocol: str, serve: Callable[[socket.socket], None], call: Callable[[KafkaClient], object]
 ) -> None:
     with server(serve) as address, client(address, protocol) as opened:
@@ -86,7 +86,7 @@ def unaccepting() -> Iterator[str]:
         yield f"{host}:{port}"
 
 
-def test_a_connection_that_never_comes_about_leaves_no_socket() -> None:
+def test_connection_that_is_never_established_leaves_no_open_socket() -> None:
     """A socket that the garbage collector has to close is a ResourceWarning, which fails tests."""
     with unaccepting() as address, client(address) as opened:
         error = in_time(opened.describe_cluster)
@@ -103,7 +103,7 @@ def test_a_client_that_is_closed_while_it_connects_leaves_no_socket() -> None:
 
 
 @pytest.mark.parametrize("hung", [1, 2, 3])
-def test_servers_that_hang_cost_the_one_that_answers_nothing(hung: int) -> None:
+def test_hanging_bootstrap_servers_do_not_delay_the_one_that_answers(hung: int) -> None:
     with ExitStack() as stack:
         servers = [stack.enter_context(server(silent)) for _ in range(hung)]
         broker = stack.enter_context(fake_broker(KRAFT))
@@ -115,7 +115,7 @@ def test_servers_that_hang_cost_the_one_that_answers_nothing(hung: int) -> None:
         opened.close()
 
 
-def test_a_name_that_is_looked_up_for_ever_holds_up_nothing(
+def test_hanging_name_lookup_does_not_block_the_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     resolve, answered = socket.getaddrinfo, threading.Event()
@@ -138,7 +138,7 @@ def test_a_name_that_is_looked_up_for_ever_holds_up_nothing(
 
 
 @pytest.mark.parametrize("host", ["b1.invalid", "127.0.0.2"])
-def test_what_brokers_advertise_and_is_not_reached_is_named(host: str) -> None:
+def test_unreachable_advertised_address_is_reported_with_its_broker(host: str) -> None:
     with fake_broker(KRAFT, advertised=host) as broker, client(broker.bootstrap) as opened:
         error = in_time(opened.describe_cluster)
     assert isinstance(error, UnreachableError)
@@ -147,7 +147,7 @@ def test_what_brokers_advertise_and_is_not_reached_is_named(host: str) -> None:
     assert "advertised.listeners" in error.next
 
 
-def test_where_nobody_listens_it_is_said_when_the_time_is_over() -> None:
+def test_address_without_listener_is_reported_at_the_deadline() -> None:
     with client(nobody()) as opened:
         assert "Nothing listens" in in_time(opened.describe_cluster).title
 
@@ -167,7 +167,7 @@ class Cluster:
         return "described"
 
 
-def test_whatever_a_library_waits_for_a_call_ends_and_it_is_looked_for_why() -> None:
+def test_hanging_library_call_ends_at_its_deadline_and_is_diagnosed() -> None:
     cluster = Cluster()
     patient = with_deadline(cast("KafkaClient", cluster), 0.1)
     error = in_time(patient.describe_cluster)
@@ -176,7 +176,7 @@ def test_whatever_a_library_waits_for_a_call_ends_and_it_is_looked_for_why() -> 
     assert error.title == "Broker 2 hangs: no answer has come for 0.1 s."
 
 
-def test_a_call_lasts_as_long_as_answers_come() -> None:
+def test_call_is_not_timed_out_while_answers_keep_arriving() -> None:
     cluster = Cluster()
     patient = with_deadline(cast("KafkaClient", cluster), 0.1)
     cluster.last_answer_at = time.monotonic() + 3600  # as if answers came for an hour
@@ -190,7 +190,7 @@ def test_a_call_lasts_as_long_as_answers_come() -> None:
     assert answers == ["described"]
 
 
-def test_what_a_call_raises_is_raised() -> None:
+def test_error_of_a_call_with_a_deadline_is_raised_unchanged() -> None:
     class Refusing(Cluster):
         def describe_cluster(self) -> str:
             raise AccessDeniedError("No.")

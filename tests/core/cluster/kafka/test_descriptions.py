@@ -36,7 +36,7 @@ def client_of_versions(
 
 
 @pytest.mark.parametrize(("versions", "controller"), [(WITH_ZOOKEEPER, 1), (KRAFT, None)])
-def test_the_controller_is_who_leads_the_quorum_or_whom_brokers_with_zookeeper_name(
+def test_controller_is_the_quorum_leader_or_the_one_named_by_zookeeper_brokers(
     versions: Mapping[int, int], controller: int | None
 ) -> None:
     """The quorum of this KRaft has no leader."""
@@ -44,7 +44,7 @@ def test_the_controller_is_who_leads_the_quorum_or_whom_brokers_with_zookeeper_n
         assert client.describe_cluster().controller == controller
 
 
-def test_a_broker_that_is_too_old_is_told_by_what_is_needed() -> None:
+def test_too_old_broker_is_reported_with_the_required_version() -> None:
     with (
         client_of_versions(ANCIENT) as client,
         pytest.raises(UnreachableError, match="do not know") as refused,
@@ -54,7 +54,7 @@ def test_a_broker_that_is_too_old_is_told_by_what_is_needed() -> None:
 
 
 @pytest.mark.parametrize("patience", [5.0, 0.1])
-def test_metadata_that_comes_slowly_is_waited_for(
+def test_metadata_slower_than_the_first_timeouts_is_still_received(
     monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
     """It outlasts what the controller is given, and in the second case its own first patience."""
@@ -64,7 +64,7 @@ def test_metadata_that_comes_slowly_is_waited_for(
         assert [topic.name for topic in client.describe_cluster().topics] == ["t"]
 
 
-def test_elections_of_many_partitions_go_in_pieces_and_what_was_elected_is_told() -> None:
+def test_elections_are_sent_in_batches_and_partial_results_are_reported() -> None:
     many = [TopicPartition("t", number) for number in range(1500)]
     with (
         fake_broker(KRAFT) as broker,
@@ -110,7 +110,7 @@ def looked(wire: Answered, moves: object) -> ClusterState:
     return describe_cluster(wire)  # type: ignore[arg-type]
 
 
-def test_that_moves_may_not_be_seen_holds_until_a_controller_says_otherwise() -> None:
+def test_denied_reassignment_list_stays_unknown_until_a_controller_answers() -> None:
     wire = Answered()
     assert looked(wire, DENIED).moves_unknown == "This user may not list partition reassignments."
     for silent in (None, TIMED_OUT):
@@ -119,7 +119,7 @@ def test_that_moves_may_not_be_seen_holds_until_a_controller_says_otherwise() ->
     assert looked(wire, None).moves_unknown == ""
 
 
-def test_for_no_name_no_broker_is_asked() -> None:
+def test_no_request_is_sent_for_an_empty_topic_list() -> None:
     nobody: Any = None
     assert fetch_denied_topics(nobody, []) == frozenset()
 
@@ -136,7 +136,9 @@ MUST = "leader.replication.throttled.replicas must be the literal '*' or a list 
         ("0:1,?", {"0:1"}),
     ],
 )
-def test_a_refusal_tells_what_the_list_holds(value: str, entries: set[str]) -> None:
+def test_throttle_list_entries_are_parsed_from_the_refusal_message(
+    value: str, entries: set[str]
+) -> None:
     message = f"Invalid value {value} for configuration {LEADER_LIST}: {MUST}"
     assert parse_list_entries(Fault("INVALID_CONFIG", message)) == entries
     with_zookeeper = f"Invalid config value for resource ConfigResource(type=TOPIC): {message}"
@@ -153,7 +155,9 @@ def test_a_refusal_tells_what_the_list_holds(value: str, entries: set[str]) -> N
         (Fault("REQUEST_TIMED_OUT"), "REQUEST_TIMED_OUT"),
     ],
 )
-def test_what_does_not_tell_is_no_empty_list(refusal: Fault | None, name: str) -> None:
+def test_refusal_without_list_entries_is_a_fault_and_not_an_empty_list(
+    refusal: Fault | None, name: str
+) -> None:
     answer = parse_list_entries(refusal)
     assert isinstance(answer, Fault)
     assert answer.name == name

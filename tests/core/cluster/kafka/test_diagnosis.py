@@ -75,7 +75,7 @@ def diagnose(bootstrap: str, protocol: str = "PLAINTEXT", mechanism: str | None 
     return error.title
 
 
-def test_where_nobody_is_there_it_says_so_and_of_several_what_is_there_is_told_of() -> None:
+def test_diagnosis_reports_missing_listeners_and_any_server_that_answers() -> None:
     dead_server = nobody()
     assert diagnose(dead_server) == f"Nothing listens on {dead_server}."
     diagnosis = diagnose(f"{dead_server},no-such-host.invalid:9092")
@@ -86,7 +86,7 @@ def test_where_nobody_is_there_it_says_so_and_of_several_what_is_there_is_told_o
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "kafka..prod", ".kafka", "k" * 300])
-def test_what_is_no_name_of_a_host(host: str) -> None:
+def test_invalid_or_unresolvable_host_name_is_reported(host: str) -> None:
     assert f"There is no host named {host}" in diagnose(f"{host}:9092")
 
 
@@ -94,12 +94,14 @@ def test_what_is_no_name_of_a_host(host: str) -> None:
     ("protocol", "message"),
     [("PLAINTEXT", "is a TLS listener, and this connection is plain text"), ("SSL", "speaks TLS")],
 )
-def test_a_tls_listener(protocol: str, message: str) -> None:
+def test_tls_listener_is_diagnosed_for_plain_text_and_tls_connections(
+    protocol: str, message: str
+) -> None:
     with server(says(TLS_ALERT)) as address:
         assert message in diagnose(address, protocol)
 
 
-def test_something_else() -> None:
+def test_server_of_another_protocol_is_reported_as_no_kafka_broker() -> None:
     with server(says(b"220 mail ready\r\n")) as address:
         assert "does not answer as a Kafka broker" in diagnose(address)
         error = unreachable(ConnectionSettings(address, "SASL_SSL"), "")
@@ -107,7 +109,7 @@ def test_something_else() -> None:
         assert "PLAINTEXT" not in str(error)
 
 
-def test_a_certificate_whose_file_has_gone_is_told_of(tmp_path: Path) -> None:
+def test_missing_certificate_file_is_reported(tmp_path: Path) -> None:
     gone = Pem(str(tmp_path / "ca.pem"))
     with server(silent) as address:
         error = unreachable(ConnectionSettings(address, "SSL", tls=Tls(gone)), "")
@@ -117,7 +119,7 @@ def test_a_certificate_whose_file_has_gone_is_told_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_of_what_is_silent_nothing_is_known(protocol: str) -> None:
+def test_silent_server_is_reported_without_guessing_a_cause(protocol: str) -> None:
     began = time.monotonic()
     with server(silent) as address:
         login = PasswordLogin("PLAIN", "ann", "right")
@@ -127,12 +129,12 @@ def test_of_what_is_silent_nothing_is_known(protocol: str) -> None:
     assert "security.protocol" not in str(error)
 
 
-def test_of_several_servers_the_one_that_tells_most_is_told_of() -> None:
+def test_most_informative_of_several_servers_is_reported() -> None:
     with server(silent) as hung, server(kafka("PLAIN")) as address:
         assert diagnose(f"{hung},{address}").startswith(address)
 
 
-def test_brokers_that_the_cluster_names_are_told_of_by_their_numbers() -> None:
+def test_unreachable_advertised_brokers_are_reported_by_id() -> None:
     address = nobody()
     named = [ConnectionFailure(1, address, ""), ConnectionFailure(2, "b2.invalid:9092", "")]
     error = unreachable(ConnectionSettings("127.0.0.1:1"), "", named)

@@ -22,11 +22,11 @@ def of_file(tmp_path: Path, text: str) -> dict[str, str]:
     return java_client_properties(Address("b1:9092, b2:9092", path))
 
 
-def test_without_a_file_there_are_only_the_brokers() -> None:
+def test_java_properties_without_a_file_hold_only_bootstrap_servers() -> None:
     assert java_client_properties(Address("b1:9092")) == {"bootstrap.servers": "b1:9092"}
 
 
-def test_what_the_file_says_is_passed_on_but_for_the_brokers(tmp_path: Path) -> None:
+def test_file_properties_are_passed_on_except_bootstrap_servers(tmp_path: Path) -> None:
     assert of_file(tmp_path, "bootstrap.servers=other:1\nsasl.mechanism=OAUTHBEARER\nx=y z\n") == {
         "bootstrap.servers": "b1:9092,b2:9092",
         "sasl.mechanism": "OAUTHBEARER",
@@ -34,7 +34,7 @@ def test_what_the_file_says_is_passed_on_but_for_the_brokers(tmp_path: Path) -> 
     }
 
 
-def test_stores_lie_beside_the_file_and_pem_is_said_to_be(tmp_path: Path) -> None:
+def test_store_paths_resolve_against_properties_file_and_pem_type_is_set(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text(PEM)
     (tmp_path / "client.jks").write_bytes(b"\xfe\xed\xfe\xed")
     props = of_file(tmp_path, "ssl.truststore.location=ca.pem\nssl.keystore.location=client.jks\n")
@@ -45,7 +45,7 @@ def test_stores_lie_beside_the_file_and_pem_is_said_to_be(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("password", ["plain", 'q"u\\o;te\n', "ß '"])
-def test_passwords_that_were_typed_are_in(
+def test_entered_passwords_are_included_in_java_properties(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str
 ) -> None:
     monkeypatch.setattr(passwords, "_known", {})
@@ -59,14 +59,14 @@ def test_passwords_that_were_typed_are_in(
     assert props[KEY_PASSWORD] == password
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_missing_properties_file_and_simulator_address_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="missing.properties cannot be read"):
         java_client_properties(Address("b:1", tmp_path / "missing.properties"))
     with pytest.raises(UsageError):
         java_client_properties(Address("sim:somewhere"))
 
 
-def test_a_login_by_tokens_is_said_as_older_clients_read_it(tmp_path: Path) -> None:
+def test_oauth_login_is_written_in_the_form_that_older_clients_read(tmp_path: Path) -> None:
     props = of_file(
         tmp_path,
         "sasl.mechanism=OAUTHBEARER\n"

@@ -84,7 +84,7 @@ def described(wire: Any, matching: str | None = None) -> tuple[dict[str, Group],
     return {group.id: group for group in descriptions}, lost
 
 
-def test_groups_of_every_type_are_told() -> None:
+def test_groups_of_every_type_are_described() -> None:
     wire = cluster(
         [
             listed("c", "consumer", "classic"),
@@ -130,7 +130,7 @@ ORDERS = [listed("orders", "consumer", "classic")]
         (cluster(ORDERS, LOADING, operations=set()), [GROUPS_HIDDEN.name, BUSY]),
     ],
 )
-def test_what_of_a_list_is_missing_is_told_and_the_others_are_read(
+def test_missing_part_of_group_list_is_reported_and_remaining_groups_are_read(
     wire: Any, lost: list[str]
 ) -> None:
     groups_by_id, faults = described(wire)
@@ -141,14 +141,14 @@ def test_what_of_a_list_is_missing_is_told_and_the_others_are_read(
 
 
 @pytest.mark.parametrize("wire", [cluster(LOADING, TimeoutError("no answer")), cluster()])
-def test_a_cluster_in_which_nobody_lists_groups_tells_none(wire: Any) -> None:
+def test_unreachable_error_is_raised_when_no_broker_lists_groups(wire: Any) -> None:
     with pytest.raises(UnreachableError):
         described(wire)
     with pytest.raises(UnreachableError):
         describe_active_groups(wire, 9)
 
 
-def test_only_those_with_members_are_active_and_so_many() -> None:
+def test_active_groups_are_those_with_members_up_to_the_limit() -> None:
     wire = cluster(
         [listed(id, "consumer", "classic") for id in "cab"],
         [listed("e", "consumer", "classic", "Empty")],
@@ -168,7 +168,7 @@ def test_only_those_with_members_are_active_and_so_many() -> None:
         ("consumer", Member("m", "c", "/10.0.0.1", ASSIGNED, None), "uniform"),
     ],
 )
-def test_members_and_what_they_were_given_are_told_by_either_protocol(
+def test_members_and_assignments_are_described_for_either_protocol(
     type: str, member: Member, assignor: str
 ) -> None:
     groups_by_id, _ = described(cluster([listed("orders", "consumer", type)]))
@@ -176,7 +176,7 @@ def test_members_and_what_they_were_given_are_told_by_either_protocol(
     assert (group.members, group.assignor, group.protocol) == ((member,), assignor, type)
 
 
-def test_many_groups_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_groups_are_described_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "_MAX_GROUPS", 2)
     wire = cluster([listed(id, "consumer", "classic") for id in "abc"])
     assert list(described(wire)[0]) == ["a", "b", "c"]
@@ -184,7 +184,7 @@ def test_many_groups_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     assert parts == [["a", "b"], ["c"]]
 
 
-def test_a_group_that_moved_to_another_coordinator_meanwhile_is_described_by_that_one() -> None:
+def test_group_that_moves_while_listed_is_described_by_its_new_coordinator() -> None:
     lists = iter(([ORDERS, []], [[], ORDERS]))
 
     def list_groups(broker: int | None, request: Any) -> Any:
@@ -214,7 +214,9 @@ def test_a_group_that_moved_to_another_coordinator_meanwhile_is_described_by_tha
     ],
     ids=["vanished", "dead", "denied", "moves on and on", "silent"],
 )
-def test_a_group_that_is_listed_and_not_described(answer: Any, shown: str | None) -> None:
+def test_listed_group_that_is_not_described_is_omitted_or_shown_with_its_fault(
+    answer: Any, shown: str | None
+) -> None:
     def describe(broker: int | None, request: Any) -> Any:
         if isinstance(answer, Exception):
             return answer

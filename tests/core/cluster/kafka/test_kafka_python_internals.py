@@ -19,7 +19,7 @@ LOOK = (
 )
 
 
-def test_the_version_is_one_that_was_read() -> None:
+def test_kafka_python_version_is_one_whose_source_was_reviewed() -> None:
     assert kafka.__version__ in READ_FOR, (
         f"kafka-python is {kafka.__version__}, and was read as {', '.join(READ_FOR)}. {LOOK}"
     )
@@ -35,7 +35,7 @@ def test_the_version_is_one_that_was_read() -> None:
         (ClusterMetadata, "_do_refresh_metadata", ("node_id",), True),
     ],
 )
-def test_a_private_method_is_as_it_was_read(
+def test_private_method_of_kafka_python_has_the_reviewed_signature(
     owner: type, name: str, takes: tuple[str, ...], awaited: bool
 ) -> None:
     method = owner.__dict__.get(name)
@@ -56,7 +56,7 @@ def test_a_private_method_is_as_it_was_read(
         (KafkaTCPTransport, ("_sock", "_net")),
     ],
 )
-def test_private_attributes_are_set_as_they_were_read(
+def test_private_attributes_of_kafka_python_are_set_as_reviewed(
     owner: type, attributes: tuple[str, ...]
 ) -> None:
     source = inspect.getsource(owner)

@@ -90,7 +90,7 @@ def load(tmp_path: Path, text: str) -> ConnectionSettings:
         (f"{SERVICE}sasl.kerberos.kinit.cmd=/bin/kinit\n", None, None),
     ],
 )
-def test_a_ticket_is_of_the_cache_or_of_a_keytab(
+def test_kerberos_ticket_comes_from_the_cache_or_a_keytab(
     library: Library, tmp_path: Path, text: str, principal: str | None, keytab: str | None
 ) -> None:
     settings = load(tmp_path, text)
@@ -111,13 +111,15 @@ def test_a_ticket_is_of_the_cache_or_of_a_keytab(
         (f'{SERVICE}{JAAS} keyTab="ops.keytab";\n', "whose key"),
     ],
 )
-def test_what_is_missing_is_named(library: Library, tmp_path: Path, text: str, what: str) -> None:
+def test_missing_kerberos_service_name_keytab_or_principal_is_reported(
+    library: Library, tmp_path: Path, text: str, what: str
+) -> None:
     with pytest.raises(DocumentError, match=what) as refused:
         load(tmp_path, text)
     assert refused.value.next
 
 
-def test_without_the_library_it_says_how_to_get_it(
+def test_missing_gssapi_library_is_reported_with_install_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kerberos.importlib.util, "find_spec", lambda name: None)
@@ -130,7 +132,7 @@ def test_without_the_library_it_says_how_to_get_it(
     ("text", "what", "advice"),
     [(SERVICE, "no Kerberos ticket", "kinit"), (SERVICE + KEYTAB, "ops/bastion@TEST", "klist -k")],
 )
-def test_without_a_ticket_no_broker_is_asked(
+def test_missing_kerberos_ticket_is_reported_before_contacting_a_broker(
     library: Library, tmp_path: Path, text: str, what: str, advice: str
 ) -> None:
     library.failing = "credentials"
@@ -140,7 +142,7 @@ def test_without_a_ticket_no_broker_is_asked(
     assert advice in refused.value.next
 
 
-def test_the_exchange_is_with_the_broker_that_is_connected_to(
+def test_kerberos_exchange_uses_the_host_of_the_connected_broker(
     library: Library, tmp_path: Path
 ) -> None:
     config = load(tmp_path, SERVICE).kafka_python_config()
@@ -152,5 +154,5 @@ def test_the_exchange_is_with_the_broker_that_is_connected_to(
         KerberosMechanism(host="b1.internal", **config)
 
 
-def test_librdkafka_does_not_log_in_by_it(library: Library, tmp_path: Path) -> None:
+def test_librdkafka_is_not_used_for_kerberos_logins(library: Library, tmp_path: Path) -> None:
     assert not load(tmp_path, SERVICE).suits_librdkafka

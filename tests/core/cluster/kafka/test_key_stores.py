@@ -24,19 +24,19 @@ def content(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["jks", "pkcs12"])
-def test_a_trust_store_is_its_certificates(kind: str) -> None:
+def test_trust_store_yields_its_certificates_and_no_key(kind: str) -> None:
     store = read_key_store(content(f"trust.{kind}"), STORE, None)
     assert store.certificates == (STORES / f"client-{kind}.pem").read_text()
     assert store.key is None
 
 
-def test_certificates_of_jks_want_no_password() -> None:
+def test_certificates_of_a_jks_store_need_no_password() -> None:
     store = read_key_store(content("trust.jks"), None, None)
     assert store.certificates == (STORES / "client-jks.pem").read_text()
 
 
 @pytest.mark.parametrize(("kind", "key_password"), [("jks", KEY), ("pkcs12", None)])
-def test_a_key_is_encrypted_anew_and_is_its_certificates(
+def test_private_key_is_reencrypted_and_loads_with_its_certificates(
     tmp_path: Path, kind: str, key_password: str | None
 ) -> None:
     store = read_key_store(content(f"client.{kind}"), STORE, key_password)
@@ -62,21 +62,21 @@ def test_a_key_is_encrypted_anew_and_is_its_certificates(
         ("trust.pkcs12", None, None),
     ],
 )
-def test_a_wrong_password_is_told_from_damage(
+def test_wrong_or_missing_password_is_distinguished_from_damage(
     name: str, password: str | None, key_password: str | None
 ) -> None:
     with pytest.raises(StorePasswordError):
         read_key_store(content(name), password, key_password)
 
 
-def test_a_jceks_store_is_named() -> None:
+def test_jceks_store_is_refused_and_named() -> None:
     with pytest.raises(ValueError, match="JCEKS"):
         read_key_store(content("client.jceks"), STORE, None)
 
 
 @pytest.mark.parametrize("name", ["client.jks", "client.pkcs12"])
 @pytest.mark.parametrize("seed", range(5))
-def test_damage_is_never_more_than_told(name: str, seed: int) -> None:
+def test_damaged_key_store_raises_only_value_or_password_errors(name: str, seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(40):
         damaged = bytearray(content(name))
@@ -97,7 +97,7 @@ def load(tmp_path: Path, text: str) -> ConnectionSettings:
     return ConnectionSettings.load("b1:9092", path)
 
 
-def test_properties_name_stores_of_java(tmp_path: Path) -> None:
+def test_java_stores_named_in_properties_reach_both_libraries(tmp_path: Path) -> None:
     settings = load(
         tmp_path,
         f"ssl.truststore.location={STORES}/trust.pkcs12\nssl.truststore.password={STORE}\n"
@@ -113,7 +113,7 @@ def test_properties_name_stores_of_java(tmp_path: Path) -> None:
     assert settings.kafka_python_config()["ssl_context"].cert_store_stats()["x509"] == 1
 
 
-def test_a_password_that_is_left_out_is_asked_for(tmp_path: Path) -> None:
+def test_missing_store_password_is_requested_and_wrong_one_is_reported(tmp_path: Path) -> None:
     text = f"ssl.truststore.location={STORES}/trust.pkcs12\n"
     with pytest.raises(PasswordMissingError) as caught:
         load(tmp_path, text)
@@ -136,7 +136,7 @@ def test_a_password_that_is_left_out_is_asked_for(tmp_path: Path) -> None:
         (f"ssl.truststore.location={STORES}/client.jceks\n", "JCEKS"),
     ],
 )
-def test_a_store_that_is_of_no_use_is_told(tmp_path: Path, text: str, says: str) -> None:
+def test_unusable_key_store_is_reported_with_advice(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(DocumentError, match=says) as caught:
         load(tmp_path, text)
     assert caught.value.next

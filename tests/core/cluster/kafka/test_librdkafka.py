@@ -30,7 +30,7 @@ class Client:
         self.destroyed += 1
 
 
-def test_a_client_is_destroyed_once_and_not_beneath_a_call() -> None:
+def test_client_is_destroyed_once_and_not_during_a_call() -> None:
     client = Client()
     handle = ClosableClient(client)
     answers: list[Any] = []
@@ -74,7 +74,7 @@ sys.exit(4)
 """
 
 
-def test_what_an_error_holds_is_destroyed_before_the_process_ends() -> None:
+def test_client_held_by_an_error_is_destroyed_before_the_process_ends() -> None:
     with server(silent) as address:
         ended = subprocess.run(
             [sys.executable, "-P", "-c", PROGRAM, address],

@@ -49,7 +49,7 @@ def signed_address(settings: ConnectionSettings) -> tuple[str, dict[str, str]]:
     return parts.netloc, {name: values[0] for name, values in parse_qs(parts.query).items()}
 
 
-def test_a_token_is_a_signed_address(tmp_path: Path) -> None:
+def test_msk_iam_token_is_a_signed_url(tmp_path: Path) -> None:
     settings = load(tmp_path)
     assert settings.ignored == ()
     host, query = signed_address(settings)
@@ -79,13 +79,13 @@ def test_a_token_is_a_signed_address(tmp_path: Path) -> None:
         ("tunnel:9098", 'awsRegion="ap-south-1"', "ap-south-1"),
     ],
 )
-def test_the_region_is_that_of_the_brokers(
+def test_region_comes_from_the_broker_host_or_the_aws_region_option(
     tmp_path: Path, bootstrap: str, options: str, region: str
 ) -> None:
     assert signed_address(load(tmp_path, options, bootstrap))[0] == f"kafka.{region}.amazonaws.com"
 
 
-def test_the_region_may_be_that_of_the_environment(
+def test_region_falls_back_to_the_environment_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "sa-east-1")
@@ -95,7 +95,7 @@ def test_the_region_may_be_that_of_the_environment(
     )
 
 
-def test_a_profile_has_credentials_of_its_own(tmp_path: Path) -> None:
+def test_named_aws_profile_supplies_its_own_credentials(tmp_path: Path) -> None:
     (tmp_path / "AWS_SHARED_CREDENTIALS_FILE").write_text(
         "[prod]\naws_access_key_id = AKIDPROD\naws_secret_access_key = x\n"
     )
@@ -103,7 +103,9 @@ def test_a_profile_has_credentials_of_its_own(tmp_path: Path) -> None:
     assert query["X-Amz-Credential"].startswith("AKIDPROD/")
 
 
-def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_region_profile_credentials_or_botocore_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(DocumentError, match="region"):
         load(tmp_path, bootstrap="tunnel:9098")
     with pytest.raises(UnreachableError, match="profile"):

@@ -88,7 +88,7 @@ def test_extensions_of_the_jaas_config_go_with_the_token(tmp_path: Path, server:
     assert provider.extensions() == {"logicalCluster": "lkc-1"}
 
 
-def test_a_token_may_be_kept_in_a_file(tmp_path: Path) -> None:
+def test_token_can_be_read_from_a_file(tmp_path: Path) -> None:
     oauth.tokens_of.cache_clear()
     place = tmp_path / "token"
     place.write_text(unsigned(sub="pod", exp=time.time() + 60) + "\n")
@@ -97,7 +97,7 @@ def test_a_token_may_be_kept_in_a_file(tmp_path: Path) -> None:
     assert (value, principal) == (place.read_text().strip(), "pod")
 
 
-def test_a_broker_for_tests_takes_an_unsigned_token(tmp_path: Path) -> None:
+def test_unsecured_login_claims_produce_an_unsigned_token(tmp_path: Path) -> None:
     settings = load(
         tmp_path, 'sasl.jaas.config={module} required unsecuredLoginStringClaim_sub="ann";\n'
     )
@@ -130,7 +130,7 @@ def test_a_broker_for_tests_takes_an_unsigned_token(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_missing_is_said_before_anybody_is_asked(
+def test_missing_or_invalid_settings_are_reported_before_any_request(
     tmp_path: Path, written: str, says: str
 ) -> None:
     with pytest.raises(DocumentError, match=says) as exc_info:
@@ -162,7 +162,7 @@ def answer(**fields: Any) -> bytes:
         (200, answer(access_token=unsigned(exp=1)), LoginRefusedError, "has expired"),
     ],
 )
-def test_an_endpoint_that_gives_no_token_is_told_of(
+def test_endpoint_without_a_valid_token_is_reported_without_the_secret(
     tmp_path: Path,
     server: Endpoint,
     status: int,
@@ -181,13 +181,15 @@ def test_an_endpoint_that_gives_no_token_is_told_of(
         provider.token()
 
 
-def test_a_wrong_secret_is_the_clients(tmp_path: Path, server: Endpoint) -> None:
+def test_wrong_client_secret_is_reported_as_a_refused_login(
+    tmp_path: Path, server: Endpoint
+) -> None:
     settings = load(tmp_path, KAFKAS, url=server.url, secret="other")
     with pytest.raises(LoginRefusedError, match="gives client ops no token: invalid_client"):
         settings.check_login()
 
 
-def test_an_endpoint_that_is_not_there_is_told_of(tmp_path: Path) -> None:
+def test_unreachable_token_endpoint_is_reported(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/token"
@@ -206,7 +208,7 @@ def test_an_opaque_token_lasts_as_long_as_its_endpoint_says(
     assert expires_at == pytest.approx(time.time() + 60, abs=30)
 
 
-def test_no_secret_is_shown(tmp_path: Path, server: Endpoint) -> None:
+def test_repr_shows_no_client_secret_or_token(tmp_path: Path, server: Endpoint) -> None:
     settings = load(tmp_path, OF_JAAS, url=server.url)
     assert SECRET not in repr(settings)
     token = oauth.tokens_of(settings.login.source).current()  # type: ignore[union-attr]
@@ -233,7 +235,9 @@ class Source:
         return Token(f"t{self.given}", "ann", self.now + 100)
 
 
-def test_a_token_is_asked_for_anew_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_is_cached_and_refreshed_at_three_quarters_of_its_lifetime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     source = Source(monkeypatch)
     tokens = Tokens(source)
     assert tokens.current().value == tokens.current().value == "t1"
@@ -242,7 +246,7 @@ def test_a_token_is_asked_for_anew_in_time(monkeypatch: pytest.MonkeyPatch) -> N
     assert tokens.current().value == "t2"
 
 
-def test_one_that_is_valid_serves_while_the_endpoint_is_away(
+def test_valid_token_is_used_while_the_endpoint_is_unreachable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source = Source(monkeypatch)
@@ -258,7 +262,9 @@ def test_one_that_is_valid_serves_while_the_endpoint_is_away(
     assert tokens.current().value == "t2"
 
 
-def test_nobody_waits_for_the_next_token(tmp_path: Path, server: Endpoint) -> None:
+def test_next_token_is_fetched_in_the_background_before_expiry(
+    tmp_path: Path, server: Endpoint
+) -> None:
     server.seconds = 1.5
     load(tmp_path, KAFKAS, url=server.url).check_login()
     eventually(lambda: len(server.requests) >= 3)

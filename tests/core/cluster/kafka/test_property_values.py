@@ -51,7 +51,7 @@ def entries(tmp_path: Path, text: str) -> dict[str, str]:
         ("$password", "$password"),
     ],
 )
-def test_a_reference_is_resolved_where_a_provider_has_its_name(
+def test_reference_is_resolved_if_its_config_provider_is_declared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, expected: str
 ) -> None:
     monkeypatch.setenv("TRIMTAB_TEST_SECRET", "from environment")
@@ -60,7 +60,7 @@ def test_a_reference_is_resolved_where_a_provider_has_its_name(
     assert not any(name.startswith("config.providers") for name in props)
 
 
-def test_without_providers_a_value_stays_as_it_is(tmp_path: Path) -> None:
+def test_reference_is_left_unresolved_without_config_providers(tmp_path: Path) -> None:
     props = entries(tmp_path, "ssl.key.password=${env:HOME}\n")
     assert props["ssl.key.password"] == "${env:HOME}"
 
@@ -85,14 +85,16 @@ def test_without_providers_a_value_stays_as_it_is(tmp_path: Path) -> None:
         ("config.providers=vault", "config.providers.vault.class is not set"),
     ],
 )
-def test_one_that_leads_nowhere_is_named(tmp_path: Path, text: str, says: str) -> None:
+def test_unresolvable_reference_or_config_provider_is_reported(
+    tmp_path: Path, text: str, says: str
+) -> None:
     with pytest.raises(DocumentError, match=says) as exc_info:
         entries(tmp_path, f"{PROVIDERS}{text}\n")
     assert exc_info.value.next
     assert "from file" not in str(exc_info.value)
 
 
-def test_a_folder_that_is_allowed_is_read(tmp_path: Path) -> None:
+def test_directory_provider_reads_from_an_allowed_path(tmp_path: Path) -> None:
     props = entries(
         tmp_path,
         f"{PROVIDERS}config.providers.dir.param.allowed.paths=/etc, {tmp_path}\n"
@@ -113,7 +115,7 @@ ssl.key.location=client.key
 """
 
 
-def test_a_file_for_librdkafka_serves_both_libraries(tmp_path: Path) -> None:
+def test_properties_with_librdkafka_names_are_loaded_as_connection_settings(tmp_path: Path) -> None:
     settings = ConnectionSettings.load("b1:9092", write(tmp_path, LIBRDKAFKA))
     config: dict[str, Any] = settings.librdkafka_config()
     assert settings.ignored == ()
@@ -125,7 +127,7 @@ def test_a_file_for_librdkafka_serves_both_libraries(tmp_path: Path) -> None:
     assert config["ssl.key.pem"] == PEM.format("PRIVATE KEY")
 
 
-def test_it_serves_java_too(tmp_path: Path) -> None:
+def test_properties_with_librdkafka_names_are_translated_for_java(tmp_path: Path) -> None:
     props = java_properties("b1:9092", write(tmp_path, LIBRDKAFKA))
     assert props["sasl.mechanism"] == "SCRAM-SHA-256"
     assert props["sasl.jaas.config"] == (
@@ -146,12 +148,14 @@ def test_it_serves_java_too(tmp_path: Path) -> None:
         ("security.protocol=SSL\nssl.certificate.location=client.crt", "only one is set"),
     ],
 )
-def test_names_that_contradict_each_other_are_told(tmp_path: Path, text: str, says: str) -> None:
+def test_contradictory_or_incomplete_property_names_are_reported(
+    tmp_path: Path, text: str, says: str
+) -> None:
     with pytest.raises(DocumentError, match=says):
         ConnectionSettings.load("b1:9092", write(tmp_path, text + "\n"))
 
 
-def test_a_password_that_librdkafkas_names_leave_out_is_asked_for(tmp_path: Path) -> None:
+def test_password_missing_from_librdkafka_properties_is_reported(tmp_path: Path) -> None:
     text = "security.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\nsasl.username=ops\n"
     with pytest.raises(DocumentError, match="no password of the user ops"):
         ConnectionSettings.load("b1:9092", write(tmp_path, text))

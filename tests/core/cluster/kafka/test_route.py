@@ -59,27 +59,29 @@ def test_an_address_is_mapped_with_its_port(
     assert route.target(*server) == reached
 
 
-def test_a_broker_is_reached_where_the_configuration_says(broker: FakeBroker) -> None:
+def test_broker_is_reached_at_the_configured_address(broker: FakeBroker) -> None:
     """Both the one that is named, and what it advertises."""
     route = Route({advertised(broker): broker.bootstrap})
     with client(advertised(broker), route) as opened:
         assert opened.describe_cluster().topics
 
 
-def test_what_is_said_of_an_address_says_where_it_was_looked_for(broker: FakeBroker) -> None:
+def test_unreachable_address_is_reported_with_the_address_it_is_mapped_to(
+    broker: FakeBroker,
+) -> None:
     nowhere = nobody()
     error = failure(broker.bootstrap, Route({advertised(broker): nowhere}))
     assert f"{advertised(broker)} (by config.toml at {nowhere})" in error.title
 
 
-def test_an_address_that_is_not_reached_can_be_mapped(broker: FakeBroker) -> None:
+def test_error_for_an_unreachable_address_suggests_a_mapping(broker: FakeBroker) -> None:
     error = failure(broker.bootstrap, Route())
     assert f'addresses = {{"{advertised(broker)}" = "HOST:PORT"}}' in error.next
 
 
 @pytest.mark.parametrize("password", [None, "open sesame"])
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
-def test_a_proxy_resolves_and_connects(
+def test_proxy_resolves_and_connects_to_broker_addresses(
     broker: FakeBroker, password: str | None, scheme: str
 ) -> None:
     targets: list[str] = []
@@ -99,7 +101,7 @@ def test_a_mapped_address_is_reached_by_the_proxy(broker: FakeBroker) -> None:
     assert set(targets) == {broker.bootstrap}
 
 
-def test_a_proxy_that_is_not_there_is_named_and_its_password_is_not() -> None:
+def test_unreachable_proxy_is_reported_without_its_password() -> None:
     nowhere = nobody()
     route = Route(proxy=f"socks5://u:secret@{nowhere}")
     error = failure("b1:9092", route)
@@ -107,14 +109,14 @@ def test_a_proxy_that_is_not_there_is_named_and_its_password_is_not() -> None:
     assert "secret" not in f"{error.title} {error.next} {error.detail} {route}"
 
 
-def test_a_broker_that_the_proxy_does_not_reach_is_not_the_proxy_s_fault() -> None:
+def test_broker_that_the_proxy_cannot_reach_is_reported_as_unreachable() -> None:
     nowhere = nobody()
     with socks_proxy([]) as proxy:
         error = failure(nowhere, Route(proxy=f"socks5://{proxy}"))
     assert f"{nowhere} is not reached: the proxy {proxy} does not connect" in error.title
 
 
-def test_a_proxy_that_hangs_is_waited_for_in_time() -> None:
+def test_hanging_proxy_is_reported_in_time() -> None:
     with server(silent) as proxy:
         error = failure("b1:9092", Route(proxy=f"socks5://{proxy}"))
     assert "by the proxy" in error.title
@@ -146,5 +148,5 @@ def test_a_client_that_is_closed_while_its_proxy_connects_leaves_no_socket(
 
 
 @pytest.mark.parametrize("route", [Route({"a:1": "b:2"}), Route(proxy="socks5://a:1")])
-def test_librdkafka_takes_no_route(route: Route) -> None:
+def test_librdkafka_is_not_used_with_mapped_addresses_or_a_proxy(route: Route) -> None:
     assert not ConnectionSettings("h:1", route=route).suits_librdkafka

@@ -82,7 +82,7 @@ def closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> ProduceProbe:
     ],
     ids=["a dying broker did not do it", "gone by then", "never made"],
 )
-def test_a_topic_is_deleted_until_it_is_gone(
+def test_probe_topic_deletion_is_retried_until_no_topic_is_left(
     monkeypatch: pytest.MonkeyPatch, answers: list[str | None], creates: str, call_count: int
 ) -> None:
     cluster = Cluster(*answers, creates=creates)
@@ -91,13 +91,15 @@ def test_a_topic_is_deleted_until_it_is_gone(
     assert cluster.made[0].replicas == ((1, 2), (2, 1))
 
 
-def test_what_cannot_be_deleted_in_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_that_cannot_be_deleted_in_time_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(LOST)
     assert closed(cluster, monkeypatch).leftover == "the topic __trimtab_probe-a may be left"
     assert cluster.asked > 1
 
 
-def test_what_cannot_be_audited_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_creates_no_topic_when_the_audit_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Unaudited(Cluster):
         def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, Fault | None]:
             raise TrimtabError("The audit cannot be written.", next="Free that disk.")
@@ -110,7 +112,7 @@ def test_what_cannot_be_audited_is_not_done(monkeypatch: pytest.MonkeyPatch) -> 
     assert probe.leftover == "", "nothing was made"
 
 
-def test_what_a_probe_makes_and_deletes_is_audited_before_and_after(
+def test_probe_topic_creation_and_deletion_are_audited_before_and_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster(LATE, None)

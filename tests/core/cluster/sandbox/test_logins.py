@@ -45,7 +45,7 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Node, ...]:
     return nodes
 
 
-def test_rights_are_those_of_the_one_table() -> None:
+def test_reader_and_operator_rights_come_from_the_uses_table() -> None:
     assert rights_of("reader") == {(right, "*") for right in USES["read"].rights}
     assert {right for right, _ in rights_of("operator")} == {
         right for use in USES.values() for right in use.rights
@@ -56,7 +56,9 @@ def test_rights_are_those_of_the_one_table() -> None:
 
 
 @pytest.mark.parametrize("way", [Way.SCRAM, Way.TLS])
-def test_each_comes_in_as_whom_its_rights_are_given_to(nodes: tuple[Node, ...], way: Way) -> None:
+def test_each_login_resolves_to_the_principal_that_holds_its_rights(
+    nodes: tuple[Node, ...], way: Way
+) -> None:
     logins = [login for login in find_logins(nodes) if login.way is way]
     assert [login.name for login in logins] == list(PRINCIPALS)
     for login in logins:
@@ -67,7 +69,7 @@ def test_each_comes_in_as_whom_its_rights_are_given_to(nodes: tuple[Node, ...], 
         assert read_properties(login.properties)["bootstrap.servers"] == login.bootstrap
 
 
-def test_every_secret_is_its_owners_only(nodes: tuple[Node, ...]) -> None:
+def test_secret_files_are_accessible_only_to_their_owner(nodes: tuple[Node, ...]) -> None:
     root = nodes[0].folder.parent
     written = [*(root / "clients").iterdir(), *(root / "security").iterdir()]
     secret = [*written, *(node.properties for node in nodes)]
@@ -75,7 +77,7 @@ def test_every_secret_is_its_owners_only(nodes: tuple[Node, ...]) -> None:
     assert {path.stat().st_mode & 0o777 for path in secret} == {0o600}
 
 
-def test_certificates_are_of_the_authority_and_good_for_this_host(
+def test_certificates_are_issued_by_the_authority_and_valid_for_this_host(
     nodes: tuple[Node, ...],
 ) -> None:
     root = nodes[0].folder.parent
@@ -88,7 +90,7 @@ def test_certificates_are_of_the_authority_and_good_for_this_host(
         ssl.create_default_context().load_cert_chain(certificate_file(root, name))
 
 
-def test_a_plain_sandbox_has_no_logins(tmp_path: Path) -> None:
+def test_unsecured_sandbox_has_no_logins(tmp_path: Path) -> None:
     assert find_logins(plan_nodes(tmp_path, (1,), racks=0, controllers=1)) == ()
 
 

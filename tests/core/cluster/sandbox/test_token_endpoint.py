@@ -48,7 +48,7 @@ def decoded(part: str) -> bytes:
     return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-def test_a_token_says_of_whom_it_is_and_its_signature_is_checked_by_the_published_key(
+def test_token_names_its_principal_and_its_signature_matches_the_published_key(
     root: Path, url: str
 ) -> None:
     token = OidcEndpoint(url, "reader", SECRET).fetch()
@@ -68,7 +68,7 @@ def test_a_token_says_of_whom_it_is_and_its_signature_is_checked_by_the_publishe
 
 
 @pytest.mark.parametrize(("client", "secret"), [("reader", "wrong"), ("admin", SECRET), ("", "")])
-def test_who_has_not_the_secret_gets_none(url: str, client: str, secret: str) -> None:
+def test_wrong_client_or_secret_gets_no_token(url: str, client: str, secret: str) -> None:
     with pytest.raises(LoginRefusedError, match="invalid_client"):
         OidcEndpoint(url, client, secret).fetch()
 
@@ -87,7 +87,7 @@ BASIC = "Basic " + base64.b64encode(f"reader:{SECRET}".encode()).decode()
         ("/elsewhere", BASIC, b"grant_type=client_credentials", 404),
     ],
 )
-def test_what_asks_for_something_else_is_refused(
+def test_invalid_token_requests_are_refused(
     url: str, path: str, login: str, form: bytes, status: int
 ) -> None:
     request = urllib.request.Request(

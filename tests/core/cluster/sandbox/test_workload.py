@@ -46,7 +46,7 @@ def produce_until(stop: Event, producer: FakeProducer, monkeypatch: pytest.Monke
     workload._produce_until_stopped(SETTINGS, topics, stop, None, ConsumerPool(SETTINGS, ()))
 
 
-def test_a_topic_that_is_deleted_is_left_out_and_said_once(
+def test_deleted_topic_is_skipped_and_reported_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stop, asked = Event(), Counter[tuple[str, int]]()
@@ -65,7 +65,7 @@ def test_a_topic_that_is_deleted_is_left_out_and_said_once(
     assert "Unknown topic" in message
 
 
-def test_a_workload_ends_when_told_to_though_no_broker_takes_anything(
+def test_workload_stops_on_request_while_no_broker_accepts_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stop, polls = Event(), 0
@@ -88,7 +88,7 @@ def test_a_workload_ends_when_told_to_though_no_broker_takes_anything(
 
 
 @pytest.mark.parametrize("brokers", [(1, 2, 3, 4), (2, 5), (1, 2, 3, 4, 5, 6, 7, 8)])
-def test_one_broker_is_hot_and_one_is_quiet(brokers: tuple[int, ...]) -> None:
+def test_skewed_workload_has_one_hot_and_one_quiet_broker(brokers: tuple[int, ...]) -> None:
     produced: Counter[int] = Counter()
     for topic in skewed_workload(brokers, bytes_per_s=1_000_000).topics:
         for replicas, rate in zip(topic.replicas, topic.bytes_per_s, strict=True):
@@ -104,7 +104,7 @@ def test_replicas_are_on_different_brokers() -> None:
         assert all(len(set(replicas)) == 2 for replicas in topic.replicas)
 
 
-def test_one_broker_alone_holds_everything_once() -> None:
+def test_single_broker_holds_the_only_replica_of_every_partition() -> None:
     assert {r for t in skewed_workload((9,)).topics for r in t.replicas} == {(9,)}
 
 
@@ -113,7 +113,7 @@ def test_the_same_seed_gives_the_same_placement() -> None:
     assert skewed_workload((1, 2, 3, 4)) != skewed_workload((1, 2, 3, 4), seed=8)
 
 
-def test_within_a_topic_few_partitions_carry_most() -> None:
+def test_few_partitions_of_a_topic_carry_most_of_its_load() -> None:
     payments = skewed_workload((1, 2, 3, 4)).topics[0]
     rates = sorted(payments.bytes_per_s, reverse=True)
     assert sum(rates[:3]) > sum(rates[3:])
@@ -149,7 +149,9 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     return Brokers(monkeypatch)
 
 
-def test_topics_get_exactly_these_replicas_and_configs(brokers: Brokers) -> None:
+def test_topics_are_created_with_exactly_the_requested_replicas_and_configs(
+    brokers: Brokers,
+) -> None:
     create_topics(SETTINGS, {"a": [(1, 2), (2, 1)], "b": [[2]]}, {"retention.ms": "1000"})
     assert (brokers.held("a"), brokers.held("b")) == ([(1, 2), (2, 1)], [(2,)])
     configs = brokers.cluster.describe_configs([Resource.topic("b")], ["retention.ms"])
@@ -162,7 +164,9 @@ def test_a_topic_that_is_there_already_is_left_as_it_is(brokers: Brokers) -> Non
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["not known yet", "not led yet"])
-def test_it_is_waited_until_each_partition_has_a_leader(brokers: Brokers, is_known: bool) -> None:
+def test_topic_creation_returns_once_each_partition_has_a_leader(
+    brokers: Brokers, is_known: bool
+) -> None:
     before = SimulatedCluster(small_spec({"new": [(1,), (2,)]} if is_known else {}, brokers=(1, 2)))
     before.stop_broker(2)
     brokers.earlier = [before.describe_cluster()] * 3
@@ -170,7 +174,7 @@ def test_it_is_waited_until_each_partition_has_a_leader(brokers: Brokers, is_kno
     assert brokers.earlier == []
 
 
-def test_topics_that_are_refused_or_never_come_are_told_of(
+def test_refused_topics_and_topics_without_leaders_are_reported(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(TrimtabError, match="^Topic a cannot be created: INVALID_REPLICA_ASSIGNM"):

@@ -65,7 +65,7 @@ def row(client: ClusterClient, tp: TopicPartition):  # type: ignore[no-untyped-d
 # -- time and load ---------------------------------------------------------------------------------
 
 
-def test_sleeping_on_its_clock_lets_the_cluster_live_on() -> None:
+def test_sleeping_on_the_simulated_clock_advances_the_cluster() -> None:
     cluster = three(in_bytes_per_s=1.0 * MB, size_bytes=0)
     began = cluster.clock.now()
     cluster.clock.sleep(10)
@@ -74,7 +74,7 @@ def test_sleeping_on_its_clock_lets_the_cluster_live_on() -> None:
     assert sizes(cluster, T0) == {b: pytest.approx(10 * MB) for b in (1, 2, 3)}
 
 
-def test_the_same_seed_gives_the_same_cluster_and_another_another() -> None:
+def test_cluster_is_the_same_for_equal_seeds_and_differs_for_other_seeds() -> None:
     def outcome(seed: int) -> tuple[list[int], list[int], str]:
         cluster = SimulatedCluster(demo_spec(seed, 6, 200), seed)
         cluster.advance(30)
@@ -110,7 +110,7 @@ def test_retention_deletes_whole_old_segments(config: str, value: str, left: int
     assert len(set(sizes(cluster, T0).values())) == 1
 
 
-def test_what_a_leader_expires_is_not_owed_by_a_replica_that_copies_slowly() -> None:
+def test_slow_copy_has_no_negative_size_while_its_leader_expires_segments() -> None:
     cluster = three(
         in_bytes_per_s=5.0 * MB,
         size_bytes=60 * MB,
@@ -127,7 +127,7 @@ def test_what_a_leader_expires_is_not_owed_by_a_replica_that_copies_slowly() -> 
         assert sizes(cluster, T0)[4] >= 0
 
 
-def test_groups_follow_and_an_empty_one_falls_behind() -> None:
+def test_active_group_keeps_up_and_empty_group_falls_behind() -> None:
     cluster = three(
         in_bytes_per_s=1.0 * MB,
         groups=(GroupSpec("reads", ("t",), 2, 1.0), GroupSpec("gone", ("t",), 0, 1.0)),
@@ -144,7 +144,7 @@ def test_groups_follow_and_an_empty_one_falls_behind() -> None:
 # -- reassignments ---------------------------------------------------------------------------------
 
 
-def test_a_move_to_a_stopped_broker_is_accepted_and_hangs_until_it_is_back() -> None:
+def test_move_to_a_stopped_broker_is_accepted_and_hangs_until_the_broker_is_back() -> None:
     cluster = three()
     cluster.stop_broker(4)
     assert cluster.alter_reassignments({T0: (4, 2, 3)}) == {T0: None}
@@ -155,7 +155,7 @@ def test_a_move_to_a_stopped_broker_is_accepted_and_hangs_until_it_is_back() -> 
     assert row(cluster, T0).replicas == (4, 2, 3)
 
 
-def test_a_topic_deleted_meanwhile_takes_its_reassignment_and_configs_along() -> None:
+def test_deleting_a_topic_removes_its_reassignment_in_flight_and_its_configs() -> None:
     cluster = three()
     cluster.alter_reassignments({T0: (4, 2, 3)})
     cluster.delete_topic("t")
@@ -186,7 +186,7 @@ def test_leaders_move_within_the_isr_and_return_only_by_election() -> None:
     assert row(cluster, T0).leader == 1
 
 
-def test_without_its_only_in_sync_replica_a_partition_is_offline() -> None:
+def test_partition_is_offline_without_its_only_in_sync_replica() -> None:
     cluster = SimulatedCluster(small_spec({"t": [(1,)]}, in_bytes_per_s=1.0 * MB))
     cluster.stop_broker(1)
     assert row(cluster, T0).leader == -1
@@ -218,7 +218,7 @@ def test_a_follower_that_stops_fetching_leaves_the_isr_after_thirty_seconds_of_l
     assert 3 in row(cluster, T0).isr
 
 
-def test_a_sick_replica_stays_out_until_its_broker_restarts() -> None:
+def test_sick_replica_stays_out_of_the_isr_until_its_broker_restarts() -> None:
     cluster = three(sick={T0: (3,)}, in_bytes_per_s=1.0 * MB)
     cluster.advance(60)
     assert set(row(cluster, T0).isr) == {1, 2}
@@ -283,7 +283,7 @@ def change(
     return cluster.alter_configs([ConfigChange(resource, name, op, text)])[resource]
 
 
-def test_a_deleted_rate_shows_what_it_covered() -> None:
+def test_deleting_a_broker_rate_reveals_the_default_that_it_overrode() -> None:
     cluster = three(static_configs={1: {LEADER_RATE: "7000000"}})
     broker, default = Resource.broker(1), Resource.broker(1)._replace(name="")
     assert value(cluster, broker, LEADER_RATE) == ("7000000", ConfigSource.STATIC)
@@ -308,7 +308,7 @@ def test_a_deleted_rate_shows_what_it_covered() -> None:
         (Resource.topic("t"), FOLLOWER_LIST, ConfigOp.SET, "*", None),
     ],
 )
-def test_bad_changes_are_faults(
+def test_invalid_config_changes_are_refused_with_a_fault(
     resource: Resource, name: str, op: ConfigOp, text: str, fault: str | None
 ) -> None:
     refusal = change(three(), resource, name, op, text)
@@ -325,7 +325,7 @@ def test_replicas_are_spread_over_two_log_dirs_and_disks_fill_by_their_sizes() -
     assert sorted(r.log_dir for r in answer.replicas) == ["/var/lib/kafka/0", "/var/lib/kafka/1"]
 
 
-def test_a_replica_moves_between_log_dirs_as_a_future_log_at_its_rate() -> None:
+def test_replica_moves_between_log_dirs_as_a_future_log_at_the_throttle_rate() -> None:
     cluster = three()
     change(cluster, Resource.broker(1), LOG_DIRS_RATE, ConfigOp.SET, str(10 * MB))
     moves = {(T0, 1): "/var/lib/kafka/1", (T0, 4): "/var/lib/kafka/1", (T0, 2): "/nowhere"}
@@ -343,7 +343,7 @@ def test_a_replica_moves_between_log_dirs_as_a_future_log_at_its_rate() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 7])
-def test_the_demo_has_something_to_mend(seed: int) -> None:
+def test_demo_cluster_has_load_skew_leader_skew_and_out_of_sync_replicas(seed: int) -> None:
     cluster = SimulatedCluster(demo_spec(seed), seed)
     cluster.advance(1)
     state = look(cluster)
@@ -373,7 +373,7 @@ def test_every_partition_of_the_demo_is_in_three_racks() -> None:
     assert all(len({racks[b] for b in r.replicas}) == 3 for r in state.rows())
 
 
-def test_the_demo_lives_in_a_small_part_of_a_core() -> None:
+def test_simulating_the_demo_takes_a_small_part_of_one_core() -> None:
     cluster = SimulatedCluster(demo_spec(0), 0)
     cluster.advance(5)
     took = effort(lambda: cluster.advance(60), times=1)

@@ -37,7 +37,7 @@ def registration(
         ([4, 3, 2], (1, 2, 3, 4, 0), (1, 2, 3, 4, 0), (0, 1), ()),
     ],
 )
-def test_a_reassignment_lists_the_target_then_what_it_removes(
+def test_reassignment_lists_target_replicas_followed_by_the_removed_ones(
     now: list[int],
     target: tuple[int, ...],
     replicas: tuple[int, ...],
@@ -49,7 +49,7 @@ def test_a_reassignment_lists_the_target_then_what_it_removes(
     assert moving.leader == now[0]
 
 
-def test_the_same_target_again_changes_nothing() -> None:
+def test_repeated_reassignment_to_the_same_target_changes_nothing() -> None:
     once = controller.reassign(registration([0, 1]), (2, 3), ALL)
     assert controller.reassign(once, (2, 3), ALL) == once
 
@@ -60,7 +60,7 @@ def test_an_unrelated_replica_out_of_sync_does_not_hold_a_reassignment_up() -> N
     assert (done.replicas, done.isr, done.is_in_flight) == ((1, 4, 3), (1, 3), False)
 
 
-def test_overriding_in_flight_removes_the_first_target_too() -> None:
+def test_overriding_a_reassignment_in_flight_also_removes_its_first_target() -> None:
     first = controller.reassign(registration([0, 1]), (2, 3), ALL)
     second = controller.reassign(first, (4, 5), ALL)
     assert second.replicas == (4, 5, 0, 1, 2, 3)
@@ -75,7 +75,7 @@ def test_overriding_in_flight_removes_the_first_target_too() -> None:
         ([0, 1, 2, 3, 4, 5], (3, 4, 5), {3, 4, 5}),
     ],
 )
-def test_a_reassignment_completes_when_all_that_it_adds_is_in_sync(
+def test_reassignment_completes_when_all_added_replicas_are_in_sync(
     isr: list[int], replicas: tuple[int, ...], in_sync: set[int]
 ) -> None:
     moving = controller.reassign(registration([0, 1, 2]), (3, 4, 5), ALL)
@@ -89,7 +89,7 @@ def test_a_reassignment_completes_when_all_that_it_adds_is_in_sync(
 @pytest.mark.parametrize(
     ("now", "target"), [([0, 1, 2], (1, 2, 0)), ([2, 3, 0], (2, 3)), ([0, 1, 2], (0, 1, 2))]
 )
-def test_what_copies_nothing_is_done_at_once_and_keeps_its_leader(
+def test_reassignment_that_copies_nothing_completes_at_once_and_keeps_its_leader(
     now: list[int], target: tuple[int, ...]
 ) -> None:
     done = controller.reassign(registration(now), target, ALL)
@@ -98,7 +98,7 @@ def test_what_copies_nothing_is_done_at_once_and_keeps_its_leader(
     assert done.leader == now[0]
 
 
-def test_cancelling_keeps_what_was_in_sync() -> None:
+def test_cancelling_keeps_the_original_replicas_that_were_in_sync_in_the_isr() -> None:
     moving = registration([4, 5, 3, 2, 1], [4, 5, 2], 4, adding=(4, 5))
     back = controller.cancel_reassignment(moving, ALL)
     assert isinstance(back, Registration)
@@ -116,7 +116,7 @@ def test_cancelling_into_an_unclean_election_is_refused() -> None:
     ("now", "target", "after", "leader"),
     [([3, 2, 1], (0, 2, 1), (2, 1, 3), 3), ([4, 3, 2], (1, 2, 3, 4, 0), (2, 3, 4), 4)],
 )
-def test_cancelling_changes_the_order_but_not_the_leader(
+def test_cancelling_changes_the_replica_order_but_not_the_leader(
     now: list[int], target: tuple[int, ...], after: tuple[int, ...], leader: int
 ) -> None:
     back = controller.cancel_reassignment(controller.reassign(registration(now), target, ALL), ALL)
@@ -126,14 +126,16 @@ def test_cancelling_changes_the_order_but_not_the_leader(
     assert not back.is_in_flight
 
 
-def test_cancelling_nothing_is_said_so() -> None:
+def test_cancelling_without_a_reassignment_reports_no_reassignment() -> None:
     assert controller.cancel_reassignment(registration([0, 1]), ALL) == controller.NO_REASSIGNMENT
 
 
 @pytest.mark.parametrize(
     ("target", "refused"), [((0, 3), False), ((0, 5), True), ((), True), ((0, 0), True)]
 )
-def test_targets_need_registered_brokers_once_each(target: tuple[int, ...], refused: bool) -> None:
+def test_reassignment_targets_must_be_distinct_registered_brokers(
+    target: tuple[int, ...], refused: bool
+) -> None:
     # Broker 3 is fenced: registered, and accepted.
     assert (controller.check_assignment(target, {0, 1, 2, 3}) is not None) is refused
 
@@ -143,14 +145,14 @@ def test_a_lost_leader_is_replaced_in_assignment_order_from_the_isr() -> None:
     assert (now.leader, now.isr, now.leader_epoch) == (3, (3,), 1)
 
 
-def test_without_its_last_in_sync_replica_nobody_leads_until_that_one_is_back() -> None:
+def test_partition_has_no_leader_until_its_last_in_sync_replica_is_back() -> None:
     gone = controller.shrink_isr(registration([1, 2], [1]), 1, {2})
     assert (gone.leader, gone.isr) == (controller.NO_LEADER, ())
     back = controller.elect_leader(gone, {1, 2})
     assert (back.leader, back.isr, back.elr) == (1, (1,), ())
 
 
-def test_a_replica_that_left_below_min_insync_may_lead_again() -> None:
+def test_replica_that_left_isr_below_min_insync_can_be_elected_from_elr() -> None:
     now = registration([1, 2, 3], [1, 2])
     now = controller.shrink_isr(now, 2, {1}, min_insync=2)
     now = controller.shrink_isr(now, 1, {2}, min_insync=2)
@@ -158,7 +160,7 @@ def test_a_replica_that_left_below_min_insync_may_lead_again() -> None:
     assert controller.expand_isr(now, 1, {1, 2}, min_insync=2).elr == ()
 
 
-def test_the_original_submitted_again_in_flight_ends_by_cancelling_only() -> None:
+def test_resubmitted_original_replicas_stay_in_flight_until_cancelled() -> None:
     stuck = controller.reassign(controller.reassign(registration([1, 3]), (2, 4), ALL), (1, 3), ALL)
     assert (stuck.replicas, stuck.adding, stuck.removing) == ((1, 3, 2, 4), (2, 4), (2, 4))
     stuck = controller.expand_isr(controller.expand_isr(stuck, 2, ALL), 4, ALL)

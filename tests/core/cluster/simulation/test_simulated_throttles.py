@@ -110,7 +110,9 @@ def seconds_for(copy: Copy, started: float, limit: float = 400.0) -> float | Non
     ],
     ids=str,
 )
-def test_a_copy_takes_within_five_percent_of_the_clock(copy: Copy, clock: float) -> None:
+def test_simulated_copy_takes_within_five_percent_of_the_measured_time(
+    copy: Copy, clock: float
+) -> None:
     times = [seconds_for(copy, phase) for phase in PHASES]
     assert None not in times
     assert median(t for t in times if t is not None) == pytest.approx(clock, rel=0.05)
@@ -125,7 +127,7 @@ def test_a_copy_takes_within_five_percent_of_the_clock(copy: Copy, clock: float)
     ],
     ids=str,
 )
-def test_a_copy_near_the_steps_of_its_quota_is_less_exact(
+def test_copy_with_few_throttle_pauses_is_within_nine_percent_of_measured_time(
     copy: Copy, clock: float, off: float
 ) -> None:
     times = [seconds_for(copy, phase) for phase in PHASES]
@@ -133,17 +135,17 @@ def test_a_copy_near_the_steps_of_its_quota_is_less_exact(
     assert median(t for t in times if t is not None) == pytest.approx(clock, rel=off)
 
 
-def test_a_copy_at_a_windows_border_may_take_one_window_more() -> None:
+def test_copy_at_a_quota_window_border_may_take_one_window_more() -> None:
     # The clock says 11.6 s; here 2 MB are left when the first window closes.
     times = [seconds_for(Copy(1, 27.9, 1.9, "leader", w=0.71, rf=2), phase) for phase in PHASES]
     assert all(t is not None and 11.6 < t < 11.6 + 12.6 for t in times)
 
 
-def test_a_leader_that_is_not_listed_throttles_nothing() -> None:
+def test_leader_missing_from_the_throttle_list_is_not_throttled() -> None:
     taken = seconds_for(Copy(1, 42.0, 1.9, "leader", w=0.71, rf=2, leader_listed=False), 30.0)
     assert taken is not None
     assert taken < 0.65
 
 
-def test_a_rate_below_ordinary_replication_never_ends() -> None:
+def test_copy_throttled_below_ordinary_replication_never_completes() -> None:
     assert seconds_for(Copy(1, 14.3, 1.0, w=0.71, rf=2), 0.0) is None

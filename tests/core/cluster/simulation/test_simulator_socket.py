@@ -61,11 +61,11 @@ TP = TopicPartition("orders", 0)
         ),
     ],
 )
-def test_a_value_arrives_as_it_was_sent(value: object) -> None:
+def test_value_is_unchanged_by_encoding_and_decoding(value: object) -> None:
     assert decode(json.loads(json.dumps(encode(value)))) == value
 
 
-def test_what_does_not_travel_is_no_value() -> None:
+def test_values_that_cannot_be_encoded_or_decoded_raise_an_error() -> None:
     with pytest.raises(TypeError, match="object does not travel"):
         encode([object()])
     for document in ([], ["no such"], ["dict", 1, 2], ["tuple"]):
@@ -73,7 +73,9 @@ def test_what_does_not_travel_is_no_value() -> None:
             decode(document)
 
 
-def test_a_state_arrives_as_it_was_sent(server: SimulatorServer, client: SimulatorClient) -> None:
+def test_client_receives_the_cluster_state_as_the_server_has_it(
+    server: SimulatorServer, client: SimulatorClient
+) -> None:
     here, there = server.cluster.describe_cluster(), client.describe_cluster()
     assert (there.cluster_id, there.brokers, there.topics) == (
         here.cluster_id,
@@ -84,7 +86,7 @@ def test_a_state_arrives_as_it_was_sent(server: SimulatorServer, client: Simulat
     assert not there.leader.flags.writeable
 
 
-def test_the_clock_runs_at_its_speed_in_both_processes(
+def test_simulated_clock_runs_at_its_speed_in_both_client_and_server(
     server: SimulatorServer, client: SimulatorClient
 ) -> None:
     # Each reading of its clock lies between two of ours, however long anything takes.
@@ -117,7 +119,7 @@ def test_several_clients_are_served_at_once(server: SimulatorServer) -> None:
     assert seen == [300] * 40
 
 
-def test_a_client_that_dies_mid_request_harms_nobody(
+def test_client_that_dies_mid_request_does_not_disturb_other_clients(
     server: SimulatorServer, client: SimulatorClient
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as rude:
@@ -140,7 +142,9 @@ def test_a_bad_request_is_answered_with_an_error(
     assert client.describe_cluster().partition_count == 300
 
 
-def test_faults_can_be_made_from_outside(client: SimulatorClient) -> None:
+def test_client_can_inject_broker_and_disk_faults_into_the_simulator(
+    client: SimulatorClient,
+) -> None:
     client.stop_broker(1)
     assert not client.describe_cluster().brokers[0].alive
     client.start_broker(1)
@@ -153,7 +157,7 @@ def test_the_socket_is_private(server: SimulatorServer) -> None:
     assert stat.S_IMODE(server.path.stat().st_mode) == 0o600
 
 
-def test_without_a_simulator_every_call_is_unreachable(
+def test_calls_and_connections_without_a_simulator_raise_unreachable(
     server: SimulatorServer, client: SimulatorClient, tmp_path: Path
 ) -> None:
     server.stop()

@@ -60,7 +60,7 @@ def small_cluster() -> SimulatedCluster:
     )
 
 
-def test_bytes_are_those_that_brokers_counted(tmp_path: Path) -> None:
+def test_collected_bytes_are_those_that_brokers_counted(tmp_path: Path) -> None:
     cluster, topic = small_cluster(), FakeTopic()
     reporters = CruiseControlReporters(cluster, topic)
     collector = Collector(
@@ -82,7 +82,7 @@ def test_bytes_are_those_that_brokers_counted(tmp_path: Path) -> None:
     assert rows["quiet", 0, 1]["in_bytes"] == 0
 
 
-def test_sizes_that_no_broker_may_tell_are_those_that_it_reports(
+def test_sizes_come_from_broker_reports_when_log_dirs_are_denied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, topic = small_cluster(), FakeTopic()
@@ -108,7 +108,7 @@ def cruise_control_broker(record: bytes) -> int:
     return int.from_bytes(record[11:15], "big")
 
 
-def test_where_a_broker_reports_nothing_the_collectors_own_measure_stays(tmp_path: Path) -> None:
+def test_collector_keeps_its_own_measurement_where_a_broker_reports_nothing(tmp_path: Path) -> None:
     cluster, topic = small_cluster(), FakeTopic()
     reporters = CruiseControlReporters(cluster, topic)
     source = source_of(cluster, topic, CRUISE_CONTROL)
@@ -129,7 +129,7 @@ def test_where_a_broker_reports_nothing_the_collectors_own_measure_stays(tmp_pat
     assert rows["a.hot", 0]["in_method"] == Method.SPLIT
 
 
-def test_a_topic_that_went_quiet_has_0_though_its_meter_goes_on(tmp_path: Path) -> None:
+def test_topic_without_new_messages_has_zero_bytes_despite_its_broker_meter(tmp_path: Path) -> None:
     cluster, topic = small_cluster(), FakeTopic()
     at_ms = round(cluster.now.timestamp() * 1000)
     topic.records = [cruise_control_record(TOPIC_IN, at_ms, 1, 1e6, "quiet")]
@@ -142,7 +142,7 @@ def test_a_topic_that_went_quiet_has_0_though_its_meter_goes_on(tmp_path: Path) 
     assert [row["in_bytes"] for row in quiet] == [0.0, 0.0]
 
 
-def test_automqs_brokers_count_by_partition(tmp_path: Path) -> None:
+def test_automq_brokers_count_bytes_per_partition(tmp_path: Path) -> None:
     cluster, topic = small_cluster(), FakeTopic()
     collector = Collector(
         cluster, cluster.clock, tmp_path, metrics=source_of(cluster, topic, AUTOMQ)
@@ -203,7 +203,7 @@ def age(cluster: SimulatedCluster, topic: FakeTopic) -> None:
         (age, UnreachableError, "No broker has reported"),
     ],
 )
-def test_a_source_that_says_nothing_is_told_as_such(
+def test_metrics_source_without_topic_or_recent_reports_is_reported(
     tmp_path: Path,
     harm: Callable[[SimulatedCluster, FakeTopic], None],
     error: type[TrimtabError],
@@ -228,7 +228,7 @@ class DeniedLogDirs(ForwardingClient):
 
 
 @pytest.mark.parametrize("may_see_log_dirs", [True, False])
-def test_a_hot_partition_is_seen_where_an_even_split_is_blind_to_it(
+def test_hot_partition_is_measured_where_an_even_split_underestimates_it(
     tmp_path: Path, may_see_log_dirs: bool
 ) -> None:
     """One of 12 partitions takes ten times what each other does; segments are deleted meanwhile."""

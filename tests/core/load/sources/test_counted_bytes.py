@@ -38,7 +38,7 @@ NOW = 1_750_000_000_000
         (NAN, [4, 1, 1], [1, 1, 1], [NAN, NAN, NAN], Method.NONE),
     ],
 )
-def test_a_topic_is_split_by_the_first_weight_that_all_have(
+def test_topic_total_is_split_by_the_first_weight_known_for_all_partitions(
     total: float, growth: list[float], messages: list[float], shares: list[float], method: Method
 ) -> None:
     groups = np.array([0, 0, 0, -1], np.int64)
@@ -48,7 +48,7 @@ def test_a_topic_is_split_by_the_first_weight_that_all_have(
     assert how.tolist() == [method] * 3 + [Method.NONE]
 
 
-def test_one_that_is_alone_is_counted_itself() -> None:
+def test_single_partition_gets_the_whole_count_without_a_split() -> None:
     parts, how = split(np.array([0]), np.array([5.0]), [np.array([NAN])])
     assert (parts.tolist(), how.tolist()) == ([5.0], [Method.COUNTED])
 
@@ -60,7 +60,9 @@ def test_one_that_is_alone_is_counted_itself() -> None:
         npst.arrays(float, 12, elements=st.one_of(st.just(NAN), st.floats(0, 1e12))), max_size=3
     ),
 )
-def test_no_byte_is_lost_or_made_up(groups: Any, totals: list[float], weights: Any) -> None:
+def test_split_neither_loses_nor_invents_bytes(
+    groups: Any, totals: list[float], weights: Any
+) -> None:
     of_group = np.where(groups >= 0, np.array(totals)[groups], NAN)
     shares, _ = split(groups, of_group, weights)
     assert (np.isnan(shares) == (groups < 0)).all()
@@ -93,7 +95,7 @@ def state_of(*names: str) -> ClusterState:
         (("a.b",), "a.c", None),
     ],
 )
-def test_dots_come_back_by_the_topics_that_there_are(
+def test_dots_in_reported_topic_names_are_restored_from_existing_topics(
     names: tuple[str, ...], reported: str, topic: str | None
 ) -> None:
     assert known_topics(state_of(*names)).get(reported) == topic
@@ -118,7 +120,7 @@ def reports_of(*broker_reports: list[ReportedValue]) -> Reports:
     return reports
 
 
-def test_growth_is_between_two_reports_of_the_same_broker() -> None:
+def test_growth_is_measured_between_two_reports_of_the_same_broker() -> None:
     reports = reports_of(values(NOW, 1.0, 600, 100), values(NOW + MINUTE, 3.0, 1200, 40))
     (counted,) = reports.take(NOW + 2 * MINUTE).values()
     assert counted.topic_in == {"t": 2.0}
@@ -126,7 +128,7 @@ def test_growth_is_between_two_reports_of_the_same_broker() -> None:
     assert counted.growth == {"t": {0: 10.0}}, "nobody knows how much came to a log that shrank"
 
 
-def test_each_call_tells_of_what_has_come_since_the_last() -> None:
+def test_each_take_averages_the_reports_since_the_previous_one() -> None:
     reports = reports_of(values(NOW, 1.0, 0), values(NOW + MINUTE, 3.0, 600))
     reports.take(NOW + 2 * MINUTE)
     again = reports.take(NOW + 2 * MINUTE + 1)[1]
@@ -138,27 +140,27 @@ def test_each_call_tells_of_what_has_come_since_the_last() -> None:
     assert (newest.topic_in, newest.growth) == ({"t": 6.0}, {"t": {0: 20.0}})
 
 
-def test_a_report_counts_once_all_of_it_has_come() -> None:
+def test_report_counts_only_after_it_has_settled() -> None:
     reports = reports_of(values(NOW, 1.0, 0), values(NOW + MINUTE, 3.0, 600))
     assert reports.take(NOW + MINUTE + SETTLED_MS - 1)[1].topic_in == {"t": 1.0}
     assert reports.take(NOW + MINUTE + SETTLED_MS)[1].topic_in == {"t": 3.0}
 
 
-def test_a_broker_that_reports_no_more_is_silent() -> None:
+def test_broker_without_recent_reports_is_dropped() -> None:
     reports = reports_of(values(NOW, 1.0, 0))
     assert reports.take(NOW + MAX_AGE_MS + SETTLED_MS)
     assert not reports.take(NOW + MAX_AGE_MS + SETTLED_MS + 1)
     assert not reports._reports, "nothing is kept of one that is gone"
 
 
-def test_of_two_logs_of_one_replica_the_larger_one_counts() -> None:
+def test_largest_log_size_reported_for_a_replica_counts() -> None:
     reports = reports_of(
         [ReportedValue(Kind.SIZE, 1, NOW, "t", 0, size) for size in (10.0, 90.0, 20.0)]
     )
     assert reports.take(NOW + SETTLED_MS)[1].size == {"t": {0: 90.0}}
 
 
-def test_only_what_is_needed_is_kept() -> None:
+def test_only_reports_still_needed_are_kept() -> None:
     reports = Reports()
     for minute in range(50):
         for value in values(NOW + minute * MINUTE, 1.0, minute):

@@ -18,7 +18,7 @@ AT = 1_750_000_000_000
 INF, NAN = float("inf"), float("nan")
 
 
-def test_the_layout_is_that_of_cruise_controls_source() -> None:
+def test_cruise_control_record_layout_matches_its_source_code() -> None:
     """Written by hand from `PartitionMetric.toBuffer`: nothing is shared with what reads it."""
     record = bytes.fromhex("020004000001977420dc000000000700000003") + b"a_b"
     record += bytes.fromhex("0000000c") + struct.pack(">d", 1e9)
@@ -39,7 +39,7 @@ def test_the_layout_is_that_of_cruise_controls_source() -> None:
         (cruise_control_record(99, AT, 1, 5.0), None),
     ],
 )
-def test_what_cruise_control_reports(
+def test_cruise_control_records_decode_to_reported_values(
     record: bytes, expected: tuple[Kind, int, int, str, int, float] | None
 ) -> None:
     assert list(cruise_control.decode(record)) == (
@@ -72,13 +72,15 @@ _WHOLE = cruise_control_record(4, AT, 1, 9.0, "topic", 3)
         (cruise_control_record(2, AT, 1, 5.0, "t").replace(b"t", b"\xff"), "topic"),
     ],
 )
-def test_what_is_none_of_cruise_controls(record: bytes, reason: str) -> None:
+def test_malformed_cruise_control_records_are_refused_with_a_reason(
+    record: bytes, reason: str
+) -> None:
     with pytest.raises(BadValueError) as refused:
         cruise_control.decode(record)
     assert str(refused.value) == reason
 
 
-def test_the_layout_is_that_of_automqs_source() -> None:
+def test_automq_record_layout_matches_its_source_code() -> None:
     """Written by hand from `TopicPartitionMetrics.toBuffer`."""
     record = bytes.fromhex("0000000001977420dc000000000700000002") + b"r1"
     record += bytes.fromhex("00000003") + b"a.b" + bytes.fromhex("0000000c0000000102")
@@ -88,7 +90,7 @@ def test_the_layout_is_that_of_automqs_source() -> None:
     assert record == automq_record(AT, 7, {2: 1e9}, "a.b", 12, rack="r1")
 
 
-def test_what_automq_reports() -> None:
+def test_automq_records_decode_to_reported_values() -> None:
     record = automq_record(AT, 1, {0: 1.0, 1: 2.0, 2: 3.0, 9: NAN}, "t", 4)
     assert [(value.kind, value.value) for value in automq.decode(record)] == [
         (Kind.PARTITION_IN, 1.0),
@@ -115,7 +117,7 @@ _PARTITION = automq_record(AT, 1, {0: 1.0}, "t", 4, rack="rack")
         (_PARTITION.replace(b"t\0\0\0\4", b"\xff\0\0\0\4"), "topic"),
     ],
 )
-def test_what_is_none_of_automqs(record: bytes, reason: str) -> None:
+def test_malformed_automq_records_are_refused_with_a_reason(record: bytes, reason: str) -> None:
     with pytest.raises(BadValueError) as refused:
         automq.decode(record)
     assert str(refused.value) == reason
@@ -125,7 +127,7 @@ def test_what_is_none_of_automqs(record: bytes, reason: str) -> None:
     ("decode", "whole"), [(cruise_control.decode, _WHOLE), (automq.decode, _PARTITION)]
 )
 @given(data=st.data())
-def test_no_bytes_are_more_than_a_bad_record(
+def test_arbitrary_bytes_raise_at_most_a_bad_value_error(
     decode: Callable[[bytes], object], whole: bytes, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(0, len(whole)))

@@ -89,7 +89,7 @@ def counted(since: float, per_second: float, *, each: float = 15.0) -> list[tupl
         ([1000, 90], None, 6.0),
     ],
 )
-def test_a_counter_goes_up_or_has_begun_anew(
+def test_counter_rate_handles_growth_and_resets(
     values: list[float], scraped_seconds: float | None, rate: float | None
 ) -> None:
     points = [(15.0 * n, value) for n, value in enumerate(values)]
@@ -97,14 +97,18 @@ def test_a_counter_goes_up_or_has_begun_anew(
 
 
 @pytest.mark.parametrize("each", [7.0, 14.0, 29.0, 45.0, 59.0])
-def test_scrapes_need_not_fit_the_interval(prometheus: FakePrometheus, each: float) -> None:
+def test_rate_is_right_when_scrapes_do_not_fit_the_interval(
+    prometheus: FakePrometheus, each: float
+) -> None:
     for labels in ({"broker": "1", "topic": "t"}, {"broker": "1"}):
         prometheus.add(BYTES_IN, labels, counted(0, 4e6, each=each))
     (metrics,) = fetch(prometheus, state_of("h")).values()
     assert metrics.topic_in == {"t": pytest.approx(4e6)}
 
 
-def test_what_brokers_count(prometheus: FakePrometheus) -> None:
+def test_broker_rates_sizes_and_growth_are_read_from_prometheus_series(
+    prometheus: FakePrometheus,
+) -> None:
     labels = {"instance": "kafka-1.example:7071", "job": "kafka"}
     prometheus.add(BYTES_IN, {**labels, "topic": "a.b"}, counted(1e12, 4e6))
     prometheus.add(BYTES_IN, {**labels, "topic": "a.b", "replica": "2"}, counted(1e12, 4e6))
@@ -121,7 +125,9 @@ def test_what_brokers_count(prometheus: FakePrometheus) -> None:
     assert metrics.growth == {"a.b": {0: pytest.approx(100.0)}}
 
 
-def test_what_it_is_asked(prometheus: FakePrometheus) -> None:
+def test_prometheus_queries_have_expected_selectors_and_time_ranges(
+    prometheus: FakePrometheus,
+) -> None:
     prometheus.add(BYTES_IN, {"broker": "1", "topic": "t"}, counted(0, 1.0))
     fetch(prometheus, state_of("h"), Query(match='cluster="prod"'))
     assert [words["query"] for words in prometheus.queries] == [
@@ -158,7 +164,7 @@ def test_what_it_is_asked(prometheus: FakePrometheus) -> None:
         (("a", "b"), {}, None, None),
     ],
 )
-def test_a_series_is_of_the_broker_that_its_labels_name(
+def test_series_is_assigned_to_the_broker_named_by_its_labels(
     prometheus: FakePrometheus,
     hosts: tuple[str, ...],
     labels: dict[str, str],
@@ -175,7 +181,7 @@ def test_a_series_is_of_the_broker_that_its_labels_name(
     assert "--broker-label" in error.value.next
 
 
-def test_it_must_have_something(prometheus: FakePrometheus) -> None:
+def test_prometheus_without_matching_series_is_reported(prometheus: FakePrometheus) -> None:
     with pytest.raises(TrimtabError, match=BYTES_IN) as error:
         fetch(prometheus, state_of("h"))
     assert "--match" in error.value.next
@@ -201,7 +207,7 @@ def test_it_must_have_something(prometheus: FakePrometheus) -> None:
         (503, b'{"error": "timeout"}', UnreachableError, "answers 503"),
     ],
 )
-def test_its_errors_are_told_in_a_sentence(
+def test_prometheus_errors_are_reported_in_one_sentence(
     prometheus: FakePrometheus, status: int, body: bytes, error: type[TrimtabError], message: str
 ) -> None:
     prometheus.answer = (status, body)
@@ -211,12 +217,12 @@ def test_its_errors_are_told_in_a_sentence(
     assert excinfo.value.next
 
 
-def test_nobody_there() -> None:
+def test_prometheus_that_is_not_listening_is_unreachable() -> None:
     with pytest.raises(UnreachableError, match="does not answer"):
         PrometheusApi(f"http://{nobody()}").query_range("up", 0, 60, 15)
 
 
-def test_an_answer_that_breaks_off() -> None:
+def test_truncated_prometheus_answer_counts_as_unreachable() -> None:
     half = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"
     with server(says(half)) as address, pytest.raises(UnreachableError, match="does not answer"):
         PrometheusApi(f"http://{address}").query_range("up", 0, 60, 15)
@@ -233,13 +239,13 @@ def test_an_answer_that_breaks_off() -> None:
         "p:9090",
     ],
 )
-def test_what_is_no_url_of_a_server(url: str) -> None:
+def test_invalid_prometheus_url_is_refused_without_revealing_its_password(url: str) -> None:
     with pytest.raises(UsageError) as error:
         PrometheusApi(url)
     assert "secret" not in str(error.value)
 
 
-def test_a_token_is_read_anew_each_time_and_goes_to_nobody_else(
+def test_token_is_read_for_each_request_and_not_sent_to_redirect_target(
     prometheus: FakePrometheus, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
@@ -259,7 +265,7 @@ def test_a_token_is_read_anew_each_time_and_goes_to_nobody_else(
     [None, "", "secret\nlines", "é"],
     ids=["no file", "empty", "two lines", "not ASCII"],
 )
-def test_a_token_that_is_none(tmp_path: Path, text: str | None) -> None:
+def test_unusable_token_is_refused_without_revealing_it(tmp_path: Path, text: str | None) -> None:
     token = tmp_path / "token"
     if text is not None:
         token.write_text(text, encoding="utf-8")
@@ -268,7 +274,7 @@ def test_a_token_that_is_none(tmp_path: Path, text: str | None) -> None:
     assert "secret" not in str(error.value)
 
 
-def test_a_certificate_counts_when_it_is_named(tmp_path: Path) -> None:
+def test_certificate_is_trusted_only_when_given_as_ca_file(tmp_path: Path) -> None:
     both, certificate = tmp_path / "both.pem", tmp_path / "certificate.pem"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     made += ["-subj", "/CN=p", "-addext", "subjectAltName=IP:127.0.0.1"]
@@ -287,7 +293,9 @@ def test_a_certificate_counts_when_it_is_named(tmp_path: Path) -> None:
             PrometheusApi(fake.url, ca_file=tmp_path / "both.txt").query_range("up", 0, 60, 15)
 
 
-def test_samples_are_made_of_it(prometheus: FakePrometheus, tmp_path: Path) -> None:
+def test_collector_builds_samples_from_prometheus(
+    prometheus: FakePrometheus, tmp_path: Path
+) -> None:
     cluster = SimulatedCluster(
         small_spec(
             {"t": [(1, 2), (1, 2), (2, 1)]},

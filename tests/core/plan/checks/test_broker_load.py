@@ -51,7 +51,7 @@ def test_a_broker_that_gets_more_than_it_can_send_is_named() -> None:
     assert not found(with_capacity(out=12.0 * MB), {"t-0": [3, 1]})
 
 
-def test_every_broker_and_side_is_told() -> None:
+def test_every_overloaded_broker_and_side_is_reported() -> None:
     state = with_capacity(into=0.5 * MB, out=0.5 * MB)
     sentences = [finding.sentence for finding in found(state, {"t-0": [3, 2]})]
     assert [words.partition(";")[0] for words in sentences] == [
@@ -71,13 +71,13 @@ def test_every_broker_and_side_is_told() -> None:
         pytest.param({"t-0": [0, 2]}, 4.0 * MB, {"t-1": 3.0 * MB}, id="nor that of what moves"),
     ],
 )
-def test_what_a_plan_does_not_make_worse_is_not_said(
+def test_capacity_is_reported_only_where_a_plan_is_known_to_worsen_it(
     targets: Mapping[str, Sequence[int]], into: float | None, rates: Mapping[str, float]
 ) -> None:
     assert not found(with_capacity(into=into), targets, rates)
 
 
-def test_a_drop_is_held_against_it() -> None:
+def test_drop_that_exceeds_the_capacity_of_a_broker_is_reported() -> None:
     state = with_capacity(into=7.0 * MB)
     load, plan = load_of(state, RATES), Plan(state.cluster_id)
     worst = check_drop(state, load, plan, tp("t-0"), 1, 2)
@@ -87,7 +87,7 @@ def test_a_drop_is_held_against_it() -> None:
     assert easy is None or easy.id != "capacity"
 
 
-def test_what_followers_fetch_of_partitions_that_nobody_knows_the_readers_of_counts() -> None:
+def test_follower_fetches_count_for_partitions_with_unknown_consumer_reads() -> None:
     state = with_capacity(out=6.0 * MB)
     load = load_of(state, RATES)
     load = replace(load, out_bytes_per_s=np.array([np.nan, 0.0, np.nan]))

@@ -130,7 +130,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_found(name):
+def test_check_plan_reports_the_expected_check_ids(name):
     after, options, expected = CASES[name]
     ids, findings = checked(after, **options)
     serious = [id for id in ids if id not in ("hotter-broker", "leader-skew")]
@@ -147,13 +147,13 @@ def test_a_move_to_a_hotter_broker_is_unwise():
     )
 
 
-def test_a_pile_of_preferred_leaders_is_unwise():
+def test_too_many_preferred_leaders_on_one_broker_are_unwise():
     ids, findings = checked([2, 0])
     assert ids == ["leader-skew"]
     assert findings[0].sentence.startswith("Broker 2 becomes preferred leader of 2 partitions")
 
 
-def test_forty_alike_are_one_sentence():
+def test_forty_findings_of_the_same_check_are_one_sentence():
     state = cluster({f"t-{i}": [0, 1] for i in range(40)}, brokers=range(3), dead=[2])
     plan = Plan.of(Move(tp(f"t-{i}"), (0, 1), (0, 2)) for i in range(40))
     dead = next(f for f in check_plan(state, load_of(state), plan) if f.id == "dead-broker")
@@ -161,7 +161,7 @@ def test_forty_alike_are_one_sentence():
     assert len(dead.partitions) == 40
 
 
-def test_worst_first():
+def test_findings_are_sorted_worst_first():
     state = cluster(BEFORE, brokers=range(6), size_bytes=MB, dead=[3])
     plan = Plan.of(
         [
@@ -189,26 +189,26 @@ DROPS = {
 
 
 @pytest.mark.parametrize("name", DROPS)
-def test_what_a_drop_would_bring(name):
+def test_check_drop_reports_the_expected_check_id(name):
     partition, source, destination, options, expected = DROPS[name]
     state = cluster(BEFORE, **({"brokers": range(6), "size_bytes": MB} | options))
     drop_finding = check_drop(state, load_of(state), Plan(), tp(partition), source, destination)
     assert (drop_finding.id if drop_finding else None) == expected
 
 
-def test_what_is_wrong_already_is_not_the_next_drops():
+def test_existing_finding_of_a_planned_move_is_not_attributed_to_the_next_drop():
     state = cluster(BEFORE, brokers=range(6), size_bytes=MB, isr={"t-0": [0]})
     carried = Plan().with_move(state, tp("t-0"), 2, 1)
     assert check_drop(state, load_of(state), carried, tp("t-0"), 1, 3) is None
 
 
-def test_a_drop_back_home_is_always_fine():
+def test_drop_back_onto_the_original_broker_has_no_finding():
     state = cluster(BEFORE, brokers=range(6), size_bytes=MB, racks=RACKS)
     carried = Plan().with_move(state, tp("t-0"), 2, 1)
     assert check_drop(state, load_of(state), carried, tp("t-0"), 1, 2) is None
 
 
-def test_refusals_name_the_ids_that_allow():
+def test_refusal_names_the_check_ids_that_must_be_allowed():
     findings = checked([0], topics=[Topic("t", min_insync=2)])[1]
     with pytest.raises(RefusedError) as refusal:
         refuse(findings)
@@ -219,17 +219,17 @@ def test_refusals_name_the_ids_that_allow():
     refuse(findings, {"rf-change", "min-isr"})
 
 
-def test_illegal_is_refused_whatever_is_allowed():
+def test_illegal_finding_is_refused_whatever_is_allowed():
     findings = checked([0, 0])[1]
     with pytest.raises(RefusedError, match="same-broker-twice"):
         refuse(findings, set(CATALOGUE))
 
 
-def test_unwise_is_only_said():
+def test_unwise_finding_is_only_reported_and_not_refused():
     refuse(checked([0, 3], size_bytes=None)[1])
 
 
-def test_never_is_refused_and_can_be_allowed():
+def test_never_finding_is_refused_and_can_be_allowed():
     findings = [finding("never", "The throttle is below what is produced.")]
     with pytest.raises(RefusedError, match="never"):
         refuse(findings)
@@ -247,7 +247,7 @@ def test_allow_takes_ids_of_unsafe_checks_only():
         parse_allow("stale")
 
 
-def test_leaders_that_are_there_already_are_not_counted_once_more():
+def test_leaders_already_in_place_are_not_counted_twice():
     """A plan of which most is done: its own leaders are no skew that is still to come."""
     layout = {f"t-{p}": [1, 2] for p in range(4)} | {"u-0": [2, 1], "u-1": [3, 2], "u-2": [3, 1]}
     state = cluster(layout)
@@ -264,7 +264,7 @@ def test_leaders_that_are_there_already_are_not_counted_once_more():
 
 
 @pytest.mark.parametrize("planned", [0, 40])
-def test_a_drop_is_judged_as_the_plan_with_it_would_be(planned: int) -> None:
+def test_check_drop_agrees_with_check_plan_on_the_plan_including_the_drop(planned: int) -> None:
     state, load = skewed(Shape(12, 200, "skew"))
     plan = Plan()
     for row in range(planned):
@@ -296,7 +296,7 @@ def test_a_drop_is_judged_as_the_plan_with_it_would_be(planned: int) -> None:
                 assert unsafe <= {f.id for f in before if partition in f.partitions}
 
 
-def test_replicas_are_lifted_off_a_large_cluster_at_once() -> None:
+def test_drops_of_several_replicas_on_a_large_cluster_are_checked_quickly() -> None:
     state, load = skewed(Shape(60, 20_000, "skew"))
     sources = {state.tp(row): state.replicas(row)[0] for row in range(0, 20_000, 5_000)}
     # Once for each of 60 brokers and 4 replicas it would be some 50.

@@ -65,7 +65,7 @@ def plans(draw: st.DrawFn) -> tuple[ClusterState, Load, Plan, dict]:
 
 @settings(max_examples=300)
 @given(plans())
-def test_it_hides_nothing(case: tuple[ClusterState, Load, Plan, dict]) -> None:
+def test_clean_moves_screen_hides_no_findings(case: tuple[ClusterState, Load, Plan, dict]) -> None:
     state, load, plan, in_flight = case
     findings = check_plan(state, load, plan, reassignments=in_flight)
     with patch(
@@ -75,7 +75,7 @@ def test_it_hides_nothing(case: tuple[ClusterState, Load, Plan, dict]) -> None:
         assert findings == check_plan(state, load, plan, reassignments=in_flight)
 
 
-def test_ordinary_moves_pass_it() -> None:
+def test_ordinary_moves_pass_the_clean_moves_screen() -> None:
     at = {f"t-{i}": [i % 4, (i + 1) % 4] for i in range(8)}
     state = cluster(at, brokers=BROKERS, size_bytes=MB, racks={b: f"r{b}" for b in BROKERS})
     moves = [Move(tp(name), tuple(held), (4, held[1])) for name, held in at.items()]
@@ -83,7 +83,7 @@ def test_ordinary_moves_pass_it() -> None:
     assert all(clean_moves(state, load_of(state, 1.0), moves, ()))
 
 
-def test_what_leaves_brokers_without_racks_is_looked_at() -> None:
+def test_move_off_brokers_without_racks_does_not_pass_the_clean_moves_screen() -> None:
     """Two of them are no rack that held both already."""
     state = cluster({"t-0": [0, 1]}, brokers=BROKERS, size_bytes=MB, racks={2: "a", 3: "a", 4: "b"})
     assert clean_moves(state, load_of(state, 1.0), [Move(tp("t-0"), (0, 1), (2, 3))], ()) == [False]

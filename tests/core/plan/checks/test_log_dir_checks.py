@@ -33,7 +33,7 @@ def ids(state: ClusterState, move: Move) -> list[str]:
     return [finding.id for finding in check_plan(state, load_of(state), Plan.of([move]))]
 
 
-def test_a_replica_that_is_copied_to_a_log_dir_already_is_somebody_elses_move() -> None:
+def test_replica_already_being_copied_to_a_log_dir_is_a_foreign_move() -> None:
     there = placed(dirs=ROOMY)
     copied = replace(there, future_replicas=(FutureReplica(tp("t-0"), 1, "/d2", MB),))
     assert ids(copied, moved("/d2")) == ["foreign-move"]
@@ -69,12 +69,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_log_dirs(name: str) -> None:
+def test_log_dir_moves_report_the_expected_check_ids(name: str) -> None:
     move, options, expected = CASES[name]
     assert ids(placed(**options), move) == expected
 
 
-def test_a_log_dir_that_there_is_not_cannot_be_allowed_and_is_named() -> None:
+def test_missing_log_dir_is_illegal_and_named() -> None:
     state = placed()
     (finding,) = check_plan(state, load_of(state), Plan.of([moved("/d9")]))
     assert finding.severity is Severity.ILLEGAL
@@ -88,7 +88,9 @@ def test_a_log_dir_that_there_is_not_cannot_be_allowed_and_is_named() -> None:
         (("/d2", "/d3"), "Log dirs /d2 and /d3 of broker 0 have 10 MB free, on one disk"),
     ],
 )
-def test_what_arrives_on_one_disk_is_added_up(paths: tuple[str, str], has: str) -> None:
+def test_sizes_of_replicas_arriving_on_one_disk_are_added_up(
+    paths: tuple[str, str], has: str
+) -> None:
     dirs = (LogDir("/data", 100 * MB, 0), *(LogDir(d, 90 * MB, 10 * MB) for d in ("/d2", "/d3")))
     state = cluster({"t-0": [0], "t-1": [0]}, size_bytes=6 * MB, log_dirs=dirs)
     first_move, second_move = (

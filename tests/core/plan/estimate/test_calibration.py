@@ -64,7 +64,7 @@ def leading(factor: float, reach: float = 1.0, runs: int = 4) -> Calibration:
         ((*(1.1,) * MAX_RUNS, *(0.8,) * 50), 1.1),  # older ones are forgotten
     ],
 )
-def test_the_factor_is_a_bounded_median_of_the_newest(
+def test_calibration_factor_is_a_bounded_median_of_the_newest_runs(
     ratios: tuple[float, ...], factor: float
 ) -> None:
     correction = learned(*ratios)
@@ -72,7 +72,7 @@ def test_the_factor_is_a_bounded_median_of_the_newest(
     assert correction.runs == min(len(ratios), MAX_RUNS)
 
 
-def test_too_few_runs_teach_nothing_and_each_side_has_its_own() -> None:
+def test_too_few_runs_teach_nothing_and_each_side_has_its_own_calibration() -> None:
     few = [run(1.2)] * (MIN_RUNS - 1)
     assert build_calibration(few) == Calibration({}, None)
     calibration = build_calibration([*few, *[run(0.9, side=Side.FOLLOWER)] * MIN_RUNS])
@@ -80,7 +80,7 @@ def test_too_few_runs_teach_nothing_and_each_side_has_its_own() -> None:
     assert calibration.sides[Side.FOLLOWER].factor == pytest.approx(0.9)
 
 
-def test_a_range_narrows_with_each_run_that_kept_to_it_and_widens_at_once() -> None:
+def test_range_narrows_with_each_run_within_it_and_widens_at_once_for_a_run_outside() -> None:
     assert learned(1.0, 1.0, 1.0).reach == pytest.approx(4 / 7)
     assert learned(*(1.0,) * 9).reach == pytest.approx(4 / 13)
     assert learned(1.0, 1.05, 0.95).reach == pytest.approx((4 + 3 * 0.5) / 7)
@@ -88,7 +88,7 @@ def test_a_range_narrows_with_each_run_that_kept_to_it_and_widens_at_once() -> N
     assert learned(1.0, 1.0, 9.0).reach == 3.0
 
 
-def test_runs_without_a_throttle_tell_how_fast_is_copied() -> None:
+def test_runs_without_a_throttle_teach_the_copy_speed() -> None:
     free = [replace(run(1.0, side=None), took_seconds=seconds) for seconds in (1.0, 2.0, 4.0)]
     assert build_calibration(free).speed == Speed(3, 25 * MB, 12.5 * MB, 50 * MB)
     assert build_calibration([replace(free[0], busiest_bytes=0)]).speed is None
@@ -97,7 +97,7 @@ def test_runs_without_a_throttle_tell_how_fast_is_copied() -> None:
 # -- what it does to estimates ---------------------------------------------------------------------
 
 
-def test_times_and_ranges_of_copying_are_longer_and_what_is_around_it_is_not() -> None:
+def test_calibration_scales_copy_times_and_ranges_but_not_start_and_end_time() -> None:
     plain = estimate_at(*a_plan(), 5 * MB)
     estimate = estimate_at(*a_plan(), 5 * MB, calibration=leading(1.1))
     assert plain.seconds is not None
@@ -116,7 +116,7 @@ def test_times_and_ranges_of_copying_are_longer_and_what_is_around_it_is_not() -
     )
 
 
-def test_closed_forms_are_left_as_they_are() -> None:
+def test_calibration_leaves_closed_form_required_rates_unchanged() -> None:
     plain = estimate_at(*a_plan(), 5 * MB)
     estimate = estimate_at(*a_plan(), 5 * MB, calibration=leading(1.1))
     assert [r.required_bytes_per_s for r in estimate.rows] == [
@@ -132,7 +132,7 @@ def test_closed_forms_are_left_as_they_are() -> None:
     ]
 
 
-def test_never_stays_never_and_is_not_calibrated() -> None:
+def test_estimate_that_never_ends_is_not_calibrated() -> None:
     state, _, plan = a_plan()
     busy = load_of(state, 6e6)
     plain = estimate_at(state, busy, plan, 5 * MB)
@@ -155,13 +155,13 @@ def test_a_recommended_rate_keeps_the_deadline_with_its_whole_range(
         assert (estimate.recommended_bytes_per_s > plain) is slower
 
 
-def test_every_row_of_a_table_is_calibrated() -> None:
+def test_every_row_of_a_rate_table_that_ends_is_calibrated() -> None:
     table = rate_table(*a_plan(), calibration=leading(1.1))
     assert table
     assert all(row.calibration is not None for row in table if not row.never)
 
 
-def test_without_a_throttle_the_speed_that_was_seen_is_the_answer() -> None:
+def test_unthrottled_estimate_uses_the_observed_copy_speed() -> None:
     assert estimate_at(*a_plan(), UNLIMITED).seconds is None
     known = Calibration(speed=Speed(2, 50e6, 40e6, 60e6))
     estimate = estimate_at(*a_plan(), UNLIMITED, calibration=known)
@@ -173,7 +173,7 @@ def test_without_a_throttle_the_speed_that_was_seen_is_the_answer() -> None:
     assert format_estimate(estimate)["calibration"]["uncalibrated_seconds"] is None
 
 
-def test_a_configured_capacity_is_more_than_what_was_seen() -> None:
+def test_configured_capacity_takes_precedence_over_observed_speed() -> None:
     state, load, plan = a_plan(can_send=100e6, can_take_in=100e6)
     known = Calibration(speed=Speed(2, 1e6, 1e6, 1e6))
     assert estimate_at(state, load, plan, UNLIMITED, calibration=known) == (
@@ -182,7 +182,9 @@ def test_a_configured_capacity_is_more_than_what_was_seen() -> None:
 
 
 @pytest.mark.parametrize(("risk", "most"), [(False, 107.9), (True, 113.9)])
-def test_a_range_at_a_risk_gets_no_narrower(risk: bool, most: float) -> None:
+def test_calibration_does_not_narrow_a_range_at_risk_of_never_ending(
+    risk: bool, most: float
+) -> None:
     time_range = Learned(4, 1.0, 0.4).on(TimeRange(102.6, 91.3, 113.9, risk))
     assert time_range.seconds == pytest.approx(102.6)
     assert time_range.max_seconds == pytest.approx(most, abs=0.1)
@@ -194,7 +196,7 @@ def test_a_range_at_a_risk_gets_no_narrower(risk: bool, most: float) -> None:
     st.floats(5.0, 1e5),
     st.floats(0.0, 0.5),
 )
-def test_the_time_is_within_its_range_whatever_was_seen(
+def test_calibrated_time_stays_within_its_range_whatever_was_observed(
     ratios: list[float], known_reach: float, seconds: float, wide: float
 ) -> None:
     least, most = seconds * (1 - wide) - 1.3, seconds * (1 + wide) + 1.3

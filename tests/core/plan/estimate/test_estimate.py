@@ -147,24 +147,24 @@ CLOCK = [
 
 
 @pytest.mark.parametrize("row", CLOCK, ids=lambda row: f"{row[1]}, {row[0]}")
-def test_simulation_agrees_with_the_clock(row):
+def test_simulated_copy_times_agree_with_measured_times(row):
     sides, _, these, rate, cut, clock, tolerance = row
     early, late = simulated(these, rate, cut, sides)
     nearest = min(max(clock, early), late)
     assert nearest == pytest.approx(clock, rel=tolerance)
 
 
-def test_a_leader_that_does_not_list_itself_limits_nothing():
+def test_leader_not_listed_in_throttled_replicas_does_not_limit_copies():
     """42 MB passed in 0.5 s on the clock."""
     assert simulated(copies(1, 42.0, 0.71, 1), math.inf)[1] < 0.5
 
 
-def test_what_is_below_ordinary_replication_never_ends():
+def test_copy_throttled_below_ordinary_replication_never_ends():
     """R = 1.0 MB/s under 0.71 produced and 0.71 to the in-sync follower: measured, too."""
     assert simulated(copies(1, 14.3, 0.71, 1), 1.0) == (math.inf, math.inf)
 
 
-def test_start_credit_alone_is_no_never():
+def test_backlog_within_the_first_quota_window_ends_at_a_rate_that_is_too_low():
     """A backlog that fits into the leader's first window is copied though the rate is too low."""
     assert simulated(copies(1, 3.0, 0.71, 1), 1.38)[1] < 12
 
@@ -173,7 +173,7 @@ def scenario_3(rate_mb):
     return estimate_at(*scenario("3"), round(rate_mb * MB))
 
 
-def test_never_is_said_with_its_reason():
+def test_estimate_that_never_ends_states_its_reason():
     estimate = scenario_3(1.3)
     assert estimate.seconds is None
     assert estimate.range_seconds is None
@@ -182,7 +182,7 @@ def test_never_is_said_with_its_reason():
     assert (estimate.limit.broker, estimate.limit.side) == (0, Side.LEADER)
 
 
-def test_the_required_rate_ends_about_on_time():
+def test_plan_at_the_required_rate_ends_about_on_time():
     estimate = scenario_3(1.9)
     assert estimate.never is None
     assert estimate.seconds == pytest.approx(200, rel=0.1)
@@ -192,7 +192,7 @@ def test_the_required_rate_ends_about_on_time():
 
 @pytest.mark.parametrize("seconds", [30, 200, 2000])
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_recommended_rate_is_the_least_that_fits(name, seconds):
+def test_recommended_rate_is_the_lowest_that_meets_the_deadline(name, seconds):
     recommended = estimate_within(*scenario(name), seconds).recommended_bytes_per_s
 
     assert estimate_at(*scenario(name), recommended).range_seconds[1] <= seconds
@@ -200,7 +200,7 @@ def test_the_recommended_rate_is_the_least_that_fits(name, seconds):
     assert slower.never or slower.note or slower.range_seconds[1] > seconds * 0.97
 
 
-def test_a_deadline_that_no_link_meets_is_a_no():
+def test_deadline_that_no_link_meets_has_no_recommended_rate():
     state = cluster({"t-0": [0], "u-0": [1]}, size_bytes=10_000 * MB)
     estimate = estimate_within(state, load_of(state), plan_of(state, {"t-0": [1]}), 3)
     assert estimate.seconds is None
@@ -222,7 +222,7 @@ def test_empty_idle_partitions_keep_any_deadline_at_the_gentlest_rate(log_dirs):
 
 
 @pytest.mark.parametrize("sizes", [{"t-0": 100 * MB, "u-0": 1}, {"v-0": 1, "u-0": 1}])
-def test_a_size_that_is_not_known_makes_no_deadline_a_never(sizes):
+def test_unknown_size_leaves_a_deadline_undecided_and_not_impossible(sizes):
     state = cluster({"t-0": [0], "v-0": [0], "u-0": [1]}, size_bytes=sizes)
     plan = plan_of(state, {"t-0": [1], "v-0": [1]})
     estimate = estimate_within(state, load_of(state), plan, 600)
@@ -231,7 +231,7 @@ def test_a_size_that_is_not_known_makes_no_deadline_a_never(sizes):
     assert "is not known" in estimate.note
 
 
-def test_a_pure_reorder_takes_a_moment_at_any_rate():
+def test_pure_reorder_takes_only_the_start_and_end_time_at_a_low_rate():
     state = cluster({"t-0": [0, 1, 2]}, size_bytes=100 * MB)
     estimate = estimate_at(state, load_of(state), plan_of(state, {"t-0": [1, 2, 0]}), 1000)
     assert estimate.rows == ()
@@ -239,21 +239,21 @@ def test_a_pure_reorder_takes_a_moment_at_any_rate():
     assert estimate.seconds == START_SECONDS + END_SECONDS
 
 
-def test_unlimited_is_unknown_without_capacities():
+def test_time_at_an_unlimited_rate_is_unknown_without_capacities():
     state = cluster({"t-0": [0], "u-0": [1]}, size_bytes=100 * MB)
     estimate = estimate_at(state, load_of(state), plan_of(state, {"t-0": [1]}), UNLIMITED)
     assert (estimate.seconds, estimate.never) == (None, None)
     assert "in_capacity" in estimate.note
 
 
-def test_unknown_is_not_zero():
+def test_unknown_size_gives_an_unknown_time_and_not_zero():
     state = cluster({"t-0": [0], "u-0": [1]}, size_bytes={"u-0": 1})
     estimate = estimate_at(state, load_of(state, {}), plan_of(state, {"t-0": [1]}), 10 * MB)
     assert (estimate.seconds, estimate.never) == (None, None)
     assert "size of t-0 is not known" in estimate.note
 
 
-def test_unknown_production_is_said():
+def test_unknown_produce_rate_is_reported():
     state = cluster({"t-0": [0], "u-0": [1]}, size_bytes=100 * MB)
     estimate = estimate_at(state, load_of(state, {}), plan_of(state, {"t-0": [1]}), 10 * MB)
     assert estimate.seconds == pytest.approx(100 / 10 + START_SECONDS + END_SECONDS, rel=0.1)
@@ -264,13 +264,13 @@ def test_unknown_production_is_said():
     ("options", "words"),
     [({"dead": [1]}, "Broker 1 is down"), ({"leaders": {"t-0": -1}}, "t-0 has no leader")],
 )
-def test_what_cannot_be_copied_never_ends(options, words):
+def test_copy_to_a_down_broker_or_without_a_leader_never_ends(options, words):
     state = cluster({"t-0": [0], "u-0": [1]}, size_bytes=100 * MB, **options)
     estimate = estimate_at(state, load_of(state), plan_of(state, {"t-0": [1]}), 10 * MB)
     assert words in estimate.never
 
 
-def test_a_faster_rate_is_never_slower():
+def test_higher_rate_never_takes_longer():
     state = cluster({f"t-{i}": [i % 3, 3] for i in range(12)}, brokers=range(6), size_bytes=80 * MB)
     plan = plan_of(state, {f"t-{i}": [i % 3, 4 + i % 2] for i in range(12)})
     load = load_of(state, 20_000.0)
@@ -278,14 +278,14 @@ def test_a_faster_rate_is_never_slower():
     assert seconds == sorted(seconds, reverse=True)
 
 
-def test_what_flows_and_what_is_played_agree():
+def test_copies_at_average_rates_agree_with_simulated_fetches():
     """The tail is copied at average rates; a long single copy must end as bytes over rate say."""
     state = cluster({"t-0": [0], "u-0": [1]}, size_bytes=100_000 * MB)
     estimate = estimate_at(state, load_of(state), plan_of(state, {"t-0": [1]}), 10 * MB)
     assert estimate.seconds == pytest.approx(100_000 / 10 / 0.956 * 1.01, rel=0.05)
 
 
-def test_rates_to_choose_from_begin_with_never_and_end_soon():
+def test_rate_table_ascends_from_a_rate_that_never_ends_to_rates_that_do():
     table = rate_table(*scenario("3"))
 
     assert table[0].never is not None
@@ -294,14 +294,14 @@ def test_rates_to_choose_from_begin_with_never_and_end_soon():
     assert default_rate(table) == 5 * MB
 
 
-def test_what_no_link_copies_in_a_day_has_a_rate_all_the_same():
+def test_plan_that_no_link_copies_in_a_day_still_has_a_rate():
     state = cluster({"t-0": [0], "u-0": [1]}, size_bytes=60_000_000 * MB)
     table = rate_table(state, load_of(state), plan_of(state, {"t-0": [1]}))
     assert table[-1].rate_bytes_per_s == 200 * MB
     assert table[-1].seconds == pytest.approx(60_000_000 / 200, rel=0.2)
 
 
-def test_a_plan_of_tens_of_moves_is_estimated_within_a_key_press():
+def test_tens_of_moves_are_estimated_fast_enough_for_a_key_press():
     held = {f"t-{i}": [i % 12, (i + 1) % 12, (i + 2) % 12] for i in range(240)}
     state = cluster(held, brokers=range(12), size_bytes=500 * MB)
     load = load_of(state, 50_000.0)
@@ -321,7 +321,7 @@ def test_thousands_of_moves_are_estimated_in_seconds():
     assert estimates[0].seconds > 500 * 3000 / 60 / 50
 
 
-def test_the_document_has_the_documented_keys():
+def test_estimate_document_has_the_documented_keys():
     document = json.loads(json.dumps(format_estimate(scenario_3(1.9))))
     assert document["limit"] == {"broker": 0, "side": "leader"}
     assert document["never"] is None
@@ -341,7 +341,7 @@ def test_the_document_has_the_documented_keys():
         ({"u-0": [0, 1], "u-1": [0, 1]}, {"u-0": 100_000.0, "u-1": 50_000.0}, 0.1),
     ],
 )
-def test_a_fetcher_is_away_for_as_long_as_it_has_nothing_else_to_follow(
+def test_fetcher_idle_time_depends_on_its_other_partitions_from_the_leader(
     other_topics, produced, seconds
 ):
     state = cluster({"t-0": [0, 2]} | other_topics, brokers=range(3), size_bytes=MB)
@@ -367,9 +367,7 @@ SLOWER = "at 20 MB/s broker 3 comes to 85% of what it can send"
         (RATES, {5: 0.8, 10: 0.82, 20: 0.85, 100: 1.2}, 5, SLOWER),
     ],
 )
-def test_the_rate_to_begin_with_hurts_nobody_leaves_brokers_room_and_ends_soon(
-    seconds_at, near, chosen, reason
-):
+def test_default_rate_is_gentle_leaves_brokers_room_and_ends_soon(seconds_at, near, chosen, reason):
     """Rates in MB/s."""
     nothing = Estimate(0, None, None, None, None, (), 0)
     table = [
@@ -385,7 +383,7 @@ def test_the_rate_to_begin_with_hurts_nobody_leaves_brokers_room_and_ends_soon(
     assert slower_reason(table) == reason
 
 
-def test_where_capacities_are_known_the_rate_to_begin_with_leaves_room():
+def test_default_rate_leaves_room_where_capacities_are_known():
     """Broker 0 sends 40 of 100 MB/s: 50 MB/s on top would be more than 80 %."""
     for can_send, rate in ((None, 50 * MB), (1e9, 50 * MB), (1e8, 20 * MB)):
         held = {"t-0": [0], "u-0": [0]}
@@ -396,7 +394,7 @@ def test_where_capacities_are_known_the_rate_to_begin_with_leaves_room():
     assert slower_reason(table) == "at 50 MB/s broker 0 comes to 90% of what it can send"
 
 
-def test_a_rate_between_the_last_round_one_and_the_capacity_is_tried_where_none_below_ends():
+def test_rate_between_last_round_rate_and_capacity_is_tried_where_no_lower_rate_ends():
     """Ordinary replication takes 24 of 30 MB/s: 20 never catch up, and 50 there are none."""
     held = {f"t-{i}": [1, 2] for i in range(12)}
     can = {"can_send": 30e6, "can_take_in": 90e6}
@@ -406,7 +404,7 @@ def test_a_rate_between_the_last_round_one_and_the_capacity_is_tried_where_none_
     assert [row.rate_bytes_per_s for row in table if row.seconds is None] == [10 * MB, 20 * MB]
 
 
-def test_where_more_is_replicated_than_links_are_taken_for_the_next_round_rate_is_tried():
+def test_next_round_rate_is_tried_where_replication_exceeds_the_assumed_link_speed():
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=1000 * MB)
     plan = plan_of(state, {"t-0": [1, 3]})
     table = rate_table(state, load_of(state, {"t-0": 110 * MB}), plan)
@@ -420,7 +418,7 @@ def busy_plan():
     return state, load_of(state, MB), plan_of(state, targets)
 
 
-def test_a_busy_plan_that_would_never_end_at_once_ends_batch_by_batch():
+def test_busy_plan_that_never_ends_in_one_go_ends_in_batches():
     state, load, plan = busy_plan()
     estimate = estimate_at(state, load, plan, 40 * MB)
     what = build_copies(state, load, plan)
@@ -431,7 +429,7 @@ def test_a_busy_plan_that_would_never_end_at_once_ends_batch_by_batch():
     assert 60 < low < estimate.seconds < high < 400
 
 
-def test_a_partition_that_outgrows_its_rate_alone_never_ends_in_batches_either():
+def test_partition_that_alone_outgrows_the_rate_never_ends_even_in_batches():
     state, _, plan = busy_plan()
     estimate = estimate_at(state, load_of(state, 30 * MB), plan, 40 * MB)
     assert estimate.seconds is None
@@ -439,7 +437,7 @@ def test_a_partition_that_outgrows_its_rate_alone_never_ends_in_batches_either()
 
 
 @pytest.mark.parametrize("also_removed", [{}, {"t-1": [3, 2]}])
-def test_a_replica_that_somebody_else_removes_is_copied_again(also_removed):
+def test_replica_that_another_reassignment_removes_is_copied_in_full(also_removed):
     state = cluster(
         {"t-0": [3, 1, 2]} | also_removed,
         brokers=[1, 2, 3],

@@ -90,7 +90,7 @@ def test_no_copy_ends_before_its_bytes_fit_through_both_quotas(
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 12), st.floats(1, 200), SHARES, st.floats(1, 50))
-def test_the_range_holds_the_point(
+def test_estimated_range_contains_the_point_estimate(
     partitions: int, megabytes: float, produced_share: float, rate: float
 ) -> None:
     state = cluster(
@@ -110,7 +110,7 @@ def test_the_range_holds_the_point(
 
 @settings(max_examples=30)
 @given(_copies(), st.floats(1.1, 5))
-def test_the_least_time_is_the_inverse_of_the_required_rate(
+def test_min_seconds_is_the_inverse_of_the_required_rate(
     drawn: tuple[list[Copy], float], more: float
 ) -> None:
     copies, rate = drawn

@@ -55,7 +55,7 @@ BURST = [(-1.0, 11.5 * RATE)]
         pytest.param(BURST, (18.0, 22.0), id="a window's worth at once: the window is waited for"),
     ],
 )
-def test_what_a_quota_has_counted_is_counted_on(
+def test_bytes_already_recorded_by_a_quota_count_in_the_simulation(
     counted: list[tuple[float, float]], seconds: tuple[float, float]
 ) -> None:
     """100 MB are left; a leader that has sent as much of late has no credit of a beginning."""
@@ -66,14 +66,16 @@ def test_what_a_quota_has_counted_is_counted_on(
 
 @pytest.mark.parametrize("events", [0, 2500])
 @pytest.mark.parametrize("ago", [0.0, 5.0])
-def test_a_batch_to_come_waits_for_the_window_of_the_one_in_flight(ago: float, events: int) -> None:
+def test_next_batch_begins_once_the_batch_in_flight_has_had_its_window(
+    ago: float, events: int
+) -> None:
     midway = RunningCopies(frozenset({0}), -ago, {TAKES: STEADY})
     trace = game(copies(300, 10), midway, CopyBatches((0, 1)), events=events)
     assert trace.begun[1] == pytest.approx(WINDOW_SECONDS - ago + BETWEEN_SECONDS)
     assert trace.ends[1] > trace.begun[1]
 
 
-def test_what_is_in_flight_has_begun() -> None:
+def test_copy_in_flight_keeps_its_past_start_and_the_next_batch_begins_after_its_end() -> None:
     trace = game(copies(10, 10), RunningCopies(frozenset({0}), -3.0), CopyBatches((0, 1)))
     assert trace.begun[0] == -3.0
     assert trace.begun[1] > 0
@@ -111,7 +113,7 @@ def _filled(
 
 
 @given(st.data(), st.integers(1, 6))
-def test_flows_grow_alike_until_a_side_or_the_link_is_full(
+def test_flow_rates_grow_equally_until_a_broker_side_or_the_link_is_full(
     data: st.DataObject, brokers: int
 ) -> None:
     broker = st.integers(0, brokers - 1)
@@ -126,12 +128,12 @@ def test_flows_grow_alike_until_a_side_or_the_link_is_full(
     assert rates.tolist() == pytest.approx(_filled(flows, send, receive, link), rel=1e-6, abs=1e-3)
 
 
-def test_a_side_that_has_nothing_left_lets_nothing_flow() -> None:
+def test_flow_through_a_side_without_capacity_left_has_rate_zero() -> None:
     none = share_fairly(np.array([0]), np.array([0]), np.array([5.0]), np.array([-np.inf]), 1e9)
     assert none.tolist() == [0.0]
 
 
-def test_what_does_not_hang_on_the_rate_is_found_once_for_a_table_of_rates(
+def test_moves_are_ordered_only_once_for_a_whole_table_of_rates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     held = {"t-0": [1, 2], "t-1": [2, 3], "t-2": [3, 1]}
@@ -145,7 +147,7 @@ def test_what_does_not_hang_on_the_rate_is_found_once_for_a_table_of_rates(
     assert len(calls) == 1
 
 
-def test_a_rate_that_a_deadline_needs_is_not_played_again_to_be_told(
+def test_rate_recommended_for_a_deadline_is_simulated_only_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     state = cluster({"t-0": [1, 2]}, brokers=range(1, 5), size_bytes=1_000 * MB)
@@ -162,7 +164,7 @@ def test_a_rate_that_a_deadline_needs_is_not_played_again_to_be_told(
     assert len(rates) == len(set(rates))
 
 
-def test_what_a_single_fetch_brings_is_no_burst_without_end() -> None:
+def test_single_tiny_fetch_is_spread_over_at_least_one_quota_slot() -> None:
     tiny = Copy(TopicPartition("t", 0), 1, 2, 1.0, 0.0, 0)
     (step,) = game([tiny], RunningCopies(frozenset({0}))).steps(TAKES)
     assert step.bytes == pytest.approx(1.0)

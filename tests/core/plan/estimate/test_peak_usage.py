@@ -40,7 +40,7 @@ def extra(state: ClusterState, plan: Plan, estimate: Estimate | int) -> tuple[Di
     return estimate_extra_disk(state, Load.unknown(state), plan, estimate)
 
 
-def test_in_a_short_run_everything_that_comes_is_there_before_anything_is_deleted() -> None:
+def test_in_a_short_run_all_replicas_arrive_before_any_is_deleted() -> None:
     estimate = at(STATE, PLAN, 50 * MB)
     assert estimate.seconds is not None
     assert estimate.seconds < DELETED_SECONDS
@@ -50,7 +50,7 @@ def test_in_a_short_run_everything_that_comes_is_there_before_anything_is_delete
     assert latest == pytest.approx(estimate.seconds - END_SECONDS)
 
 
-def test_in_a_long_one_what_has_left_is_deleted_while_the_rest_still_comes() -> None:
+def test_in_a_long_run_removed_replicas_are_deleted_while_later_batches_arrive() -> None:
     there = {f"t-{n}": [0, 1] for n in range(40)} | {f"u-{n}": [2, 1] for n in range(40)}
     state = cluster(there, size_bytes=25 * MB)
     plan = plan_of(state, {name: (2 - held[0], 1) for name, held in there.items()})
@@ -65,26 +65,26 @@ def test_in_a_long_one_what_has_left_is_deleted_while_the_rest_still_comes() -> 
         assert lane.at_seconds < estimate.seconds
 
 
-def test_replicas_that_only_go_make_no_room_before_they_are_deleted() -> None:
+def test_brokers_that_only_lose_replicas_get_no_extra_disk_lane() -> None:
     state = cluster({"t-0": [0, 1], "u-0": [1, 0]}, brokers=[0, 1, 2], size_bytes=100 * MB)
     both = plan_of(state, {"t-0": (2, 1), "u-0": (1,)})
     lanes = extra(state, both, 10 * MB)
     assert [(lane.broker, lane.bytes) for lane in lanes] == [(2, 100 * MB)]
 
 
-def test_where_nothing_was_played_out_all_of_it_arrives_before_anything_leaves() -> None:
+def test_without_a_simulation_everything_is_assumed_to_arrive_before_anything_leaves() -> None:
     unplayed = Estimate(MB, 60.0, None, None, None, (), 800 * MB)
     assert extra(STATE, PLAN, unplayed) == (DiskLane(0, 400 * MB), DiskLane(2, 400 * MB))
 
 
-def test_a_copy_between_log_dirs_needs_its_room_twice_for_a_while() -> None:
+def test_copy_between_log_dirs_temporarily_needs_its_space_twice() -> None:
     plan = Plan.of([Move(tp("t-0"), (0, 1), (0, 1), None, ("/d2", ANY), ("/data", ANY))])
     (lane,) = extra(STATE, plan, 10 * MB)
     assert (lane.broker, lane.bytes) == (0, 100 * MB)
     assert lane.at_seconds == pytest.approx(12.8)
 
 
-def test_what_a_broker_holds_of_it_already_is_not_more() -> None:
+def test_partial_replica_that_a_broker_already_holds_is_not_extra_disk() -> None:
     state = cluster(
         {"t-0": [0, 1, 2], "u-0": [2, 1]},
         isr={"t-0": [0, 1]},
@@ -95,7 +95,7 @@ def test_what_a_broker_holds_of_it_already_is_not_more() -> None:
     assert extra(state, plan, 10 * MB) == ()
 
 
-def test_an_unknown_size_is_not_nothing() -> None:
+def test_extra_disk_of_a_replica_of_unknown_size_is_unknown_not_zero() -> None:
     state = cluster({"t-0": [0, 1], "u-0": [2, 1]}, size_bytes={"u-0": MB})
     plan = Plan.of([SWAPS[0], BACK[0]])
     estimate = at(state, plan, 10 * MB)
@@ -108,7 +108,7 @@ def test_an_unknown_size_is_not_nothing() -> None:
 @pytest.mark.parametrize(
     ("rate", "fraction"), [(10 * MB, None), (25 * MB, 0.85), (50 * MB, 1.1), (UNLIMITED, None)]
 )
-def test_a_broker_that_carries_much_already_comes_near_its_capacity(
+def test_near_capacity_fraction_includes_the_background_load_of_a_broker(
     rate: int, fraction: float | None
 ) -> None:
     """Broker 0 sends 60 MB/s, to readers and to followers."""
@@ -118,7 +118,7 @@ def test_a_broker_that_carries_much_already_comes_near_its_capacity(
     assert (near_capacity and round(near_capacity.fraction, 3)) == fraction
 
 
-def test_a_deadline_is_held_against_the_rate_that_it_recommends() -> None:
+def test_near_capacity_under_a_deadline_uses_the_recommended_rate() -> None:
     estimate = estimate_within(LIMITED, load_of(LIMITED), PLAN, 12.0)
     assert estimate.recommended_bytes_per_s is not None
     usage = estimate_peak_usage(LIMITED, Load.unknown(LIMITED), PLAN, estimate)
@@ -127,12 +127,12 @@ def test_a_deadline_is_held_against_the_rate_that_it_recommends() -> None:
     )
 
 
-def test_nothing_is_said_of_what_never_ends() -> None:
+def test_no_peak_usage_is_given_for_an_estimate_that_never_ends() -> None:
     never = Estimate(0, None, None, "no", None, (), 0)
     assert estimate_peak_usage(STATE, Load.unknown(STATE), PLAN, never) == PeakUsage()
 
 
-def test_it_is_said_in_sentences() -> None:
+def test_peak_usage_is_described_in_sentences() -> None:
     extra = tuple(DiskLane(broker, 100 * MB - broker, 44.0) for broker in range(5))
     assert PeakUsage(NearCapacity(3, Side.FOLLOWER, 0.93), extra).sentences == [
         "With the throttle on top broker 3 comes to 93% of what it can take in: clients there may "

@@ -61,7 +61,7 @@ def _plans(draw: st.DrawFn) -> tuple[ClusterState, Load, Plan, int, float]:
 
 @settings(max_examples=15, deadline=None)
 @given(_plans())
-def test_lanes_hold_what_is_copied_on_both_sides_and_end_with_the_estimate(
+def test_lanes_contain_all_copied_bytes_on_both_sides_and_end_with_the_estimate(
     drawn: tuple[ClusterState, Load, Plan, int, float],
 ) -> None:
     state, load, plan, rate, factor = drawn
@@ -104,7 +104,7 @@ def test_the_busiest_side_copies_at_about_the_throttle_from_its_begin_to_its_end
     assert lanes[1, Side.LEADER].ends < lanes[2, Side.LEADER].ends == into.ends
 
 
-def test_what_one_fetch_brings_is_no_burst_of_a_rate() -> None:
+def test_single_fetch_does_not_appear_as_a_burst_in_a_lane() -> None:
     state = cluster({"t-0": [1], "t-1": [1]}, brokers=[1, 3], size_bytes=MB)
     plan = plan_of(state, {"t-0": [3], "t-1": [3]})
     for lane in lanes_of(state, plan, MB).values():
@@ -113,7 +113,7 @@ def test_what_one_fetch_brings_is_no_burst_of_a_rate() -> None:
 
 
 @pytest.mark.parametrize("rate", [20 * MB, 40 * MB, 100 * MB])
-def test_what_a_quota_lets_through_at_first_is_no_rate(rate: int) -> None:
+def test_initial_burst_through_a_quota_does_not_raise_a_lane_above_the_rate(rate: int) -> None:
     held = {f"t-{n}": [1] for n in range(6)}
     can = {"can_take_in": 1.3 * rate, "can_send": 1.3 * rate}
     state = cluster(held, brokers=range(1, 5), size_bytes=rate, **can)
@@ -124,13 +124,13 @@ def test_what_a_quota_lets_through_at_first_is_no_rate(rate: int) -> None:
         assert not any(near for _, near in lane.columns(50, lane.ends))
 
 
-def test_a_plan_that_takes_hours_is_told_in_few_steps() -> None:
+def test_lanes_of_a_plan_that_takes_hours_have_few_steps() -> None:
     lanes = lanes_of(TWO_TO_ONE, TO_3, 100_000)
     assert all(len(lane.steps) <= 8 for lane in lanes.values())
     assert lanes[3, Side.FOLLOWER].steps[-1].bytes_per_s == pytest.approx(100_000, rel=0.05)
 
 
-def test_what_is_borne_anyway_and_capacity_tell_when_a_broker_comes_near() -> None:
+def test_background_load_and_capacity_determine_when_a_broker_is_near_capacity() -> None:
     can = {"can_take_in": 5e7, "can_send": 5e7}
     state = cluster(HELD, brokers=[1, 2, 3], size_bytes=SIZES, **can)
     load = load_of(state, {"t-0": 0.0, "u-0": 16 * MB, "v-0": 16 * MB})
@@ -150,7 +150,7 @@ def test_what_is_borne_anyway_and_capacity_tell_when_a_broker_comes_near() -> No
     assert not other.is_near(10 * MB)
 
 
-def test_what_is_not_known_of_a_broker_is_no_zero() -> None:
+def test_unknown_background_load_of_a_broker_is_none_not_zero() -> None:
     state = cluster({"t-0": [1], "u-0": [1]}, brokers=[1, 3], size_bytes=MB)
     only = Plan.of([TO_3.moves[0]])
     unknown = lanes_of(state, only, MB, Load.unknown(state))[1, Side.LEADER]
@@ -158,7 +158,7 @@ def test_what_is_not_known_of_a_broker_is_no_zero() -> None:
     assert unknown.max_fraction is None
 
 
-def test_copies_between_log_dirs_are_a_lane_of_their_own() -> None:
+def test_copies_between_log_dirs_get_a_separate_lane() -> None:
     state = cluster({"t-0": [0, 1]}, size_bytes=100 * MB)
     plan = Plan.of([Move(tp("t-0"), (0, 1), (0, 1), None, ("/d2", ANY), ("/data", ANY))])
     (lane,) = lanes_of(state, plan, 10 * MB).values()
@@ -167,19 +167,19 @@ def test_copies_between_log_dirs_are_a_lane_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("rate", [0, UNLIMITED])
-def test_what_never_ends_or_is_not_known_has_none(rate: int) -> None:
+def test_estimate_that_never_ends_or_is_unknown_has_no_timeline(rate: int) -> None:
     load = load_of(TWO_TO_ONE)
     estimate = estimate_at(TWO_TO_ONE, load, TO_3, rate)
     assert estimate.seconds is None
     assert build_timeline(TWO_TO_ONE, load, estimate, ()) is None
 
 
-def test_nothing_to_copy_has_none() -> None:
+def test_plan_with_nothing_to_copy_has_no_timeline() -> None:
     only_time = Estimate(MB, 2.6, (1.3, 3.9), None, None, (), 0)
     assert build_timeline(TWO_TO_ONE, load_of(TWO_TO_ONE), only_time, ()) is None
 
 
-def test_brokers_without_a_capacity_are_ordered_by_what_they_copy() -> None:
+def test_lanes_of_brokers_without_a_capacity_are_ordered_by_copied_bytes() -> None:
     assert list(lanes_of(TWO_TO_ONE, TO_3, MB)) == [
         (3, Side.FOLLOWER),
         (2, Side.LEADER),
@@ -222,7 +222,7 @@ def _disk_plans(draw: st.DrawFn) -> tuple[ClusterState, Plan, int]:
 
 @settings(max_examples=20, deadline=None)
 @given(_disk_plans())
-def test_disks_end_with_what_has_come_less_what_has_left(
+def test_disk_lanes_end_with_arrived_minus_removed_bytes(
     drawn: tuple[ClusterState, Plan, int],
 ) -> None:
     state, plan, rate = drawn
@@ -254,7 +254,7 @@ def test_disks_end_with_what_has_come_less_what_has_left(
 
 @settings(max_examples=20, deadline=None)
 @given(_disk_plans())
-def test_a_course_is_off_what_was_played_by_small_changes_only(
+def test_disk_course_deviates_from_the_simulation_by_small_changes_only(
     drawn: tuple[ClusterState, Plan, int],
 ) -> None:
     state, plan, rate = drawn
@@ -282,7 +282,7 @@ def test_a_course_is_off_what_was_played_by_small_changes_only(
                 assert held_at(lane, moment) == pytest.approx(held, abs=allowed)
 
 
-def test_what_goes_lies_on_its_disk_until_it_is_deleted() -> None:
+def test_removed_replica_occupies_its_disk_until_it_is_deleted() -> None:
     state = cluster({"t-0": [0, 1], "u-0": [2, 1]}, size_bytes=100 * MB)
     plan = Plan.of([Move(tp("t-0"), (0, 1), (2, 1)), Move(tp("u-0"), (2, 1), (0, 1))])
     lanes, estimate = disk_lanes_of(state, plan, 10 * MB)
@@ -295,7 +295,7 @@ def test_what_goes_lies_on_its_disk_until_it_is_deleted() -> None:
     assert lane.course[-1] == DiskPoint(pytest.approx(copied + DELETED_SECONDS, abs=1.0), 0)
 
 
-def test_a_disk_that_waits_for_its_copy_is_not_drawn_as_filling() -> None:
+def test_disk_whose_copy_has_not_begun_is_not_drawn_as_filling() -> None:
     """The copy of a second batch begins when the first has ended, and then fills evenly."""
     waits = DiskLane(
         1, 10 * MB, 100.0, (DiskPoint(2.0, 0), DiskPoint(90.0, 0), DiskPoint(100.0, 10 * MB))
@@ -303,7 +303,7 @@ def test_a_disk_that_waits_for_its_copy_is_not_drawn_as_filling() -> None:
     assert [round(most) for most, _ in waits.columns(10, 100.0)] == [0] * 9 + [10 * MB]
 
 
-def test_a_disk_that_is_emptied_holds_nothing_more() -> None:
+def test_emptied_disk_is_drawn_with_no_extra_bytes() -> None:
     course = (DiskPoint(2.0, 0), DiskPoint(10.0, MB), DiskPoint(50.0, MB), DiskPoint(50.0, -9 * MB))
     columns = [most for most, _ in DiskLane(1, MB, 10.0, course).columns(4, 100.0)]
     assert columns == [MB, MB, 0, 0]
@@ -312,7 +312,7 @@ def test_a_disk_that_is_emptied_holds_nothing_more() -> None:
 @pytest.mark.parametrize(
     ("usable", "fraction", "near"), [(700 * MB, 0.4, False), (250 * MB, 0.85, True)]
 )
-def test_how_full_disks_get_is_told_where_brokers_tell_their_space(
+def test_disk_fullness_is_shown_where_brokers_report_their_disk_space(
     usable: int, fraction: float, near: bool
 ) -> None:
     state = cluster(
@@ -327,19 +327,19 @@ def test_how_full_disks_get_is_told_where_brokers_tell_their_space(
     assert (first, last) == (False, near)
 
 
-def test_a_full_disk_that_gets_nothing_more_is_not_marked() -> None:
+def test_full_disk_is_not_marked_once_it_receives_nothing_more() -> None:
     course = (DiskPoint(2.0, 0), DiskPoint(9.0, MB), DiskPoint(9.0, 0))
     full = DiskLane(1, MB, 9.0, course, 99 * MB, 100 * MB)
     assert [near for _, near in full.columns(3, 30.0)] == [True, False, False]
 
 
-def test_space_that_is_not_known_is_no_zero() -> None:
+def test_disk_fraction_is_none_where_disk_space_is_unknown() -> None:
     state = cluster({"t-0": [0, 1]}, brokers=[0, 1, 2], size_bytes=100 * MB)
     lanes, _ = disk_lanes_of(state, Plan.of([Move(tp("t-0"), (0, 1), (2, 1))]), 10 * MB)
     assert lanes[2].max_fraction is None
 
 
-def test_those_nearest_to_full_come_first() -> None:
+def test_disk_lanes_with_the_most_extra_bytes_come_first() -> None:
     state = cluster(
         {"t-0": [0, 1], "u-0": [0, 1]},
         brokers=[0, 1, 2, 3],
@@ -349,14 +349,14 @@ def test_those_nearest_to_full_come_first() -> None:
     assert list(disk_lanes_of(state, plan, 10 * MB)[0]) == [3, 2]
 
 
-def test_copies_between_log_dirs_are_among_them() -> None:
+def test_copies_between_log_dirs_appear_in_the_disk_lanes() -> None:
     state = cluster({"t-0": [0, 1]}, size_bytes=100 * MB)
     plan = Plan.of([Move(tp("t-0"), (0, 1), (0, 1), None, ("/d2", ANY), ("/data", ANY))])
     lanes, _ = disk_lanes_of(state, plan, 10 * MB)
     assert [held.bytes for held in lanes[0].course] == [0, 100 * MB, 100 * MB, 0]
 
 
-def test_they_are_part_of_the_time_line() -> None:
+def test_disk_lanes_are_part_of_the_timeline() -> None:
     state = cluster({"t-0": [0, 1]}, brokers=[0, 1, 2], size_bytes=100 * MB)
     plan = Plan.of([Move(tp("t-0"), (0, 1), (2, 1))])
     estimate = estimate_at(state, load_of(state), plan, 10 * MB)

@@ -37,7 +37,7 @@ def uneven(big: int = 3_000, little: int = 300, produced: float = 0.0, **more):
     return state, load_of(state, produced), plan_of(state, {"big-0": [3], "little-0": [4]})
 
 
-def test_a_deadline_gives_those_who_need_less_less():
+def test_deadline_gives_lower_rates_to_sides_that_need_less():
     estimate = estimate_within(*uneven(), SECONDS)
     assert set(estimate.per_side_rates) == {
         BrokerSide(2, Side.LEADER),
@@ -50,7 +50,7 @@ def test_a_deadline_gives_those_who_need_less_less():
     assert estimate.limit_of(3, Side.FOLLOWER) == estimate.recommended_bytes_per_s
 
 
-def test_they_end_in_time_too_and_not_long_before():
+def test_side_with_a_lower_rate_ends_within_the_deadline_and_not_long_before():
     """Copies of 1.2 GB in 60 s at 10 MB/s would not."""
     estimate = estimate_within(*uneven(little=1_200), SECONDS)
     done = {(row.broker, row.side): row.seconds for row in estimate.rows}
@@ -63,16 +63,16 @@ def test_they_end_in_time_too_and_not_long_before():
     [(3_000, 3_000), (3_000, 2_700), (400, 30)],
     ids=["alike", "nearly alike", "gentle for all"],
 )
-def test_where_nobody_is_spared_anything_all_get_the_same(big, little):
+def test_all_sides_get_the_same_rate_where_lower_rates_would_save_little(big, little):
     assert not estimate_within(*uneven(big, little), SECONDS).per_side_rates
 
 
-def test_what_is_produced_meanwhile_may_double():
+def test_per_side_rate_allows_for_a_doubled_produce_rate():
     estimate = estimate_within(*uneven(little=300, produced=9 * MB), SECONDS)
     assert estimate.per_side_rates[BrokerSide(4, Side.FOLLOWER)] >= 2 * 9 * MB + 300 * MB / SECONDS
 
 
-def test_a_rate_that_was_chosen_spares_them_as_well():
+def test_explicitly_chosen_rate_gets_lower_per_side_rates_as_well():
     state, load, plan = uneven()
     plain = estimate_at(state, load, plan, 100 * MB)
     spared = estimate_per_side(state, load, plan, plain)
@@ -81,14 +81,14 @@ def test_a_rate_that_was_chosen_spares_them_as_well():
 
 
 @pytest.mark.parametrize("rate", [UNLIMITED, 10 * MB, 100 * MB])
-def test_nobody_is_spared_where_there_is_nothing_to_spare(rate):
+def test_unlimited_gentle_or_empty_copies_get_no_per_side_rates(rate):
     """Without a throttle, at a gentle one, and where all that is copied is empty."""
     state, load, plan = uneven(0, 0) if rate == 100 * MB else uneven()
     plain = estimate_at(state, load, plan, rate)
     assert estimate_per_side(state, load, plan, plain) is None
 
 
-def test_copies_between_log_dirs_are_set_apart_as_well():
+def test_copies_between_log_dirs_get_lower_per_side_rates_as_well():
     sizes = {"big-0": 3_000 * MB, "little-0": 300 * MB}
     state = cluster({"big-0": [1], "little-0": [2]}, size_bytes=sizes)
     moves = [Move(tp(name), (b,), (b,), None, ("/d2",), ("/data",)) for name, b in BOTH]
@@ -97,7 +97,7 @@ def test_copies_between_log_dirs_are_set_apart_as_well():
     assert estimate.range_seconds[1] <= SECONDS
 
 
-def test_it_is_said_in_the_document_and_on_the_time_line():
+def test_per_side_rates_appear_in_the_document_the_sentence_and_the_timeline():
     state, load, plan = uneven()
     estimate = estimate_within(state, load, plan, SECONDS)
     limits = {(row["broker"], row["side"]): row for row in format_estimate(estimate)["rows"]}
@@ -112,13 +112,13 @@ def test_it_is_said_in_the_document_and_on_the_time_line():
     assert lanes[4, Side.FOLLOWER].max_bytes_per_s <= GENTLE_BYTES_PER_S
 
 
-def test_nobody_comes_near_capacity_by_a_rate_that_is_not_its_own():
+def test_near_capacity_check_uses_the_per_side_rate_of_a_broker():
     bearings = Task.of(*uneven(can_send={2: 50e6})).bearings
     assert find_near_capacity(bearings, 60 * MB).broker == 2
     assert find_near_capacity(bearings, 60 * MB, {BrokerSide(2, Side.LEADER): 10 * MB}) is None
 
 
-def test_nobody_comes_near_capacity_so_that_others_are_spared(
+def test_rate_is_not_raised_to_near_capacity_to_spare_other_brokers(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Lower rates fit only where broker 3 gets a tenth more, of which it can take in half."""
@@ -138,7 +138,9 @@ def test_nobody_comes_near_capacity_so_that_others_are_spared(
     st.just(0.0) | st.floats(0.001, 0.3),
     st.integers(20, 300),
 )
-def test_whatever_the_plan_all_of_it_ends_in_time_and_nobody_gets_more(copies, share, seconds):
+def test_per_side_rates_meet_the_deadline_and_are_lower_in_total_for_any_plan(
+    copies, share, seconds
+):
     copies = copies[:8]
     layout = {f"t-{i}": [leader] for i, (leader, _, _) in enumerate(copies)}
     sizes = {f"t-{i}": size * MB for i, (*_, size) in enumerate(copies)}

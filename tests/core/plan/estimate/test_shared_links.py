@@ -33,7 +33,7 @@ def star(side: Side, size_bytes: int, **can: Any) -> tuple[ClusterState, Plan]:
 @pytest.mark.parametrize("rate", [UNLIMITED, 1000 * MB, 150 * MB])
 @pytest.mark.parametrize("size_bytes", [100 * MB, 2_000 * MB, 44_000 * MB], ids=str)
 @pytest.mark.parametrize("side", [Side.LEADER, Side.FOLLOWER])
-def test_one_broker_with_three_others_takes_what_its_link_does(
+def test_one_broker_copying_with_three_other_brokers_takes_as_long_as_its_link_needs(
     side: Side, size_bytes: int, rate: int
 ):
     state, plan = star(side, size_bytes)
@@ -44,7 +44,7 @@ def test_one_broker_with_three_others_takes_what_its_link_does(
 
 
 @pytest.mark.parametrize("side", [Side.LEADER, Side.FOLLOWER])
-def test_no_rate_fits_where_the_link_takes_longer(side: Side):
+def test_no_rate_meets_a_deadline_shorter_than_the_link_needs(side: Side):
     state, plan = star(side, 44_000 * MB)
     load = load_of(state)
     never = estimate_within(state, load, plan, 600.0)
@@ -56,7 +56,7 @@ def test_no_rate_fits_where_the_link_takes_longer(side: Side):
     assert fits.recommended_bytes_per_s < CAN
 
 
-def test_what_a_broker_does_anyway_leaves_it_less():
+def test_background_traffic_of_a_broker_reduces_its_capacity_for_copies():
     """Broker 9 sends 40 MB/s to readers and followers of what stays."""
     names = {"t-1": [9], "t-2": [9], "u-0": [9, 1]}
     sizes = {"t-1": 3_000 * MB, "t-2": 3_000 * MB, "u-0": MB}
@@ -67,7 +67,7 @@ def test_what_a_broker_does_anyway_leaves_it_less():
     assert 100 + AROUND_SECONDS < estimate.seconds < 106
 
 
-def test_a_slow_broker_holds_back_none_but_its_own():
+def test_slow_broker_delays_only_its_own_copies():
     can = {"can_send": dict.fromkeys((2, 3, 4), CAN) | {1: 10 * MB}, "can_take_in": CAN}
     held = {"t-0": [1], "u-0": [3]}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=2_000 * MB, **can)
@@ -78,19 +78,19 @@ def test_a_slow_broker_holds_back_none_but_its_own():
     assert 20 < seconds[3] < 32
 
 
-def test_a_capacity_counts_also_where_others_are_not_known():
+def test_known_capacity_counts_where_capacities_of_other_brokers_are_unknown():
     state, plan = star(Side.LEADER, 2_000 * MB, can_send={9: CAN})
     assert estimate_at(state, load_of(state), plan, 1000 * MB).seconds > 60
 
 
-def test_a_broker_that_is_full_anyway_gives_copies_half():
+def test_broker_full_from_background_load_gives_half_its_capacity_to_copies():
     state = cluster({"t-0": [1], "u-0": [1]}, brokers=[1, 2], size_bytes=6_000 * MB, **SENDS)
     plan = plan_of(state, {"t-0": [2]})
     estimate = estimate_at(state, load_of(state, {"t-0": 0.0, "u-0": 99 * MB}), plan, 1000 * MB)
     assert 120 + AROUND_SECONDS < estimate.seconds < 140
 
 
-def test_what_is_produced_to_a_broker_without_room_never_ends():
+def test_copy_never_ends_where_a_broker_lacks_room_for_the_produced_bytes():
     can = {"can_send": 30 * MB, "can_take_in": 300 * MB}
     state = cluster({"t-0": [1], "u-0": [1]}, brokers=[1, 2], size_bytes=100 * MB, **can)
     plan = plan_of(state, {"t-0": [2]})
@@ -130,7 +130,7 @@ def test_no_broker_sends_or_takes_in_more_than_it_can(
 
 
 @pytest.mark.parametrize("side", [Side.LEADER, Side.FOLLOWER])
-def test_a_link_that_takes_years_is_told_at_once(side: Side):
+def test_estimate_for_a_link_that_takes_years_is_computed_at_once(side: Side):
     """Not a quota's every tick of these years is played."""
     tiny, plan = star(side, 1_000 * MB, can_send=1, can_take_in=1)
     assert estimate_at(tiny, load_of(tiny), plan, UNLIMITED).seconds > 1e8

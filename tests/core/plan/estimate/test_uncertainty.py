@@ -32,7 +32,7 @@ def forty_busy_partitions(produced: float = MB):
     ("megabytes", "read", "rate", "took"),
     [(40.5, 0.695, 1.887, 78.4), (39.9, 0.703, 1.893, 79.0), (39.9, 0.692, 1.881, 78.5)],
 )
-def test_near_a_limit_the_estimate_and_its_range_hold_what_brokers_took(
+def test_estimate_and_range_near_a_limit_match_the_time_measured_on_real_brokers(
     megabytes, read, rate, took
 ):
     estimate = estimate_at(*one_busy_partition(megabytes, read), round(rate * MB))
@@ -41,7 +41,7 @@ def test_near_a_limit_the_estimate_and_its_range_hold_what_brokers_took(
     assert low <= took <= high
 
 
-def test_five_percent_more_produced_than_was_read_is_within_the_range():
+def test_range_covers_a_produce_rate_five_percent_above_the_measured_rate():
     state, load, plan = one_busy_partition(40, 0.7)
     _, more, _ = one_busy_partition(40, 0.7 * 1.05)
     low, high = estimate_at(state, load, plan, round(1.89 * MB)).range_seconds
@@ -59,14 +59,14 @@ def _width(estimate: Estimate) -> float:
     return (high - low) / estimate.seconds
 
 
-def test_what_may_never_end_is_said():
+def test_copy_that_may_never_catch_up_is_noted():
     estimate = estimate_at(*one_busy_partition(40, 0.7), round(1.46 * MB))
     assert estimate.seconds is not None
     assert "never catches up" in estimate.note
     assert "1.4 MB/s of broker 1's 1.5 MB/s" in estimate.note
 
 
-def test_what_is_produced_before_brokers_begin_is_copied_too():
+def test_bytes_produced_before_brokers_begin_copying_are_copied_too():
     state, load, plan = one_busy_partition(40, 0.7)
     later, *_ = one_busy_partition(40 + 0.7 * START_SECONDS, 0.7)
     rate = 4 * MB
@@ -91,13 +91,13 @@ def test_a_recommended_rate_keeps_its_deadline_batch_by_batch_too():
     assert Task.of(state, load, plan).slow_seconds(answer.recommended_bytes_per_s) <= 120
 
 
-def test_no_rate_keeps_a_deadline_shorter_than_what_comes_around_the_copying():
+def test_no_rate_meets_a_deadline_shorter_than_the_overhead_around_copying():
     answer = estimate_within(*one_busy_partition(40, 0.7), AROUND_RANGE[1] - 0.1)
     assert answer.recommended_bytes_per_s is None
     assert "before and after the copying" in answer.never
 
 
-def test_the_table_says_what_a_single_rate_says():
+def test_rate_table_rows_equal_the_estimates_for_single_rates():
     state, load, plan = forty_busy_partitions()
     for row in rate_table(state, load, plan):
         alone = estimate_at(state, load, plan, row.rate_bytes_per_s)
@@ -124,7 +124,7 @@ def test_the_next_batch_begins_a_quota_window_later_or_once_nothing_is_in_flight
     assert these.begin(5.0 + BETWEEN_SECONDS) == [1]
 
 
-def test_two_batches_are_in_flight_and_no_third():
+def test_at_most_two_batches_are_in_flight():
     these = submissions([0, 1, 2])
     these.begin(0.0)
     these.begin(13.0)
@@ -133,7 +133,7 @@ def test_two_batches_are_in_flight_and_no_third():
     assert these.begins_at == 40 + BETWEEN_SECONDS
 
 
-def test_a_long_copy_holds_no_batch_up():
+def test_long_copy_does_not_delay_later_batches():
     these = submissions([0, 0, 1, 2], long=[0])
     these.begin(0.0)
     these.caught_up(1, 3.0)
@@ -142,7 +142,7 @@ def test_a_long_copy_holds_no_batch_up():
     assert these.begins_at < 40
 
 
-def test_of_a_batch_that_is_too_much_for_a_destination_a_part_begins():
+def test_batch_too_large_for_a_destination_begins_in_parts():
     these = submissions([0, 0, 0, 1], max_extra_bytes=2 * MB)
     assert these.begin(0.0) == [0, 1]
     assert sorted(these.waiting) == [2, 3]
@@ -155,7 +155,7 @@ def test_of_a_batch_that_is_too_much_for_a_destination_a_part_begins():
     assert these.begin(these.begins_at) == [3]
 
 
-def test_what_is_larger_than_may_arrive_goes_alone():
+def test_copy_larger_than_the_extra_bytes_limit_is_submitted_alone():
     these = submissions([0, 0], max_extra_bytes=MB // 2)
     assert these.begin(0.0) == [0]
     assert these.begins_at == float("inf")
@@ -163,7 +163,7 @@ def test_what_is_larger_than_may_arrive_goes_alone():
     assert these.begin(these.begins_at) == [1]
 
 
-def test_letting_less_arrive_at_a_time_takes_longer_and_is_in_the_estimate():
+def test_limit_of_extra_bytes_lengthens_estimates_and_raises_the_recommended_rate():
     state = cluster({f"t-{i}": [1] for i in range(20)}, brokers=(1, 2), size_bytes=10 * MB)
     load, most = load_of(state, 0.0), {"max_extra_bytes": 10 * MB}
     plan = plan_of(state, {f"t-{i}": [2] for i in range(20)})
@@ -180,7 +180,7 @@ def test_letting_less_arrive_at_a_time_takes_longer_and_is_in_the_estimate():
     assert recommended[1] > recommended[0]
 
 
-def test_what_is_produced_to_waiting_batches_is_copied_once_they_begin():
+def test_bytes_produced_to_waiting_batches_are_copied_once_they_begin():
     state, load, plan = forty_busy_partitions()
     busy, quiet = (
         estimate_at(state, load, plan, 60 * MB),
@@ -189,7 +189,7 @@ def test_what_is_produced_to_waiting_batches_is_copied_once_they_begin():
     assert busy.seconds > quiet.seconds * 1.5
 
 
-def test_a_deadline_that_no_rate_keeps_is_still_the_one_that_sides_are_told_rates_for():
+def test_required_rates_of_sides_still_refer_to_a_deadline_that_no_rate_meets():
     state = cluster({"t-0": [1, 2]}, brokers=range(1, 4), size_bytes=120_000 * MB)
     plan = plan_of(state, {"t-0": (1, 3)})
     answer = estimate_within(state, load_of(state), plan, 60)

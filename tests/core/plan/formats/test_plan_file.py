@@ -46,7 +46,7 @@ def to_kafka(plan: Plan) -> dict:
     return {key: value for key, value in to_document(plan).items() if key != "trimtab"}
 
 
-def test_kafkas_form_byte_for_byte():
+def test_plan_file_matches_kafkas_format_byte_for_byte():
     """As ReassignPartitionsCommand.formatAsReassignmentJson prints it."""
     assert compact(to_kafka(PLAN)) == (
         '{"version":1,"partitions":['
@@ -55,7 +55,7 @@ def test_kafkas_form_byte_for_byte():
     )
 
 
-def test_our_part_comes_after_kafkas():
+def test_trimtab_part_of_a_plan_file_comes_after_kafkas_part():
     assert format_plan_file(PLAN).startswith(
         compact(to_kafka(PLAN)).removesuffix("}") + ',"trimtab":{'
     )
@@ -68,7 +68,7 @@ def test_a_plan_file_keeps_the_whole_plan(tmp_path):
     assert read_plan(path) == PLAN
 
 
-def test_why_a_move_is_in_the_plan_is_kept_beside_kafkas_part():
+def test_reason_of_a_move_is_stored_outside_kafkas_part_of_the_plan_file():
     plan = Plan.of([replace(move, reason="leaves b2") for move in PLAN])
     assert compact(to_kafka(plan)) == compact(to_kafka(PLAN)), "byte for byte, whatever is said"
     assert [move.reason for move in read_plan(format_plan_file(plan))] == ["leaves b2"] * 2
@@ -81,7 +81,7 @@ def test_why_a_move_is_in_the_plan_is_kept_beside_kafkas_part():
         read_plan(format_plan_file(plan).replace('"leaves b2"', "7", 1))
 
 
-def test_a_reason_is_of_the_move_that_it_was_said_of():
+def test_reason_stays_with_its_move_and_is_dropped_by_an_edit_or_inverse():
     plan = Plan.of([replace(move, reason="leaves b0") for move in PLAN], cluster_id="test-cluster")
     by_hand = plan.with_move(STATE, tp("foo-1"), 4, 3)
     assert {move.tp: move.reason for move in by_hand} == {
@@ -92,12 +92,12 @@ def test_a_reason_is_of_the_move_that_it_was_said_of():
 
 
 @given(plans.filter(len))
-def test_any_plan_survives_its_file(plan):
+def test_any_plan_survives_writing_and_reading_its_file(plan):
     assert read_plan(format_plan_file(plan)) == plan
     assert format_plan_file(plan) == compact(to_document(plan)) + "\n"
 
 
-def test_a_plan_s_file_is_its_document_whatever_is_said_in_it():
+def test_plan_file_equals_its_compact_document_whatever_text_it_contains():
     moves = [
         Move(tp("a-0"), (1, 2), (1, 2), None, ("/d1", "any"), ("/d0", "any"), '"base":[] \u202e'),
         Move(tp("b-1"), (1, 2), (2, 1), "id", reason="é"),
@@ -106,26 +106,26 @@ def test_a_plan_s_file_is_its_document_whatever_is_said_in_it():
     assert format_plan_file(plan) == compact(to_document(plan)) + "\n"
 
 
-def test_a_plain_file_takes_its_base_from_the_cluster():
+def test_plain_kafka_file_takes_its_base_from_the_cluster():
     plan = read_plan(partitions(row(replicas=[0, 1, 3]), row("bar", 0, [2, 3])), STATE)
     assert plan.moves == (Move(tp("foo-0"), (0, 1, 2), (0, 1, 3), "foo-id"),)
     assert plan.cluster_id == "test-cluster"
 
 
-def test_a_plan_of_a_topic_that_was_deleted_since_says_how_to_go_on():
+def test_plan_of_a_deleted_topic_is_refused_with_a_hint_to_rebase():
     now = cluster({"bar-0": [2, 3]}, brokers=range(5), topics=[Topic("bar", "bar-id")])
     with pytest.raises(DocumentError, match="foo-1, which is not there any more") as caught:
         read_plan(format_plan_file(PLAN), now)
     assert "trimtab plan rebase PLAN" in caught.value.next
 
 
-def test_a_plain_file_keeps_what_changes_nothing_for_verification():
+def test_plain_kafka_file_keeps_unchanged_partitions_for_verification():
     document = read_document(partitions(row("bar", 0, [2, 3])))
     assert document.targets == {tp("bar-0"): (2, 3)}
 
 
 @pytest.mark.parametrize("version", [{}, {"version": 1}])
-def test_no_version_is_version_1(version):
+def test_missing_version_is_read_as_version_1(version):
     text = json.dumps(version | {"partitions": [row()]})
     assert len(read_plan(text, STATE)) == 1
 
@@ -194,7 +194,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
+def test_invalid_plan_file_is_refused_with_a_title_and_a_next_step(name):
     text, words = REFUSED[name]
     with pytest.raises(DocumentError) as refusal:
         read_plan(text, STATE)
@@ -204,12 +204,12 @@ def test_refused(name):
     assert refusal.value.exit_code == ExitCode.USAGE
 
 
-def test_a_plain_file_without_a_cluster_is_refused():
+def test_plain_kafka_file_is_refused_without_a_cluster():
     with pytest.raises(DocumentError, match="does not say what foo-0 is now"):
         read_plan(partitions(row()))
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_unreadable_plan_files_are_refused(tmp_path):
     with pytest.raises(DocumentError, match="cannot be read: No such file"):
         read_plan(tmp_path / "none.json")
     with pytest.raises(DocumentError, match="cannot be read: Is a directory"):
@@ -223,7 +223,7 @@ def test_files_that_cannot_be_read(tmp_path):
 PLACED = cluster({"foo-0": [0, 1, 2]}, brokers=range(5), size_bytes=1)
 
 
-def test_a_rollback_file_of_kafkas_tool_names_log_dirs():
+def test_kafka_rollback_file_requests_only_the_log_dirs_that_change():
     """Replicas that stay are where it says; only what is to change is asked for."""
     text = partitions(row(replicas=[0, 1, 3], log_dirs=["/data", "any", "/d3"]))
     (move,) = read_plan(text, PLACED)
@@ -246,24 +246,24 @@ def test_a_replica_that_stays_may_change_its_log_dir():
     assert read_plan(format_plan_file(Plan.of([move]))) == Plan.of([move])
 
 
-def test_a_log_dir_is_asked_for_where_the_present_one_is_not_known():
+def test_log_dir_is_requested_where_the_present_log_dir_is_unknown():
     text = partitions(row(replicas=[0, 1, 2], log_dirs=["/d9", "any", "any"]))
     (move,) = read_plan(text, STATE)
     assert (move.dir_moves, move.base_log_dirs) == ({0: "/d9"}, {})
 
 
-def test_the_way_back_leads_to_the_log_dirs_from_before():
+def test_inverse_plan_restores_the_previous_log_dirs():
     text = partitions(row(replicas=[0, 1, 3], log_dirs=["/d9", "any", "/d3"]))
     (move,) = read_plan(text, PLACED).inverse()
     assert (move.after, move.log_dirs) == ((0, 1, 2), ("/data", "any", "/data"))
 
 
-def test_a_plan_that_names_no_log_dir_asks_for_none_on_the_way_back():
+def test_inverse_of_a_plan_without_log_dirs_requests_no_log_dirs():
     (move,) = read_plan(partitions(row(replicas=[0, 1, 3])), PLACED).inverse()
     assert move.log_dirs is None
 
 
-def test_a_plan_for_a_saved_cluster_without_an_id_is_read_again_and_names_none() -> None:
+def test_plan_for_a_saved_cluster_without_an_id_can_be_read_back_and_names_none() -> None:
     move = Move(tp("t-0"), (1, 2), (1, 3))
     written = format_plan_file(Plan.of([move], cluster_id=""))
     assert json.loads(written)["trimtab"]["cluster_id"] is None
@@ -288,7 +288,7 @@ def answer(*proposals: dict, **more) -> str:
     )
 
 
-def test_proposals_are_targets_and_say_what_was_before():
+def test_cruise_control_proposals_are_read_as_targets_and_base_replicas():
     read = read_document(answer(proposal(), proposal(partition=1, old=(1, 2, 0), new=(2, 1, 0))))
     assert read.targets == {tp("foo-0"): (0, 1, 3), tp("foo-1"): (2, 1, 0)}
     assert read.base == {tp("foo-0"): MoveBase((0, 1, 2)), tp("foo-1"): MoveBase((1, 2, 0))}
@@ -296,13 +296,13 @@ def test_proposals_are_targets_and_say_what_was_before():
     assert read.log_dirs == {}
 
 
-def test_a_cluster_is_not_needed_to_know_its_changes():
+def test_cruise_control_proposals_give_their_changes_without_a_cluster():
     (move,) = read_plan(answer(proposal()))
     assert (move.before, move.after) == ((0, 1, 2), (0, 1, 3))
     assert read_plan(answer(proposal()), STATE).moves == (move,)
 
 
-def test_a_partition_that_is_to_be_made_has_no_base():
+def test_partition_that_is_yet_to_be_created_has_no_base():
     assert read_document(answer(proposal(old=(), leader=-1))).base == {}
 
 
@@ -319,11 +319,11 @@ def test_a_partition_that_is_to_be_made_has_no_base():
         (answer(proposal(new=("1",))), "'newReplicas' of proposals.0. is not a list of broker ids"),
     ],
 )
-def test_what_cannot_be_carried_out_is_refused_in_a_sentence(text, says):
+def test_cruise_control_proposals_that_cannot_be_carried_out_are_refused(text, says):
     with pytest.raises(DocumentError, match=says):
         read_document(text)
 
 
-def test_a_misfit_is_refused_as_in_any_plan():
+def test_cruise_control_proposal_with_an_unknown_broker_is_refused_as_in_any_plan():
     with pytest.raises(DocumentError, match="broker 9, which the cluster does not have"):
         read_plan(answer(proposal(new=(0, 1, 9))), STATE)

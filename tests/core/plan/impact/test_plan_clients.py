@@ -76,7 +76,7 @@ def found(
         ((1, 4), {"leaders": {"t-0": 2}}, 1, 1, 500),  # who leads, against the order, leaves
     ],
 )
-def test_a_group_is_interrupted_by_a_new_leader_and_for_a_moment_by_an_end(
+def test_group_is_interrupted_by_a_new_leader_and_briefly_by_the_end_of_a_copy(
     target: tuple[int, ...], more: Any, new_leaders: int, copied: int, catch_up: int
 ) -> None:
     seen = found({"t-0": target}, [group("g", {"t-0": 250, "t-1": 9})], **more)
@@ -87,7 +87,7 @@ def test_a_group_is_interrupted_by_a_new_leader_and_for_a_moment_by_an_end(
     assert (g.catch_up_messages, g.catch_up_bytes) == (catch_up, catch_up * 1000)
 
 
-def test_a_move_between_log_dirs_is_copied_and_interrupts_nobody() -> None:
+def test_move_between_log_dirs_is_copied_and_interrupts_no_group() -> None:
     move = Move(tp("t-0"), (1, 2), (1, 2), None, ("/b", "any"), ("/a", "any"))
     state = cluster({"t-0": [1, 2]}, topics=[T], size_bytes=20 * GB)
     seen = estimate_impact(
@@ -100,7 +100,7 @@ def test_a_move_between_log_dirs_is_copied_and_interrupts_nobody() -> None:
     assert seen.shrinking.most_bytes == 20 * GB - HOUR * 100_000
 
 
-def test_groups_come_worst_first_and_those_that_read_nothing_of_it_not_at_all() -> None:
+def test_groups_are_listed_worst_first_without_those_that_read_no_moved_partition() -> None:
     groups = [
         group("elsewhere", {"u-0": 5}),
         group("follower-moves", {"t-1": 9000}),
@@ -117,7 +117,7 @@ def test_groups_come_worst_first_and_those_that_read_nothing_of_it_not_at_all() 
 
 
 @pytest.mark.parametrize("lag", [{}, {"t-0": None}], ids=["not committed", "end not told"])
-def test_what_a_group_has_yet_to_read_is_not_taken_for_nothing(lag: dict[str, int | None]) -> None:
+def test_unknown_lag_of_a_group_is_not_taken_for_zero(lag: dict[str, int | None]) -> None:
     read = [group("g", lag, given=["t-0"])]
     seen = found({"t-0": (4, 2)}, read, topics=[T], size_bytes=20 * GB)
     (g,) = seen.groups or ()
@@ -127,7 +127,7 @@ def test_what_a_group_has_yet_to_read_is_not_taken_for_nothing(lag: dict[str, in
     assert not seen.shrinking.is_advised
 
 
-def test_what_is_not_known_is_no_number() -> None:
+def test_unknown_rates_and_groups_are_reported_as_none() -> None:
     seen = found({"t-0": (4, 2)}, [group("g", {"t-0": 250})], rates={"t-0": float("nan")})
     (g,) = seen.groups or ()
     assert (g.behind_seconds, g.catch_up_messages, g.catch_up_bytes) == (None, None, None)
@@ -135,7 +135,7 @@ def test_what_is_not_known_is_no_number() -> None:
     assert found({"t-0": (4, 2)}, None).groups is None
 
 
-def test_producers_topics_are_those_that_something_is_written_to() -> None:
+def test_producer_topics_are_only_those_with_a_produce_rate() -> None:
     rates = {"t-0": 2e6, "t-1": 1e6, "u-0": 0.0}
     seen = found({"t-0": (4, 2), "t-1": (2, 4), "u-0": (2, 3)}, rates=rates)
     (topic,) = seen.topics
@@ -143,7 +143,7 @@ def test_producers_topics_are_those_that_something_is_written_to() -> None:
     assert (topic.leader_changes, topic.copied) == (1, 2)
 
 
-def test_moves_of_partitions_that_are_gone_count_nothing() -> None:
+def test_moves_of_partitions_that_no_longer_exist_are_not_counted() -> None:
     state, plan = cluster({"u-0": [1, 2]}), Plan.of([Move(tp("t-0"), (1, 2), (1, 3))])
     assert estimate_impact(state, load_of(state), plan, ()).moves == 0
 
@@ -161,7 +161,7 @@ def test_moves_of_partitions_that_are_gone_count_nothing() -> None:
         ((1, 2, 4), [1, 2], 2, (0, 1)),
     ],
 )
-def test_partitions_without_a_replica_to_spare(
+def test_partitions_without_a_spare_in_sync_replica_are_reported_with_their_headroom(
     target: tuple[int, ...], isr: list[int], min_insync: int, spare: tuple[int, int] | None
 ) -> None:
     topic = Topic("t", min_insync=min_insync)
@@ -171,7 +171,7 @@ def test_partitions_without_a_replica_to_spare(
     assert bool(headroom_sentences(seen.headroom)) is (spare is not None)
 
 
-def test_what_somebody_elses_move_removes_is_no_replica_to_spare() -> None:
+def test_replica_being_removed_by_another_reassignment_does_not_count_as_spare() -> None:
     state = cluster(
         {"t-0": [3, 1, 2]},
         isr={"t-0": [3, 2]},
@@ -184,7 +184,7 @@ def test_what_somebody_elses_move_removes_is_no_replica_to_spare() -> None:
     assert (headroom.in_sync, headroom.during, headroom.after) == ((3, 1), 0, 0)
 
 
-def test_headroom_that_is_not_known_is_counted() -> None:
+def test_partitions_of_unknown_headroom_are_counted() -> None:
     seen = found({"t-0": (4, 2), "u-0": (4, 1)}, topics=[T])
     assert (seen.headroom, seen.headroom_unknown) == ((), 1)
 
@@ -204,7 +204,7 @@ def shrunk(
     ).shrinking
 
 
-def test_a_shorter_retention_saves_what_is_older_for_each_new_replica() -> None:
+def test_shorter_retention_saves_the_older_bytes_for_each_new_replica() -> None:
     advice = shrunk()
     assert advice is not None
     assert (advice.seconds, advice.is_advised) == (HOUR, True)
@@ -225,7 +225,7 @@ def test_a_shorter_retention_saves_what_is_older_for_each_new_replica() -> None:
         (100 * 11 * HOUR, None, 24 * HOUR, False),
     ],
 )
-def test_readers_keep_what_they_have_yet_to_read(
+def test_retention_advice_keeps_unconsumed_records_or_names_the_losing_groups(
     lag: int, retention: int | None, seconds: int, losing: bool
 ) -> None:
     # Retention is the topic's: unread records of partitions that do not move would go, too.
@@ -248,7 +248,7 @@ def test_readers_keep_what_they_have_yet_to_read(
         ),
     ],
 )
-def test_what_may_take_records_from_somebody_is_not_advised(
+def test_shorter_retention_is_not_advised_where_the_progress_of_readers_is_unknown(
     groups: Any, more: Any, words: str
 ) -> None:
     advice = shrunk(groups, **more)
@@ -259,7 +259,7 @@ def test_what_may_take_records_from_somebody_is_not_advised(
     assert retention_command(advice, "p.json") == ""
 
 
-def test_a_topic_that_keeps_everything_would_be_shortened_too_and_that_is_said() -> None:
+def test_shrinking_a_topic_that_keeps_everything_is_reported_and_not_advised() -> None:
     forever = Topic("u", min_insync=1, retention_ms=-1, cleanup_policy="delete")
     advice = found(
         {"t-0": (3, 4), "u-0": (2, 4)}, topics=[T, forever], size_bytes=20 * GB
@@ -270,7 +270,7 @@ def test_a_topic_that_keeps_everything_would_be_shortened_too_and_that_is_said()
 
 
 @pytest.mark.parametrize("kind", ["forever", "remote"])
-def test_every_topic_is_named_that_would_lose_records_for_good(kind: str) -> None:
+def test_every_topic_that_would_lose_records_for_good_is_named(kind: str) -> None:
     advice = shrunk()
     assert advice is not None
     text = " ".join(retention_sentences(replace(advice, **{kind: tuple("vwxyz")})))
@@ -284,7 +284,7 @@ def test_every_topic_is_named_that_would_lose_records_for_good(kind: str) -> Non
         (None, "Whether t is kept in remote storage"),
     ],
 )
-def test_what_is_or_may_be_kept_elsewhere_is_not_advised_to_be_deleted(
+def test_shorter_retention_is_not_advised_where_remote_storage_is_or_may_be_used(
     remote: bool | None, words: str
 ) -> None:
     advice = shrunk(topics=[replace(T, remote_storage=remote)])
@@ -311,7 +311,7 @@ def test_what_is_or_may_be_kept_elsewhere_is_not_advised_to_be_deleted(
         (replace(T, cleanup_policy="compact"), None, []),
     ],
 )
-def test_nothing_is_deleted_while_who_reads_or_what_is_kept_elsewhere_is_not_known(
+def test_retention_check_reports_records_that_groups_or_remote_storage_may_lose(
     topic: Topic, groups: Sequence[DocumentGroup] | None, against: list[str]
 ) -> None:
     state = cluster({"t-0": (1, 2), "t-1": (1, 2)}, brokers=range(1, 5), topics=[topic])
@@ -321,7 +321,7 @@ def test_nothing_is_deleted_while_who_reads_or_what_is_kept_elsewhere_is_not_kno
     assert [finding.id for finding in findings] == against
 
 
-def test_that_share_groups_read_is_known_and_what_they_read_is_not() -> None:
+def test_share_and_streams_groups_are_known_but_the_partitions_they_read_are_not() -> None:
     share = [
         replace(group(id, {}), unknown=True, type=type)
         for id, type in (("work-queue", "share"), ("wordcount", "streams"))
@@ -351,7 +351,7 @@ SAVES = RetentionSavings(HOUR, (TopicSavings("t", 86_400_000, 0, 20 * MB),))
         (None, 40 * MB, True, ""),
     ],
 )
-def test_what_a_shorter_retention_saves_is_said_before_a_run_where_it_is_worth_it(
+def test_savings_of_a_shorter_retention_are_hinted_before_a_run_where_worth_it(
     shrinking: RetentionSavings | None, total_bytes: int, is_requested: bool, expected: str
 ) -> None:
     hint = retention_hint(shrinking, total_bytes, is_requested=is_requested)
@@ -368,7 +368,7 @@ def test_what_a_shorter_retention_saves_is_said_before_a_run_where_it_is_worth_i
         replace(T, retention_ms=HOUR * 1000),
     ],
 )
-def test_nothing_is_said_where_nothing_would_get_shorter(topic: Topic) -> None:
+def test_no_retention_advice_is_given_where_no_log_would_get_shorter(topic: Topic) -> None:
     assert shrunk(topics=[topic]) is None
     assert shrunk(size_bytes=MB) is None
     assert found({"t-0": (2, 1)}, topics=[T], size_bytes=20 * GB).shrinking is None
@@ -377,7 +377,7 @@ def test_nothing_is_said_where_nothing_would_get_shorter(topic: Topic) -> None:
 # -- in short --------------------------------------------------------------------------------------
 
 
-def test_the_worst_comes_first_in_a_few_words() -> None:
+def test_impact_summary_lists_the_worst_first_in_a_few_words() -> None:
     topics = [replace(T, min_insync=2)]
     seen = found({"t-0": (3, 4)}, [group("g", {"t-0": 1})], topics=topics, size_bytes=20 * GB)
     assert impact_summary(seen) == [
@@ -429,12 +429,12 @@ TWO = "Producers that do not retry may fail as 2 leaders change."
         "both by an election",
     ],
 )
-def test_what_is_said(
+def test_precautions_match_the_leader_changes_and_elections_of_a_plan(
     targets: dict[str, tuple[int, ...]], elects: bool, expected: list[str]
 ) -> None:
     assert list(find_precautions(STATE, plan_of(STATE, targets), elects=elects)) == expected
 
 
-def test_partitions_that_are_gone_change_no_leader() -> None:
+def test_no_precautions_are_given_for_partitions_that_no_longer_exist() -> None:
     plan = Plan.of([Move(tp("u-0"), (0, 1), (1, 0))])
     assert find_precautions(STATE, plan, elects=True) == find_precautions(STATE, plan) == ()

@@ -23,7 +23,7 @@ def one_leads_all(broker: int, **more: Any) -> ClusterState:
 
 
 @pytest.mark.parametrize("plan_request", [PlanRequest(), PlanRequest(leaders_only=True)])
-def test_a_broker_that_leads_what_prefers_others_is_named_with_what_to_do(
+def test_broker_overloaded_by_nonpreferred_leaders_is_reported_with_the_remedy(
     plan_request: PlanRequest,
 ) -> None:
     state = one_leads_all(1)
@@ -36,7 +36,7 @@ def test_a_broker_that_leads_what_prefers_others_is_named_with_what_to_do(
     assert not is_reached(suggestion, plan_request)
 
 
-def test_leaders_that_are_not_preferred_and_put_nobody_off_are_not_told_of() -> None:
+def test_nonpreferred_leaders_that_unbalance_no_broker_are_not_reported() -> None:
     led = {name: held[1] for name, held in IN_TURNS.items()}
     state = cluster(IN_TURNS, leaders=led, size_bytes=GB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
@@ -44,7 +44,7 @@ def test_leaders_that_are_not_preferred_and_put_nobody_off_are_not_told_of() -> 
     assert is_reached(suggestion, PlanRequest())
 
 
-def test_what_ends_above_what_it_can_send_until_leaders_are_elected_is_named() -> None:
+def test_broker_above_its_send_capacity_until_leaders_are_elected_is_reported() -> None:
     state = one_leads_all(1, can_send=50 * MB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert (
@@ -62,7 +62,7 @@ def test_no_election_is_advised_where_the_preferred_replica_cannot_lead(
     assert not any("trimtab elect" in note for note in suggestion.notes)
 
 
-def test_a_replica_that_leaves_hands_its_leadership_to_a_broker_that_is_named() -> None:
+def test_broker_overloaded_by_leadership_of_leaving_replicas_is_reported() -> None:
     held = {f"t-{n}": [1, 2] for n in range(12)}
     racks = {1: "a", 2: "a", 3: "b"}
     led = dict.fromkeys(held, 2)
@@ -80,7 +80,9 @@ def test_a_replica_that_leaves_hands_its_leadership_to_a_broker_that_is_named() 
 
 
 @pytest.mark.parametrize("racks", [None, {1: "a", 2: "b", 3: "c"}])
-def test_of_too_many_replicas_the_one_that_leads_stays(racks: dict[int, str] | None) -> None:
+def test_replica_that_leads_stays_when_the_replica_count_is_reduced(
+    racks: dict[int, str] | None,
+) -> None:
     held = {f"t-{n}": [1, 2, 3] for n in range(6)}
     led = {name: 2 + n % 2 for n, name in enumerate(held)}
     state = cluster(held, leaders=led, racks=racks, size_bytes=GB)
@@ -90,7 +92,7 @@ def test_of_too_many_replicas_the_one_that_leads_stays(racks: dict[int, str] | N
     }
 
 
-def test_of_replicas_that_share_a_rack_one_that_does_not_lead_moves() -> None:
+def test_nonleading_replica_moves_where_replicas_share_a_rack() -> None:
     racks = {1: "a", 2: "a", 3: "a", 4: "b"}
     state = cluster({"t-0": [1, 2, 3]}, brokers=range(1, 5), racks=racks, leaders={"t-0": 3})
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True))
@@ -111,7 +113,7 @@ def test_a_broker_out_of_scope_that_comes_to_lead_too_much_is_named() -> None:
     assert not is_reached(suggestion, wanted)
 
 
-def test_an_excluded_broker_that_is_handed_leadership_it_was_to_have_anyway_is_named() -> None:
+def test_excluded_broker_overloaded_by_regaining_preferred_leadership_is_reported() -> None:
     """It is over by its preferred replicas alone; up to now another led the one that is moved."""
     state = cluster(
         {"big-0": [2, 0], "own-0": [2], "far-0": [4, 3]},
@@ -131,7 +133,7 @@ def test_an_excluded_broker_that_is_handed_leadership_it_was_to_have_anyway_is_n
     )
 
 
-def test_a_broker_that_surely_gets_more_is_named_though_what_it_gives_up_may_be_as_much() -> None:
+def test_broker_that_surely_gains_load_is_reported_even_if_it_may_give_up_as_much() -> None:
     held = {"unknown-0": [4, 3], "known-0": [3, 4], "busy-0": [5]}
     led = {"unknown-0": 3, "known-0": 4}
     state = cluster(held, leaders=led, size_bytes=GB, can_send={3: MB})

@@ -31,13 +31,13 @@ def two(on_first: int, on_second: int) -> tuple[ClusterState, Load]:
 
 @pytest.mark.parametrize("band", [0.05, 0.10, 0.20])
 @pytest.mark.parametrize("kind", ["new", "skew"])
-def test_nobody_ends_on_the_very_edge_of_the_band(kind: str, band: float) -> None:
+def test_no_broker_ends_at_the_very_edge_of_the_band(kind: str, band: float) -> None:
     """The next change of load would take it out again."""
     suggestion = suggest_plan(*skewed(Shape(12, 2_000, kind)), PlanRequest(band=band))
     assert 0.5 * band < furthest(suggestion) <= 0.9 * band
 
 
-def test_leaders_alone_aim_inside_too() -> None:
+def test_plan_of_leader_changes_alone_also_aims_inside_the_band() -> None:
     state = cluster({f"t-{n}": [1, 2] if n < 70 else [2, 1] for n in range(100)}, size_bytes=MB)
     suggestion = suggest_plan(state, load_of(state, 1e6), PlanRequest())
     assert (suggestion.moves, suggestion.leader_moves) == (0, 16)  # to 54, not to 55
@@ -53,13 +53,15 @@ def test_leaders_alone_aim_inside_too() -> None:
         (10, 1, 4),
     ],
 )
-def test_as_much_is_copied_as_that_needs(first: int, second: int, copied: int) -> None:
+def test_plan_copies_only_as_much_as_it_needs_to_end_inside_the_band(
+    first: int, second: int, copied: int
+) -> None:
     suggestion = suggest_plan(*two(first, second), PlanRequest())
     assert suggestion.moves == copied
     assert suggestion.within(0.10)
 
 
-def test_a_limit_that_suffices_for_the_edge_suffices() -> None:
+def test_byte_limit_that_suffices_for_the_edge_of_the_band_is_enough() -> None:
     suggestion = suggest_plan(*two(70, 30), PlanRequest(limits=Limits(max_bytes=15 * MB)))
     assert suggestion.bytes == 15 * MB
     assert suggestion.within(0.10)
@@ -81,7 +83,7 @@ def test_every_measure_ends_within_the_band(
 
 
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_leaders_alone_get_even_where_some_choice_of_them_is(seed: int) -> None:
+def test_leaders_only_plan_evens_leaders_where_some_choice_of_leaders_is_even(seed: int) -> None:
     """The replicas are those of an even plan, and all are led by the lowest of their brokers."""
     state, load = skewed(Shape(6, 150, "skew", seed=seed))
     even = suggest_plan(state, load, PlanRequest())
@@ -96,7 +98,9 @@ def test_leaders_alone_get_even_where_some_choice_of_them_is(seed: int) -> None:
 
 
 @pytest.mark.parametrize("ahead", [(3, 6), (0, 1), (2, 5, 7)])
-def test_a_planner_finds_what_only_an_exchange_of_several_leads_to(ahead: Sequence[int]) -> None:
+def test_planner_finds_a_balance_that_only_an_exchange_of_several_replicas_reaches(
+    ahead: Sequence[int],
+) -> None:
     """Of equal rates and unequal sizes half of either kind belongs on each of two brokers."""
     empty = {f"empty-{n}": [1 + n % 2, 2 - n % 2] for n in range(4)}
     held = {f"t-{n}": [2] for n in range(8)} | empty

@@ -95,7 +95,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("plan_request", CASES.values(), ids=CASES)
-def test_brokers_are_done_first_and_log_dirs_for_what_lands_and_what_stays(
+def test_brokers_are_planned_first_then_log_dirs_of_arriving_and_staying_replicas(
     plan_request: PlanRequest,
 ) -> None:
     state = all_on_the_first()
@@ -111,7 +111,7 @@ def test_brokers_are_done_first_and_log_dirs_for_what_lands_and_what_stays(
     assert Plan.of(suggestion.plan.inverse().inverse().moves).moves == suggestion.plan.moves
 
 
-def test_log_dirs_alone_move_nothing_between_brokers() -> None:
+def test_planning_log_dirs_alone_moves_nothing_between_brokers() -> None:
     state = all_on_the_first()
     suggestion = suggest_plan(state, load(state), PlanRequest(disks=True))
     assert len(suggestion.plan)
@@ -120,7 +120,7 @@ def test_log_dirs_alone_move_nothing_between_brokers() -> None:
     assert is_even({b: held for b, held in dirs_after(state, suggestion.plan).items() if held})
 
 
-def test_what_lands_is_put_where_there_is_least_and_nothing_that_stays_is_copied_for_it() -> None:
+def test_arriving_replicas_go_to_the_emptiest_log_dir_without_moving_staying_ones() -> None:
     held = {f"t-{n}": [(1, "/d1")] for n in range(4)} | {f"u-{n}": [(2, "/d1")] for n in range(4)}
     state = cluster(held)
     suggestion = suggest_plan(state, load(state), PlanRequest(disks=True, replace=((1, 2),)))
@@ -130,7 +130,7 @@ def test_what_lands_is_put_where_there_is_least_and_nothing_that_stays_is_copied
     assert suggestion.dirs.moves == 0
 
 
-def test_each_replica_that_changes_its_log_dir_says_why() -> None:
+def test_each_replica_that_changes_its_log_dir_has_a_reason() -> None:
     state = all_on_the_first()
     suggestion = suggest_plan(state, load(state), PlanRequest(disks=True, balance=True))
     assert suggestion.dirs is not None
@@ -140,7 +140,7 @@ def test_each_replica_that_changes_its_log_dir_says_why() -> None:
 
 
 @pytest.mark.parametrize("most", [3, 9])
-def test_limits_hold_for_all_of_it_together(most: int) -> None:
+def test_limits_hold_for_broker_and_log_dir_moves_together(most: int) -> None:
     state = all_on_the_first()
 
     for limits in (Limits(max_moves=most), Limits(max_bytes=most * 10 * MB)):
@@ -151,7 +151,9 @@ def test_limits_hold_for_all_of_it_together(most: int) -> None:
 
 
 @pytest.mark.parametrize("plan_request", CASES.values(), ids=CASES)
-def test_what_is_planned_already_counts_where_it_is_said_to_lie(plan_request: PlanRequest) -> None:
+def test_moves_already_planned_count_in_the_log_dirs_that_they_target(
+    plan_request: PlanRequest,
+) -> None:
     state = all_on_the_first()
     first = suggest_plan(state, load(state), plan_request).plan
     assert any(move.target_log_dirs for move in first)
@@ -166,7 +168,7 @@ def test_what_is_planned_already_counts_where_it_is_said_to_lie(plan_request: Pl
         assert log_dir.after_bytes == held[log_dir.broker].get(log_dir.path, 0), log_dir
 
 
-def test_what_arrives_by_a_kept_move_takes_the_room_of_its_log_dir() -> None:
+def test_replica_arriving_by_a_kept_move_takes_the_room_of_its_log_dir() -> None:
     tight = (LogDir("/d1", ROOMY, ROOMY), LogDir("/d2", ROOMY, ROOMY // 10 + 60 * MB))
     state = all_on_the_first()
     state = replace(state, brokers=tuple(replace(b, log_dirs=tight) for b in state.brokers))
@@ -179,7 +181,7 @@ def test_what_arrives_by_a_kept_move_takes_the_room_of_its_log_dir() -> None:
     assert landed["/d2"] == 10 * MB, "of 60 MB that may be filled 50 are spoken for"
 
 
-def test_a_broker_with_one_log_dir_gets_none_named() -> None:
+def test_no_log_dir_is_named_for_a_broker_that_has_only_one() -> None:
     state = all_on_the_first()
     single = tuple(replace(b, log_dirs=b.log_dirs[:1]) if b.id == 3 else b for b in state.brokers)
     state = replace(state, brokers=single)
@@ -196,7 +198,7 @@ def test_a_broker_with_one_log_dir_gets_none_named() -> None:
         PlanRequest(fill=(2,)),
     ],
 )
-def test_a_replica_goes_to_no_broker_of_which_no_log_dir_takes_it(
+def test_no_replica_goes_to_a_broker_where_no_single_log_dir_has_room_for_it(
     plan_request: PlanRequest,
 ) -> None:
     held = {"t-0": [(1, "/d1")]}
@@ -213,7 +215,7 @@ def test_a_replica_goes_to_no_broker_of_which_no_log_dir_takes_it(
     assert plan_request.fill or suggest_plan(whole, load(whole), plan_request).plan.moves
 
 
-def test_what_fits_together_but_in_no_log_dir_is_said() -> None:
+def test_replicas_that_fit_on_a_broker_but_in_none_of_its_log_dirs_are_reported() -> None:
     held = {f"t-{n}": [(1, "/d1")] for n in range(3)}
     state = cluster(held, brokers=2, size=35 * MB, rooms={2: (60 * MB, 59 * MB)})
     wanted = PlanRequest(drain=(1,), disks=True)
@@ -225,7 +227,7 @@ def test_what_fits_together_but_in_no_log_dir_is_said() -> None:
     ) in suggestion.notes
 
 
-def test_replicas_that_are_dropped_use_up_nothing_of_what_a_broker_may_take_part_in() -> None:
+def test_dropped_replicas_do_not_count_against_the_max_per_broker_limit() -> None:
     state = cluster({f"t-{n}": [(1 + n % 3, "/d1"), (1 + (n + 1) % 3, "/d1")] for n in range(18)})
     wanted = PlanRequest(replicas=1, disks=True, limits=Limits(max_per_broker=2))
     suggestion = suggest_plan(state, load_of(state, 0.0), wanted)

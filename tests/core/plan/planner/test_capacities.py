@@ -33,7 +33,7 @@ def taken_in(suggestion: PlanResult, state: ClusterState) -> Counter[int]:
     return Counter({broker: count * MB for broker, count in held.items()})
 
 
-def test_no_broker_ends_above_what_it_can_take_in_though_the_band_would_let_it() -> None:
+def test_no_broker_ends_above_its_inbound_capacity_though_the_band_would_allow_it() -> None:
     state = uneven(100 * MB)
     wanted = PlanRequest()
     suggestion = suggest_plan(state, load_of(state, MB), wanted)
@@ -44,13 +44,13 @@ def test_no_broker_ends_above_what_it_can_take_in_though_the_band_would_let_it()
     ]
 
 
-def test_a_part_of_it_stays_free_where_all_together_have_as_much() -> None:
+def test_headroom_stays_free_where_brokers_together_have_enough_capacity() -> None:
     state = uneven(110 * MB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert max(taken_in(suggestion, state).values()) <= 99 * MB
 
 
-def test_a_broker_that_ends_above_its_capacity_is_said_and_the_goal_is_not_reached() -> None:
+def test_broker_ending_above_its_capacity_is_reported_and_the_goal_not_reached() -> None:
     state = uneven(90 * MB)
     wanted = PlanRequest()
     suggestion = suggest_plan(state, load_of(state, MB), wanted)
@@ -61,7 +61,7 @@ def test_a_broker_that_ends_above_its_capacity_is_said_and_the_goal_is_not_reach
     assert not is_reached(suggestion, wanted)
 
 
-def test_what_has_to_move_stays_where_nobody_can_take_it_in() -> None:
+def test_replicas_to_drain_stay_where_no_broker_has_capacity_for_them() -> None:
     held = {f"t-{n}": [1 + n % 3] for n in range(9)}
     state = cluster(held, size_bytes=GB, can_take_in=3.5 * MB)
     wanted = PlanRequest(drain=(1,))
@@ -75,7 +75,9 @@ def test_what_has_to_move_stays_where_nobody_can_take_it_in() -> None:
 
 
 @pytest.mark.parametrize("plan_request", [PlanRequest(drain=(1,)), PlanRequest(replace=((1, 4),))])
-def test_what_leaves_a_broker_fills_none_above_its_capacity(plan_request: PlanRequest) -> None:
+def test_replicas_leaving_a_broker_push_no_other_broker_above_its_capacity(
+    plan_request: PlanRequest,
+) -> None:
     held = {f"t-{n}": [1 + n % 3] for n in range(12)}
     can = dict.fromkeys((1, 2, 3), 8 * MB) | {4: 2.5 * MB}
     state = cluster(held, brokers=range(1, 5), size_bytes=GB, can_take_in=can)
@@ -93,7 +95,7 @@ def test_a_broker_above_its_capacity_does_not_hinder_the_drain_of_another() -> N
     assert is_reached(suggest_plan(state, load, wanted), wanted)
 
 
-def test_leaders_send_to_no_followers_that_a_limit_keeps_from_being_made() -> None:
+def test_leaders_send_nothing_to_followers_that_a_limit_keeps_from_being_created() -> None:
     held, wanted = {f"t-{n}": [1, 2] for n in range(10)}, PlanRequest(replicas=3)
     wanted = replace(wanted, limits=Limits(max_moves=2))
     tight, fine = (
@@ -108,14 +110,14 @@ def test_leaders_send_to_no_followers_that_a_limit_keeps_from_being_made() -> No
     assert not any(" ends at " in note for note in notes)
 
 
-def test_leaders_are_given_to_none_that_cannot_send_what_they_do() -> None:
+def test_leadership_goes_to_no_broker_that_cannot_send_what_leaders_send() -> None:
     state = cluster({f"t-{n}": [1, 2] for n in range(6)}, size_bytes=GB, can_send={2: 5e6})
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(leaders_only=True))
     # A leader sends to its consumers, and to its follower.
     assert suggestion.leader_moves == 2
 
 
-def test_of_what_is_drained_another_replica_leads_where_nobody_new_can_send_as_much() -> None:
+def test_remaining_replica_leads_after_a_drain_where_the_new_broker_cannot_send_enough() -> None:
     sends = {1: 10e6, 2: 10e6, 3: 1e6}
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB, can_send=sends)
     (move,) = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,))).plan
@@ -135,7 +137,7 @@ def test_no_broker_takes_more_replicas_than_it_may_have(plan_request: PlanReques
     assert all(held[broker] <= 3 for broker in came)
 
 
-def test_brokers_with_more_replicas_than_they_may_have_give_some() -> None:
+def test_brokers_above_the_max_replicas_limit_give_replicas_away() -> None:
     held = {f"t-{n}": [1] for n in range(12)} | {f"u-{n}": [2 + n % 2] for n in range(18)}
     state = cluster(held, brokers=[1, 2, 3], size_bytes=GB)
     wanted = PlanRequest(max_replicas=10, band=0.5)
@@ -148,7 +150,7 @@ def test_brokers_with_more_replicas_than_they_may_have_give_some() -> None:
     assert "10 or more with --max-replicas" in refused.value.next
 
 
-def test_why_nothing_comes_says_the_limit_of_replicas() -> None:
+def test_note_about_staying_replicas_names_the_max_replicas_limit() -> None:
     state = cluster({f"t-{n}": [1 + n % 3] for n in range(9)}, size_bytes=GB)
     wanted = PlanRequest(drain=(1,), max_replicas=4)
     suggestion = suggest_plan(state, load_of(state, MB), wanted)
@@ -159,7 +161,7 @@ def test_why_nothing_comes_says_the_limit_of_replicas() -> None:
     ) in suggestion.notes
 
 
-def test_there_is_no_headroom_to_keep_where_all_together_do_not_have_it() -> None:
+def test_no_headroom_is_kept_where_brokers_together_do_not_have_it() -> None:
     capacity = np.full((2, len(Measure)), np.inf)
     capacity[:, Measure.IN], capacity[:, Measure.OUT] = 100.0, 100.0
     total = np.zeros(len(Measure))
@@ -170,7 +172,7 @@ def test_there_is_no_headroom_to_keep_where_all_together_do_not_have_it() -> Non
     assert np.isinf(limits[:, Measure.DISK]).all()
 
 
-def test_brokers_get_even_with_hardly_more_bytes_below_capacities_that_are_nearly_used() -> None:
+def test_brokers_become_even_under_tight_capacities_with_hardly_more_copied_bytes() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
     free = suggest_plan(state, load, PlanRequest())
     mean = float(np.nansum(load.in_bytes_per_s)) * 3 / 12

@@ -18,7 +18,9 @@ from core.plan.planner.planner import suggest_plan
 @pytest.mark.parametrize(
     "plan_request", [PlanRequest(), PlanRequest(leaders_only=True), PlanRequest(drain=(3,))]
 )
-def test_a_suggested_plan_is_told_as_the_planner_tells_it(plan_request: PlanRequest) -> None:
+def test_evenness_of_a_suggested_plan_equals_what_the_planner_reports(
+    plan_request: PlanRequest,
+) -> None:
     state, load = skewed(Shape(12, 500, "skew", seed=2))
     suggestion = suggest_plan(state, load, plan_request)
 
@@ -30,7 +32,7 @@ def test_a_suggested_plan_is_told_as_the_planner_tells_it(plan_request: PlanRequ
     np.testing.assert_allclose(even.after[:, columns], suggestion.after[:, columns], atol=1e-9)
 
 
-def test_a_plan_by_hand_changes_what_it_touches_and_a_dropped_move_changes_it_back() -> None:
+def test_manual_move_changes_evenness_and_removing_the_move_restores_it() -> None:
     state = cluster({"t-0": [1, 2], "t-1": [1, 2], "t-2": [1, 3]}, brokers=[1, 2, 3], size_bytes=MB)
     load = load_of(state, 1e6)
     plan = Plan().with_move(state, tp("t-0"), 1, 3)
@@ -44,7 +46,7 @@ def test_a_plan_by_hand_changes_what_it_touches_and_a_dropped_move_changes_it_ba
     np.testing.assert_array_equal(dropped.after, dropped.before)
 
 
-def test_what_the_plan_leaves_outside_the_band_comes_first() -> None:
+def test_broker_furthest_outside_the_band_after_the_plan_comes_first() -> None:
     state, load = skewed(Shape(12, 500, "skew", seed=2))
     even = evenness(state, load, suggest_plan(state, load, PlanRequest(leaders_only=True)).plan)
     first = even.by_need()[0]
@@ -52,7 +54,7 @@ def test_what_the_plan_leaves_outside_the_band_comes_first() -> None:
     assert even.off(even.after)[first].max() == even.off(even.after).max()
 
 
-def test_where_no_broker_counts_none_is_furthest_off() -> None:
+def test_no_measure_is_furthest_off_where_every_broker_leaves_or_is_excluded() -> None:
     state = cluster({"t-0": [1, 2]}, size_bytes=MB)
     even = evenness(state, load_of(state, MB), Plan(), leaving=(2,), excluded=(1,))
     assert even.furthest(even.before) is None
@@ -65,12 +67,14 @@ def test_where_no_broker_counts_none_is_furthest_off() -> None:
         *((parse_broker_pairs, text) for text in ("3", "3:x", "3:-4")),
     ],
 )
-def test_wishes_that_cannot_be_read_are_one_sentence(read: object, text: str) -> None:
+def test_unreadable_broker_ids_and_pairs_are_refused_in_one_sentence(
+    read: object, text: str
+) -> None:
     with pytest.raises(UsageError, match="not"):
         read(text, "--x")  # type: ignore[operator]
 
 
-def test_shares_of_racks_are_those_of_the_replicas_that_there_are_in_the_end() -> None:
+def test_rack_shares_are_computed_from_the_replicas_after_the_plan() -> None:
     racks = {1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
     state = cluster({f"t-{n}": [1 + n % 5] for n in range(20)}, racks=racks, size_bytes=100 * MB)
     load = load_of(state, MB)

@@ -55,7 +55,7 @@ def test_brokers_end_even_without_a_copy_or_another_leader(
     assert replicas_each(state, suggestion.plan) == dict.fromkeys(range(4, 8), 4)
 
 
-def test_in_a_large_cluster_all_brokers_that_hold_something_end_alike() -> None:
+def test_nonempty_brokers_of_a_large_cluster_end_with_nearly_equal_shares() -> None:
     state, load = skewed(Shape(12, 2_000, "new", replicas=3))
     empty = {broker for broker, held in replicas_each(state, Plan()).items() if not held}
     assert empty
@@ -70,7 +70,7 @@ def test_in_a_large_cluster_all_brokers_that_hold_something_end_alike() -> None:
     assert (np.ptp(shares, axis=0) < 0.05).all()
 
 
-def test_a_small_topic_is_spread_as_well_where_all_others_are_uneven() -> None:
+def test_small_topic_is_spread_as_well_where_all_other_topics_are_uneven() -> None:
     others = {f"u-{n}": [4, 5, 6] for n in range(40)}
     state = cluster(GATHERED | others, brokers=range(4, 8), size_bytes=200_000)
     suggestion = suggest_plan(state, Load.unknown(state), PlanRequest(replicas=2, topics="t"))
@@ -88,7 +88,7 @@ placements = st.lists(
 
 @given(placements, st.sampled_from([1, 2, 3]), st.integers(0, 99))
 @settings(max_examples=60)
-def test_only_followers_go_and_no_other_choice_of_one_would_be_more_even(
+def test_only_followers_are_removed_and_no_single_other_choice_is_more_even(
     drawn: list[list[int]], replicas: int, seed: int
 ) -> None:
     state, sizes = _cluster(drawn, seed)
@@ -110,7 +110,7 @@ def test_only_followers_go_and_no_other_choice_of_one_would_be_more_even(
 
 @given(placements, st.lists(st.sampled_from(["a", "b", None]), min_size=6, max_size=6))
 @settings(max_examples=60)
-def test_racks_are_spread_as_well_as_by_the_choice_of_each_partition_alone(
+def test_racks_are_spread_at_least_as_well_as_by_choosing_each_partition_separately(
     drawn: list[list[int]], racks: list[str | None]
 ) -> None:
     named = {broker: rack for broker, rack in enumerate(racks, 1) if rack is not None}
@@ -151,7 +151,7 @@ def _uneven(held_by: dict[str, tuple[int, ...]], sizes: dict[str, int]) -> float
     return unevenness
 
 
-def test_a_rack_of_its_own_is_kept_though_brokers_stay_uneven() -> None:
+def test_replica_in_a_rack_of_its_own_is_kept_though_brokers_stay_uneven() -> None:
     racks = {1: "a", 2: "a", 3: "b"}
     rows = {f"t-{n}": [1, 2, 3] for n in range(6)}
     state = cluster(rows, brokers=[1, 2, 3], racks=racks, size_bytes=MB)
@@ -159,14 +159,14 @@ def test_a_rack_of_its_own_is_kept_though_brokers_stay_uneven() -> None:
     assert all(move.after == (1, 3) for move in suggestion.plan)
 
 
-def test_who_leads_stays_though_it_is_not_preferred() -> None:
+def test_nonpreferred_leader_stays_when_the_replica_count_is_reduced() -> None:
     rows = {f"t-{n}": [1, 2, 3] for n in range(6)}
     state = cluster(rows, leaders=dict.fromkeys(rows, 3), brokers=[1, 2, 3], size_bytes=MB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
     assert [move.after for move in suggestion.plan] == [(1, 3)] * 6
 
 
-def test_a_broker_without_a_rack_gives_way_to_none_of_a_rack_that_is_used() -> None:
+def test_replica_on_a_broker_without_a_rack_is_kept_over_one_in_a_used_rack() -> None:
     rows = {f"t-{n}": [1, 3, 2] for n in range(6)}
     racks = {1: "a", 2: "a", 4: "b"}
     state = cluster(rows, brokers=[1, 2, 3, 4], racks=racks, size_bytes=MB)

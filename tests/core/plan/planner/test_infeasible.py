@@ -227,7 +227,7 @@ SPREAD = {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]}
         ),
     ],
 )
-def test_what_cannot_be_is_said_with_what_to_do(
+def test_infeasible_request_is_reported_with_what_to_do(
     state: ClusterState, plan_request: PlanRequest, words: str
 ) -> None:
     suggestion = suggest_plan(state, load_of(state, MB), plan_request)
@@ -282,11 +282,13 @@ def test_no_broker_gives_and_takes_more_replicas_than_allowed() -> None:
         ),
     ],
 )
-def test_what_is_not_known_or_cannot_be_touched_is_counted(state: ClusterState, words: str) -> None:
+def test_missing_information_and_unmovable_partitions_are_reported(
+    state: ClusterState, words: str
+) -> None:
     assert words in suggest_plan(state, load_of(state, MB), PlanRequest()).notes
 
 
-def test_partitions_of_which_nobody_knows_what_is_read_are_counted() -> None:
+def test_partitions_with_unknown_produce_or_consume_rates_are_counted() -> None:
     state = on_one()
     load = load_of(state, MB)
     load.out_bytes_per_s[:4] = np.nan
@@ -304,7 +306,7 @@ def test_partitions_of_which_nobody_knows_what_is_read_are_counted() -> None:
     ) in suggest_plan(state, load, PlanRequest()).notes
 
 
-def test_nothing_is_copied_for_what_is_not_known() -> None:
+def test_partitions_of_unknown_load_cause_no_copies() -> None:
     """As nothing, what broker 0 leads would make it look idle."""
     ring = [0, 1, 2, 3]
     held = {f"t-{n}": [ring[n % 4], ring[(n + 1) % 4]] for n in range(80)}
@@ -317,7 +319,7 @@ def test_nothing_is_copied_for_what_is_not_known() -> None:
     assert is_reached(suggestion, PlanRequest())
 
 
-def test_a_cluster_of_which_one_broker_is_up_is_not_taken_for_even() -> None:
+def test_cluster_with_only_one_broker_up_is_not_reported_as_even() -> None:
     state = cluster({f"t-{n}": [n % 4] for n in range(8)}, brokers=range(4), dead=[1, 2, 3])
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest())
     assert not is_reached(suggestion, PlanRequest())
@@ -326,7 +328,7 @@ def test_a_cluster_of_which_one_broker_is_up_is_not_taken_for_even() -> None:
     )
 
 
-def test_capacities_that_only_some_brokers_have_are_named() -> None:
+def test_disk_sizes_and_capacities_known_for_only_some_brokers_are_reported() -> None:
     state = on_one(log_dirs={1: (LogDir("/data", 9 * GB, 5 * GB),)}, can_take_in={1: 100e6})
     notes = suggest_plan(state, load_of(state, MB), PlanRequest()).notes
     assert (
@@ -339,7 +341,7 @@ def test_capacities_that_only_some_brokers_have_are_named() -> None:
     ) in notes
 
 
-def test_partitions_that_nobody_asks_about_are_not_told_of() -> None:
+def test_reassignments_of_topics_outside_the_request_are_not_reported() -> None:
     state = cluster({"t-0": [1], "u-0": [1, 2]}, brokers=[1, 2], adding={"u-0": [2]}, size_bytes=GB)
     notes = suggest_plan(state, Load.unknown(state), PlanRequest(topics="t")).notes
     assert not any("moving already" in note for note in notes)
@@ -350,7 +352,9 @@ def test_partitions_that_nobody_asks_about_are_not_told_of() -> None:
     [PlanRequest(replicas=2), PlanRequest(racks_only=True)],
     ids=["replicas", "racks"],
 )
-def test_what_is_on_its_way_to_what_is_wanted_is_not_told_of(plan_request: PlanRequest) -> None:
+def test_reassignment_in_flight_toward_the_request_counts_as_reaching_it(
+    plan_request: PlanRequest,
+) -> None:
     state = cluster(
         {"t-0": [1, 2, 3], "u-0": [1, 3]},
         racks={1: "a", 2: "a", 3: "b"},
@@ -389,7 +393,7 @@ UNSIZED = {f"t-{n}": [1, 2] for n in range(6)}
         (None, inf, 4, "what they copy is not counted."),
     ],
 )
-def test_what_has_no_known_size_is_held_against_no_limit_of_bytes_and_no_disk(
+def test_partitions_of_unknown_size_move_only_without_byte_limit_and_disk_sizes(
     disk_bytes: tuple[int, int] | None, max_bytes: float, moves: int, words: str
 ) -> None:
     state = cluster(UNSIZED, brokers=[1, 2, 3], disk_bytes=disk_bytes)
@@ -402,7 +406,7 @@ def test_what_has_no_known_size_is_held_against_no_limit_of_bytes_and_no_disk(
 
 @pytest.mark.parametrize("limits", [Limits(max_bytes=MB), Limits()])
 @pytest.mark.parametrize("plan_request", [PlanRequest(drain=(2,)), PlanRequest(replicas=3)])
-def test_what_has_to_move_and_has_no_known_size_stays(
+def test_required_moves_of_replicas_of_unknown_size_are_not_planned(
     plan_request: PlanRequest, limits: Limits
 ) -> None:
     state = cluster(UNSIZED, brokers=[1, 2, 3], disk_bytes=(GB, GB))
@@ -414,7 +418,7 @@ def test_what_has_to_move_and_has_no_known_size_stays(
     assert "no limit of bytes and no free disk can be held against it" in suggestion.notes[0]
 
 
-def test_a_plan_for_leaders_is_not_blamed_on_what_brokers_hold() -> None:
+def test_shortfall_of_a_leaders_only_plan_is_not_blamed_on_disk_usage() -> None:
     sizes = {"t-0": 10 * GB, "t-1": GB, "t-2": GB}
     state = cluster({name: [1, 2] for name in sizes}, size_bytes=sizes)
     wanted = PlanRequest(leaders_only=True)
@@ -427,7 +431,7 @@ def test_a_plan_for_leaders_is_not_blamed_on_what_brokers_hold() -> None:
     ) in suggestion.notes
 
 
-def test_what_is_kept_is_not_to_be_split() -> None:
+def test_topic_kept_in_place_is_not_advised_to_be_split() -> None:
     held = {f"t-{n}": [1 + n % 3] for n in range(7)} | {"big-0": [1]}
     sizes = {f"t-{n}": 2 * GB for n in range(7)} | {"big-0": 3 * GB}
     state = cluster(held, size_bytes=sizes)
@@ -436,7 +440,7 @@ def test_what_is_kept_is_not_to_be_split() -> None:
     assert any(note.startswith("t-0 alone is 35% of a broker's share") for note in suggestion.notes)
 
 
-def test_a_broker_that_topics_to_choose_leave_in_use_is_named() -> None:
+def test_drained_broker_that_unchosen_topics_leave_in_use_is_reported() -> None:
     """What was asked is done; who takes the broker down reads that it is not empty."""
     state = cluster(ON_ONE | {"u-0": [1], "v-0": [1]}, brokers=[1, 2], size_bytes=GB)
     wanted = PlanRequest(drain=(1,), topics="u")
@@ -453,7 +457,7 @@ def test_a_broker_that_topics_to_choose_leave_in_use_is_named() -> None:
     assert not any("not empty" in note for note in whole.notes)
 
 
-def test_a_rack_of_few_brokers_is_told_of_where_it_matters() -> None:
+def test_rack_of_few_brokers_is_reported_only_where_it_matters() -> None:
     held = {f"t-{n}": [1, 2 + n % 3] for n in range(6)} | {"u-0": [2, 3]}
     state = cluster(held, racks={1: "a", 2: "b", 3: "b", 4: "b"}, size_bytes=GB)
     words = "Broker 1 has to carry 200% of the mean: few brokers in the rack hold a replica of"
@@ -487,7 +491,7 @@ def hides(broker: int, replicas: int, size_bytes: int) -> HiddenTopics:
         (hides(1, 90, 90 * GB), 8, False, "Topics that are hidden are 237% of broker 1's share"),
     ],
 )
-def test_what_is_hidden_is_taken_and_stays(
+def test_hidden_topics_count_in_the_balance_and_stay_in_place(
     hidden: HiddenTopics | None, moves: int, reached: bool, words: str
 ) -> None:
     state = with_hidden_topics(hidden)
@@ -524,7 +528,7 @@ DOWN = "Broker 1 is down: whether it holds replicas of topics that are hidden is
         (hides(1, 2, GB), False, PlanRequest(drain=(1,)), False, "Broker 1 keeps 2 replicas"),
     ],
 )
-def test_a_broker_that_holds_what_is_hidden_does_not_get_empty(
+def test_broker_that_holds_hidden_topics_is_not_reported_as_emptied(
     hidden: HiddenTopics, alive: bool, plan_request: PlanRequest, reached: bool, words: str
 ) -> None:
     brokers = [Broker(id, alive=alive or id != 1) for id in (1, 2, 3, 4)]

@@ -55,7 +55,7 @@ def after(dir_plan: LogDirPlan, broker: int = 1) -> dict[str, float]:
     return {share.path: round(share.after, 2) for share in dir_plan.dirs if share.broker == broker}
 
 
-def test_what_lies_in_one_log_dir_is_spread_with_hardly_more_bytes_than_needed() -> None:
+def test_replicas_in_one_log_dir_are_spread_with_hardly_more_bytes_than_needed() -> None:
     dir_plan = balance_log_dirs(jbod(many(20)), PlanRequest())
     assert dir_plan.reached
     assert dir_plan.moves == 9  # 45 % of it brings the emptier one to 90 % of its share
@@ -65,13 +65,13 @@ def test_what_lies_in_one_log_dir_is_spread_with_hardly_more_bytes_than_needed()
         assert (move.dir_moves, move.base_log_dirs) == ({1: "/d2"}, {1: "/d1"})
 
 
-def test_what_is_within_the_band_stays() -> None:
+def test_replicas_of_log_dirs_within_the_band_stay() -> None:
     held = many(11, path="/d1") | many(9, path="/d2", topic="u")
     dir_plan = balance_log_dirs(jbod(held), PlanRequest())
     assert (dir_plan.reached, dir_plan.moves, dir_plan.notes) == (True, 0, ())
 
 
-def test_shares_are_by_size_where_log_dirs_differ() -> None:
+def test_log_dirs_of_different_sizes_get_shares_proportional_to_size() -> None:
     dir_plan = balance_log_dirs(
         jbod(many(20), total={"/d1": 3 * ROOMY, "/d2": ROOMY}), PlanRequest()
     )
@@ -90,7 +90,7 @@ def test_no_log_dir_is_filled_beyond_its_limit() -> None:
     assert "no room" in dir_plan.notes[0]
 
 
-def test_two_log_dirs_on_one_disk_are_not_filled_beyond_it_together() -> None:
+def test_log_dirs_on_one_disk_together_do_not_exceed_its_limit() -> None:
     """45 MB free of 100 on the one disk of both, of which 10 are to stay free."""
     dirs, others = ("/d1", "/d2", "/d3"), ("/d2", "/d3")
     total, free = dict.fromkeys(dirs, 100 * MB), dict.fromkeys(others, 45 * MB)
@@ -99,7 +99,7 @@ def test_two_log_dirs_on_one_disk_are_not_filled_beyond_it_together() -> None:
     assert "no room" in dir_plan.notes[0]
 
 
-def test_what_a_reassignment_in_flight_still_brings_is_no_room_in_its_log_dir() -> None:
+def test_bytes_still_arriving_by_a_reassignment_leave_less_room_in_their_log_dir() -> None:
     sizes = {f"t-{n}": 10 * MB for n in range(20)} | {"u-0": 40 * MB}
     held = {name: [2, 1] if name == "u-0" else [1] for name in sizes}
     dirs = {1: (LogDir("/data", 300 * MB, 65 * MB), LogDir("/d2", 100 * MB, 65 * MB))}
@@ -121,7 +121,7 @@ def test_each_broker_is_evened_out_by_itself() -> None:
     assert after(dir_plan, 2) == {"/d1": 1.0, "/d2": 1.0}
 
 
-def test_a_partition_on_two_brokers_is_one_move() -> None:
+def test_log_dir_changes_of_a_partition_on_two_brokers_form_one_move() -> None:
     held = {f"t-{i}": [1, 2] for i in range(10)}
     dir_plan = balance_log_dirs(
         cluster(held, size_bytes=10 * MB, log_dirs=TWO_ROOMY), PlanRequest()
@@ -130,13 +130,13 @@ def test_a_partition_on_two_brokers_is_one_move() -> None:
     assert all(len(dir_plan.reasons[move.tp]) == 2 for move in dir_plan.plan)
 
 
-def test_moves_tell_whom_they_relieve() -> None:
+def test_reason_of_a_move_names_the_log_dir_that_it_relieves() -> None:
     dir_plan = balance_log_dirs(jbod(many(20)), PlanRequest())
     (why,) = dir_plan.reasons[dir_plan.plan.moves[0].tp]
     assert why.words == "b1 /d1 200% → 110%"
 
 
-def test_one_huge_replica_is_named() -> None:
+def test_huge_replica_that_prevents_balanced_log_dirs_is_reported() -> None:
     dir_plan = balance_log_dirs(
         jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u")), PlanRequest()
     )
@@ -144,13 +144,13 @@ def test_one_huge_replica_is_named() -> None:
     assert "holds one replica of 900 MB" in dir_plan.notes[0]
 
 
-def test_replicas_that_are_too_large_for_the_band_are_moved_where_that_helps() -> None:
+def test_replicas_too_large_for_the_band_are_still_moved_where_that_helps() -> None:
     dir_plan = balance_log_dirs(jbod(many(3, 40 * MB)), PlanRequest())
     assert after(dir_plan) == {"/d1": 1.33, "/d2": 0.67}
     assert not dir_plan.reached
 
 
-def test_limits_hold() -> None:
+def test_log_dir_plan_keeps_limits_on_moves_and_bytes_and_obeys_stop() -> None:
     state = jbod(many(20))
     assert balance_log_dirs(state, PlanRequest(limits=Limits(max_moves=3))).moves == 3
     assert balance_log_dirs(state, PlanRequest(limits=Limits(max_per_broker=2))).moves == 2
@@ -161,7 +161,7 @@ def test_limits_hold() -> None:
 
 
 @pytest.mark.parametrize(("max_bytes", "is_blamed"), [(9e14, False), (39 * MB, True)])
-def test_a_limit_of_bytes_is_blamed_only_where_more_of_it_would_help(
+def test_limit_on_bytes_is_blamed_only_where_raising_it_would_help(
     max_bytes: float, is_blamed: bool
 ) -> None:
     state = jbod({"t-0": ("/d1", 900 * MB)} | many(10, topic="u"))
@@ -178,7 +178,7 @@ def test_replicas_of_a_partition_that_is_out_of_sync_stay_where_they_are() -> No
     assert {move.tp.partition for move in dir_plan.plan} == {6, 7, 8, 9}
 
 
-def test_what_must_not_be_touched_stays() -> None:
+def test_excluded_topics_excluded_brokers_and_out_of_sync_replicas_stay() -> None:
     state = jbod(many(10) | many(10, topic="keep"))
     assert {m.tp.topic for m in balance_log_dirs(state, PlanRequest(keep="keep")).plan} == {"t"}
     assert {m.tp.topic for m in balance_log_dirs(state, PlanRequest(topics="keep")).plan} == {
@@ -190,7 +190,7 @@ def test_what_must_not_be_touched_stays() -> None:
     assert not balance_log_dirs(sick, PlanRequest()).plan.moves
 
 
-def test_only_named_brokers_are_evened_out() -> None:
+def test_only_requested_brokers_are_evened_out() -> None:
     state = jbod(many(20), many(20, topic="u"))
     assert {
         b for m in balance_log_dirs(state, PlanRequest(brokers=(2,))).plan for b in m.dir_moves
@@ -207,7 +207,7 @@ def test_an_offline_log_dir_is_left_as_it_is() -> None:
     assert "/d3 of broker 1 is offline" in dir_plan.notes[0]
 
 
-def test_nothing_to_even_out_is_said() -> None:
+def test_brokers_with_one_log_dir_are_reported_as_having_nothing_to_even_out() -> None:
     dir_plan = balance_log_dirs(jbod(many(3), dirs=("/d1",)), PlanRequest())
     assert dir_plan.reached
     assert "more than one log dir" in dir_plan.notes[0]
@@ -219,7 +219,9 @@ placements = st.lists(
 
 
 @given(placements, st.sampled_from((0.05, 0.1, 0.3)))
-def test_laws(placed: list[tuple[str, int]], band: float) -> None:
+def test_log_dir_plan_keeps_bytes_never_worsens_balance_and_is_idempotent(
+    placed: list[tuple[str, int]], band: float
+) -> None:
     """Nothing is lost, nobody ends further off, and a second plan has nothing to do."""
     held = {f"t-{i}": (path, size * MB) for i, (path, size) in enumerate(placed)}
     state = jbod(held, dirs=("/d1", "/d2", "/d3"))
@@ -247,7 +249,7 @@ def test_laws(placed: list[tuple[str, int]], band: float) -> None:
     assert balance_log_dirs(state, PlanRequest(band=band)).plan == dir_plan.plan
 
 
-def test_bytes_are_near_the_least() -> None:
+def test_moved_bytes_are_near_the_lower_bound_for_skewed_sizes() -> None:
     """Skewed sizes: within 10 % of what has to leave the full one in any plan."""
     rng = np.random.default_rng(7)
     for _ in range(20):
@@ -263,7 +265,7 @@ def test_bytes_are_near_the_least() -> None:
         assert dir_plan.bytes <= 1.1 * max(least, 0) + MB
 
 
-def test_what_is_on_its_way_to_another_log_dir_counts_there_and_is_left_alone() -> None:
+def test_replica_moving_to_another_log_dir_counts_there_and_is_left_alone() -> None:
     here = jbod(many(4) | {"u-0": ("/d1", 40 * MB)})
     copied = replace(here, future_replicas=(FutureReplica(tp("u-0"), 1, "/d2", MB),))
     dir_plan = balance_log_dirs(copied, PlanRequest())
@@ -272,7 +274,7 @@ def test_what_is_on_its_way_to_another_log_dir_counts_there_and_is_left_alone() 
 
 
 @pytest.mark.parametrize("lost", ["dirs", "sizes", "places"])
-def test_of_log_dirs_that_are_not_known_it_cannot_be_said_whether_they_are_even(lost: str) -> None:
+def test_log_dirs_with_missing_information_count_as_unknown_rather_than_even(lost: str) -> None:
     two = tuple(LogDir(path, 100 * MB, 90 * MB - n) for n, path in enumerate(("/data", "/more")))
     dirs = () if lost == "dirs" else two
     state = cluster({"t-0": [1, 2], "t-1": [2, 1]}, size_bytes=MB, log_dirs=dirs)
@@ -283,7 +285,7 @@ def test_of_log_dirs_that_are_not_known_it_cannot_be_said_whether_they_are_even(
     assert (dir_plan.unknown, dir_plan.reached) == ((1, 2), False)
 
 
-def test_what_is_hidden_counts_in_its_log_dir_and_stays() -> None:
+def test_replicas_of_hidden_topics_count_in_their_log_dir_and_stay() -> None:
     held = many(10) | many(10, path="/d2", topic="u")
     hidden = HiddenTopics(1, (HiddenLogDir(1, "/d1", 1, 10, 100 * MB),))
     dir_plan = balance_log_dirs(replace(jbod(held), hidden=hidden), PlanRequest(disks=True))

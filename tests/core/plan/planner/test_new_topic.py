@@ -26,7 +26,7 @@ from core.plan.planner.new_topic import (
 RACKS = {0: "r1", 1: "r3", 2: "r3", 3: "r2", 4: "r2", 5: "r1"}
 
 
-def test_with_racks_as_kafkas_own_test_has_it() -> None:
+def test_round_robin_placement_with_racks_matches_kafkas_own_test() -> None:
     assert place_round_robin(RACKS, 7, 3) == [
         (0, 3, 1),
         (3, 1, 5),
@@ -38,7 +38,7 @@ def test_with_racks_as_kafkas_own_test_has_it() -> None:
     ]
 
 
-def test_without_racks_as_kafkas_own_test_has_it() -> None:
+def test_round_robin_placement_without_racks_matches_kafkas_own_test() -> None:
     assignments = place_round_robin(dict.fromkeys(range(5)), 10, 3)
     assert assignments == [
         *((0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 0), (4, 0, 1)),
@@ -67,7 +67,7 @@ def test_every_rack_is_used_before_any_is_used_twice(
             assert len({of[b] for b in row}) == min(replicas, len(set(of.values())))
 
 
-def test_what_brokers_carry_decides_where_a_topic_goes() -> None:
+def test_load_of_brokers_decides_where_a_new_topic_is_placed() -> None:
     held = {f"t-{n}": [1, 2] for n in range(12)} | {"u-0": [3, 4]}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=MB)
     assignments = place_by_load(state, load_of(state, MB), 10, 2, Expected())
@@ -76,7 +76,7 @@ def test_what_brokers_carry_decides_where_a_topic_goes() -> None:
     assert abs(1 + leaders[3] - leaders[4]) <= 1, "broker 3 leads one already"
 
 
-def test_dead_brokers_get_nothing() -> None:
+def test_dead_brokers_get_no_replicas_of_a_new_topic() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], dead=[3])
     assignments = place_by_load(state, load_of(state, MB), 9, 2, Expected())
     assert {broker for row in assignments for broker in row} == {1, 2}
@@ -107,7 +107,7 @@ def with_room(*free_mb: int, racks: dict[int, str] | None = None) -> ClusterStat
     return cluster({}, brokers=[*dirs], racks=racks, log_dirs=dirs)
 
 
-def test_brokers_with_room_come_first_and_who_has_none_is_said() -> None:
+def test_brokers_with_room_come_first_and_those_without_room_are_reported() -> None:
     state = with_room(50, 500, 500)
     load, expected = load_of(state, MB), Expected(size_bytes=200 * MB)
     assignments = place_by_load(state, load, 4, 1, expected)
@@ -120,7 +120,7 @@ def test_brokers_with_room_come_first_and_who_has_none_is_said() -> None:
     )
 
 
-def test_brokers_without_a_rack_come_after_racks_that_are_not_used_yet_and_are_named() -> None:
+def test_brokers_without_a_rack_come_after_unused_racks_and_are_reported() -> None:
     racks = {1: "a", 2: "b"}
     state = cluster({"t-0": [1], "t-1": [2]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=MB)
     load = load_of(state, MB)
@@ -133,14 +133,14 @@ def test_brokers_without_a_rack_come_after_racks_that_are_not_used_yet_and_are_n
     ]
 
 
-def test_where_no_broker_has_a_rack_all_are_alike() -> None:
+def test_all_brokers_are_treated_alike_if_none_has_a_rack() -> None:
     state = cluster({"t-0": [1]}, brokers=[1, 2, 3], size_bytes=MB)
     assignments = place_by_load(state, load_of(state, MB), 6, 2, Expected())
     assert {broker for row in assignments for broker in row} == {1, 2, 3}
     assert not without_rack(state)
 
 
-def test_racks_come_before_room() -> None:
+def test_spread_over_racks_takes_precedence_over_disk_room() -> None:
     state = with_room(0, 500, 500, racks={1: "a", 2: "b", 3: "b"})
     assignments = place_by_load(state, load_of(state, MB), 2, 2, Expected(size_bytes=200 * MB))
     assert all(1 in row for row in assignments)
@@ -155,7 +155,7 @@ def test_racks_come_before_room() -> None:
         ("new", 3, "3 replicas on 2 brokers that are up"),
     ],
 )
-def test_what_cannot_be_made_is_refused(topic: str, replicas: int, words: str) -> None:
+def test_topic_that_cannot_be_created_is_refused(topic: str, replicas: int, words: str) -> None:
     state = cluster({"t-0": [1]}, brokers=[1, 2, 3], dead=[3])
     with pytest.raises(UsageError, match=words):
         refuse_topic(state, topic, replicas)

@@ -45,7 +45,7 @@ def hurried(
     return estimate.rate_bytes_per_s, estimate.seconds
 
 
-def test_log_dirs_alone_are_timed_by_their_bytes() -> None:
+def test_copies_between_log_dirs_alone_are_timed_by_their_bytes() -> None:
     rate, seconds = hurried(LARGE, ACROSS)
     assert rate == 20 * MB, "the slowest that copies 1 TB within a day"
     assert seconds == pytest.approx(TB / rate, abs=2)
@@ -56,7 +56,7 @@ def test_log_dirs_alone_are_timed_by_their_bytes() -> None:
     assert estimate.total_bytes == TB
 
 
-def test_log_dirs_and_brokers_are_timed_by_who_takes_longer() -> None:
+def test_plan_time_is_the_longer_of_log_dir_copies_and_broker_moves() -> None:
     assert hurried(LARGE, BETWEEN, ACROSS) == hurried(LARGE, ACROSS)
     small = replace(ACROSS, tp=tp("t-1"), before=(1, 0), after=(1, 0))
     huge = replace(BETWEEN, tp=tp("t-0"), before=(0, 1), after=(0, 2))
@@ -69,7 +69,7 @@ def test_a_rate_that_never_catches_up_between_log_dirs_is_not_chosen() -> None:
     assert seconds == pytest.approx(100 / 20, abs=2)
 
 
-def test_where_no_size_is_known_there_is_no_time_and_that_is_said() -> None:
+def test_unknown_size_gives_no_planned_time_and_is_noted() -> None:
     unknown = replace(
         STATE,
         size_bytes=np.full_like(STATE.size_bytes, -1),
@@ -86,7 +86,7 @@ def test_where_no_size_is_known_there_is_no_time_and_that_is_said() -> None:
                 assert estimate.note == f"The size of {move.tp} is not known."
 
 
-def test_many_copies_between_log_dirs_need_time_to_be_laid_out() -> None:
+def test_many_log_dir_copies_are_not_simulated_when_too_little_time_is_left() -> None:
     state = cluster({f"t-{n}": [0] for n in range(2000)}, brokers=range(1), size_bytes=MB)
     plan = Plan.of(
         Move(state.tp(row), (0,), (0,), None, ("/d2",), ("/data",))
@@ -101,7 +101,7 @@ def test_many_copies_between_log_dirs_need_time_to_be_laid_out() -> None:
     ] == [False, True]
 
 
-def test_a_deadline_that_is_not_played_out_says_so() -> None:
+def test_deadline_that_was_not_simulated_is_noted() -> None:
     load, plan = load_of(LARGE), Plan.of([ACROSS])
     estimate = estimate_plan_time(LARGE, load, plan, 3600.0, seconds_left=lambda: HURRY)
     assert estimate is not None
@@ -116,7 +116,7 @@ def test_a_deadline_that_is_not_played_out_says_so() -> None:
 
 
 @pytest.mark.parametrize("seconds", [1.0, 10.0])
-def test_a_deadline_that_cannot_be_kept_is_never_without_playing_it_out(seconds: float) -> None:
+def test_impossible_deadline_is_reported_as_never_without_a_simulation(seconds: float) -> None:
     estimate = estimate_plan_time(
         LARGE, load_of(LARGE), Plan.of([ACROSS]), seconds, seconds_left=lambda: HURRY
     )
@@ -126,7 +126,7 @@ def test_a_deadline_that_cannot_be_kept_is_never_without_playing_it_out(seconds:
     assert estimate.never.startswith(f"No rate moves 1.0 TB in {seconds:g} s: ")
 
 
-def test_a_budget_that_is_too_short_to_play_a_plan_out_tells_the_least_time() -> None:
+def test_time_budget_too_short_for_a_simulation_yields_the_minimum_time() -> None:
     state = cluster({f"t-{n}": [0, 1] for n in range(20)}, brokers=range(5), size_bytes=100 * MB)
     load = load_of(state, {f"t-{n}": 0.0 for n in range(20)})
     plan = suggest_plan(state, load, PlanRequest()).plan
@@ -144,7 +144,7 @@ def test_a_budget_that_is_too_short_to_play_a_plan_out_tells_the_least_time() ->
     assert by_then.seconds <= 3600
 
 
-def test_what_is_not_played_out_takes_no_less_than_links_do() -> None:
+def test_time_without_a_simulation_is_at_least_what_the_links_need() -> None:
     """132 GB leave a broker that can send 100 MB/s."""
     homes = {f"t-{i}": [0] for i in range(3)}
     state = cluster(homes, brokers=range(4), size_bytes=44_000 * MB, can_send=1e8, can_take_in=1e9)
@@ -162,13 +162,15 @@ def test_what_is_not_played_out_takes_no_less_than_links_do() -> None:
         (Limits(seconds_left=lambda: 3.0), "No move helps within these limits."),
     ],
 )
-def test_limits_are_spoken_of_where_there_are_any(limits: Limits, words: str) -> None:
+def test_explanation_of_an_empty_plan_mentions_limits_only_where_limits_are_set(
+    limits: Limits, words: str
+) -> None:
     wanted = PlanRequest(limits=limits)
     suggestion = suggest_plan(STATE, load_of(STATE, MB), replace(wanted, limits=Limits()))
     assert explain_no_plan(suggestion, wanted, "", reached=False) == words
 
 
-def test_what_is_copied_already_takes_no_time() -> None:
+def test_plan_whose_data_are_already_copied_has_no_time_estimate() -> None:
     """As in a plan that somebody has carried out meanwhile: it is stale, and answered."""
     state = cluster({"t-0": [0, 2]}, brokers=range(3), size_bytes=100 * MB)
     assert (

@@ -59,7 +59,7 @@ def test_the_same_input_gives_the_same_plan_byte_for_byte() -> None:
     )
 
 
-def test_what_leaders_alone_can_even_out_copies_nothing() -> None:
+def test_no_data_are_copied_where_leader_changes_alone_even_out_the_load() -> None:
     state = cluster(
         {f"t-{n}": [1, 2, 3] for n in range(9)}, brokers=[1, 2, 3], racks=SIX, size_bytes=GB
     )
@@ -79,7 +79,7 @@ def test_no_move_only_changes_the_order_of_followers(leaders_only: bool) -> None
         assert move.before[0] != move.after[0] or set(move.before) != set(move.after), move
 
 
-def test_leaders_only_copies_nothing_though_data_are_uneven() -> None:
+def test_leaders_only_request_copies_nothing_though_data_are_uneven() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
     suggestion = suggest_plan(state, load, PlanRequest(leaders_only=True))
     assert (suggestion.moves, suggestion.bytes) == (0, 0)
@@ -100,14 +100,14 @@ def test_a_drained_broker_holds_nothing_and_racks_stay_spread() -> None:
     assert all(3 in move.before for move in suggestion.plan)
 
 
-def test_what_is_drained_is_spread_over_the_emptiest() -> None:
+def test_replicas_of_a_drained_broker_are_spread_over_the_emptiest_brokers() -> None:
     state = cluster({f"t-{n}": [1] for n in range(12)}, brokers=[1, 2, 3, 4], size_bytes=GB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(1,)))
     held = Counter(b for replicas in placed(state, suggestion.plan).values() for b in replicas)
     assert held == {2: 4, 3: 4, 4: 4}
 
 
-def test_leaders_that_have_to_change_anyway_are_spread_and_no_others_change() -> None:
+def test_leaders_that_have_to_change_are_spread_and_no_other_leaders_change() -> None:
     held = {f"t-{n}": [4, 1] for n in range(12)} | {f"u-{n}": [2, 3] for n in range(3)}
     state = cluster(held, brokers=range(1, 5), size_bytes=GB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(4,)))
@@ -116,7 +116,7 @@ def test_leaders_that_have_to_change_anyway_are_spread_and_no_others_change() ->
     assert {move.tp.topic for move in suggestion.plan} == {"t"}
 
 
-def test_no_reason_says_that_a_broker_gets_further_off_and_no_share_is_below_nothing() -> None:
+def test_move_reasons_show_brokers_closer_to_balance_and_no_share_is_negative() -> None:
     reason_count = 0
     for seed in range(60):
         random = np.random.default_rng(seed)
@@ -136,7 +136,7 @@ def test_no_reason_says_that_a_broker_gets_further_off_and_no_share_is_below_not
     assert reason_count > 100
 
 
-def test_what_is_drained_says_so_and_no_share_that_the_broker_does_not_have() -> None:
+def test_reason_of_a_drain_move_names_the_broker_it_leaves_and_no_share() -> None:
     state = cluster({f"t-{n}": [4, 1] for n in range(3)}, brokers=range(1, 5), size_bytes=GB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(4,)))
     assert {why.words for why in suggestion.reasons.values()} == {"leaves b4"}
@@ -152,7 +152,7 @@ def test_what_is_drained_says_so_and_no_share_that_the_broker_does_not_have() ->
         ([1, 2], PlanRequest(replicas=3, drain=(2,)), "leaves b2"),
     ],
 )
-def test_what_has_to_move_says_what_it_was_asked_for(
+def test_reason_of_a_mandatory_move_names_the_request_that_requires_it(
     held: list[int], plan_request: PlanRequest, words: str
 ) -> None:
     """Not what it does for evenness besides, which may be little, or the contrary."""
@@ -163,7 +163,7 @@ def test_what_has_to_move_says_what_it_was_asked_for(
     assert [move.reason for move in suggestion.plan] == [words]
 
 
-def test_draining_some_topics_leaves_the_others_where_they_are() -> None:
+def test_draining_or_replacing_for_some_topics_leaves_other_topics_where_they_are() -> None:
     state = cluster({"a-0": [1, 2], "b-0": [1, 2]}, brokers=[1, 2, 3], size_bytes=GB)
     for wanted in (PlanRequest(drain=(2,), topics="a"), PlanRequest(replace=((2, 3),), topics="a")):
         suggestion = suggest_plan(state, load_of(state, MB), wanted)
@@ -190,7 +190,7 @@ def test_new_brokers_are_filled_and_nothing_moves_between_old_ones() -> None:
     assert abs(suggestion.after[11, Measure.DISK] - 1) <= 0.10
 
 
-def test_a_new_broker_is_not_filled_beyond_the_band_though_others_are_too_full() -> None:
+def test_new_broker_is_not_filled_beyond_the_band_though_other_brokers_are_too_full() -> None:
     held = {f"t-{n}": [1 if n < 30 else 2 + n % 2] for n in range(40)}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)
     wanted = PlanRequest(fill=(4,))
@@ -200,7 +200,7 @@ def test_a_new_broker_is_not_filled_beyond_the_band_though_others_are_too_full()
     assert is_reached(suggestion, wanted)
 
 
-def test_a_broker_that_is_filled_beyond_the_band_is_not_what_was_wanted() -> None:
+def test_broker_filled_beyond_the_band_by_the_plan_does_not_count_as_filled() -> None:
     """Unless that is no doing of the plan's, or something has to move there."""
     state = cluster({f"t-{n}": [1] for n in range(4)}, brokers=[1, 2], size_bytes=GB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(fill=(2,)))
@@ -213,7 +213,7 @@ def test_a_broker_that_is_filled_beyond_the_band_is_not_what_was_wanted() -> Non
     assert replace(fuller, before=fuller.after).filled((2,), 0.10)
 
 
-def test_leaders_come_to_new_brokers_only() -> None:
+def test_leadership_moves_only_to_the_brokers_being_filled() -> None:
     held = {f"t-{n}": [1, 2] for n in range(6)} | {f"u-{n}": [2, 3] for n in range(3)}
     state = cluster(held, brokers=[1, 2, 3], size_bytes=GB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(fill=(3,)))
@@ -234,7 +234,7 @@ def test_a_broker_is_replaced_in_place() -> None:
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
-def test_partitions_get_the_replicas_that_are_wanted_in_as_many_racks(replicas: int) -> None:
+def test_partitions_get_the_requested_replicas_in_as_many_racks(replicas: int) -> None:
     state, load = skewed(Shape(12, 300, "skew", replicas=2))
     suggestion = suggest_plan(state, load, PlanRequest(replicas=replicas))
     assert not suggestion.incomplete
@@ -248,14 +248,16 @@ def test_partitions_get_the_replicas_that_are_wanted_in_as_many_racks(replicas: 
 
 
 @pytest.mark.parametrize("held", [[0, 3, 1, 2], [3, 0, 1, 2]], ids=["a follower", "the leader"])
-def test_no_rack_is_given_up_while_a_replica_without_one_could_go(held: list[int]) -> None:
+def test_no_rack_is_given_up_while_a_replica_without_a_rack_could_be_removed(
+    held: list[int],
+) -> None:
     racks = {0: "a", 1: "b", 2: "c"}
     state = cluster({"t-0": held}, brokers=range(4), racks=racks, size_bytes=GB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=3))
     assert placed(state, suggestion.plan) == {"t-0": (0, 1, 2)}
 
 
-def test_a_second_replica_does_not_join_the_first_ones_rack() -> None:
+def test_second_replica_is_not_placed_in_the_rack_of_the_first() -> None:
     state = cluster({"t-0": [1]}, brokers=[1, 2, 3], racks={1: "a", 2: "a", 3: "b"}, dead=[3])
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(replicas=2))
     assert not suggestion.plan.moves
@@ -266,7 +268,7 @@ def test_a_second_replica_does_not_join_the_first_ones_rack() -> None:
     "plan_request",
     [PlanRequest(drain=(1,)), PlanRequest(replace=((1, 4),)), PlanRequest(replicas=2)],
 )
-def test_what_has_to_move_keeps_to_a_limit_of_moves(plan_request: PlanRequest) -> None:
+def test_mandatory_moves_keep_to_the_limit_on_moves(plan_request: PlanRequest) -> None:
     state = cluster({f"t-{n}": [1] for n in range(9)}, brokers=[1, 2, 3, 4], size_bytes=MB)
     suggestion = suggest_plan(
         state, load_of(state, MB), replace(plan_request, limits=Limits(max_moves=4))
@@ -281,7 +283,7 @@ def test_a_partition_that_is_out_of_sync_keeps_its_replicas() -> None:
     assert not suggestion.plan.moves
 
 
-def test_rack_violations_alone_are_repaired() -> None:
+def test_racks_only_request_repairs_rack_violations_and_moves_nothing_else() -> None:
     state = cluster(
         {"t-0": [1, 4, 2], "t-1": [1, 2, 3], "t-2": [3, 6, 4]},
         brokers=[1, 2, 3, 4, 5, 6],
@@ -294,7 +296,7 @@ def test_rack_violations_alone_are_repaired() -> None:
         assert len({SIX[b] for b in replicas}) == 3
 
 
-def test_a_small_racks_brokers_carry_what_their_rack_must_hold() -> None:
+def test_brokers_of_a_small_rack_carry_the_replicas_that_their_rack_must_hold() -> None:
     state = cluster(
         {f"t-{n}": [[1, 3, 4], [2, 4, 3]][n % 2] for n in range(40)},
         racks={1: "a", 2: "a", 3: "b", 4: "c"},
@@ -315,7 +317,7 @@ def test_topics_kept_and_brokers_excluded_are_left_alone() -> None:
         assert not {0, 7} & ({*move.adding} | {*move.removing})
 
 
-def test_limits_of_bytes_and_moves_are_kept_and_what_is_planned_still_helps() -> None:
+def test_limits_on_bytes_and_moves_are_kept_and_the_plan_still_improves_balance() -> None:
     state, load = skewed(Shape(12, 2_000, "skew"))
     whole = suggest_plan(state, load, PlanRequest())
     third = suggest_plan(state, load, PlanRequest(limits=Limits(max_bytes=whole.bytes / 3)))
@@ -326,7 +328,7 @@ def test_limits_of_bytes_and_moves_are_kept_and_what_is_planned_still_helps() ->
         assert part.after[:, Measure.DISK].std() < part.before[:, Measure.DISK].std()
 
 
-def test_each_move_says_which_broker_it_is_for() -> None:
+def test_reason_of_each_move_names_the_broker_that_it_helps() -> None:
     state, load = skewed(Shape(12, 2_000, "new"))
     suggestion = suggest_plan(state, load, PlanRequest())
     assert suggestion.reasons.keys() == {move.tp for move in suggestion.plan}
@@ -336,7 +338,7 @@ def test_each_move_says_which_broker_it_is_for() -> None:
     assert all(abs(b.after - 1) <= 0.10 for b in filled)
 
 
-def test_unknown_load_is_said_and_planned_for_by_size_and_count() -> None:
+def test_unknown_load_is_reported_and_planned_for_by_size_and_count() -> None:
     state, _ = skewed(Shape(12, 2_000, "new"))
     suggestion = suggest_plan(state, Load.unknown(state), PlanRequest())
     assert "What is produced to 2,000 of 2,000 partitions is not known" in suggestion.notes[0]
@@ -344,7 +346,7 @@ def test_unknown_load_is_said_and_planned_for_by_size_and_count() -> None:
     assert abs(suggestion.after[11, Measure.DISK] - 1) <= 0.10
 
 
-def test_one_huge_partition_is_named() -> None:
+def test_one_huge_partition_is_reported() -> None:
     state = cluster(
         {"big-0": [1], **{f"t-{n}": [1 + n % 3] for n in range(30)}},
         size_bytes={"big-0": 100 * GB, **{f"t-{n}": GB for n in range(30)}},
@@ -359,7 +361,7 @@ def test_one_huge_partition_is_named() -> None:
 
 
 @given(st.lists(st.floats(0, 3), min_size=2, max_size=30))
-def test_levels_give_as_much_as_they_take(loads: list[float]) -> None:
+def test_load_above_balanced_bounds_equals_load_missing_below_them(loads: list[float]) -> None:
     column = np.array(loads)[:, None] / max(np.mean(loads), 1e-9)
     bounds = balanced_bounds(
         column, np.ones(len(loads), np.bool_), 0.10, np.full_like(column, np.inf)
@@ -393,7 +395,7 @@ def clusters(draw: st.DrawFn) -> tuple[ClusterState, Load]:
 
 @settings(max_examples=40)
 @given(clusters())
-def test_no_plan_is_unsafe_and_none_ends_further_from_the_band_than_it_began(
+def test_no_plan_is_unsafe_or_leaves_brokers_further_from_the_band(
     given_: tuple[ClusterState, Load],
 ) -> None:
     state, load = given_

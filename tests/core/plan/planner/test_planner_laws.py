@@ -183,7 +183,7 @@ def _four_changes_a_broker() -> Case:
 @given(cases())
 @example(_rackless())
 @example(_four_changes_a_broker())
-def test_no_hard_limit_is_broken_and_none_that_held_is_worsened(case: Case) -> None:
+def test_plan_breaks_no_hard_limit_and_worsens_no_limit_already_exceeded(case: Case) -> None:
     state, load, wanted = case.state, case.load, case.request
     if refused := list(find_conflicts(state, wanted)):
         assert [r.fields for r in refused] == [(Field.MAX_REPLICAS,)]

@@ -47,7 +47,7 @@ def off(suggestion: PlanResult, loads: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("part", [0.1, 0.3])
-def test_the_best_plan_so_far_is_there_in_time(
+def test_best_plan_so_far_is_returned_within_the_time_budget(
     uneven: tuple[ClusterState, Load], clock_reads: int, part: float
 ) -> None:
     glass = Hourglass(round(part * clock_reads))
@@ -70,7 +70,7 @@ def test_more_time_makes_a_better_plan(uneven: tuple[ClusterState, Load], clock_
     assert left[-1] == 0
 
 
-def test_copies_leave_time_for_choosing_leaders(
+def test_planning_of_copies_leaves_time_for_choosing_leaders(
     uneven: tuple[ClusterState, Load], clock_reads: int
 ) -> None:
     given = PlanRequest(limits=Limits(seconds_left=Hourglass(round(0.5 * clock_reads))))
@@ -83,14 +83,16 @@ def test_copies_leave_time_for_choosing_leaders(
     assert after < before
 
 
-def test_leaders_alone_are_chosen_in_time_too(uneven: tuple[ClusterState, Load]) -> None:
+def test_leaders_only_planning_returns_a_partial_plan_within_the_time_budget(
+    uneven: tuple[ClusterState, Load],
+) -> None:
     wanted = PlanRequest(leaders_only=True, limits=Limits(seconds_left=Hourglass(20)))
     partial = suggest_plan(*uneven, wanted)
     whole = suggest_plan(*uneven, PlanRequest(leaders_only=True))
     assert 0 < partial.leader_moves < whole.leader_moves
 
 
-def test_planning_ends_while_there_is_time_to_tell_what_it_came_to() -> None:
+def test_planning_stops_while_there_is_time_left_to_report_its_result() -> None:
     on = Placement(build_problem(*skewed(Shape(6, 300, "skew"))))
     compared = request.ENDED_SECONDS + 300 * request.COMPARED_SECONDS
     for changes, left, is_up in (
@@ -103,7 +105,7 @@ def test_planning_ends_while_there_is_time_to_tell_what_it_came_to() -> None:
         assert Limits(seconds_left=lambda left=left: left).time_is_up(on) is is_up  # type: ignore[misc]
 
 
-def test_what_is_kept_of_the_time_is_the_same_part_however_much_is_left() -> None:
+def test_reserved_time_is_a_share_of_the_time_left_at_the_start() -> None:
     on = Placement(build_problem(*skewed(Shape(6, 300, "skew"))))
     left = [100.0]
     short = Limits(seconds_left=lambda: left[0]).reserving(0.1)

@@ -26,7 +26,7 @@ def placement(shape: Shape) -> Placement:
     return Placement(build_problem(state, load))
 
 
-def test_replicas_moved_together_are_as_replicas_moved_one_by_one() -> None:
+def test_moving_replicas_together_gives_the_same_placement_as_one_by_one() -> None:
     together, one_by_one = (placement(Shape(6, 300, "skew")) for _ in range(2))
     rows = np.sort(together.held(0))[:20]
     to = np.array([3 if n % 2 else 4 for n in range(len(rows))])
@@ -49,7 +49,7 @@ def test_replicas_moved_together_are_as_replicas_moved_one_by_one() -> None:
         assert {*together.held(broker)} == {*one_by_one.held(broker)}
 
 
-def test_what_a_placement_carries_after_a_pass_is_what_its_replicas_add_up_to() -> None:
+def test_placement_loads_after_a_pass_equal_a_recount_of_its_replicas() -> None:
     on = placement(Shape(12, 2_000, "skew"))
     assert ReplicaMoves(on, REPLICA_MEASURES, Limits()).carry_out() == on.moved > 0
     carried = on.loads.copy()
@@ -58,7 +58,7 @@ def test_what_a_placement_carries_after_a_pass_is_what_its_replicas_add_up_to() 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_move_is_barred_where_one_replica_is_or_its_rack_would_get_too_full(seed: int) -> None:
+def test_move_to_a_broker_with_a_replica_no_rack_or_a_too_full_rack_is_barred(seed: int) -> None:
     random = np.random.default_rng(seed)
     racks = np.array([0, 0, 0, 1, 1, 2, 2, NOBODY], np.int32)
     rows = [[0, *(1 + random.permutation(7))[:2].tolist()] for _ in range(50)]
@@ -74,7 +74,7 @@ def test_a_move_is_barred_where_one_replica_is_or_its_rack_would_get_too_full(se
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_leaves_a_broker_without_a_rack_is_barred_where_checks_would_refuse_it(
+def test_move_from_a_broker_without_a_rack_is_barred_where_checks_would_refuse_it(
     seed: int,
 ) -> None:
     random = np.random.default_rng(seed)
@@ -96,7 +96,7 @@ def test_what_leaves_a_broker_without_a_rack_is_barred_where_checks_would_refuse
             )
 
 
-def test_brokers_that_hold_more_than_a_look_compares_end_as_even(
+def test_brokers_with_more_replicas_than_are_compared_at_once_end_as_even(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     state, load = skewed(Shape(12, 2_000, "new"))
@@ -107,7 +107,7 @@ def test_brokers_that_hold_more_than_a_look_compares_end_as_even(
     assert parts.bytes <= 1.03 * whole.bytes
 
 
-def test_no_leader_is_tried_anew_where_copies_are_needed_anyway(
+def test_leaders_are_balanced_only_after_copies_where_copies_are_needed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who leads changes nothing of how full disks are; looking takes long in large clusters."""
@@ -125,7 +125,7 @@ def test_no_leader_is_tried_anew_where_copies_are_needed_anyway(
 
 
 @pytest.mark.parametrize("brokers", [(1, 2), (2, 1)], ids=["from-the-last", "from-the-first"])
-def test_where_any_move_alone_is_too_much_two_replicas_change_places(
+def test_two_replicas_are_swapped_where_any_single_move_is_too_much(
     brokers: tuple[int, int],
 ) -> None:
     less, more = brokers

@@ -27,7 +27,7 @@ def six_old_brokers_and_two_new(replicas: int = 2) -> tuple[ClusterState, Load]:
     return state, load_of(state, MB)
 
 
-def test_what_is_drained_goes_to_the_brokers_that_are_added_and_they_are_filled() -> None:
+def test_replicas_of_a_drained_broker_go_to_added_brokers_which_are_filled() -> None:
     state, load = six_old_brokers_and_two_new()
     wanted = PlanRequest(drain=(3,), fill=(7, 8))
     suggestion = suggest_plan(state, load, wanted)
@@ -38,7 +38,7 @@ def test_what_is_drained_goes_to_the_brokers_that_are_added_and_they_are_filled(
     assert is_reached(suggestion, wanted)
 
 
-def test_what_new_brokers_may_not_take_for_racks_goes_elsewhere() -> None:
+def test_drained_replicas_that_new_brokers_may_not_take_for_racks_go_elsewhere() -> None:
     racks = {1: "a", 2: "b", 3: "a", 4: "b", 5: "b"}
     state = cluster(
         {f"t-{n}": [1, 2] if n % 2 else [3, 4] for n in range(20)},
@@ -53,7 +53,7 @@ def test_what_new_brokers_may_not_take_for_racks_goes_elsewhere() -> None:
     assert not suggestion.incomplete
 
 
-def test_replicas_are_added_to_some_topics_only_and_none_on_a_broker_that_leaves() -> None:
+def test_replicas_are_added_to_requested_topics_only_and_not_on_a_drained_broker() -> None:
     state, load = six_old_brokers_and_two_new()
     wanted = PlanRequest(replicas=3, topics="a", drain=(3,))
     suggestion = suggest_plan(state, load, wanted)
@@ -66,7 +66,7 @@ def test_replicas_are_added_to_some_topics_only_and_none_on_a_broker_that_leaves
     assert is_reached(suggestion, wanted)
 
 
-def test_of_too_many_replicas_those_on_a_broker_that_leaves_go_and_nothing_is_copied() -> None:
+def test_surplus_replicas_are_removed_from_the_drained_broker_and_nothing_is_copied() -> None:
     state = cluster(
         {"t-0": [3, 1, 2], "t-1": [1, 3, 2], "t-2": [2, 1, 3]}, brokers=[1, 2, 3], size_bytes=GB
     )
@@ -78,7 +78,7 @@ def test_of_too_many_replicas_those_on_a_broker_that_leaves_go_and_nothing_is_co
     assert not suggestion.incomplete
 
 
-def test_a_leader_on_a_broker_that_leaves_stays_while_nobody_else_can_lead() -> None:
+def test_leader_on_a_drained_broker_stays_while_no_other_replica_can_lead() -> None:
     state = cluster(
         {"t-0": [3, 1, 2]}, brokers=[1, 2, 3, 4], isr={"t-0": [3]}, size_bytes=GB, dead=[]
     )
@@ -87,7 +87,7 @@ def test_a_leader_on_a_broker_that_leaves_stays_while_nobody_else_can_lead() -> 
     assert suggestion.incomplete
 
 
-def test_racks_are_repaired_with_what_leaves_anyway() -> None:
+def test_racks_are_repaired_by_the_replicas_that_leave_a_drained_broker_anyway() -> None:
     racks = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
     state = cluster({"t-0": [4, 1, 2]}, brokers=range(1, 7), racks=racks, size_bytes=GB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(racks_only=True, drain=(1,)))
@@ -98,7 +98,7 @@ def test_racks_are_repaired_with_what_leaves_anyway() -> None:
     assert suggestion.bytes == GB
 
 
-def test_a_replaced_brokers_data_stay_in_its_place_while_another_one_is_filled() -> None:
+def test_replicas_of_a_replaced_broker_go_to_its_replacement_while_another_is_filled() -> None:
     state, load = six_old_brokers_and_two_new()
     wanted = PlanRequest(replace=((3, 8),), fill=(7,))
     suggestion = suggest_plan(state, load, wanted)
@@ -111,14 +111,14 @@ def test_a_replaced_brokers_data_stay_in_its_place_while_another_one_is_filled()
     assert is_reached(suggestion, wanted)
 
 
-def test_leaders_of_some_topics_are_chosen_and_no_others() -> None:
+def test_leaders_only_request_for_some_topics_changes_no_other_topics() -> None:
     state = cluster({f"{'ab'[n % 2]}-{n}": [1, 2, 3] for n in range(18)}, size_bytes=GB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(leaders_only=True, topics="a"))
     assert {move.tp.topic for move in suggestion.plan} == {"a"}
     assert suggestion.bytes == 0
 
 
-def test_limits_hold_for_all_that_is_asked_for_together() -> None:
+def test_limits_hold_for_all_combined_requests_together() -> None:
     state, load = skewed(Shape(12, 600, "new"))
     limits = Limits(max_moves=150)
     suggestion = suggest_plan(state, load, PlanRequest(drain=(2,), fill=(11,), limits=limits))
@@ -126,7 +126,7 @@ def test_limits_hold_for_all_that_is_asked_for_together() -> None:
     assert any(11 in move.adding for move in suggestion.plan)
 
 
-def test_what_leaves_a_broker_without_a_rack_joins_no_rack_that_holds_one() -> None:
+def test_replica_from_a_broker_without_a_rack_joins_no_rack_that_holds_a_replica() -> None:
     racks = {2: "a", 3: "a", 4: "b"}
     state = cluster(
         {"t-0": [1, 2], "u-0": [4], "u-1": [4]}, brokers=[1, 2, 3, 4], racks=racks, size_bytes=GB
@@ -135,7 +135,7 @@ def test_what_leaves_a_broker_without_a_rack_joins_no_rack_that_holds_one() -> N
     assert set(placed(state, suggestion.plan)["t-0"]) == {2, 4}
 
 
-def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
+def test_rack_conflicts_on_excluded_brokers_only_are_reported_and_left() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3], racks={1: "a", 2: "a", 3: "b"})
     suggestion = suggest_plan(
         state, load_of(state, MB), PlanRequest(racks_only=True, exclude=(1, 2))
@@ -210,7 +210,7 @@ def test_racks_repaired_only_on_excluded_brokers_are_said_and_left() -> None:
         ({"balance": True, "drain": (1,)}, "--balance evens all brokers out, and --drain moves"),
     ],
 )
-def test_wants_that_contradict_are_one_sentence_that_names_them(
+def test_contradictory_requests_are_refused_with_one_sentence_that_names_them(
     fields: dict[str, object], words: str
 ) -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3, 4], dead=[3])
@@ -219,7 +219,7 @@ def test_wants_that_contradict_are_one_sentence_that_names_them(
     assert excinfo.value.next
 
 
-def test_fields_are_called_as_where_they_are_asked_for() -> None:
+def test_errors_call_request_fields_by_the_names_that_the_caller_passes() -> None:
     state = cluster({"t-0": [1, 2]}, brokers=[1, 2, 3])
     names = {**FLAGS, Field.LEADERS: "leaders only", Field.DRAIN: "drain"}
     with pytest.raises(UsageError, match="leaders only copies nothing, and drain has to copy"):
@@ -229,7 +229,7 @@ def test_fields_are_called_as_where_they_are_asked_for() -> None:
 # -- beside what is planned already --------------------------------------------------------------
 
 
-def test_what_is_planned_already_stays_and_the_rest_is_planned_beside_it() -> None:
+def test_moves_already_planned_stay_and_the_rest_is_planned_around_them() -> None:
     state = cluster({f"t-{n}": [1] for n in range(9)}, brokers=[1, 2, 3], size_bytes=GB)
     kept = Plan()
     for n in range(3):
@@ -241,7 +241,7 @@ def test_what_is_planned_already_stays_and_the_rest_is_planned_beside_it() -> No
     assert suggestion.bytes == 3 * GB
 
 
-def test_what_is_planned_already_sends_to_the_followers_that_it_has_then() -> None:
+def test_sent_traffic_of_moves_already_planned_counts_their_planned_followers() -> None:
     """Not to as many as are wanted of the others: those have two, and it has one."""
     state = cluster({f"t-{n}": [1 + n] for n in range(4)}, brokers=[1, 2, 3, 4], size_bytes=GB)
     kept = Plan().with_target(state, tp("t-0"), (1, 2))
@@ -255,7 +255,7 @@ def test_what_is_planned_already_sends_to_the_followers_that_it_has_then() -> No
     assert out == pytest.approx({broker: 4 * n / 11 for broker, n in sent.items()})
 
 
-def test_disks_that_what_is_planned_already_fills_are_full() -> None:
+def test_disks_filled_by_moves_already_planned_count_as_full() -> None:
     state = cluster(
         {"t-0": [1], "t-1": [1]}, brokers=[1, 2], size_bytes=GB, disk_bytes=(10 * GB, 2 * GB)
     )
@@ -265,7 +265,7 @@ def test_disks_that_what_is_planned_already_fills_are_full() -> None:
     assert "t-1: no broker that could take them has that much disk" in suggestion.notes[0]
 
 
-def test_what_is_planned_already_onto_a_broker_that_leaves_is_named() -> None:
+def test_move_already_planned_onto_a_drained_broker_is_reported() -> None:
     state = cluster({"t-0": [1], "t-1": [2]}, brokers=[1, 2, 3], size_bytes=GB)
     kept = Plan().with_move(state, tp("t-0"), 1, 2)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(drain=(2,), kept=kept))

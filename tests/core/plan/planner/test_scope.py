@@ -32,7 +32,7 @@ def two_topics() -> tuple[ClusterState, Load]:
     return state, load_of(state, MB)
 
 
-def test_the_chosen_topics_end_on_these_brokers_only_and_nothing_else_moves() -> None:
+def test_requested_topics_end_on_the_requested_brokers_only_and_nothing_else_moves() -> None:
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 3))
     suggestion = suggest_plan(state, load, wanted)
@@ -46,7 +46,7 @@ def test_the_chosen_topics_end_on_these_brokers_only_and_nothing_else_moves() ->
     assert again.bytes == 0
 
 
-def test_the_partitions_that_clients_are_probed_on_stay_until_their_broker_is_left() -> None:
+def test_probe_partitions_stay_unless_their_broker_is_drained() -> None:
     led = {f"t-{n}": [1] for n in range(4)} | {"u-0": [2], "u-1": [3]}
     probed = {f"__trimtab_probe-{n}": [n + 1] for n in range(3)}
     state = cluster(led | probed, brokers=[1, 2, 3], size_bytes=GB)
@@ -61,7 +61,7 @@ def test_the_partitions_that_clients_are_probed_on_stay_until_their_broker_is_le
     assert placed(state, both.plan)["__trimtab_probe-0"] == (1,)
 
 
-def test_where_only_probed_partitions_make_a_broker_uneven_that_is_said() -> None:
+def test_imbalance_caused_only_by_probe_partitions_is_reported() -> None:
     state = cluster(
         {"__trimtab_probe-0": [1], "t-0": [2], "t-1": [3]}, brokers=[1, 2, 3], size_bytes=GB
     )
@@ -71,7 +71,7 @@ def test_where_only_probed_partitions_make_a_broker_uneven_that_is_said() -> Non
     assert note.endswith("no plan evens that out beside it; trimtab probe --remove.")
 
 
-def test_what_other_topics_bring_to_these_brokers_counts() -> None:
+def test_load_of_other_topics_on_the_requested_brokers_counts() -> None:
     held = {f"big-{n}": [1] for n in range(10)} | {f"t-{n}": [4] for n in range(20)}
     state = cluster(held, brokers=[1, 2, 3, 4], size_bytes=GB)
     suggestion = suggest_plan(state, load_of(state, MB), PlanRequest(topics="t", brokers=(1, 2, 3)))
@@ -82,7 +82,7 @@ def test_what_other_topics_bring_to_these_brokers_counts() -> None:
     assert is_reached(suggestion, PlanRequest(topics="t", brokers=(1, 2, 3)))
 
 
-def test_it_copies_less_than_kafkas_rule_and_ends_as_even() -> None:
+def test_plan_copies_less_than_half_of_what_kafkas_rule_does_and_ends_even() -> None:
     state, load = skewed(Shape(12, 600, "skew", seed=3))
     brokers = tuple(range(9))
     suggestion = suggest_plan(state, load, PlanRequest(brokers=brokers))
@@ -97,7 +97,7 @@ def test_it_copies_less_than_kafkas_rule_and_ends_as_even() -> None:
     assert abs(suggestion.after[list(brokers), Measure.DISK] - 1).max() <= 0.10 + 1e-9
 
 
-def test_racks_are_kept_or_ignored() -> None:
+def test_racks_are_kept_unless_the_request_ignores_them() -> None:
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 4))
     suggestion = suggest_plan(state, load, wanted)
@@ -114,7 +114,7 @@ def test_racks_are_kept_or_ignored() -> None:
     assert "rack-spread" in {finding.id for finding in check_plan(state, load, suggestion.plan)}
 
 
-def test_a_rack_with_few_of_the_brokers_has_a_larger_share() -> None:
+def test_broker_of_a_rack_with_fewer_brokers_gets_a_larger_share() -> None:
     held = {f"t-{n}": [3, 6] for n in range(20)}
     racks = {1: "a", 2: "b", 4: "a", 3: "a", 6: "b"}
     state = cluster(held, brokers=[1, 2, 3, 4, 6], racks=racks, size_bytes=GB)
@@ -126,7 +126,7 @@ def test_a_rack_with_few_of_the_brokers_has_a_larger_share() -> None:
     assert suggestion.within(0.10)
 
 
-def test_replicas_are_added_on_these_brokers_only() -> None:
+def test_replicas_are_added_on_the_requested_brokers_only() -> None:
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 3, 4), replicas=4)
     suggestion = suggest_plan(state, load, wanted)
@@ -135,7 +135,7 @@ def test_replicas_are_added_on_these_brokers_only() -> None:
     assert not suggestion.incomplete
 
 
-def test_shares_are_counted_for_the_replicas_that_are_wanted() -> None:
+def test_broker_shares_are_computed_for_the_requested_replica_count() -> None:
     """A third of three replicas in each of three racks is on the one broker that rack a has."""
     racks = {1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
     held = {f"t-{n}": [(2, 4), (3, 5), (1,)][n % 3] for n in range(30)}
@@ -152,7 +152,7 @@ def test_shares_are_counted_for_the_replicas_that_are_wanted() -> None:
         assert suggestion.after[0, Measure.DISK] == pytest.approx(1)
 
 
-def test_a_partition_is_large_beside_the_replicas_that_are_wanted() -> None:
+def test_large_partition_is_judged_by_shares_of_the_requested_replica_count() -> None:
     """7 GB of 18 are 117 % of a broker's share of one replica each, and 39 % of that of three."""
     held = {f"t-{n}": [1 + n % 3] for n in range(12)}
     state = cluster(held, brokers=[1, 2, 3], size_bytes=dict.fromkeys(held, GB) | {"t-0": 7 * GB})
@@ -162,7 +162,7 @@ def test_a_partition_is_large_beside_the_replicas_that_are_wanted() -> None:
     assert not [note for note in suggestion.notes if "alone is" in note]
 
 
-def test_a_limit_bounds_what_is_gathered_and_evened_out_together() -> None:
+def test_limit_on_bytes_bounds_gathering_and_evening_out_together() -> None:
     state, load = two_topics()
     wanted = PlanRequest(topics="a", brokers=(1, 2, 3), limits=Limits(max_bytes=20 * GB))
     suggestion = suggest_plan(state, load, wanted)
@@ -171,7 +171,7 @@ def test_a_limit_bounds_what_is_gathered_and_evened_out_together() -> None:
     assert any("--max-bytes allows no more, all of it needs 45 GB" in n for n in suggestion.notes)
 
 
-def test_a_broker_that_is_left_as_it_is_keeps_what_it_has_of_the_topics() -> None:
+def test_excluded_broker_keeps_its_replicas_of_the_requested_topics() -> None:
     state, load = two_topics()
     suggestion = suggest_plan(state, load, PlanRequest(topics="a", brokers=(1, 2, 3), exclude=(4,)))
     assert all(4 not in {*move.adding, *move.removing} for move in suggestion.plan)

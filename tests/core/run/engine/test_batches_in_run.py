@@ -67,7 +67,7 @@ def beginnings(run: Run) -> dict[int, tuple[float, frozenset[int]]]:
     return start_by_move
 
 
-def test_one_batch_may_fly_beside_another_once_that_has_flown_for_a_window(start: Start) -> None:
+def test_next_batch_joins_the_one_in_flight_once_that_has_had_a_window(start: Start) -> None:
     run = start_in_batches(start)
     began = beginnings(run)
     assert run.state.ended is Outcome.DONE
@@ -77,7 +77,7 @@ def test_one_batch_may_fly_beside_another_once_that_has_flown_for_a_window(start
 
 
 @pytest.mark.parametrize(("long", "in_flight_with"), [(set(), {1}), ({0}, {0, 1})])
-def test_a_third_batch_flies_only_beside_what_is_long(
+def test_third_batch_joins_two_in_flight_only_if_one_of_them_is_long(
     start: Start, long: set[int], in_flight_with: set[int]
 ) -> None:
     run = start_in_batches(start, {0: 60, 1: 300, 2: 20}, long=frozenset(long))
@@ -130,7 +130,7 @@ def test_a_roll_back_goes_batch_by_batch_as_the_run_did(start: Start) -> None:
     assert set(run.replicas().values()) == {(1, 2)}
 
 
-def test_what_is_tried_again_goes_batch_by_batch_as_it_was_to_go(start: Start) -> None:
+def test_retried_moves_go_batch_by_batch_as_originally_planned(start: Start) -> None:
     run = begun_in_batches(start, (0,), (1, 2), (3, 4), (5,))
     ask(run, "skip", moves=[1, 2, 3, 5])
     run.until(lambda step: isinstance(step, Submit))
@@ -167,7 +167,7 @@ def arrived_bytes(client: SimulatedCluster, moves: Sequence[Move], rate: int) ->
 
 
 @pytest.mark.parametrize("rate", [2 * MB, 3 * MB, 5 * MB, 10 * MB, 30 * MB])
-def test_a_run_gets_no_more_than_four_seconds_of_its_rate_in_three(rate: int) -> None:
+def test_first_batch_brings_at_most_four_seconds_of_the_rate_in_three_seconds(rate: int) -> None:
     client = two_leaders()
     plan = all_to_3(client)
     state = with_log_dirs(client.describe_cluster(), client.describe_log_dirs(range(1, 7)))
@@ -211,7 +211,7 @@ def most_at_a_time(run: Run) -> int:
 @pytest.mark.parametrize(
     "batches", [(range(COUNT),), ((0, 1), (2, 3), (4, 5))], ids=["one batch", "three"]
 )
-def test_no_broker_receives_more_than_that_at_a_time(
+def test_no_broker_receives_more_than_the_extra_bytes_limit_at_a_time(
     start: Start, batches: tuple[tuple[int, ...], ...]
 ) -> None:
     run = begun_bounded(start, *map(tuple, batches))
@@ -220,7 +220,7 @@ def test_no_broker_receives_more_than_that_at_a_time(
     assert run.view().done == COUNT
 
 
-def test_nor_on_the_way_back(start: Start) -> None:
+def test_rollback_sends_no_broker_more_than_the_extra_bytes_limit_at_a_time(start: Start) -> None:
     run = begun_bounded(start, tuple(range(COUNT)))
     done = lambda: sum(m.phase is Phase.DONE for m in run.state.moves)  # noqa: E731
     run.until(lambda _: done() >= 5)
@@ -229,7 +229,7 @@ def test_nor_on_the_way_back(start: Start) -> None:
     assert run.state.ended is Outcome.CANCELLED
 
 
-def test_a_larger_move_goes_alone(start: Start) -> None:
+def test_move_larger_than_the_extra_bytes_limit_goes_alone(start: Start) -> None:
     run = start(
         cluster({"t": [(1, 2)] * 2}, size_bytes=SIZE),
         {("t", p): (1, 3) for p in range(2)},
@@ -253,7 +253,7 @@ def listed(run: Run) -> set[int]:
     return {int(pair.split(":")[0]) for value in lists for pair in entries(value)}
 
 
-def test_only_what_is_submitted_is_listed(start: Start) -> None:
+def test_throttle_lists_name_only_partitions_that_are_submitted(start: Start) -> None:
     """From its first byte on, though its process dies at any time."""
     run = begun_bounded(start, tuple(range(COUNT)))
     while run.state.ended is None:
@@ -267,7 +267,7 @@ def test_only_what_is_submitted_is_listed(start: Start) -> None:
     run.restores(Outcome.DONE)
 
 
-def test_a_follower_of_a_partition_that_waits_comes_back_at_wire_speed(start: Start) -> None:
+def test_restarted_follower_of_a_queued_partition_catches_up_unthrottled(start: Start) -> None:
     run = start(
         cluster({"t": [(1, 2)] * COUNT}, size_bytes=SIZE, in_bytes_per_s={LAST: MB / 4}),
         {("t", p): (1, 3) for p in range(COUNT)},
@@ -293,7 +293,7 @@ def in_sync(run: Run) -> bool:
     return index is not None and 2 in state.row(index).isr
 
 
-def test_batches_are_cut_by_it() -> None:
+def test_batches_are_cut_by_the_extra_bytes_limit() -> None:
     client = cluster({"t": [(1, 2)] * COUNT}, size_bytes=SIZE)
     state = fetch_cluster_state(client)
     plan = plan_of(client, {("t", p): (1, 3) for p in range(COUNT)})

@@ -53,7 +53,7 @@ def test_the_throttle_of_a_broker_that_died_is_put_back_when_it_returns(start: S
 
 @pytest.mark.parametrize("found", [None, "70000000", "3000000"], ids=["unset", "higher", "lower"])
 @pytest.mark.parametrize("answers", ["at once", "late"])
-def test_a_broker_that_was_down_gets_its_rate_when_it_returns_and_it_is_put_back(
+def test_broker_that_was_down_gets_its_rate_on_return_and_the_prior_rate_at_the_end(
     start: Start, found: str | None, answers: str
 ) -> None:
     client = cluster({"t": [(1, 2, 3)]}, size_bytes=200 * MB)
@@ -91,7 +91,7 @@ def test_a_broker_that_was_down_gets_its_rate_when_it_returns_and_it_is_put_back
     assert throttles(client) == before
 
 
-def test_a_rate_for_a_broker_that_returned_is_set_by_the_next_process_too(start: Start) -> None:
+def test_next_process_sets_the_rate_of_a_broker_that_returned(start: Start) -> None:
     client = cluster({"t": [(1, 2, 3)]}, size_bytes=200 * MB)
     before = throttles(client)
     client.stop_broker(2)
@@ -108,7 +108,9 @@ def test_a_rate_for_a_broker_that_returned_is_set_by_the_next_process_too(start:
     assert throttles(client) == before
 
 
-def test_a_broker_that_never_returns_does_not_hold_the_run_for_ever(start: Start) -> None:
+def test_cancel_ends_a_run_whose_broker_never_returns_and_reports_the_throttle_left(
+    start: Start,
+) -> None:
     """A cancel once no move is left ends the run, and what is left is said."""
     run = start(cluster({"t": [(1, 2, 3)]}), {("t", 0): (1, 4, 3)})
     run.until(lambda step: isinstance(step, Poll))
@@ -140,7 +142,7 @@ def test_a_cluster_that_does_not_answer_is_waited_for(start: Start) -> None:
 WRITES = ("alter_reassignments", "alter_configs", "cancel", "alter_log_dirs", "elect_leaders")
 
 
-def test_while_its_address_is_another_cluster_s_a_run_changes_nothing_and_waits(
+def test_run_changes_nothing_until_its_address_is_no_longer_that_of_a_different_cluster(
     start: Start,
 ) -> None:
     run = start(cluster({"t": [(1, 2)], "u": [(1, 2)]}), {("t", 0): (1, 3), ("u", 0): (1, 3)})

@@ -27,7 +27,7 @@ from core.run.steps import Cancel, Poll, Submit
 
 
 @pytest.mark.parametrize("after", range(0, 40, 3))
-def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
+def test_cancel_at_any_step_leaves_moves_done_or_undone_and_throttles_as_found(
     start: Start, after: int
 ) -> None:
     client = cluster({"t": [(3, 2, 1), (1, 2, 3)], "u": [(1, 2, 3)]}, size_bytes=8 * MB)
@@ -51,7 +51,9 @@ def test_a_cancel_at_any_step_leaves_whole_partitions_and_no_throttle(
     assert sum(m.phase is Phase.DONE for m in moves) >= done_before
 
 
-def test_a_move_off_a_dead_broker_to_one_that_dies_too_can_be_cancelled(start: Start) -> None:
+def test_move_off_a_dead_broker_to_a_destination_that_dies_too_can_be_cancelled(
+    start: Start,
+) -> None:
     client = cluster(
         {"t": [(1, 2)]}, topic_configs={"t": {"min.insync.replicas": "2"}}, size_bytes=90 * MB
     )
@@ -86,7 +88,9 @@ def test_a_cancel_that_would_be_unclean_is_refused_and_the_move_goes_on(start: S
     assert run.replicas()["t-0"] in ((1, 2), (1, 3))
 
 
-def test_a_cancel_that_is_not_clean_is_not_held_on_the_floor(start: Start) -> None:
+def test_unclean_cancel_lets_the_move_go_on_at_the_runs_rate_despite_a_floor_pause(
+    start: Start,
+) -> None:
     """Too few of the first replicas are in sync: it goes on, and at the run's rate."""
     configs = {"t": {"min.insync.replicas": "2"}}
     run = start(
@@ -107,7 +111,7 @@ def test_a_cancel_that_is_not_clean_is_not_held_on_the_floor(start: Start) -> No
     assert throttles(run.client) == run.found
 
 
-def test_a_single_move_that_cannot_be_cancelled_says_that_it_is_held_on_the_floor(
+def test_move_that_cannot_be_cancelled_is_reported_as_held_at_the_floor_rate(
     start: Start,
 ) -> None:
     configs = {"t": {"min.insync.replicas": "2"}}
@@ -139,7 +143,7 @@ def overridden(start: Start) -> Run:
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["its answer is lost", "its process dies"])
-def test_the_replicas_of_before_are_put_back_whatever_becomes_of_the_cancel(
+def test_original_replicas_are_restored_though_the_cancel_loses_its_answer_or_process(
     start: Start, dies: bool
 ) -> None:
     run = overridden(start)
@@ -162,7 +166,9 @@ def test_the_replicas_of_before_are_put_back_whatever_becomes_of_the_cancel(
     assert run.replicas() == {"t-0": (1, 2)}
 
 
-def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start: Start) -> None:
+def test_stale_description_of_a_partition_does_not_count_as_its_order_restored(
+    start: Start,
+) -> None:
     run = start(cluster({"t": [(2, 1)]}, size_bytes=600 * MB), {("t", 0): (3, 1)})
     old = run.client.describe_cluster()
     run.until(submitted)
@@ -179,7 +185,7 @@ def test_an_old_sight_of_a_partition_does_not_pass_for_its_order_put_back(start:
     assert run.replicas() == {"t-0": (2, 1)}
 
 
-def test_a_cancelled_run_with_a_move_that_others_took_elsewhere_says_so(start: Start) -> None:
+def test_cancelled_run_reports_a_move_that_was_changed_by_somebody_else(start: Start) -> None:
     run = start(size_bytes=60 * MB)
     run.until(submitted)
     run.client.alter_reassignments({TP: (5, 6)})
@@ -209,7 +215,7 @@ def not_taken(real: Any, targets: Any, fault: str) -> Any:
     return (real(rest) if rest else {}) | {tp: Fault(fault) for tp in targets if tp == T}
 
 
-def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> None:
+def test_refused_restore_of_the_replica_order_fails_only_its_own_move(start: Start) -> None:
     run = of_three_moves(start, three())
     name = "INVALID_REPLICA_ASSIGNMENT"
     run.faulty.replaced["alter_reassignments"] = lambda real, targets: not_taken(
@@ -223,7 +229,9 @@ def test_an_order_that_is_refused_for_good_ends_its_move_alone(start: Start) -> 
 
 
 @pytest.mark.parametrize("call", ["alter_reassignments", "cancel_reassignments"])
-def test_what_is_not_taken_back_yet_holds_no_other_throttle(start: Start, call: str) -> None:
+def test_unfinished_cancel_of_one_move_does_not_hold_the_throttles_of_other_moves(
+    start: Start, call: str
+) -> None:
     run = of_three_moves(start, three())
 
     def busy(real: Any, targets: Any) -> Any:

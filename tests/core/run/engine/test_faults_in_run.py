@@ -45,7 +45,7 @@ from core.units import format_rate
 T = Resource.topic("t")
 
 
-def test_a_topic_deleted_meanwhile_is_no_error(start: Start) -> None:
+def test_topic_deleted_during_the_run_is_no_error(start: Start) -> None:
     run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
     run.client.delete_topic("t")
@@ -54,7 +54,7 @@ def test_a_topic_deleted_meanwhile_is_no_error(start: Start) -> None:
     assert all(FOLLOWER_RATE not in a for r, a in throttles(run.client).items() if r.name == "4")
 
 
-def test_a_run_whose_topics_are_all_deleted_says_so_and_is_not_done(start: Start) -> None:
+def test_run_whose_topics_are_all_deleted_ends_incomplete_and_reports_why(start: Start) -> None:
     client = cluster(TWO)
     before = throttles(client)
     run = start(client, {("t", 0): (4, 2), ("t", 1): (2, 3)})
@@ -96,7 +96,7 @@ def test_a_topic_that_is_only_hidden_is_not_taken_for_deleted(
     assert run.replicas() == {"t-0": (4, 2), "u-0": (4, 1, 2)}
 
 
-def test_a_partition_that_is_refused_does_not_hold_up_the_others(start: Start) -> None:
+def test_refused_partition_does_not_hold_up_the_other_moves(start: Start) -> None:
     run = start(cluster(TWO), TARGETS)
 
     def refuse(real: Callable[..., Any], targets: dict[TopicPartition, Any]) -> Any:
@@ -115,7 +115,7 @@ def test_a_partition_that_is_refused_does_not_hold_up_the_others(start: Start) -
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["it arrives", "it is lost"])
-def test_a_submission_without_an_answer_is_compared_and_done_once_more_only_if_lost(
+def test_unanswered_submission_is_verified_and_repeated_only_if_it_was_lost(
     start: Start, arrives: bool
 ) -> None:
     run = start(cluster(TWO), TARGETS)
@@ -181,7 +181,7 @@ def test_a_rate_that_somebody_changes_right_after_it_was_set_is_set_once_more(
 
 
 @pytest.mark.parametrize("resource", [T, Resource.broker(4)], ids=["list", "rate"])
-def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure(
+def test_throttle_that_cannot_be_put_back_is_reported_and_retried_at_long_intervals(
     start: Start, resource: Resource
 ) -> None:
     run = start(cluster(TWO), TARGETS)
@@ -197,7 +197,9 @@ def test_a_throttle_that_cannot_be_given_back_is_said_and_asked_again_at_leisure
     run.restores(Outcome.DONE, 60)
 
 
-def test_a_throttle_that_cannot_be_given_back_holds_nothing_else_up(start: Start) -> None:
+def test_throttle_that_cannot_be_put_back_holds_up_no_move_and_no_other_throttle(
+    start: Start,
+) -> None:
     targets = {("t", 0): (4, 2), ("u", 0): (2, 5)}
     run = start(cluster({"t": [(1, 2)], "u": [(2, 3)]}), targets, batches=((0,), (1,)))
     run.until(lambda step: isinstance(step, Poll))
@@ -226,7 +228,7 @@ def _most(rate: int) -> Callable[..., Any]:
     return refuse
 
 
-def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start: Start) -> None:
+def test_refused_rate_increase_is_given_up_and_blocks_no_later_rate_change(start: Start) -> None:
     client = cluster({"t": [(1, 2)] * 4}, size_bytes=2000 * MB)
     before, faulty = throttles(client), Faulty(client)
     targets = {("t", p): (4, 2) for p in range(4)}
@@ -259,7 +261,9 @@ def test_a_rate_that_is_refused_for_good_is_given_up_and_holds_no_other_up(start
     assert max(during) <= 100 * MB
 
 
-def test_a_rate_that_nobody_answers_for_is_lowered_before_it_is_raised(start: Start) -> None:
+def test_unanswered_rate_increase_is_superseded_by_a_lower_rate_requested_later(
+    start: Start,
+) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=2000 * MB)
     before, faulty = throttles(client), Faulty(client)
     run = start(client, {("t", 0): (4, 2)}, through=faulty)
@@ -286,7 +290,7 @@ def test_a_rate_that_nobody_answers_for_is_lowered_before_it_is_raised(start: St
 
 
 @pytest.mark.parametrize("hidden", ["lists", "all"])
-def test_a_topic_that_is_denied_in_mid_run_holds_up_nothing_but_its_lists(
+def test_topic_denied_in_mid_run_holds_up_only_its_own_throttle_lists(
     start: Start, hidden: str
 ) -> None:
     """A real client raises where all that one call asks for is denied: one topic, mostly."""
@@ -330,14 +334,14 @@ def _touched(argument: Any) -> Resource:
     return argument if isinstance(argument, Resource) else argument[0]
 
 
-def test_a_re_order_needs_no_right_to_read_configs(start: Start) -> None:
+def test_replica_reorder_needs_no_right_to_read_configs(start: Start) -> None:
     run = start(cluster({"t": [(1, 2, 3)]}), {("t", 0): (3, 1, 2)})
     run.faulty.replaced["describe_configs"] = _denying(T)
     assert run.runner.run() is Outcome.DONE
     assert run.replicas() == {"t-0": (3, 1, 2)}
 
 
-def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: Start) -> None:
+def test_cancel_leaves_a_throttle_that_can_never_be_put_back_and_reports_it(start: Start) -> None:
     run = start(cluster({"t": [(1, 2)]}), {("t", 0): (4, 2)})
     run.until(lambda step: isinstance(step, Poll))
     run.faulty.replaced["alter_configs"] = refusing(T)
@@ -351,7 +355,7 @@ def test_a_throttle_that_is_never_given_back_is_left_when_that_is_asked(start: S
     assert {entry[0] for entry in left.lists} == {"t"}
 
 
-def test_a_cancel_asked_for_twice_waits_for_throttles_that_are_refused_for_a_moment(
+def test_second_cancel_still_retries_throttles_that_are_refused_for_a_moment(
     start: Start,
 ) -> None:
     run = start(cluster({"t": [(1, 2)]}, size_bytes=2000 * MB), {("t", 0): (4, 2)})
@@ -376,7 +380,7 @@ def _refusing(answers: list[Fault]) -> Callable[..., Any]:
     return refuse
 
 
-def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often(
+def test_postponed_submission_is_reported_once_and_retried_less_and_less_often(
     start: Start,
 ) -> None:
     client = cluster({"t": [(1, 2)]})
@@ -395,7 +399,7 @@ def test_a_submission_that_is_put_off_is_said_and_made_again_less_and_less_often
     assert run.view().moves[0].why == ""
 
 
-def test_a_run_that_gives_up_says_what_it_left(start: Start) -> None:
+def test_run_that_gives_up_reports_the_moves_and_throttles_it_left(start: Start) -> None:
     run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
     run.faulty.replaced["fetch_reassignments"] = unreachable

@@ -55,7 +55,7 @@ def test_a_move_that_somebody_else_overrides_is_left_to_them(start: Start) -> No
     assert current_target(run.client.describe_cluster(), TopicPartition("t", 0)) == (1, 5)
 
 
-def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(start: Start) -> None:
+def test_allowed_foreign_move_is_waited_for_and_holds_up_no_other_move(start: Start) -> None:
     sizes = {TopicPartition("t", 0): 900 * MB, TopicPartition("t", 1): 5 * MB}
     client = cluster({"t": TWO["t"]}, size_bytes=sizes)
     set_config(client, Resource.broker(5), FOLLOWER_RATE, "20000000")
@@ -78,7 +78,7 @@ def test_a_foreign_move_that_was_allowed_is_waited_for_and_holds_up_nothing(star
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "elsewhere"])
-def test_a_foreign_move_that_began_meanwhile_is_waited_for_and_never_overridden(
+def test_foreign_move_begun_during_the_run_is_waited_for_and_never_overridden(
     start: Start, ends: str
 ) -> None:
     run = start(
@@ -102,7 +102,9 @@ def test_a_foreign_move_that_began_meanwhile_is_waited_for_and_never_overridden(
     assert run.replicas()["t-1"] == (1, 6)
 
 
-def test_a_foreign_move_that_never_ends_does_not_hold_up_one_that_has(start: Start) -> None:
+def test_endless_foreign_move_does_not_hold_up_a_partition_whose_foreign_move_ended(
+    start: Start,
+) -> None:
     run = start(count=3, size_bytes=50 * MB, rate=5 * MB, batch_size=1, allow=("foreign-move",))
     run.until(lambda step: isinstance(step, Submit))
     stuck, free = TopicPartition("t", 1), TopicPartition("t", 2)
@@ -157,7 +159,7 @@ def test_a_topic_that_gets_more_partitions_is_moved_as_planned(
     assert run.replicas() == {f"{t}-{p}": after for (t, p), after in OTHER_TARGETS.items()}
 
 
-def test_a_partition_that_was_added_and_is_moved_by_somebody_else_holds_nothing_up(
+def test_added_partition_that_somebody_else_moves_does_not_hold_up_the_run(
     start: Start,
 ) -> None:
     run = begun(start)
@@ -167,7 +169,7 @@ def test_a_partition_that_was_added_and_is_moved_by_somebody_else_holds_nothing_
 
 
 @pytest.mark.parametrize("topic", [*BALANCER_TOPICS, None])
-def test_who_may_have_cancelled_a_move_is_said(start: Start, topic: str | None) -> None:
+def test_balancer_that_may_have_cancelled_a_move_is_named(start: Start, topic: str | None) -> None:
     run = begun(start, batch_size=1)
     run.until(submitted)
     if topic is not None:  # it was not when the plan was checked
@@ -180,7 +182,7 @@ def test_who_may_have_cancelled_a_move_is_said(start: Start, topic: str | None) 
     assert (sentence in run.view().why) is (topic is not None)
 
 
-def test_a_move_that_cruise_control_begins_on_a_queued_partition_is_waited_for(
+def test_cruise_control_move_of_a_queued_partition_is_left_and_fails_only_that_move(
     start: Start,
 ) -> None:
     run = start(

@@ -48,7 +48,7 @@ TP = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["", "and the process dies meanwhile"])
-def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
+def test_leader_is_out_of_the_leader_throttle_list_until_the_isr_is_complete(
     start: Start, dies: bool
 ) -> None:
     run = start(
@@ -76,7 +76,7 @@ def test_the_leaders_pair_is_out_of_its_list_until_the_isr_is_whole(
 # -- moves overridden in place --------------------------------------------------------------------
 
 
-def test_a_move_that_is_adding_and_removing_the_same_broker_is_said_to_need_a_cancel() -> None:
+def test_move_adding_and_removing_the_same_broker_is_reported_to_need_a_cancel() -> None:
 
     stale = Reassignment((2, 1, 3, 0), (0,), (3, 0))
     seen = observed((2, 1, 3, 0), (2, 1, 3, 0), listed=stale, steady=60)
@@ -121,7 +121,7 @@ def _failing_on(broker: int) -> Callable[..., Any]:
     return failing
 
 
-def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Start) -> None:
+def test_failing_log_dir_is_reported_and_no_further_batch_goes_there(start: Start) -> None:
 
     run = start(count=2, size_bytes=100 * MB, batch_size=1)
     run.until(submitted)
@@ -133,7 +133,7 @@ def test_a_log_dir_that_fails_is_said_and_no_further_batch_goes_there(start: Sta
     assert run.to_the_end() is not Outcome.DONE
 
 
-def test_a_log_dir_that_was_mended_is_looked_at_again_though_nothing_flies_there(
+def test_repaired_log_dir_is_noticed_though_no_move_is_in_flight_there(
     start: Start,
 ) -> None:
 
@@ -154,7 +154,7 @@ def test_a_log_dir_that_was_mended_is_looked_at_again_though_nothing_flies_there
 # -- around a run ---------------------------------------------------------------------------------
 
 
-def test_preferred_leaders_are_elected_at_the_end_when_asked(start: Start) -> None:
+def test_preferred_leaders_are_elected_at_the_end_when_requested(start: Start) -> None:
     run = start(cluster({"t": [(1, 2), (2, 1)]}), {("t", 0): (2, 1), ("t", 1): (1, 3)}, elect=True)
     assert run.to_the_end() is Outcome.DONE
     state = run.client.describe_cluster()
@@ -174,7 +174,7 @@ def test_no_leader_is_elected_while_the_run_is_paused(start: Start) -> None:
     assert run.client.describe_cluster().leader[0] == 2
 
 
-def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for(
+def test_every_leader_election_is_tried_once_before_refused_ones_are_retried(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lots follow one another a second apart; only a whole round without success waits longer."""
@@ -199,7 +199,7 @@ def test_every_leader_has_its_turn_before_those_that_were_refused_are_waited_for
     assert gaps == ([1, 1, 5] * finishing.MAX_ELECTIONS)[:-1]
 
 
-def test_a_broker_that_died_but_is_not_shown_so_yet_does_not_end_the_run(start: Start) -> None:
+def test_broker_that_died_but_is_not_yet_shown_as_down_does_not_end_the_run(start: Start) -> None:
     """Its configs time out until it is fenced: the next batch waits for that."""
     run = start(
         cluster({"t": [(1, 2), (1, 2)]}), {("t", 0): (1, 3), ("t", 1): (1, 4)}, batch_size=1
@@ -214,7 +214,7 @@ def test_a_broker_that_died_but_is_not_shown_so_yet_does_not_end_the_run(start: 
     run.restores(Outcome.DONE)
 
 
-def test_a_move_whose_log_dir_fails_says_so_at_once(start: Start) -> None:
+def test_move_whose_log_dir_fails_reports_the_failure_at_once(start: Start) -> None:
     """Its replica vanishes from the broker's answer: its bytes are those last known."""
     run = start(cluster({"t": [(1, 2)]}, size_bytes=300 * MB), {("t", 0): (1, 3)})
     run.until(lambda step: isinstance(step, Poll) and run.client.elapsed_seconds > 10)

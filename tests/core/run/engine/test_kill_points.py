@@ -38,7 +38,7 @@ def play(cases: Sequence[Case], ends: Sequence[Outcome] = (Outcome.DONE,)) -> No
     assert not wrong
 
 
-def test_a_run_among_others_throttles_leaves_all_as_it_was(quiet: AuditVerdict) -> None:
+def test_run_among_foreign_throttles_leaves_everything_as_it_was(quiet: AuditVerdict) -> None:
     assert (quiet.outcome, quiet.wrong) == (Outcome.DONE, ())
 
 
@@ -49,15 +49,15 @@ def test_a_run_that_is_killed_anywhere_ends_as_planned(quiet: AuditVerdict, wher
 
 
 @pytest.mark.parametrize("where", [Where.LOST, Where.NEVER, Where.FULL])
-def test_a_lost_answer_or_a_full_disk_costs_time_and_nothing_else(
-    quiet: AuditVerdict, where: Where
-) -> None:
+def test_lost_answer_or_full_disk_only_delays_the_run(quiet: AuditVerdict, where: Where) -> None:
     points = list(every_death(quiet, where))
     play(points[1 :: max(1, len(points) // 2)])
 
 
 @pytest.mark.parametrize("call", [1, 2, 12])
-def test_a_call_that_timed_out_and_acts_late_leaves_nothing(quiet: AuditVerdict, call: int) -> None:
+def test_timed_out_call_that_takes_effect_late_leaves_nothing_wrong_in_the_cluster(
+    quiet: AuditVerdict, call: int
+) -> None:
     play([Case((Doom(Where.LATE, call),))], tuple(Outcome))
 
 
@@ -65,14 +65,14 @@ def test_a_run_that_dies_while_it_recovers_ends_as_planned(quiet: AuditVerdict) 
     play(list(repeated_deaths(quiet, seed=1, count=3)))
 
 
-def test_a_run_whose_every_life_writes_an_intent_and_its_end_only_ends_as_planned(
+def test_run_whose_every_process_writes_only_an_intent_and_its_end_ends_as_planned(
     quiet: AuditVerdict,
 ) -> None:
     """Each life writes that it started, and two records more."""
     play([Case((Doom(Where.AFTER, 3),) * quiet.records)])
 
 
-def test_a_cancel_at_any_step_leaves_the_original_order_and_every_throttle(
+def test_cancel_at_any_step_restores_the_replica_order_and_every_throttle(
     quiet: AuditVerdict,
 ) -> None:
     cases = list(every_cancel(quiet))
@@ -81,7 +81,9 @@ def test_a_cancel_at_any_step_leaves_the_original_order_and_every_throttle(
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_a_run_through_a_storm_loses_nothing_and_leaves_nothing(seed: int) -> None:
+def test_run_amid_random_faults_and_edits_loses_nothing_and_leaves_nothing_behind(
+    seed: int,
+) -> None:
     """Brokers go and return, others move and edit, answers are lost, the process is killed."""
     report = Storm(seed).play()
     assert not report.wrong, report.happened

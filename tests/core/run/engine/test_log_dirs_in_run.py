@@ -52,7 +52,7 @@ def own_rate(client: SimulatedCluster, broker: int) -> str | None:
     return config.value or None if config else None
 
 
-def test_a_new_replica_is_made_in_the_log_dir_asked_for_and_copied_once(start: Start) -> None:
+def test_new_replica_is_created_in_the_requested_log_dir_and_copied_once(start: Start) -> None:
     client = cluster({"t": [(1, 2)], "u": [(3, 4)]})
     for path in (ONE, TWO):
         named = Move(T0, (1, 2), (1, 3), None, (ANY, path), (ANY, here(client, T0, 2)))
@@ -66,7 +66,9 @@ def test_a_new_replica_is_made_in_the_log_dir_asked_for_and_copied_once(start: S
         assert replica_locations(client, T0)[2] == (back.log_dirs or ())[1:]
 
 
-def test_a_new_replica_that_was_made_elsewhere_is_copied_once_it_is_in_step(start: Start) -> None:
+def test_new_replica_created_in_a_different_log_dir_is_copied_once_it_is_in_sync(
+    start: Start,
+) -> None:
     """A broker that restarts forgets in which log dir a replica was to be made."""
     client = cluster({"t": [(1, 2)]})
     copied = []
@@ -89,7 +91,9 @@ def test_a_new_replica_that_was_made_elsewhere_is_copied_once_it_is_in_step(star
     assert sorted(copied) == [False, True]
 
 
-def test_what_stays_is_copied_only_after_its_reassignment(start: Start) -> None:
+def test_remaining_replica_is_copied_between_log_dirs_only_after_the_reassignment(
+    start: Start,
+) -> None:
     client = cluster({"t": [(1, 2)]})
     dirs = replica_locations(client, T0)
     both = Move(T0, (1, 2), (1, 3), None, (OTHER[dirs[1][0]], ONE), (dirs[1][0], dirs[2][0]))
@@ -100,7 +104,7 @@ def test_what_stays_is_copied_only_after_its_reassignment(start: Start) -> None:
     assert replica_locations(client, T0) == {1: (OTHER[dirs[1][0]],), 3: (ONE,)}
 
 
-def test_a_replica_that_is_not_there_yet_is_asked_for_again(start: Start) -> None:
+def test_log_dir_move_of_a_replica_that_is_not_there_yet_is_retried(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     faulty, tries = Faulty(client), []
 
@@ -118,7 +122,7 @@ def test_a_replica_that_is_not_there_yet_is_asked_for_again(start: Start) -> Non
     assert len(intents) == 1
 
 
-def test_what_a_broker_refuses_fails_by_itself(start: Start) -> None:
+def test_log_dir_change_that_a_broker_refuses_fails_only_its_own_move(start: Start) -> None:
     client = cluster({"t": [(1, 2), (2, 1)]})
     faulty, before = Faulty(client), rates(client)
 
@@ -138,7 +142,9 @@ def test_what_a_broker_refuses_fails_by_itself(start: Start) -> None:
     assert rates(client) == before
 
 
-def test_a_cancel_throws_copies_away_and_moves_back_what_had_moved(start: Start) -> None:
+def test_cancel_discards_unfinished_log_dir_copies_and_moves_finished_ones_back(
+    start: Start,
+) -> None:
     """The one replica has been copied while the other, on a slower broker, has not."""
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(2), LOG_DIRS_RATE, str(MB))
@@ -152,7 +158,7 @@ def test_a_cancel_throws_copies_away_and_moves_back_what_had_moved(start: Start)
     assert replica_locations(client, T0) == dirs
 
 
-def test_a_broker_that_dies_is_waited_for(start: Start) -> None:
+def test_log_dir_copy_on_a_broker_that_dies_completes_once_it_returns(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     dirs = replica_locations(client, T0)
     run = start(client, plan(client, across(client, T0, [2])))
@@ -164,7 +170,9 @@ def test_a_broker_that_dies_is_waited_for(start: Start) -> None:
     assert replica_locations(client, T0)[2] == (OTHER[dirs[2][0]],)
 
 
-def test_a_follower_out_of_step_does_not_hold_up_another_replicas_log_dir(start: Start) -> None:
+def test_follower_out_of_sync_does_not_hold_up_the_log_dir_copy_of_another_replica(
+    start: Start,
+) -> None:
     client = cluster({"t": [(1, 2)]})
     run = start(client, plan(client, across(client, T0, [1])))
     run.until(moving)
@@ -172,7 +180,7 @@ def test_a_follower_out_of_step_does_not_hold_up_another_replicas_log_dir(start:
     assert run.to_the_end() is Outcome.DONE
 
 
-def test_somebody_elses_copy_to_a_third_place_is_turned_round(start: Start) -> None:
+def test_log_dir_copy_that_somebody_else_discards_is_requested_a_second_time(start: Start) -> None:
     """The other log dir is asked for again when the copy to it has gone."""
     client = cluster({"t": [(1, 2)]})
     dirs = replica_locations(client, T0)
@@ -184,7 +192,7 @@ def test_somebody_elses_copy_to_a_third_place_is_turned_round(start: Start) -> N
 
 
 @pytest.mark.parametrize("target", [(1, 5), (1, 2, 5)])
-def test_no_copy_outlives_a_move_that_somebody_changes(
+def test_log_dir_copy_is_discarded_when_somebody_else_changes_the_move(
     start: Start, target: tuple[int, ...]
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
@@ -199,7 +207,9 @@ def test_no_copy_outlives_a_move_that_somebody_changes(
     assert replica_locations(client, T0)[1] == (path,)
 
 
-def test_a_rate_of_somebody_elses_is_kept_or_put_back(start: Start) -> None:
+def test_lower_foreign_log_dir_rate_is_kept_and_a_higher_one_is_put_back_afterwards(
+    start: Start,
+) -> None:
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(1), LOG_DIRS_RATE, str(2 * MB))
     set_config(client, Resource.broker(2), LOG_DIRS_RATE, str(50 * MB))
@@ -220,7 +230,7 @@ def test_a_pause_with_the_floor_holds_copies_between_log_dirs(start: Start) -> N
     assert run.to_the_end() is Outcome.DONE
 
 
-def test_progress_is_told_in_bytes(start: Start) -> None:
+def test_progress_of_log_dir_copies_is_shown_in_bytes(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     run = start(client, plan(client, across(client, T0, [1, 2])))
     run.until(moving)
@@ -237,7 +247,7 @@ def test_progress_is_told_in_bytes(start: Start) -> None:
     assert run.view().moved_bytes == 40 * MB
 
 
-def test_a_rollback_in_mid_run_and_one_afterwards_lead_to_the_log_dirs_from_before(
+def test_rollback_during_or_after_a_run_restores_the_original_log_dirs(
     start: Start,
 ) -> None:
     client = cluster({"t": [(1, 2), (2, 1)]})
@@ -268,7 +278,7 @@ def test_a_log_dir_that_the_broker_does_not_have_is_refused_before_anything_is_w
     assert "no-log-dir" in run.state.ended_why
 
 
-def test_what_a_dead_run_left_under_way_is_told(start: Start) -> None:
+def test_log_dir_rates_and_copies_left_by_a_dead_run_are_reported(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     run = start(client, plan(client, across(client, T0, [1])))
     run.until(moving)
@@ -292,7 +302,7 @@ def test_an_adaptive_run_adapts_the_rate_between_log_dirs_too(start: Start) -> N
     run.restores(Outcome.DONE)
 
 
-def test_a_run_without_a_limit_gets_one_in_the_middle(start: Start) -> None:
+def test_log_dir_run_without_a_limit_can_be_given_one_while_it_runs(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=900 * MB)
     run = start(client, plan(client, across(client, T0, [1])), rate=-1)
     run.until(moving)
@@ -344,7 +354,7 @@ def taken_out(client: SimulatedCluster) -> None:
 @pytest.mark.parametrize("fails", [source, destination, taken_out])
 @pytest.mark.parametrize("late", [False, True], ids=["before it is asked", "after"])
 @pytest.mark.parametrize("kind", ["cancel", "retarget", "rollback", "pause", "nothing"])
-def test_a_run_whose_log_dir_fails_ends_whatever_is_asked_of_it(
+def test_run_whose_log_dir_fails_ends_whatever_is_requested_of_it(
     start: Start, client: SimulatedCluster, fails: Fails, late: bool, kind: str
 ) -> None:
     before = throttles(client)
@@ -371,7 +381,7 @@ def test_a_run_whose_log_dir_fails_ends_whatever_is_asked_of_it(
     assert len(dir_records) <= 6
 
 
-def test_a_cancel_after_its_disk_failed_says_what_became_of_it(
+def test_cancel_after_the_disk_failed_reports_that_the_log_dir_is_offline(
     start: Start, client: SimulatedCluster
 ) -> None:
     run = copying(start, client)
@@ -383,7 +393,7 @@ def test_a_cancel_after_its_disk_failed_says_what_became_of_it(
     assert m.why in run.view().why
 
 
-def test_a_run_that_nobody_asks_hears_that_the_disk_is_gone_and_fails(
+def test_run_without_any_request_fails_with_the_storage_error_of_its_lost_disk(
     start: Start, client: SimulatedCluster
 ) -> None:
     run = copying(start, client)
@@ -393,7 +403,7 @@ def test_a_run_that_nobody_asks_hears_that_the_disk_is_gone_and_fails(
 
 
 @pytest.mark.parametrize("kind", ["cancel", "nothing"])
-def test_a_plan_made_after_the_disk_had_failed_ends_too(
+def test_run_of_a_plan_created_after_the_disk_had_failed_ends_too(
     start: Start, client: SimulatedCluster, kind: str
 ) -> None:
     path = here(client, T0, 1)
@@ -410,7 +420,7 @@ def test_a_plan_made_after_the_disk_had_failed_ends_too(
     assert throttles(client) == run.found
 
 
-def test_what_had_arrived_stays_where_its_way_back_is_gone(
+def test_cancel_leaves_a_copied_replica_in_place_when_its_old_log_dir_is_gone(
     start: Start, client: SimulatedCluster
 ) -> None:
     """The one replica has changed its log dir, the other not yet, when the old disk is lost."""
@@ -431,7 +441,7 @@ def test_what_had_arrived_stays_where_its_way_back_is_gone(
     assert "stays in" in run.state.moves[0].why
 
 
-def test_a_further_cancel_leaves_what_waits_for_a_broker_that_never_returns(
+def test_further_cancel_leaves_moves_of_a_broker_that_never_comes_back(
     start: Start, client: SimulatedCluster
 ) -> None:
     run = copying(start, client)
@@ -445,7 +455,7 @@ def test_a_further_cancel_leaves_what_waits_for_a_broker_that_never_returns(
     assert run.view().leftovers is not None
 
 
-def test_a_journal_that_has_looped_is_ended_by_a_process_of_now(
+def test_new_process_ends_a_run_whose_journal_repeats_the_same_refusals(
     start: Start, client: SimulatedCluster
 ) -> None:
     """Refusals of the way back that earlier processes wrote down over and over."""
@@ -463,7 +473,7 @@ def test_a_journal_that_has_looped_is_ended_by_a_process_of_now(
     assert run.to_the_end(SECONDS) in (Outcome.CANCELLED, Outcome.DONE)
 
 
-def test_other_moves_go_on_beside_one_whose_disk_is_gone(
+def test_other_moves_continue_when_the_disk_of_one_move_is_gone(
     start: Start, client: SimulatedCluster
 ) -> None:
     run = copying(start, client, across(client, T0, [1]), across(client, T1, [2]), rate=20 * MB)

@@ -97,12 +97,12 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> LogDirRun:
         return LogDirRun()
 
 
-def test_it_ends_as_planned_and_as_found(quiet: LogDirRun) -> None:
+def test_log_dir_run_ends_as_planned_with_throttles_as_found(quiet: LogDirRun) -> None:
     assert (quiet.state.ended, quiet.wrong) == (Outcome.DONE, [])
 
 
 @pytest.mark.parametrize("where", [w for w in Where if w is not Where.LATE])
-def test_a_death_or_a_lost_answer_anywhere_costs_time_and_nothing_else(
+def test_process_death_or_lost_answer_at_any_point_only_delays_a_log_dir_run(
     quiet: LogDirRun, where: Where
 ) -> None:
     first = quiet.lives.fates[0]
@@ -115,7 +115,7 @@ def test_a_death_or_a_lost_answer_anywhere_costs_time_and_nothing_else(
     assert not wrong
 
 
-def test_a_cancel_at_any_look_leaves_every_replica_where_it_was_or_is_to_be(
+def test_cancel_at_any_poll_leaves_every_replica_in_its_old_or_planned_log_dir(
     quiet: LogDirRun,
 ) -> None:
     wrong = {}

@@ -80,7 +80,9 @@ LIMITED = limited(KEPT)
         ({"rate_bytes_per_s": -1}, Submit((0,))),
     ],
 )
-def test_the_order_up_to_the_submission(past: dict[str, Any], expected: Step) -> None:
+def test_steps_from_preflight_to_submission_come_in_order(
+    past: dict[str, Any], expected: Step
+) -> None:
     assert next_step(history(MOVE, **past), observed((3, 2, 1))) == expected
 
 
@@ -144,7 +146,9 @@ def test_the_order_up_to_the_submission(past: dict[str, Any], expected: Step) ->
         ),
     ],
 )
-def test_what_becomes_of_a_submitted_move(observation: Observation, expected: Step) -> None:
+def test_submitted_move_is_polled_or_ended_according_to_the_observation(
+    observation: Observation, expected: Step
+) -> None:
     assert next_step(history(MOVE, phase=Phase.SUBMITTED), observation) == expected
 
 
@@ -159,7 +163,9 @@ def test_what_becomes_of_a_submitted_move(observation: Observation, expected: St
         pytest.param(observed((3, 2, 1), steady=5), Submit((0,)), id="it was lost"),
     ],
 )
-def test_a_submission_without_an_answer(observation: Observation, expected: Step) -> None:
+def test_unanswered_submission_is_polled_ended_or_repeated_when_lost(
+    observation: Observation, expected: Step
+) -> None:
     assert next_step(history(MOVE, phase=Phase.SUBMITTING), observation) == expected
 
 
@@ -191,7 +197,7 @@ def test_a_submission_without_an_answer(observation: Observation, expected: Step
         ),
     ],
 )
-def test_what_becomes_of_a_queued_move_that_looks_wrong(
+def test_queued_move_with_unexpected_replicas_or_none_is_polled_or_ended(
     observation: Observation, expected: Step
 ) -> None:
     assert next_step(history(MOVE), observation) == expected
@@ -242,7 +248,7 @@ def test_no_batch_starts_while_a_partition_is_under_min_insync() -> None:
         ((3,), (3,), True),
     ],
 )
-def test_where_min_insync_is_not_known_a_broker_may_still_be_lost(
+def test_unknown_min_insync_counts_as_the_highest_that_tolerates_a_lost_broker(
     replicas: tuple[int, ...], isr: tuple[int, ...], starts: bool
 ) -> None:
     """Not known is not fine: it is taken for the most with which a broker may be lost."""
@@ -270,7 +276,7 @@ UNDER = "foo-1 has fewer than 2 replicas in sync: no further batch starts"
     ],
     ids=["slow down", "stop", "offline", "offline, under min.insync"],
 )
-def test_cruise_controls_cases_of_backing_off(
+def test_run_slows_down_or_stops_only_for_lagging_replicas_whose_broker_is_up(
     min_insync: int, online: bool, slows: bool, step: Step
 ) -> None:
     """Two replicas, one in sync: nothing is to be won by waiting for one whose broker is down."""
@@ -281,7 +287,7 @@ def test_cruise_controls_cases_of_backing_off(
     assert next_step(past, observed((3, 2), (3,), alive=ALIVE - {*lost})) == step
 
 
-def test_new_replicas_that_are_not_in_sync_yet_are_no_reason_to_stop() -> None:
+def test_new_replicas_not_in_sync_yet_do_not_stop_the_next_batch() -> None:
     past = history(move("foo", 2, (3, 2), (3, 0)), min_insync={"foo": 3})
     seen = observed((0, 2, 1, 3), (2, 1), listed=LISTED, alive=ALIVE - {3})
     own = PartitionRow("foo", 2, 2, (3, 2), (3, 2))
@@ -311,7 +317,7 @@ def cancelled(
     return next_step(past, observation)
 
 
-def test_a_cancel_where_min_insync_is_not_known_keeps_all_but_one_in_sync() -> None:
+def test_cancel_with_unknown_min_insync_requires_all_but_one_old_replica_in_sync() -> None:
     past = history(WIDE, phase=Phase.SUBMITTED, cancel_requested=True, min_insync={})
     seen = observed((4, 5, 3, 2, 1), (4, 5, 2), listed=WIDE_LISTED)
     assert isinstance(next_step(past, seen), Poll)
@@ -350,7 +356,7 @@ def test_a_cancel_is_sent_only_when_it_would_be_clean(
     ],
     ids=["3 comes", "3 is down", "3 has no disk", "4 would be lost", "none would be left"],
 )
-def test_what_cannot_end_is_cancelled_where_nothing_is_lost(
+def test_move_that_can_never_finish_is_cancelled_only_if_no_in_sync_replica_is_lost(
     isr: tuple[int, ...], alive: set[int], disks: dict[int, str], clean: bool
 ) -> None:
     """Its other first replica is down, so that min.insync.replicas is not met either way."""
@@ -366,7 +372,7 @@ def test_what_cannot_end_is_cancelled_where_nothing_is_lost(
         assert "bring broker" in step.waiting
 
 
-def test_a_topic_with_fewer_replicas_than_min_insync_can_be_cancelled_all_the_same() -> None:
+def test_move_of_a_topic_with_fewer_replicas_than_min_insync_can_be_cancelled() -> None:
     m = move("foo", 1, (3,), (0,))
     listed = Reassignment((0, 3), (0,), (3,))
     assert cancelled(m, observed((0, 3), (3,), listed=listed), min_insync=2) == Cancel((0,))
@@ -379,7 +385,7 @@ def test_a_topic_with_fewer_replicas_than_min_insync_can_be_cancelled_all_the_sa
         ((4, 3, 2), (1, 2, 3, 4, 0), (2, 3, 4)),
     ],
 )
-def test_the_journalled_order_is_submitted_after_a_cancel(
+def test_journalled_replica_order_is_submitted_after_a_cancel(
     before: tuple[int, ...], after: tuple[int, ...], reverted: tuple[int, ...]
 ) -> None:
     m = move("foo", 1, before, after)
@@ -390,7 +396,7 @@ def test_the_journalled_order_is_submitted_after_a_cancel(
     )
 
 
-def test_a_cancel_goes_before_the_cleaning_up_and_that_before_waiting() -> None:
+def test_cancel_comes_before_throttle_cleanup_and_cleanup_before_polling() -> None:
     """What cannot be given back now must not keep moves from being cancelled."""
     past = history(MOVE, phase=Phase.SUBMITTED, cancel_requested=True)
     past.throttles.lists = {
@@ -407,7 +413,7 @@ def test_a_cancel_that_is_on_its_way_is_waited_for_and_then_repeated() -> None:
     assert cancelled(MOVE, late, sent=True) == Cancel((0,))
 
 
-def test_a_cancel_does_not_wait_for_a_replica_of_a_move_that_is_over() -> None:
+def test_cancel_does_not_wait_for_the_isr_of_a_move_that_has_finished() -> None:
     assert isinstance(cancelled(MOVE, observed((0, 2, 1), (2, 1))), Poll)
     assert cancelled(MOVE, observed((0, 2, 1), (2, 1), steady=5)) == NoteEnded(
         (Ending(0, Phase.DONE, "done, but broker 0 is not in its ISR", 2),)
@@ -429,7 +435,7 @@ def rate(broker: int, side: Side) -> RateIntent:
     return RateIntent(broker, side, None, ConfigSource.DEFAULT, 100)
 
 
-def test_pairs_go_before_rates_and_rates_before_the_end() -> None:
+def test_throttle_list_pairs_are_removed_before_rates_and_rates_before_the_end() -> None:
     past = history(MOVE, phase=Phase.DONE)
     past.throttles.lists = {
         ("foo", Side.LEADER): ListIntent("foo", Side.LEADER, None, ("1:0", "1:2"))
@@ -443,7 +449,7 @@ def test_pairs_go_before_rates_and_rates_before_the_end() -> None:
     assert next_step(past, seen) == End(Outcome.DONE)
 
 
-def test_a_foreign_move_that_began_meanwhile_keeps_the_rate_it_runs_under() -> None:
+def test_throttle_rate_stays_while_a_foreign_move_begun_during_the_run_uses_it() -> None:
     past = history(MOVE, phase=Phase.DONE)
     past.throttles.rates = {(5, Side.FOLLOWER): rate(5, Side.FOLLOWER)}
     foreign = {TopicPartition("bar", 0): Reassignment((1, 5), (5,), ())}
@@ -455,7 +461,7 @@ def test_a_foreign_move_that_began_meanwhile_keeps_the_rate_it_runs_under() -> N
     assert next_step(past, seen) == RestoreRates(((5, Side.FOLLOWER),))
 
 
-def test_throttles_of_a_partition_that_somebody_else_moves_on_stay_until_it_is_there() -> None:
+def test_throttles_of_an_overridden_partition_stay_until_its_foreign_move_has_ended() -> None:
     """Their move may need the very same entries and rates."""
     past = history(MOVE, phase=Phase.FAILED)
     past.moves[0].why = CHANGED_ELSEWHERE
@@ -485,7 +491,9 @@ def test_throttles_of_a_partition_that_somebody_else_moves_on_stay_until_it_is_t
         ((Phase.CANCELLED, Phase.FAILED), {"cancel_requested": True}, Outcome.INCOMPLETE),
     ],
 )
-def test_how_it_ends(phases: tuple[Phase, ...], past: dict[str, Any], outcome: Outcome) -> None:
+def test_outcome_of_a_run_follows_from_the_phases_of_its_moves(
+    phases: tuple[Phase, ...], past: dict[str, Any], outcome: Outcome
+) -> None:
     run = history(MOVE, move("foo", 2, (1,), (2,)), **past)
     for m, phase in zip(run.moves, phases, strict=True):
         m.phase = phase
@@ -494,7 +502,7 @@ def test_how_it_ends(phases: tuple[Phase, ...], past: dict[str, Any], outcome: O
     assert step.outcome is outcome
 
 
-def test_a_broker_that_returned_gets_its_rate_first_intended_then_set() -> None:
+def test_rate_of_a_broker_that_returned_is_intended_first_and_then_set() -> None:
     past = history(MOVE, phase=Phase.SUBMITTED, **limited({}))
     past.throttles.rates = {(b, Side.LEADER): rate(b, Side.LEADER) for b in (0, 2, 3)}
     past.throttles.rates[0, Side.FOLLOWER] = rate(0, Side.FOLLOWER)
@@ -516,7 +524,7 @@ def test_a_broker_that_returned_gets_its_rate_first_intended_then_set() -> None:
         ((Phase.DONE, Phase.CANCELLED), Outcome.DONE),
     ],
 )
-def test_a_run_of_which_nothing_is_left_is_not_done(
+def test_run_whose_topics_were_all_deleted_is_incomplete_not_done(
     phases: tuple[Phase, ...], outcome: Outcome
 ) -> None:
     run = history(MOVE, move("foo", 2, (1,), (2,)))
@@ -526,13 +534,13 @@ def test_a_run_of_which_nothing_is_left_is_not_done(
     assert next_step(run, observed(None)) == End(outcome, why)
 
 
-def test_a_cancel_that_left_a_replica_out_of_sync_is_not_done() -> None:
+def test_cancelled_run_that_left_a_replica_out_of_sync_is_cancelled_not_done() -> None:
     run = history(MOVE, phase=Phase.DONE, cancel_requested=True)
     run.moves[0].why = "done, but broker 0 is not in its ISR"
     assert next_step(run, observed((0, 2, 1), (2, 1))) == End(Outcome.CANCELLED)
 
 
-def test_a_replica_out_of_sync_is_the_reason_where_only_its_move_was_cancelled() -> None:
+def test_replica_left_out_of_sync_by_one_cancelled_move_makes_the_run_incomplete() -> None:
     run = history(MOVE, phase=Phase.DONE)
     run.moves[0].why = "done, but broker 0 is not in its ISR"
     ended = End(Outcome.INCOMPLETE, f"{MOVE.tp}: done, but broker 0 is not in its ISR")
@@ -542,7 +550,7 @@ def test_a_replica_out_of_sync_is_the_reason_where_only_its_move_was_cancelled()
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "reference" / "run-states.md"
 
 
-def test_the_document_is_what_the_code_makes_of_it() -> None:
+def test_run_states_document_matches_the_code() -> None:
     assert DOCS.read_text(encoding="utf-8") == run_states_page.document(), "run: make docs"
 
 

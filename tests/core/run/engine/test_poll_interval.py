@@ -26,13 +26,13 @@ from core.run.steps import NoteEnded, Step
         pytest.param(3600, None, 1.0, id="nothing is copied, for an hour"),
     ],
 )
-def test_looks_are_rare_far_from_an_end(
+def test_polls_are_rare_far_from_an_end(
     elapsed: float, nearest: float | None, seconds: float
 ) -> None:
     assert seconds_to_next_look(elapsed, nearest) == pytest.approx(seconds)
 
 
-def test_a_long_run_looks_seldom_and_notices_its_end_soon(start: Start) -> None:
+def test_long_run_polls_rarely_and_notices_its_end_soon(start: Start) -> None:
     run = start(size_bytes=400 * MB, rate=2 * MB)
     run.until(submitted)
     began, looks = run.client.elapsed_seconds, list[float]()
@@ -48,7 +48,7 @@ def test_a_long_run_looks_seldom_and_notices_its_end_soon(start: Start) -> None:
     assert run.to_the_end() is Outcome.DONE
 
 
-def test_where_nothing_is_copied_any_more_the_last_copy_says_nothing(start: Start) -> None:
+def test_finished_copy_does_not_slow_polls_where_nothing_is_copied_any_more(start: Start) -> None:
     run = start(
         cluster({"t": [(1, 2)] * 2}, size_bytes=600 * MB),
         {("t", 0): (3, 2), ("t", 1): (4, 2)},
@@ -68,7 +68,7 @@ def test_where_nothing_is_copied_any_more_the_last_copy_says_nothing(start: Star
     assert run.to_the_end() is Outcome.DONE
 
 
-def test_a_short_run_is_not_slept_through(start: Start) -> None:
+def test_end_of_a_short_run_is_noticed_within_two_seconds(start: Start) -> None:
     run = start(size_bytes=MB, rate=100 * MB)
     run.until(submitted)
     began = run.client.elapsed_seconds

@@ -65,7 +65,7 @@ def test_preflight_refuses_and_writes_nothing(
     assert not WRITES & set(run.faulty.calls)
 
 
-def test_another_cluster_is_not_touched(start: Start) -> None:
+def test_run_writes_nothing_to_a_cluster_other_than_its_own(start: Start) -> None:
     client, other = cluster(TWO), cluster(TWO, cluster_id="another-cluster-000000")
     faulty = Faulty(other)
     run = start(client, TARGETS, through=faulty)
@@ -74,7 +74,9 @@ def test_another_cluster_is_not_touched(start: Start) -> None:
     assert not WRITES & set(faulty.calls)
 
 
-def test_another_cluster_at_the_time_of_a_later_start_is_waited_out(start: Start) -> None:
+def test_scheduled_run_writes_nothing_until_its_address_is_no_longer_another_clusters(
+    start: Start,
+) -> None:
     client = cluster(TWO)
     at = client.now + timedelta(hours=1)
     run = start(client, TARGETS, start_at=at)
@@ -95,7 +97,7 @@ def test_another_cluster_at_the_time_of_a_later_start_is_waited_out(start: Start
     assert any("another-cluster-000000" in event.text for event in run.view().events)
 
 
-def test_a_damaged_snapshot_fails_no_run(start: Start) -> None:
+def test_damaged_load_snapshot_does_not_fail_a_run(start: Start) -> None:
     client = cluster(TWO)
     state, plan = fetch_cluster_state(client), plan_of(client, TARGETS)
     capacity = Capacity(100 * MB, 100 * MB)

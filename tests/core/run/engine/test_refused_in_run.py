@@ -56,7 +56,7 @@ def other_move_is_given_back(run: Run) -> None:
     assert "POLICY_VIOLATION" in run.view().why
 
 
-def test_pairs_that_cannot_be_put_back_hold_nothing_else_up(start: Start) -> None:
+def test_throttle_list_pairs_that_cannot_be_put_back_hold_up_no_other_move(start: Start) -> None:
     run = start_submitted(start, cluster({"t": [(1, 2)], "u": [(4, 5)]}, size_bytes=3000 * MB))
     spend(run, 4)
     delete(run.client, T, LEADER_LIST)
@@ -71,7 +71,9 @@ def test_pairs_that_cannot_be_put_back_hold_nothing_else_up(start: Start) -> Non
     assert throttles(run.client) == run.found
 
 
-def test_a_pair_that_cannot_be_taken_out_holds_nothing_else_up(start: Start) -> None:
+def test_leader_that_cannot_be_taken_out_of_its_throttle_list_holds_up_no_other_move(
+    start: Start,
+) -> None:
     written = {TopicPartition("t", 0): 2.0 * MB}
     layout = {"t": [(1, 2)], "u": [(4, 5)]}
     run = start_submitted(start, cluster(layout, size_bytes=3000 * MB, in_bytes_per_s=written))
@@ -90,7 +92,9 @@ def test_a_pair_that_cannot_be_taken_out_holds_nothing_else_up(start: Start) -> 
 
 
 @pytest.mark.parametrize("call", ["alter_configs", "alter_reassignments"])
-def test_a_cluster_that_says_no_ends_the_run_and_nothing_is_left(start: Start, call: str) -> None:
+def test_access_denied_by_the_cluster_fails_the_run_and_leaves_nothing_changed(
+    start: Start, call: str
+) -> None:
     run = start(cluster(TWO), TARGETS)
     denials: list[str] = []
 
@@ -114,7 +118,7 @@ def test_a_cluster_that_says_no_ends_the_run_and_nothing_is_left(start: Start, c
         (False, "reading the throttle of topic t failed: TOPIC_AUTHORIZATION_FAILED"),
     ],
 )
-def test_a_run_that_may_not_see_whether_topics_are_throttled_moves_nothing(
+def test_run_that_may_not_read_topic_throttles_fails_and_moves_nothing(
     start: Start, *, all_topics: bool, why: str
 ) -> None:
     client = cluster(TWO)
@@ -144,7 +148,9 @@ def denying_until(client: SimulatedCluster, until: float) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("call", ["fetch_reassignments", "describe_cluster", "alter_configs"])
-def test_a_run_whose_rights_went_waits_for_them(start: Start, call: str) -> None:
+def test_run_whose_rights_were_revoked_goes_on_once_they_are_restored(
+    start: Start, call: str
+) -> None:
     """Ended, it would leave moves in flight under throttles that nobody puts back."""
     run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
@@ -160,7 +166,9 @@ def test_a_run_whose_rights_went_waits_for_them(start: Start, call: str) -> None
 
 
 @pytest.mark.parametrize("call", ["alter_reassignments", "alter_configs"])
-def test_a_batch_waits_for_rights_that_went_after_the_first_one(start: Start, call: str) -> None:
+def test_batch_is_held_until_rights_revoked_after_the_first_batch_are_restored(
+    start: Start, call: str
+) -> None:
     run = start(count=3, batch_size=1)
     run.until(lambda step: isinstance(step, Poll))
     run.faulty.replaced[call] = denying_until(run.client, run.client.elapsed_seconds + 600)
@@ -171,7 +179,7 @@ def test_a_batch_waits_for_rights_that_went_after_the_first_one(start: Start, ca
     assert len(run.journal.records()) < 100, "what is waited for is said once"
 
 
-def test_a_run_whose_rights_went_for_good_ends_when_it_is_cancelled(start: Start) -> None:
+def test_run_whose_rights_were_revoked_for_good_ends_when_it_is_cancelled(start: Start) -> None:
     run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
     denied = denying_until(run.client, 10**9)
@@ -188,7 +196,7 @@ def test_a_run_whose_rights_went_for_good_ends_when_it_is_cancelled(start: Start
     assert run.view().leftovers
 
 
-def test_a_run_that_is_being_cancelled_waits_for_rights_that_are_gone_for_a_moment(
+def test_cancel_completes_after_rights_were_missing_for_a_moment(
     start: Start,
 ) -> None:
     run = start(cluster(TWO), TARGETS)
@@ -204,7 +212,7 @@ def test_a_run_that_is_being_cancelled_waits_for_rights_that_are_gone_for_a_mome
     assert run.replicas() == {"t-0": (1, 2), "t-1": (2, 1), "u-0": (3, 1, 2)}
 
 
-def test_throttles_that_may_not_be_read_are_not_taken_for_none() -> None:
+def test_unreadable_throttles_are_not_treated_as_absent() -> None:
     client = cluster(TWO)
     faulty = Faulty(client)
     secret = Resource.topic("t")
@@ -217,7 +225,7 @@ def test_throttles_that_may_not_be_read_are_not_taken_for_none() -> None:
     assert fetch_throttles(through, client.describe_cluster(), []) == ((), refused)
 
 
-def test_what_is_left_where_nobody_may_look_is_not_taken_for_nothing() -> None:
+def test_unreadable_leftovers_are_not_treated_as_gone() -> None:
     client = cluster(TWO)
     faulty: Any = Faulty(client)
     refused = Fault("TOPIC_AUTHORIZATION_FAILED", "no")
@@ -242,7 +250,7 @@ def until_lost(start: Start, count: int = 1, **options: Any) -> Run:
     return run
 
 
-def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Start) -> None:
+def test_lost_submission_is_not_repeated_once_the_run_is_stopped(start: Start) -> None:
     run = start(count=2, size_bytes=600 * MB)
 
     def half(real: Callable[..., Any], targets: Any) -> Any:
@@ -267,7 +275,7 @@ def test_what_was_lost_is_not_submitted_again_once_the_run_is_stopped(start: Sta
     assert lost.why == "not started: t-0 was changed by somebody else"
 
 
-def test_what_was_lost_is_not_submitted_again_while_its_destination_is_down(start: Start) -> None:
+def test_lost_submission_is_not_repeated_while_its_destination_is_down(start: Start) -> None:
     run = until_lost(start)
     run.client.stop_broker(3)
     run.faulty.calls.clear()
@@ -287,7 +295,7 @@ def refused(real: Callable[..., Any], targets: Any) -> Any:
 
 
 @pytest.mark.parametrize("answer", [denied, refused])
-def test_a_second_try_that_is_refused_does_not_hide_a_first_that_acts_late(
+def test_refused_second_submission_does_not_hide_a_first_one_that_takes_effect_late(
     start: Start, answer: Callable[..., Any]
 ) -> None:
     run = until_lost(start)
@@ -301,7 +309,7 @@ def test_a_second_try_that_is_refused_does_not_hide_a_first_that_acts_late(
 
 
 @pytest.mark.parametrize("answer", [denied, refused])
-def test_a_second_try_that_is_refused_ends_a_move_that_the_cluster_does_not_show(
+def test_refused_second_submission_fails_a_move_that_the_cluster_does_not_show(
     start: Start, answer: Callable[..., Any]
 ) -> None:
     run = until_lost(start)

@@ -42,7 +42,7 @@ def value(client: SimulatedCluster, broker: int, name: str) -> str | None:
 # -- pause ----------------------------------------------------------------------------------------
 
 
-def test_a_pause_ends_what_is_in_flight_and_begins_nothing(start: Start) -> None:
+def test_pause_lets_moves_in_flight_finish_and_starts_no_further_move(start: Start) -> None:
     run = start(count=4, batch_size=1)
     run.until(submitted)
     ask(run, "pause", floor=False)
@@ -56,7 +56,7 @@ def test_a_pause_ends_what_is_in_flight_and_begins_nothing(start: Start) -> None
     run.restores(Outcome.DONE)
 
 
-def test_a_pause_on_the_floor_holds_destinations_only_and_is_resumed_by_tenths(
+def test_floor_pause_limits_only_destinations_and_resume_raises_the_rate_by_tenths(
     start: Start,
 ) -> None:
     run = start(count=4, size_bytes=100 * MB, rate=5 * MB)
@@ -76,7 +76,7 @@ def test_a_pause_on_the_floor_holds_destinations_only_and_is_resumed_by_tenths(
     run.restores(Outcome.DONE)
 
 
-def test_a_pause_does_not_keep_a_cancel_waiting(start: Start) -> None:
+def test_pause_does_not_hold_up_a_cancel(start: Start) -> None:
     run = start(count=4, batch_size=2)
     run.until(submitted)
     ask(run, "pause", floor=True)
@@ -91,7 +91,7 @@ def test_a_pause_does_not_keep_a_cancel_waiting(start: Start) -> None:
 
 @pytest.mark.parametrize("dies", [False, True], ids=["", "and the process dies meanwhile"])
 @pytest.mark.parametrize("rate", [2 * MB, 10 * MB], ids=["slower", "faster"])
-def test_a_lower_rate_holds_at_once_and_a_higher_one_little_by_little(
+def test_lower_rate_applies_at_once_and_a_higher_rate_step_by_step(
     start: Start, rate: int, dies: bool
 ) -> None:
     run = start(count=4, size_bytes=100 * MB, rate=5 * MB)
@@ -139,7 +139,7 @@ def test_a_run_without_a_limit_can_be_given_one(start: Start) -> None:
 # -- single moves ---------------------------------------------------------------------------------
 
 
-def test_one_move_is_cancelled_and_the_others_go_on(start: Start) -> None:
+def test_one_move_is_cancelled_and_the_other_moves_go_on(start: Start) -> None:
     targets = {("t", 0): (2, 3), ("t", 1): (2, 3), ("t", 2): (3, 2)}
     run = start(cluster({"t": [(1, 2), (2, 1), (1, 2)]}), targets, batch_size=2)
     run.until(submitted)
@@ -158,7 +158,7 @@ def test_a_skipped_move_is_not_begun_and_the_run_is_done(start: Start) -> None:
     assert run.state.ended_why == "1 skipped, as asked"
 
 
-def test_what_was_cancelled_or_skipped_is_tried_again_at_the_end(start: Start) -> None:
+def test_cancelled_or_skipped_moves_are_retried_at_the_end(start: Start) -> None:
     run = start(count=4, batch_size=1)
     run.until(submitted)
     ask(run, "cancel", moves=[0])
@@ -190,7 +190,7 @@ def test_a_move_is_retargeted_when_its_destination_has_died(start: Start) -> Non
     [([6, 2], "Broker 6 is down"), ([9, 2], "Broker 9 does not exist"), ([4], "rf-change")],
     ids=["a broker that is down", "a broker that is none", "fewer replicas"],
 )
-def test_a_retargeting_that_would_be_refused_throws_no_copy_away(
+def test_refused_retarget_does_not_cancel_the_move_or_discard_its_copy(
     start: Start, after: list[int], why: str
 ) -> None:
     run = start(size_bytes=100 * MB)
@@ -207,7 +207,7 @@ def test_a_retargeting_that_would_be_refused_throws_no_copy_away(
     assert run.replicas() == {"t-0": (3, 2)}
 
 
-def test_what_speaks_against_a_retargeting_may_be_allowed_with_it(start: Start) -> None:
+def test_retarget_request_may_allow_the_check_that_would_refuse_it(start: Start) -> None:
     run = start(size_bytes=100 * MB)
     run.until(submitted)
     run.client.stop_broker(6)
@@ -223,7 +223,7 @@ def test_what_speaks_against_a_retargeting_may_be_allowed_with_it(start: Start) 
 @pytest.mark.parametrize(
     "error", [UnreachableError("Nobody answers."), AccessDeniedError("It says no.")]
 )
-def test_a_retargeting_that_cannot_be_checked_is_refused_and_a_cancel_behind_it_taken_up(
+def test_retarget_that_cannot_be_checked_is_refused_and_the_next_cancel_is_accepted(
     start: Start, error: Exception
 ) -> None:
     run = start(size_bytes=100 * MB)
@@ -245,7 +245,7 @@ def test_a_retargeting_that_cannot_be_checked_is_refused_and_a_cancel_behind_it_
 
 
 @pytest.mark.parametrize("other_moves", [0, 1])
-def test_a_destination_that_dies_as_a_move_is_taken_back_is_said_in_the_end(
+def test_retarget_destination_that_dies_during_the_cancel_is_reported_at_the_end(
     start: Start, other_moves: int
 ) -> None:
     run = start(
@@ -261,7 +261,7 @@ def test_a_destination_that_dies_as_a_move_is_taken_back_is_said_in_the_end(
     assert "t-0: Refused by a check: dead-broker" in run.state.ended_why
 
 
-def test_a_move_that_ended_before_it_could_be_retargeted_is_done(start: Start) -> None:
+def test_move_that_ended_before_it_could_be_retargeted_stays_done(start: Start) -> None:
     run = start(
         cluster({"t": [(1, 2), (1, 2)]}), {("t", 0): (3, 2), ("t", 1): (4, 2)}, batch_size=1
     )
@@ -278,7 +278,9 @@ def test_a_move_that_ended_before_it_could_be_retargeted_is_done(start: Start) -
 
 
 @pytest.mark.parametrize("after_moves", range(5))
-def test_a_roll_back_leaves_all_as_it_was(start: Start, after_moves: int) -> None:
+def test_rollback_after_any_number_of_moves_restores_the_original_replicas(
+    start: Start, after_moves: int
+) -> None:
     targets = {("t", 0): (3, 2), ("t", 1): (2, 4), ("t", 2): (2, 1), ("t", 3): (5, 6)}
     run = start(cluster({"t": [(1, 2), (2, 1), (1, 2), (2, 3)]}), targets, batch_size=1)
     original = run.replicas()
@@ -293,7 +295,7 @@ def test_a_roll_back_leaves_all_as_it_was(start: Start, after_moves: int) -> Non
     assert run.replicas() == original
 
 
-def test_a_roll_back_goes_behind_a_move_that_went_elsewhere(start: Start) -> None:
+def test_rollback_of_a_retargeted_move_restores_its_original_replicas(start: Start) -> None:
     run = start(
         cluster({"t": [(1, 2), (1, 2)]}, size_bytes=40 * MB), {("t", 0): (3, 2), ("t", 1): (4, 2)}
     )
@@ -305,7 +307,7 @@ def test_a_roll_back_goes_behind_a_move_that_went_elsewhere(start: Start) -> Non
     assert run.replicas() == {"t-0": (1, 2), "t-1": (1, 2)}
 
 
-def test_a_roll_back_can_be_cancelled(start: Start) -> None:
+def test_rollback_can_be_cancelled(start: Start) -> None:
     run = start(count=4, batch_size=2)
     run.until(lambda step: run.phases.count(Phase.DONE) == 2)
     ask(run, "rollback")
@@ -315,7 +317,7 @@ def test_a_roll_back_can_be_cancelled(start: Start) -> None:
     assert set(run.replicas().values()) <= {(1, 2), (3, 2)}
 
 
-def test_requests_wait_for_the_process(start: Start) -> None:
+def test_requests_after_a_restart_are_carried_out_by_the_new_process(start: Start) -> None:
     run = start(count=4, batch_size=1)
     run.until(submitted)
     run.restart_process()
@@ -352,7 +354,7 @@ def refusals(run: Run) -> list[str]:
     ],
     ids=["cancelled", "cancelled as it is taken back", "cancelled in the queue", "skipped"],
 )
-def test_a_move_that_was_to_go_elsewhere_does_not_when_it_is_taken_out(
+def test_retarget_is_dropped_when_its_move_is_then_cancelled_or_skipped(
     start: Start, index: int, kind: str, phase: Phase, between: int
 ) -> None:
     run = begun_twice(start)
@@ -389,7 +391,7 @@ OF_THE_RUN = [
         for asked in OF_A_MOVE
     ],
 )
-def test_what_would_undo_a_cancel_or_a_rollback_is_refused(
+def test_request_that_would_undo_a_cancel_or_a_rollback_is_refused(
     start: Start, taken_back_by: str, kind: str, payload: dict[str, Any], why: str
 ) -> None:
     run = begun_twice(start)
@@ -403,7 +405,9 @@ def test_what_would_undo_a_cancel_or_a_rollback_is_refused(
     assert refusals(run) == [why]
 
 
-def test_a_journal_that_took_such_a_request_up_tells_what_was_done(start: Start) -> None:
+def test_journalled_retry_after_a_cancel_by_an_earlier_version_replays_as_carried_out(
+    start: Start,
+) -> None:
     """Earlier versions carried a retry out after a cancel: the same records fold to the same."""
     run = begun_twice(start)
     ask(run, "skip", moves=[1])
@@ -438,7 +442,7 @@ def rolled_back(start: Start) -> Run:
     return run
 
 
-def test_a_run_that_goes_back_is_paused_slowed_and_resumed(start: Start) -> None:
+def test_run_that_is_rolling_back_can_be_paused_slowed_and_resumed(start: Start) -> None:
     run = rolled_back(start)
     request_of(run, "throttle", rate_bytes_per_s=1 * MB)
     request_of(run, "pause")
@@ -451,7 +455,7 @@ def test_a_run_that_goes_back_is_paused_slowed_and_resumed(start: Start) -> None
     assert set(run.replicas().values()) == {(1, 2)}
 
 
-def test_a_move_back_that_failed_is_tried_again_and_no_other(start: Start) -> None:
+def test_failed_rollback_move_can_be_retried_and_no_other_move(start: Start) -> None:
     run = rolled_back(start)
     with pytest.raises(UsageError, match="being rolled back"):
         request_of(run, "retry", moves=[2])
@@ -465,7 +469,7 @@ def test_a_move_back_that_failed_is_tried_again_and_no_other(start: Start) -> No
     assert run.state.moves[index].phase is Phase.DONE
 
 
-def test_a_move_that_stopped_the_run_goes_elsewhere_when_asked(start: Start) -> None:
+def test_move_that_stopped_the_run_can_be_retargeted(start: Start) -> None:
     run = start(cluster({"t": [(1, 2)]}, size_bytes=600 * MB), {("t", 0): (1, 3)})
     run.until(submitted)
     spend(run, 3)
@@ -483,7 +487,7 @@ def two_batches(start: Start, client: SimulatedCluster) -> Run:
     return run
 
 
-def test_a_move_that_another_stands_in_for_is_not_tried_again(start: Start) -> None:
+def test_move_that_a_retarget_has_replaced_cannot_be_retried(start: Start) -> None:
     run = two_batches(start, cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB))
     request_of(run, "retarget", move=1, after=[4, 2])
     run.until(lambda step: len(run.state.moves) == 3)
@@ -492,7 +496,7 @@ def test_a_move_that_another_stands_in_for_is_not_tried_again(start: Start) -> N
     assert run.to_the_end() is Outcome.DONE
 
 
-def test_a_queued_move_whose_retargeting_is_refused_goes_where_it_was_to_go(start: Start) -> None:
+def test_queued_move_whose_retarget_is_refused_keeps_its_planned_destination(start: Start) -> None:
     client = cluster({"t": [(1, 2)] * 2}, size_bytes=60 * MB)
     run = two_batches(start, client)
     client.stop_broker(6)

@@ -67,7 +67,7 @@ def retention(client: SimulatedCluster, topic: Resource) -> str | None:
 @pytest.mark.parametrize("dies", [False, True], ids=["", "dying at every step"])
 @pytest.mark.parametrize("prior", [None, "172800000"], ids=["unset", "set"])
 @pytest.mark.parametrize("cancelled", [False, True], ids=["done", "cancelled"])
-def test_retention_is_lowered_before_and_put_back_exactly(
+def test_retention_is_lowered_before_the_moves_and_put_back_exactly(
     start: Start, prior: str | None, cancelled: bool, dies: bool
 ) -> None:
     run = lowering(start, configs={"t": {"retention.ms": prior}} if prior else {})
@@ -85,14 +85,14 @@ def test_retention_is_lowered_before_and_put_back_exactly(
     assert client.fetch_offsets([TP], OffsetAt.EARLIEST)
 
 
-def test_a_retention_that_is_lower_already_is_left(start: Start) -> None:
+def test_retention_that_is_lower_already_is_left_unchanged(start: Start) -> None:
     run = lowering(start, configs={"t": {"retention.ms": "1000"}})
     assert run.to_the_end() is Outcome.DONE
     assert retention(run.client, T) == "1000"
 
 
 @pytest.mark.parametrize("copied", [{("t", 0): (3, 2)}, {}], ids=["beside one", "alone"])
-def test_the_retention_of_a_topic_of_which_nothing_is_copied_is_left(
+def test_retention_of_a_topic_with_nothing_to_copy_is_left_unchanged(
     start: Start, copied: dict[tuple[str, int], tuple[int, ...]]
 ) -> None:
     run = start(
@@ -107,7 +107,7 @@ def test_the_retention_of_a_topic_of_which_nothing_is_copied_is_left(
 
 
 @pytest.mark.parametrize("theirs", ["700000000", "1000", None], ids=["more", "less", "unset"])
-def test_a_retention_that_somebody_sets_after_it_was_intended_is_put_back(
+def test_retention_that_somebody_sets_between_intent_and_lowering_is_put_back(
     start: Start, theirs: str | None
 ) -> None:
     run = lowering(start, configs={"t": {"retention.ms": "172800000"}})
@@ -119,7 +119,7 @@ def test_a_retention_that_somebody_sets_after_it_was_intended_is_put_back(
     assert run.client.describe_configs([T]) == left
 
 
-def test_a_retention_that_was_lowered_without_an_answer_is_put_back_though_it_is_refused_later(
+def test_lowered_retention_without_an_answer_is_put_back_though_a_second_try_is_refused(
     start: Start,
 ) -> None:
     run = lowering(start)
@@ -143,7 +143,7 @@ def test_a_retention_that_was_lowered_without_an_answer_is_put_back_though_it_is
 
 
 @pytest.mark.parametrize("prior", [None, "172800000"], ids=["unset", "set"])
-def test_retention_is_put_back_though_a_broker_does_not_show_ours(
+def test_retention_is_put_back_though_a_broker_still_shows_the_old_value(
     start: Start, prior: str | None
 ) -> None:
     run = lowering(start, configs={"t": {"retention.ms": prior}} if prior else {})
@@ -158,7 +158,7 @@ def test_retention_is_put_back_though_a_broker_does_not_show_ours(
     assert client.describe_configs([T]) == before
 
 
-def test_a_topic_that_is_only_compacted_keeps_its_retention_and_is_not_waited_for(
+def test_compact_only_topic_keeps_its_retention_and_is_not_waited_for(
     start: Start,
 ) -> None:
     configs = {"t": {"cleanup.policy": "compact"}, "u": {"cleanup.policy": "compact,delete"}}
@@ -168,13 +168,13 @@ def test_a_topic_that_is_only_compacted_keeps_its_retention_and_is_not_waited_fo
     assert [p["topics"] for p in lowered] == [["u"]]
 
 
-def test_a_run_of_nothing_but_compacted_topics_begins_at_once(start: Start) -> None:
+def test_run_of_only_compacted_topics_begins_without_waiting_for_leaders(start: Start) -> None:
     run = lowering(start, configs={"t": {"cleanup.policy": "compact"}})
     assert run.to_the_end() is Outcome.DONE
     assert not any("waits for leaders" in event.text for event in run.view().events)
 
 
-def test_what_is_told_was_copied_is_what_the_shorter_logs_held(start: Start) -> None:
+def test_bytes_reported_as_copied_are_what_the_shortened_logs_held(start: Start) -> None:
     segments = {"t": {"segment.bytes": str(MB)}}
     run = lowering(start, configs=segments, size_bytes=200 * MB, retention_ms=HOUR_MS // 2)
     assert run.to_the_end() is Outcome.DONE
@@ -190,7 +190,7 @@ def test_what_is_told_was_copied_is_what_the_shorter_logs_held(start: Start) -> 
     assert notice("ended", history, run.client.now, "")["moved_bytes"] == left
 
 
-def test_a_log_of_which_nobody_tells_is_not_taken_for_shorter(start: Start) -> None:
+def test_log_whose_offsets_are_unknown_is_not_counted_as_shortened(start: Start) -> None:
     run = start(
         cluster({"t": [(1, 2)]}, size_bytes=100 * MB), {("t", 0): (4, 2)}, retention_ms=60_000
     )
@@ -202,7 +202,7 @@ def test_a_log_of_which_nobody_tells_is_not_taken_for_shorter(start: Start) -> N
     assert "logs of 0 of 1 partitions are shorter" in [e.text for e in run.view().events]
 
 
-def test_the_logs_of_a_topic_that_was_deleted_are_not_waited_for(start: Start) -> None:
+def test_logs_of_a_deleted_topic_are_not_waited_for(start: Start) -> None:
     run = start(
         cluster({"t": [(1, 2)]}, size_bytes=100 * MB), {("t", 0): (4, 2)}, retention_ms=60_000
     )
@@ -220,7 +220,7 @@ def a_run(start: Start, own_ms: int | None) -> Run:
 
 
 @pytest.mark.parametrize(("own_ms", "before"), [(WEEK_MS, "7 d 0 h"), (None, "unset")])
-def test_a_run_that_died_says_whose_retention_it_left_lowered(
+def test_run_that_died_reports_the_topics_whose_retention_it_left_lowered(
     start: Start, own_ms: int | None, before: str
 ) -> None:
     run = a_run(start, own_ms)
@@ -244,7 +244,9 @@ def test_a_run_that_died_says_whose_retention_it_left_lowered(
     assert run.view().leftovers is None
 
 
-def test_what_of_a_retention_cannot_be_asked_is_taken_for_standing(start: Start) -> None:
+def test_unreadable_retention_counts_as_a_leftover_unless_certainty_is_required(
+    start: Start,
+) -> None:
     run = a_run(start, WEEK_MS)
     run.until(lambda step: isinstance(step, LowerRetention))
     left = run.view(living=False).leftovers
@@ -261,7 +263,9 @@ def test_what_of_a_retention_cannot_be_asked_is_taken_for_standing(start: Start)
 REMOTE = "remote.storage.enable"
 
 
-def test_what_remote_storage_keeps_is_refused_before_anything_is_changed(start: Start) -> None:
+def test_lowering_retention_of_a_remote_storage_topic_is_refused_before_any_change(
+    start: Start,
+) -> None:
     run = lowering(start, configs={"t": {REMOTE: "true"}})
     assert run.to_the_end() is Outcome.FAILED
     assert "remote-storage" in run.view().events[-1].text
@@ -269,7 +273,7 @@ def test_what_remote_storage_keeps_is_refused_before_anything_is_changed(start: 
     assert not changes(run.journal.records(), run.state)
 
 
-def test_what_has_come_to_remote_storage_since_is_left_as_it_is(start: Start) -> None:
+def test_topic_given_remote_storage_after_preflight_keeps_its_retention(start: Start) -> None:
     run = lowering(start, "t", "u")
     run.until(lambda step: isinstance(step, Preflight))
     set_config(run.client, T, REMOTE, "true")
@@ -287,7 +291,7 @@ def test_what_has_come_to_remote_storage_since_is_left_as_it_is(start: Start) ->
         (HOUR_MS // 2, (), Outcome.DONE),  # it has less already: nothing is deleted
     ],
 )
-def test_nothing_is_deleted_while_a_broker_does_not_list_its_groups(
+def test_retention_is_not_lowered_while_a_broker_fails_to_list_its_groups(
     start: Start, own_ms: int, allow: tuple[str, ...], outcome: Outcome
 ) -> None:
     run = lowering(start, configs={"t": {"retention.ms": str(own_ms)}}, allow=frozenset(allow))
@@ -310,7 +314,7 @@ def test_nothing_is_deleted_while_a_broker_does_not_list_its_groups(
     ],
     ids=["stopped", "stopped, allowed", "reads on", "rates unknown"],
 )
-def test_what_a_group_has_not_read_as_a_later_start_comes_is_not_deleted(
+def test_scheduled_run_does_not_delete_records_that_a_group_has_not_read_by_its_start(
     start: Start, stops: bool, rates_known: bool, allow: tuple[str, ...], outcome: Outcome
 ) -> None:
     client = cluster(
@@ -356,7 +360,7 @@ def failing_reads(fault: str, times: int) -> Any:
     return configs
 
 
-def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) -> None:
+def test_retention_read_that_timed_out_is_retried(start: Start) -> None:
     run = a_run(start, WEEK_MS)
     run.faulty.replaced["describe_configs"] = failing_reads("REQUEST_TIMED_OUT", 2)
     run.until(lambda step: isinstance(step, LowerRetention))
@@ -366,7 +370,7 @@ def test_a_retention_that_timed_out_as_it_was_read_is_asked_again(start: Start) 
     assert [p["topics"] for p in lowered] == [["t"]]
 
 
-def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start: Start) -> None:
+def test_unreadable_retention_stays_as_it_is_and_is_reported(start: Start) -> None:
     run = lowering(start, "t", "u")
     run.faulty.replaced["describe_configs"] = failing_reads("TOPIC_AUTHORIZATION_FAILED", 1000)
     assert run.to_the_end() is Outcome.DONE
@@ -378,7 +382,7 @@ def test_a_retention_that_may_not_be_read_stays_as_it_is_and_that_is_said(start:
     assert "retention of t" not in changed
 
 
-def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_changed(
+def test_topic_that_needs_no_lower_retention_after_a_restart_is_not_listed_as_changed(
     start: Start,
 ) -> None:
     run = lowering(start, "t", "u")
@@ -400,7 +404,7 @@ def test_a_topic_that_needs_no_shorter_one_once_its_run_is_back_is_not_told_as_c
     assert [c.name for c in config_changes if c.config == "retention.ms"] == ["u"]
 
 
-def test_a_retarget_keeps_logs_short_until_the_move_in_its_place_has_ended(start: Start) -> None:
+def test_retarget_keeps_retention_lowered_until_the_replacing_move_has_ended(start: Start) -> None:
     segments = {"t": {"segment.bytes": str(MB)}}
     run = lowering(start, configs=segments, size_bytes=200 * MB, retention_ms=HOUR_MS // 2)
     run.until(lambda step: isinstance(step, Poll) and "retention is lowered" in step.waiting)
@@ -417,7 +421,9 @@ def test_a_retarget_keeps_logs_short_until_the_move_in_its_place_has_ended(start
 
 
 @pytest.mark.parametrize("leave", [False, True], ids=["asked again", "left"])
-def test_retention_that_cannot_be_put_back_holds_nothing_else_up(start: Start, leave: bool) -> None:
+def test_retention_that_cannot_be_put_back_holds_up_no_other_move_or_topic(
+    start: Start, leave: bool
+) -> None:
     prior = {name: {"retention.ms": "172800000"} for name in "tu"}
     run = lowering(start, "t", "u", configs=prior, batches=((0,), (1,)))
     client = run.client
@@ -441,7 +447,7 @@ def test_retention_that_cannot_be_put_back_holds_nothing_else_up(start: Start, l
         assert retention(client, T) == "172800000"
 
 
-def test_topics_whose_retention_cannot_be_put_back_by_turns_fill_no_journal(start: Start) -> None:
+def test_refused_retention_restores_of_several_topics_do_not_fill_the_journal(start: Start) -> None:
     run = lowering(start, "t", "u", batches=((0,), (1,)))
     run.until(submitted)
 
@@ -464,7 +470,9 @@ def test_topics_whose_retention_cannot_be_put_back_by_turns_fill_no_journal(star
     assert not run.state.retention.topics
 
 
-def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Start) -> None:
+def test_refused_lowering_of_retention_is_reported_and_the_run_goes_on_without_it(
+    start: Start,
+) -> None:
     prior = {name: {"retention.ms": "172800000"} for name in "tu"}
     run = lowering(start, "t", "u", configs=prior)
     client = run.client
@@ -480,7 +488,7 @@ def test_retention_that_must_not_be_lowered_is_said_and_gone_without(start: Star
     assert [change.name for change in changed if change.config == "retention.ms"] == ["u"]
 
 
-def test_retention_that_cannot_be_lowered_yet_is_asked_again(start: Start) -> None:
+def test_retention_that_cannot_be_lowered_yet_is_retried(start: Start) -> None:
     run = lowering(start)
     asked = []
 

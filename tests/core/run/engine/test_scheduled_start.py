@@ -36,7 +36,7 @@ def later(start: Start, **options: Any) -> Run:
     return run
 
 
-def test_a_later_start_is_waited_for_and_can_be_cancelled(start: Start) -> None:
+def test_scheduled_start_is_waited_for_and_can_be_cancelled(start: Start) -> None:
     client = cluster(FOUR)
     at = client.now + timedelta(hours=2)
     run = start(client, TARGETS, start_at=at)
@@ -60,7 +60,7 @@ def test_a_later_start_is_waited_for_and_can_be_cancelled(start: Start) -> None:
     ],
     ids=["skip", "cancel", "retarget"],
 )
-def test_what_is_taken_out_before_the_start_cannot_fail_it(
+def test_move_skipped_cancelled_or_retargeted_before_the_start_cannot_fail_the_run(
     start: Start, kind: str, payload: dict[str, Any], ends: Outcome, there: tuple[int, ...]
 ) -> None:
     run = later(start)
@@ -71,7 +71,7 @@ def test_what_is_taken_out_before_the_start_cannot_fail_it(
 
 
 @pytest.mark.parametrize("hours", [0, 10])
-def test_a_run_is_estimated_by_the_sizes_of_its_start(start: Start, hours: int) -> None:
+def test_run_estimate_uses_the_partition_sizes_at_its_start(start: Start, hours: int) -> None:
     """It grows sevenfold while it waits; what was asked for was estimated before that."""
     client = cluster({"t": [(1, 2)]}, size_bytes=300 * MB, in_bytes_per_s=50_000.0)
     state, plan = fetch_cluster_state(client), plan_of(client, {("t", 0): (3, 2)})
@@ -98,7 +98,7 @@ def test_a_broker_that_is_down_at_the_start_fails_a_run_that_needs_it(start: Sta
     assert "Broker 4 is down" in run.state.ended_why
 
 
-def test_all_of_it_retargeted_before_the_start_is_checked_before_it_begins(start: Start) -> None:
+def test_scheduled_run_with_all_moves_retargeted_is_checked_before_it_begins(start: Start) -> None:
     run = later(start)
     ask(run, "retarget", move=0, after=[5, 2])
     ask(run, "retarget", move=1, after=[6, 2])
@@ -112,7 +112,9 @@ def test_all_of_it_retargeted_before_the_start_is_checked_before_it_begins(start
 
 
 @pytest.mark.parametrize("kind", ["skip", "cancel"])
-def test_a_run_of_which_all_is_taken_out_ends_at_once(start: Start, kind: str) -> None:
+def test_scheduled_run_with_all_moves_skipped_or_cancelled_ends_at_once(
+    start: Start, kind: str
+) -> None:
     run = later(start)
     for index in (0, 1):
         ask(run, kind, moves=[index])
@@ -121,7 +123,7 @@ def test_a_run_of_which_all_is_taken_out_ends_at_once(start: Start, kind: str) -
     assert not {"alter_configs", "alter_reassignments"} & set(run.faulty.calls)
 
 
-def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
+def test_scheduled_run_awaits_an_unreachable_cluster_and_notifies_once(
     start: Start,
 ) -> None:
     run = later(start)
@@ -148,7 +150,7 @@ def test_a_cluster_that_does_not_answer_at_the_time_is_waited_for_and_told(
     assert reasons == ["The cluster does not answer"]
 
 
-def test_one_that_is_waited_for_can_be_cancelled_though_it_does_not_answer(start: Start) -> None:
+def test_scheduled_run_can_be_cancelled_while_its_cluster_does_not_answer(start: Start) -> None:
     run = later(start)
     run.faulty.replaced["describe_cluster"] = unreachable
     run.runner._on_look = lambda recorder: (
@@ -157,7 +159,7 @@ def test_one_that_is_waited_for_can_be_cancelled_though_it_does_not_answer(start
     assert run.runner.run() is Outcome.CANCELLED
 
 
-def test_a_right_that_is_missing_at_the_time_fails_it(start: Start) -> None:
+def test_scheduled_run_fails_when_access_is_denied_at_its_start(start: Start) -> None:
     run = later(start)
 
     def denied(*_: Any, **__: Any) -> Any:

@@ -41,7 +41,9 @@ def begun(start: Start, **options: object) -> tuple[Run, Jumping]:
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])
-def test_samples_and_records_look_neither_old_nor_new(start: Start, jump: timedelta) -> None:
+def test_wall_clock_jump_does_not_distort_the_times_of_samples_and_moves(
+    start: Start, jump: timedelta
+) -> None:
     run, clock = begun(start)
     run.until(lambda step: isinstance(step, Submit))
     spend(run, 5)
@@ -56,7 +58,9 @@ def test_samples_and_records_look_neither_old_nor_new(start: Start, jump: timede
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])
-def test_a_rate_rises_no_faster_and_no_slower(start: Start, jump: timedelta) -> None:
+def test_wall_clock_jump_makes_a_rate_rise_neither_faster_nor_slower(
+    start: Start, jump: timedelta
+) -> None:
     run, clock = begun(start)
     run.until(lambda step: isinstance(step, Submit))
     spend(run, 3)
@@ -73,7 +77,7 @@ def test_a_rate_rises_no_faster_and_no_slower(start: Start, jump: timedelta) -> 
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["ahead", "back"])
-def test_a_process_that_comes_after_the_clock_was_set_goes_on_after_the_last(
+def test_process_started_after_a_clock_jump_continues_after_the_last_record(
     start: Start, jump: timedelta
 ) -> None:
     run, clock = begun(start)
@@ -93,7 +97,7 @@ def test_a_process_that_comes_after_the_clock_was_set_goes_on_after_the_last(
     assert view.left_seconds
 
 
-def test_a_run_that_is_to_begin_later_begins_by_the_time_of_day(start: Start) -> None:
+def test_scheduled_run_begins_by_the_wall_clock(start: Start) -> None:
     run, clock = begun(start, start_at=cluster({"t": [(1, 2)]}).now + HOUR)
     spend(run, 10)
     assert "begins at" in run.state.waiting

@@ -33,7 +33,7 @@ def test_a_run_ends_as_planned_and_leaves_no_throttle(start: Start) -> None:
     assert run.view().moved_bytes == run.view().total_bytes == 40 * MB
 
 
-def test_the_journal_has_the_intent_before_the_cluster_is_changed(start: Start) -> None:
+def test_intent_is_journalled_before_the_cluster_is_changed(start: Start) -> None:
     run = start(cluster(TWO), TARGETS)
     intents = {
         "alter_reassignments": Kind.SUBMITTING,
@@ -52,7 +52,7 @@ def test_the_journal_has_the_intent_before_the_cluster_is_changed(start: Start) 
     assert set(intents) <= set(run.faulty.calls)
 
 
-def test_both_sides_are_limited_while_it_runs(start: Start) -> None:
+def test_leaders_and_followers_are_throttled_during_a_run(start: Start) -> None:
     run = start(cluster(TWO), TARGETS)
     run.until(lambda step: isinstance(step, Poll))
     configs = throttles(run.client)
@@ -66,14 +66,14 @@ def test_both_sides_are_limited_while_it_runs(start: Start) -> None:
     assert {b for b in range(1, 7) if FOLLOWER_RATE in configs[Resource.broker(b)]} == {3, 4}
 
 
-def test_a_throttled_run_takes_its_time(start: Start) -> None:
+def test_duration_of_a_throttled_run_follows_its_rate(start: Start) -> None:
     run = start(cluster({"t": [(1,)]}, size_bytes=60 * MB), {("t", 0): (2,)}, rate=5 * MB)
     run.to_the_end()
     assert 10.5 < run.client.elapsed_seconds < 15
 
 
 @pytest.mark.parametrize(("targets", "rate"), [({("u", 0): (3, 1, 2)}, 5 * MB), (TARGETS, -1)])
-def test_a_reorder_or_no_limit_sets_no_throttle(
+def test_replica_reorder_or_unlimited_run_sets_no_throttle(
     start: Start, targets: dict[tuple[str, int], tuple[int, ...]], rate: int
 ) -> None:
     assert rate in (5 * MB, UNLIMITED)
@@ -82,7 +82,9 @@ def test_a_reorder_or_no_limit_sets_no_throttle(
     assert "alter_configs" not in run.faulty.calls
 
 
-def test_batches_go_one_after_another_and_keep_the_rates_between_them(start: Start) -> None:
+def test_batches_run_one_after_another_and_rates_are_restored_only_after_the_last(
+    start: Start,
+) -> None:
     run = start(cluster({"t": [(1, 2)] * 3}), {("t", p): (1, 3) for p in range(3)}, batch_size=1)
     assert run.to_the_end() is Outcome.DONE
     kinds = run.kinds
@@ -93,7 +95,7 @@ def test_batches_go_one_after_another_and_keep_the_rates_between_them(start: Sta
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_folding_the_journal_again_gives_the_same_history_after_every_step(
+def test_refolding_the_journal_gives_the_same_history_after_every_step(
     start: Start, cancelled: bool
 ) -> None:
     run = start(cluster(TWO, size_bytes=5 * MB), TARGETS, batch_size=2)
@@ -106,7 +108,7 @@ def test_folding_the_journal_again_gives_the_same_history_after_every_step(
         assert fold(run.journal.records()) == run.state
 
 
-def test_an_empty_plan_ends_at_once(start: Start) -> None:
+def test_run_of_an_empty_plan_ends_as_done(start: Start) -> None:
     client = cluster(TWO)
     run = start(client, Plan(client.describe_cluster().cluster_id))
     assert run.to_the_end() is Outcome.DONE

@@ -82,7 +82,7 @@ def changes(clearing: Clearing) -> Changes:
         (Resource.broker(5), LOG_DIRS_RATE, "5", None),
     ],
 )
-def test_only_what_no_move_needs_is_cleared(
+def test_only_throttles_that_no_move_needs_are_cleared(
     client: SimulatedCluster,
     resource: Resource,
     name: str,
@@ -105,7 +105,7 @@ def test_only_what_no_move_needs_is_cleared(
         (Resource.broker(5), LOG_DIRS_RATE, "5"),
     ],
 )
-def test_what_is_named_is_cleared_all_the_same_and_nothing_else(
+def test_named_resource_is_cleared_even_if_needed_and_no_other_is(
     client: SimulatedCluster, resource: Resource, name: str, value: str
 ) -> None:
     set_config(client, resource, name, value)
@@ -124,7 +124,7 @@ def run(client: SimulatedCluster, start: Start) -> Run:
     return run
 
 
-def test_what_a_run_in_progress_works_with_is_never_touched(
+def test_throttles_of_a_run_in_progress_are_never_cleared(
     client: SimulatedCluster, run: Run
 ) -> None:
     set_config(client, Resource.broker(4), LOG_DIRS_RATE, "5")
@@ -136,7 +136,7 @@ def test_what_a_run_in_progress_works_with_is_never_touched(
     }
 
 
-def test_what_a_dead_run_left_goes_as_it_would_have_put_it_back(
+def test_throttles_of_a_dead_run_are_restored_to_their_prior_values(
     client: SimulatedCluster, run: Run
 ) -> None:
     client.cancel_reassignments([TopicPartition("u", 0)])
@@ -152,7 +152,7 @@ class _Killed(BaseException):
     """As `kill -9`: nothing of the run's is done after it."""
 
 
-def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it_back(
+def test_rate_that_a_killed_run_was_changing_is_restored_to_its_prior_value(
     client: SimulatedCluster, start: Start
 ) -> None:
     """The journal tells the new rate, the broker holds the one before."""
@@ -184,7 +184,7 @@ def test_a_rate_that_a_killed_run_was_just_changing_goes_as_it_would_have_put_it
 
 
 @pytest.mark.parametrize("found", ["0:1,0:2", ""])
-def test_what_somebody_appends_after_it_was_listed_is_not_cleared_with_it(
+def test_list_entry_appended_after_listing_is_not_cleared(
     client: SimulatedCluster, found: str
 ) -> None:
     set_config(client, U, LEADER_LIST, found)
@@ -195,7 +195,7 @@ def test_what_somebody_appends_after_it_was_listed_is_not_cleared_with_it(
     assert throttles(client)[U][LEADER_LIST].value == "9:5"
 
 
-def test_a_list_of_which_the_controller_says_nothing_was_not_cleared(
+def test_list_is_not_cleared_if_the_controller_does_not_return_its_entries(
     client: SimulatedCluster,
 ) -> None:
     set_config(client, U, LEADER_LIST, "0:1,0:2")
@@ -210,7 +210,7 @@ def test_a_list_of_which_the_controller_says_nothing_was_not_cleared(
     assert own_list(throttles(client)[U], Side.LEADER) is None
 
 
-def test_a_list_is_unset_though_a_broker_that_lags_shows_it_yet(client: SimulatedCluster) -> None:
+def test_list_is_unset_although_a_lagging_broker_still_shows_it(client: SimulatedCluster) -> None:
     set_config(client, U, LEADER_LIST, "0:1,0:2")
     through: Any = Faulty(client)
     listed, late = look(client), client.describe_configs([U])
@@ -219,7 +219,7 @@ def test_a_list_is_unset_though_a_broker_that_lags_shows_it_yet(client: Simulate
     assert own_list(throttles(client)[U], Side.LEADER) is None
 
 
-def test_a_list_is_cleared_where_no_controller_tells_what_it_holds(
+def test_list_is_cleared_if_the_controller_cannot_return_list_entries(
     client: SimulatedCluster,
 ) -> None:
     set_config(client, U, LEADER_LIST, "0:1,0:2")
@@ -232,7 +232,9 @@ def test_a_list_is_cleared_where_no_controller_tells_what_it_holds(
 # -- on the command line ---------------------------------------------------------------------------
 
 
-def test_clear_lists_asks_and_says_what_was_done(here: Here) -> None:
+def test_clear_command_lists_throttles_needs_confirmation_and_reports_the_result(
+    here: Here,
+) -> None:
     quiet = Resource.broker(max(broker.id for broker in here.state().brokers))
     here.client.alter_configs([ConfigChange(quiet, LEADER_RATE, ConfigOp.SET, "12345678")])
     code, _, err = here("throttles", "clear")
@@ -257,7 +259,7 @@ def test_clear_lists_asks_and_says_what_was_done(here: Here) -> None:
         ("broker:99", "There is no broker 99.\nThe brokers are 1, 2, 3, 4, 5, 6."),
     ],
 )
-def test_a_name_that_there_is_none_of_is_refused(
+def test_clearing_an_unknown_topic_or_broker_is_refused(
     hand: Hand, client: SimulatedCluster, name: str, message: str
 ) -> None:
     code, _, err = hand.on(client)("throttles", "clear", name, "--yes")
@@ -265,7 +267,7 @@ def test_a_name_that_there_is_none_of_is_refused(
     assert message in err
 
 
-def test_what_a_killed_run_left_is_kept_while_its_moves_are_in_flight(here: Here) -> None:
+def test_throttles_of_a_killed_run_are_kept_while_its_moves_are_in_flight(here: Here) -> None:
     run = json.loads(here("apply", here.plan(skip=80), *SLOW)[1])["run"]
     eventually(lambda: bool(here.client.fetch_reassignments()))
     code, _, err = here("throttles", "clear", "--yes")

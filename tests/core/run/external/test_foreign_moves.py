@@ -25,7 +25,7 @@ from core.run.journal.move_state import Outcome
 TP = TopicPartition("t", 0)
 
 
-def test_what_is_known_of_others_moves() -> None:
+def test_foreign_move_has_its_partition_replicas_and_total_bytes() -> None:
     client = cluster({"t": [(1, 2), (1, 2)]}, size_bytes=1000 * MB)
     client.alter_reassignments({TP: (3, 2)})
     (move,) = foreign_moves(fetch_cluster_state(client), ())
@@ -35,7 +35,7 @@ def test_what_is_known_of_others_moves() -> None:
     assert not foreign_moves(fetch_cluster_state(client), {TP}), "what is ours is not theirs"
 
 
-def test_a_move_overridden_so_that_it_never_ends_is_known() -> None:
+def test_foreign_move_overridden_so_that_it_never_ends_is_recognized() -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=1000 * MB)
     client.alter_reassignments({TP: (3, 2)})
     client.alter_reassignments({TP: (2, 1)})
@@ -44,7 +44,7 @@ def test_a_move_overridden_so_that_it_never_ends_is_known() -> None:
     assert "only a cancel ends it" in foreign._table([move])
 
 
-def test_their_rate_is_told_from_successive_pictures() -> None:
+def test_foreign_move_rate_is_computed_from_successive_snapshots() -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=1000 * MB)
     client.alter_reassignments({TP: (3, 2)})
     watch = ForeignWatch()
@@ -68,7 +68,7 @@ def copying_within() -> tuple[SimulatedCluster, str, str]:
     return client, now, other
 
 
-def test_a_copy_to_another_log_dir_is_others_move_too() -> None:
+def test_copy_to_a_different_log_dir_is_a_foreign_move_too() -> None:
     client, now, other = copying_within()
     (move,) = foreign_moves(fetch_cluster_state(client), ())
     assert (move.tp, move.broker, move.log_dir_before, move.log_dir) == (TP, 2, now, other)
@@ -79,7 +79,7 @@ def test_a_copy_to_another_log_dir_is_others_move_too() -> None:
     assert f"broker 2: {now} → {other}" in table
 
 
-def test_its_rate_is_told_beside_that_of_the_same_partition_between_brokers() -> None:
+def test_foreign_log_dir_copy_rate_is_separate_from_the_rate_between_brokers() -> None:
     client, _, _ = copying_within()
     client.alter_reassignments({TP: (3, 2)})
     watch = ForeignWatch()
@@ -94,7 +94,7 @@ def test_its_rate_is_told_beside_that_of_the_same_partition_between_brokers() ->
     assert within.left_seconds
 
 
-def test_its_throttle_is_needed_while_it_goes_on() -> None:
+def test_log_dir_throttle_is_needed_while_a_foreign_log_dir_copy_is_in_flight() -> None:
     client, _, _ = copying_within()
 
     def rate() -> Throttle:
@@ -109,7 +109,7 @@ def test_its_throttle_is_needed_while_it_goes_on() -> None:
     assert (rate().needed, rate().why.partition("; ")[2]) == (False, "the broker moves nothing")
 
 
-def test_a_throttle_of_a_broker_that_does_not_say_what_it_copies_is_taken_for_needed() -> None:
+def test_log_dir_throttle_is_needed_if_the_broker_does_not_describe_its_log_dirs() -> None:
     client, _, _ = copying_within()
     silent = Faulty(client)
     silent.replaced["describe_log_dirs"] = lambda real, brokers: tuple(
@@ -127,7 +127,7 @@ def test_a_throttle_of_a_broker_that_does_not_say_what_it_copies_is_taken_for_ne
     [((1, 3), True), ((2, 1), False), ((3, 2), False)],
     ids=["leaves", "re-ordered", "another replica"],
 )
-def test_a_plan_that_would_end_it_is_refused_at_preflight(
+def test_plan_that_would_end_a_foreign_log_dir_copy_is_refused_at_preflight(
     target: tuple[int, ...], refused: bool, start: Start
 ) -> None:
     client, _, _ = copying_within()
@@ -153,7 +153,7 @@ def external_moves(here: Here) -> list[object]:
     return moves
 
 
-def test_they_are_listed_shown_and_followed_and_nothing_is_changed(
+def test_foreign_moves_are_listed_shown_and_followed_to_their_end(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert external_moves(here) == []
@@ -180,7 +180,7 @@ def test_they_are_listed_shown_and_followed_and_nothing_is_changed(
     assert not json.loads(out.splitlines()[-1])["moves"]
 
 
-def test_what_a_run_of_this_machine_moves_is_not_foreign(here: Here) -> None:
+def test_move_of_a_run_of_this_machine_is_not_foreign(here: Here) -> None:
     run = json.loads(here("apply", here.plan(skip=100), *SLOW)[1])["run"]
     eventually(lambda: bool(here.client.fetch_reassignments()))
     assert external_moves(here) == []

@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs" / "0101-120000.run"
 
 
-def test_records_come_back_as_they_were_written(path: Path) -> None:
+def test_records_are_read_as_they_were_written(path: Path) -> None:
     with Journal.create(path) as journal:
         first = journal.write(NOON, Kind.CREATED, {"run": "r", "text": "naïve"})
         second = journal.write(NOON + timedelta(seconds=1.5), Kind.WAITING, {"why": ""})
@@ -45,7 +45,7 @@ def test_records_come_back_as_they_were_written(path: Path) -> None:
         assert again.records() == (first, second)
 
 
-def test_requests_of_another_process_are_seen(path: Path) -> None:
+def test_journal_returns_requests_of_another_process(path: Path) -> None:
     with Journal.create(path) as journal, Journal.open(path) as other:
         other.ask(NOON, "cancel", {"who": "ann"})
         (request,) = journal.requests()
@@ -53,7 +53,7 @@ def test_requests_of_another_process_are_seen(path: Path) -> None:
         assert journal.requests(after=request.seq) == ()
 
 
-def test_samples_are_bounded(path: Path) -> None:
+def test_number_of_kept_samples_is_bounded(path: Path) -> None:
     with Journal.create(path) as journal:
         for number in range(KEPT_SAMPLES + 30):
             journal.sample(NOON + timedelta(seconds=number), {"n": number})
@@ -62,7 +62,7 @@ def test_samples_are_bounded(path: Path) -> None:
     assert samples[-1].payload == {"n": KEPT_SAMPLES + 29}
 
 
-def test_every_write_is_synced(path: Path) -> None:
+def test_every_journal_write_is_synced_to_disk(path: Path) -> None:
     with Journal.create(path):
         pass
     with sqlite3.connect(path) as database:
@@ -72,7 +72,7 @@ def test_every_write_is_synced(path: Path) -> None:
         assert journal._database.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-def test_samples_wait_for_no_disk_and_records_do(path: Path) -> None:
+def test_samples_are_written_without_a_disk_sync_and_records_with_one(path: Path) -> None:
     with Journal.create(path) as journal:
         statements: list[str] = []
         journal._database.set_trace_callback(statements.append)
@@ -89,7 +89,7 @@ def test_samples_wait_for_no_disk_and_records_do(path: Path) -> None:
     assert modes == ["NORMAL", "FULL"]
 
 
-def test_a_sample_that_cannot_be_written_leaves_records_synced(path: Path) -> None:
+def test_failed_sample_write_leaves_records_synced(path: Path) -> None:
     with Journal.create(path) as journal:
         with pytest.raises(TypeError):
             journal.sample(NOON, {"n": object()})
@@ -100,18 +100,18 @@ def test_a_sample_that_cannot_be_written_leaves_records_synced(path: Path) -> No
         assert journal._database.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-def test_only_its_owner_may_read_it(path: Path) -> None:
+def test_only_its_owner_may_read_the_journal(path: Path) -> None:
     Journal.create(path).close()
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_run_is_never_written_over(path: Path) -> None:
+def test_journal_of_an_existing_run_is_never_overwritten(path: Path) -> None:
     Journal.create(path).close()
     with pytest.raises(FileExistsError):
         Journal.create(path)
 
 
-def test_a_kind_of_record_that_is_not_known_is_a_newer_trimtabs(path: Path) -> None:
+def test_unknown_record_kind_is_reported_as_written_by_a_newer_trimtab(path: Path) -> None:
     with Journal.create(path) as journal:
         journal._insert("records", NOON, "teleported", {})
         with pytest.raises(JournalError, match=r"newer trimtab.*teleported") as refused:
@@ -119,13 +119,13 @@ def test_a_kind_of_record_that_is_not_known_is_a_newer_trimtabs(path: Path) -> N
     assert "damaged" not in str(refused.value)
 
 
-def test_the_present_kinds_have_a_format_of_their_own(path: Path) -> None:
+def test_journal_format_number_matches_the_present_record_kinds(path: Path) -> None:
     """Whoever adds a kind of record, or a meaning to one, gives the format the next number."""
     kinds = hashlib.sha256(",".join(kind.value for kind in Kind).encode()).hexdigest()[:8]
     assert (FORMAT, kinds) == (3, "4078cc08")
 
 
-def test_a_journal_of_the_first_format_is_read_and_gets_this_one_as_it_goes_on(path: Path) -> None:
+def test_journal_of_the_first_format_is_read_and_upgraded_once_it_is_written_to(path: Path) -> None:
     with Journal.create(path) as journal:
         journal.write(NOON, Kind.WAITING, {"why": "first"})
     _of_format(path, 1)
@@ -178,7 +178,7 @@ def _truncated(path: Path) -> None:
         (Path.unlink, "no run journal"),
     ],
 )
-def test_a_file_that_must_not_be_trusted_is_refused(
+def test_newer_foreign_damaged_or_missing_journal_file_is_refused(
     path: Path, spoil: Callable[[Path], None], says: str
 ) -> None:
     with Journal.create(path) as journal:
@@ -189,7 +189,7 @@ def test_a_file_that_must_not_be_trusted_is_refused(
         journal.check()
 
 
-def test_a_journal_damaged_inside_is_refused(path: Path) -> None:
+def test_journal_with_a_damaged_page_inside_is_refused(path: Path) -> None:
     with Journal.create(path) as journal:
         for _ in range(200):
             journal.write(NOON, Kind.WAITING, {"why": "x" * 100})
@@ -200,7 +200,7 @@ def test_a_journal_damaged_inside_is_refused(path: Path) -> None:
         journal.check()
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_journal_cannot_be_created_at_an_unwritable_path(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalError, match="cannot be made"):
         Journal.create(tmp_path / "file" / "runs" / "r.run")
@@ -216,7 +216,9 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_starts(tmp_pa
         ("36 27 0:40 / /elsewhere rw - nfs4 server:/export rw", False),
     ],
 )
-def test_a_network_file_system_is_refused(tmp_path: Path, line: str, refused: bool) -> None:
+def test_journal_on_a_network_file_system_is_refused(
+    tmp_path: Path, line: str, refused: bool
+) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"27 1 254:0 / / rw - ext4 /dev/vda rw\n{line.format(tmp_path.resolve())}\n")
     if refused:
@@ -226,12 +228,12 @@ def test_a_network_file_system_is_refused(tmp_path: Path, line: str, refused: bo
         refuse_network(tmp_path, mounts)
 
 
-def test_cluster_ids_and_runs_cannot_leave_their_folder() -> None:
+def test_cluster_ids_and_run_names_cannot_escape_their_folder() -> None:
     path = journal_path("../../etc", "../passwd")
     assert ".." not in path.parts
 
 
-def test_a_cluster_that_does_not_answer_and_a_full_disk_are_waited_for_together(
+def test_run_survives_an_unreachable_cluster_and_a_full_disk_at_the_same_time(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=60 * MB)
@@ -259,7 +261,7 @@ def test_a_cluster_that_does_not_answer_and_a_full_disk_are_waited_for_together(
 # -- a full disk -----------------------------------------------------------------------------------
 
 
-def test_no_run_starts_where_its_journal_does_not_fit(tmp_path: Path) -> None:
+def test_no_run_starts_if_its_journal_does_not_fit_on_the_disk(tmp_path: Path) -> None:
     with files_of_at_most(1024), pytest.raises(JournalError, match="cannot be made") as refused:
         Journal.create(tmp_path / "r.run")
     assert "No run starts without its journal" in (refused.value.detail or "")
@@ -270,7 +272,7 @@ def test_no_run_starts_where_its_journal_does_not_fit(tmp_path: Path) -> None:
     [(0, "cannot be made"), (16_000, "cannot be made"), (64_000, "cannot be written")],
     ids=["nothing fits", "its tables do not", "its first record does not"],
 )
-def test_a_journal_that_does_not_fit_leaves_no_file(
+def test_journal_that_does_not_fit_on_the_disk_leaves_no_file(
     room: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of one would be taken for a damaged journal ever after."""
@@ -284,7 +286,7 @@ def test_a_journal_that_does_not_fit_leaves_no_file(
         assert journal.path.name == "0101-120000.run"
 
 
-def test_a_journal_whose_disk_fills_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_journal_reports_a_full_disk_and_is_writable_once_there_is_room(tmp_path: Path) -> None:
     with Journal.create(tmp_path / "r.run") as journal:
         written = [journal.write(NOON, Kind.WAITING, {"why": "first"})]
 

@@ -93,7 +93,9 @@ def audit_lines() -> int:
     [(call, answers) for call, _, answers in ERRORS],
     ids=[f"{call} {name}" for call, name, _ in ERRORS],
 )
-def test_an_hour_of_one_error_writes_little(start: Start, call: str, answers: Answers) -> None:
+def test_one_error_repeated_for_an_hour_adds_few_journal_records_and_audit_lines(
+    start: Start, call: str, answers: Answers
+) -> None:
     client = cluster({"t": [(1, 2), (2, 1)], "u": [(1, 2)]}, size_bytes=20 * MB)
     client.set_speed(1000)
     faulty = Faulty(client)
@@ -119,7 +121,7 @@ def test_an_hour_of_one_error_writes_little(start: Start, call: str, answers: An
     assert audit_lines() - lines < MOST_LINES
 
 
-def test_what_is_refused_over_and_over_is_audited_ever_more_seldom() -> None:
+def test_repeatedly_refused_call_is_audited_ever_more_seldom() -> None:
     client = cluster({"t": [(1, 2)]})
     faulty = Faulty(client)
     through: Any = audited(faulty, "c", None)  # type: ignore[arg-type]
@@ -137,7 +139,7 @@ def test_what_is_refused_over_and_over_is_audited_ever_more_seldom() -> None:
     assert [e.get("tries") for e in entries] == [None, None, 1, 2, 4, 8, 10]
 
 
-def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -> None:
+def test_alternating_waiting_reasons_are_journalled_ever_more_seldom(start: Start) -> None:
     run = start()
     recorder = run.runner._recorder
 
@@ -157,7 +159,7 @@ def test_reasons_that_come_by_turns_are_written_ever_more_seldom(start: Start) -
     assert run.state.waiting == "one"
 
 
-def test_what_is_waited_for_is_known_however_often_it_came_before(start: Start) -> None:
+def test_current_waiting_reason_is_known_however_often_it_occurred_before(start: Start) -> None:
     run = start()
     recorder = run.runner._recorder
 

@@ -39,7 +39,7 @@ def a_run() -> RunState:
     ],
     ids=["all that has not ended", "one move", "only queued ones", "what goes on"],
 )
-def test_a_request_is_of_the_moves_that_can_still_follow_it(
+def test_request_applies_only_to_moves_that_can_still_follow_it(
     kind: str, payload: dict[str, Any], expected: dict[int, MoveRequest]
 ) -> None:
     past = a_run()
@@ -50,7 +50,7 @@ def test_a_request_is_of_the_moves_that_can_still_follow_it(
     assert (past.cancel_requested, past.rollback_requested) == (all_of_it, kind == "rollback")
 
 
-def test_a_cancel_when_all_has_ended_leaves_what_cannot_be_given_back() -> None:
+def test_cancel_after_all_moves_have_ended_gives_up_configs_that_cannot_be_restored() -> None:
     past = a_run()
     take(past, "cancel", {})
     assert not past.leave_requested
@@ -62,7 +62,7 @@ def test_a_cancel_when_all_has_ended_leaves_what_cannot_be_given_back() -> None:
     assert not past.leave_requested, "what goes back may wait for what it has set"
 
 
-def test_a_further_cancel_while_moves_go_back_gives_no_throttle_up() -> None:
+def test_second_cancel_while_moves_are_cancelled_leaves_copies_but_no_throttle() -> None:
     past = a_run()
     take(past, "cancel", {})
     past.waiting = "foo-1 is not taken yet: it is asked again"
@@ -73,7 +73,7 @@ def test_a_further_cancel_while_moves_go_back_gives_no_throttle_up() -> None:
 
 
 @pytest.mark.parametrize("kind", ["resume", "rollback", "cancel"])
-def test_a_pause_holds_until_one_of_these_ends_it(kind: str) -> None:
+def test_pause_is_ended_by_resume_rollback_or_cancel(kind: str) -> None:
     past = a_run()
     take(past, "pause", {"floor": True})
     assert (past.paused, past.rate_control.floored) == (True, True)
@@ -81,7 +81,7 @@ def test_a_pause_holds_until_one_of_these_ends_it(kind: str) -> None:
     assert (past.paused, past.rate_control.floored) == (False, False)
 
 
-def test_what_is_tried_again_is_queued_after_all_others_and_ends_a_stop() -> None:
+def test_retried_move_is_queued_after_all_other_moves_and_clears_the_stop() -> None:
     past = a_run()
     past.stopped = "foo-3 was changed by somebody else"
     past.moves[3].tries = 2
@@ -91,7 +91,7 @@ def test_what_is_tried_again_is_queued_after_all_others_and_ends_a_stop() -> Non
     assert past.moves[0].phase is Phase.DONE
 
 
-def test_another_rate_is_for_all_batches_to_come() -> None:
+def test_requested_rate_or_bounds_replace_the_rate_of_the_run() -> None:
     past = a_run()
     take(past, "throttle", {"rate_bytes_per_s": 7})
     assert (past.rate_bytes_per_s, past.rate_control.rate_bytes_per_s) == (7, 7)
@@ -99,7 +99,7 @@ def test_another_rate_is_for_all_batches_to_come() -> None:
     assert past.rate_control.bounds == RateBounds(1, 9)
 
 
-def test_a_move_is_retargeted_by_taking_it_back_first() -> None:
+def test_retargeted_move_is_cancelled_first() -> None:
     past = a_run()
     take(past, "retarget", {"move": 1, "after": [5, 2, 1]})
     assert (past.moves[1].request, past.moves[1].retarget) == (MoveRequest.CANCEL, (5, 2, 1))
@@ -129,7 +129,7 @@ def test_a_move_is_retargeted_by_taking_it_back_first() -> None:
         ("pause", {}, ""),
     ],
 )
-def test_what_cannot_be_taken_up_is_refused_in_a_sentence(
+def test_request_that_cannot_be_accepted_is_refused_with_a_sentence(
     kind: str, payload: dict[str, Any], refused: str
 ) -> None:
     assert refusal(a_run(), kind, payload) == refused
@@ -171,7 +171,7 @@ def test_what_cannot_be_taken_up_is_refused_in_a_sentence(
         ("skip", {"moves": [17]}),
     ],
 )
-def test_a_request_that_cannot_be_read_is_refused_and_the_run_goes_on(
+def test_malformed_request_is_refused_and_the_run_continues(
     start: Start, kind: str, payload: Any
 ) -> None:
     run = start()
@@ -187,7 +187,7 @@ def test_a_request_that_cannot_be_read_is_refused_and_the_run_goes_on(
     assert (event["request"], event["who"]) == (kind, "?")
 
 
-def test_a_journal_into_which_such_a_request_was_taken_can_still_be_read(start: Start) -> None:
+def test_journal_with_an_accepted_malformed_request_can_still_be_read(start: Start) -> None:
     run = start()
     taken = {"kind": "skip", "seq": 1, "who": "ann", "host": "here"}
     run.journal.write(run.client.now, Kind.REQUEST, taken)

@@ -94,25 +94,25 @@ def test_a_command_gets_the_document_on_its_stdin(tmp_path: Path) -> None:
         ((sys.executable, "-c", "pass"), ""),
     ],
 )
-def test_a_command_that_fails_is_one_line(argv: tuple[str, ...], says: str) -> None:
+def test_failed_command_is_reported_in_one_line(argv: tuple[str, ...], says: str) -> None:
     why = run_command(argv, {"text": "x" * 200_000})
     assert says in why
     assert "\n" not in why
     assert bool(why) == bool(says)
 
 
-def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_command_is_ended_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "COMMAND_SECONDS", 0.2)
     argv = (sys.executable, "-c", "import time; time.sleep(600)")
     assert "not done in" in run_command(argv, DOCUMENT)
 
 
-def test_nothing_is_given_to_a_shell(tmp_path: Path) -> None:
+def test_command_is_not_run_through_a_shell(tmp_path: Path) -> None:
     assert run_command(("echo", f"$(touch {tmp_path / 'touched'})", ">", "x"), DOCUMENT) == ""
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_command_says_does_nothing_to_a_terminal() -> None:
+def test_failure_of_a_command_is_reported_without_its_escape_sequences() -> None:
     argv = (sys.executable, "-c", r"import sys; sys.exit('\x1b[2Jgone')")
     assert "\x1b" not in run_command(argv, DOCUMENT)
 
@@ -121,13 +121,13 @@ def test_what_a_command_says_does_nothing_to_a_terminal() -> None:
     "url",
     ["http://127.0.0.1:1/services/secret x", "http://[::1/secret", "secret", "http://a:b/secret"],
 )
-def test_a_webhook_without_a_valid_url_is_one_line_without_it(url: str) -> None:
+def test_invalid_webhook_url_is_reported_in_one_line_without_the_url(url: str) -> None:
     why = post(url, DOCUMENT)
     assert "its URL is not a valid one" in why
     assert "secret" not in why
 
 
-def test_a_webhook_that_answers_something_else_is_one_line() -> None:
+def test_webhook_answer_that_is_not_http_is_reported_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -148,7 +148,7 @@ def test_a_webhook_gets_the_document(hook: Hook) -> None:
     assert hook.posted == [DOCUMENT]
 
 
-def test_a_webhook_that_fails_is_one_line_without_its_path(
+def test_failed_webhook_is_reported_in_one_line_without_its_path(
     hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hook.answer = 500
@@ -192,7 +192,7 @@ def serve(run: Run, monkeypatch: pytest.MonkeyPatch, settings: Callable[[], Sett
     assert service.serve(run.path) == ExitCode.DONE
 
 
-def test_the_end_of_a_run_is_told_by_its_own_process(
+def test_end_of_a_run_is_notified_by_its_own_process(
     client: SimulatedCluster,
     start: Start,
     hook: Hook,
@@ -209,7 +209,7 @@ def test_the_end_of_a_run_is_told_by_its_own_process(
     assert "told by webhook (ended)" in [event.text for event in run.view().events]
 
 
-def test_what_goes_wrong_with_it_is_one_line_in_the_journal(
+def test_failed_notification_is_one_line_in_the_journal(
     client: SimulatedCluster, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start(client, {("t", 0): (1, 3)})
@@ -220,7 +220,7 @@ def test_what_goes_wrong_with_it_is_one_line_in_the_journal(
     assert run.view().state.value == "done"
 
 
-def test_a_run_that_died_of_an_error_is_told_of(
+def test_run_that_died_of_an_error_is_notified(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
     run = start(client, {("t", 0): (1, 3)})
@@ -243,7 +243,7 @@ class Watched:
             self.notifier.look(self.recorder)
 
 
-def test_a_run_that_waits_for_a_broker_is_told_of_once(
+def test_run_stalled_by_a_broker_that_is_down_is_notified_once(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
     run = start(client, {("t", 0): (1, 3)}, rate=1_000_000)
@@ -262,7 +262,7 @@ def test_a_run_that_waits_for_a_broker_is_told_of_once(
     assert notifications(run) == [("stalled", "webhook", "")]
 
 
-def test_a_run_whose_topics_cannot_be_shortened_is_told_of(
+def test_run_whose_retention_cannot_be_lowered_is_notified(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
     faulty = Faulty(client)
@@ -273,7 +273,7 @@ def test_a_run_whose_topics_cannot_be_shortened_is_told_of(
     assert "the retention of t is not lowered yet" in hook.posted[0]["why"]
 
 
-def test_a_run_that_is_paused_or_waits_for_its_time_has_not_stalled(
+def test_paused_run_or_run_scheduled_for_later_is_not_notified_as_stalled(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
     later = client.now + timedelta(seconds=200)
@@ -288,7 +288,9 @@ def test_a_run_that_is_paused_or_waits_for_its_time_has_not_stalled(
 
 
 @pytest.mark.parametrize(("other_share", "stalls"), [(LIMIT, False), (LIMIT // 10, True)])
-def test_who_waits_its_turn_has_not_stalled(tmp_path: Path, other_share: int, stalls: bool) -> None:
+def test_move_waiting_its_turn_for_the_quota_is_not_notified_as_stalled(
+    tmp_path: Path, other_share: int, stalls: bool
+) -> None:
     """The second move gets nothing for 70 seconds; the first has their limit, or a tenth of it."""
     clock = SimpleNamespace(now=lambda: sample.at)
     with Journal.create(tmp_path / "a.run") as journal:
@@ -308,7 +310,7 @@ def test_who_waits_its_turn_has_not_stalled(tmp_path: Path, other_share: int, st
     ("unheld", "held_back", "stalls"),
     [(None, False, True), (100, False, True), (10, False, False), (None, True, False)],
 )
-def test_what_was_held_is_idle_from_when_it_goes_on(
+def test_held_move_counts_as_idle_only_from_when_it_resumes(
     client: SimulatedCluster, start: Start, unheld: float | None, held_back: bool, stalls: bool
 ) -> None:
     """Seconds since it went on; no byte has come for two minutes."""
@@ -323,7 +325,7 @@ def test_what_was_held_is_idle_from_when_it_goes_on(
     assert bool(idle(history, sample, now, tuple)) is stalls
 
 
-def test_a_slow_webhook_does_not_hold_the_run_up(
+def test_slow_webhook_does_not_delay_the_run(
     client: SimulatedCluster, start: Start, hook: Hook
 ) -> None:
     run = start(client, {("t", 0): (1, 3)})
@@ -344,7 +346,7 @@ def test_a_slow_webhook_does_not_hold_the_run_up(
 # -- config.toml -----------------------------------------------------------------------------------
 
 
-def test_it_is_set_in_config_toml(tmp_path: Path) -> None:
+def test_notify_command_and_webhook_are_set_in_config_toml(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('[notify]\ncommand = ["page", "--low"]\nwebhook = "https://h/x"\n')
     notify_settings = load_settings(path).notify
@@ -360,14 +362,16 @@ def test_it_is_set_in_config_toml(tmp_path: Path) -> None:
         ("webhook = 1", "notify.webhook must be a text"),
     ],
 )
-def test_what_is_wrong_there_is_named(tmp_path: Path, text: str, says: str) -> None:
+def test_invalid_notify_setting_in_config_toml_is_reported_by_name(
+    tmp_path: Path, text: str, says: str
+) -> None:
     path = tmp_path / "config.toml"
     path.write_text(f"[notify]\n{text}\n")
     with pytest.raises(UsageError, match=says):
         load_settings(path)
 
 
-def test_a_config_that_cannot_be_read_holds_no_run_up(
+def test_unreadable_config_is_journalled_and_does_not_stop_the_run(
     client: SimulatedCluster, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start(client, {("t", 0): (1, 3)})

@@ -38,7 +38,7 @@ from core.run.steps import NoteEnded
         (60, 1000, 0, None),
     ],
 )
-def test_the_time_left_as_strimzi_counts_it(
+def test_time_left_is_computed_as_by_strimzi(
     elapsed: int, total: int, done: int, minutes: int | None
 ) -> None:
     left = left_seconds(elapsed, total, done)
@@ -71,44 +71,44 @@ def view(*samples: Sample, living: bool = True, later: Any = ()) -> RunView:
     return run_view(records(*later), samples, living=living)
 
 
-def test_bytes_count_inside_a_partition() -> None:
+def test_bytes_copied_of_unfinished_partitions_count_as_moved() -> None:
     seen = view(sample(1, 10 * MB, 0), sample(11, 110 * MB, 100 * MB))
     assert (seen.moved_bytes, seen.total_bytes) == (210 * MB, 2000 * MB)
     assert [m.moved_bytes for m in seen.moves] == [110 * MB, 100 * MB]
 
 
-def test_rates_now_are_over_a_quota_window_and_average_over_the_whole() -> None:
+def test_current_rate_is_over_a_quota_window_and_average_rate_over_the_whole_run() -> None:
     seen = view(*(sample(s, max(0, s - 20) * 10 * MB, 0) for s in range(1, 41)))
     assert seen.moves[0].bytes_per_s == 10 * MB
     assert seen.average_bytes_per_s == 5 * MB
 
 
-def test_samples_further_apart_than_a_window_tell_a_rate_between_them() -> None:
+def test_samples_more_than_a_window_from_each_other_yield_a_rate_between_them() -> None:
     seen = view(*(sample(s, s * 10 * MB, 0) for s in (20, 45, 70)))
     assert seen.moves[0].bytes_per_s == seen.bytes_per_s == 10 * MB
     receiving = next(row for row in seen.brokers if row.side == "receives")
     assert receiving.bytes_per_s == 10 * MB
 
 
-def test_a_rate_that_nobody_knows_yet_is_not_nought() -> None:
+def test_rate_that_is_not_known_yet_is_none_rather_than_zero() -> None:
     seen = view(sample(20, 200 * MB, 0))
     assert seen.bytes_per_s is None
     assert {row.bytes_per_s for row in seen.brokers} == {None}
 
 
-def test_before_the_first_byte_the_estimate_says_what_is_left() -> None:
+def test_time_left_follows_the_estimate_before_the_first_byte() -> None:
     assert view().left_seconds == 60.0
     assert view(sample(10, 0, 0)).left_seconds == 50.0
 
 
-def test_a_destination_that_is_down_holds_what_it_was_last_seen_to_hold() -> None:
+def test_destination_that_is_down_keeps_its_last_known_bytes() -> None:
     seen = view(sample(1, 400 * MB, MB), sample(2, None, 2 * MB, down=(12,)))
     assert [(m.moved_bytes, m.held) for m in seen.moves] == [(400 * MB, True), (2 * MB, False)]
     back = view(sample(1, 400 * MB, MB), sample(2, None, 2 * MB), sample(3, 410 * MB, 3 * MB))
     assert (back.moves[0].moved_bytes, back.moves[0].held) == (410 * MB, False)
 
 
-def test_the_time_left_is_told_from_the_pace_while_the_run_was_at_work() -> None:
+def test_time_left_is_estimated_from_the_pace_while_the_run_was_working() -> None:
     """At 20 MB/s for ten seconds; then an hour in which the process, or the broker, was dead."""
     begun = [sample(s, 10 * s * MB, 10 * s * MB) for s in range(1, 11)]
     hour = 3600
@@ -121,7 +121,7 @@ def test_the_time_left_is_told_from_the_pace_while_the_run_was_at_work() -> None
     assert seen.left_seconds == pytest.approx((2000 - 320) / 20)
 
 
-def test_a_pause_is_no_part_of_the_pace() -> None:
+def test_pace_for_the_time_left_excludes_a_pause() -> None:
     def request(second: int, kind: str) -> Record:
         at = NOON + timedelta(seconds=second)
         who = {"seq": 1, "kind": kind, "who": "ann", "host": "here"}
@@ -143,7 +143,7 @@ def test_a_pause_is_no_part_of_the_pace() -> None:
     assert left["resume"] == left["rollback"] == left["cancel"] != left["skip"]
 
 
-def test_a_rate_that_rises_after_a_resume_is_not_judged_as_it_is(start: Start) -> None:
+def test_move_is_not_reported_as_stuck_while_its_rate_rises_after_a_resume(start: Start) -> None:
     run = start(
         cluster({"t": [(1, 2)]}, size_bytes=400 * MB, in_bytes_per_s=2 * MB),
         {("t", 0): (3, 2)},
@@ -165,7 +165,9 @@ def test_a_rate_that_rises_after_a_resume_is_not_judged_as_it_is(start: Start) -
 @pytest.mark.parametrize(
     ("second", "state"), [(59, MoveStatus.STUCK), (70, MoveStatus.MOVING), (95, MoveStatus.STUCK)]
 )
-def test_what_a_pause_has_held_is_judged_from_its_resume_on(second: int, state: MoveStatus) -> None:
+def test_paused_move_is_judged_as_stuck_only_by_the_time_since_its_resume(
+    second: int, state: MoveStatus
+) -> None:
     """No byte has come since second 5; a pause on the floor ends at 60, unless nobody asked yet."""
     kinds = ((10, request("pause", floor=True)), (60, request("resume")))
     asks = [Record(5, NOON + timedelta(seconds=at), *of) for at, of in kinds if second >= 60]
@@ -173,7 +175,7 @@ def test_what_a_pause_has_held_is_judged_from_its_resume_on(second: int, state: 
     assert seen.moves[0].state is state
 
 
-def test_what_a_pause_holds_is_not_stuck(start: Start) -> None:
+def test_move_held_by_a_pause_is_not_stuck(start: Start) -> None:
     run = start(size_bytes=400 * MB)
     run.until(submitted)
     spend(run, 10)
@@ -205,7 +207,9 @@ def request(kind: str, **payload: Any) -> tuple[Kind, dict[str, Any]]:
         (((Kind.STARTED, {"pid": 1, "pid_started": 1.0}),), True, RunStatus.RECOVERING),
     ],
 )
-def test_where_a_run_stands(later: Any, living: bool, state: RunStatus) -> None:
+def test_run_status_follows_its_records_and_its_process(
+    later: Any, living: bool, state: RunStatus
+) -> None:
     assert view(living=living, later=later).state is state
 
 
@@ -217,13 +221,13 @@ def test_where_a_run_stands(later: Any, living: bool, state: RunStatus) -> None:
         "orders-0: broker 3 does not begin to copy it to /data: asked again",
     ],
 )
-def test_the_story_says_that_what_was_waited_for_has_come(why: str) -> None:
+def test_run_events_report_the_end_of_a_waiting_reason(why: str) -> None:
     later = ((Kind.WAITING, {"why": why}), (Kind.WAITING, {"why": ""}), (Kind.WAITING, {"why": ""}))
     event_texts = [event.text for event in view(later=later).events][-2:]
     assert event_texts == [why, f"goes on, no longer: {why}"]
 
 
-def test_a_run_that_is_to_begin_later_says_when() -> None:
+def test_scheduled_run_reports_its_start_time() -> None:
     created = records()[0]
     options = {**created.payload["options"], "at": "2026-01-02T02:00:00Z"}
     first = Record(1, NOON, Kind.CREATED, {**created.payload, "options": options})
@@ -232,7 +236,7 @@ def test_a_run_that_is_to_begin_later_says_when() -> None:
     assert seen.starts_at == datetime(2026, 1, 2, 2, tzinfo=UTC)
 
 
-def test_what_is_not_to_be_moved_any_more_takes_no_time() -> None:
+def test_skipped_move_adds_nothing_to_the_time_left() -> None:
     begun = [sample(s, 10 * s * MB, 0) for s in range(1, 11)]
     skipped = {"moves": [{"index": 1, "phase": "skipped", "why": "as asked", "leader": None}]}
     seen = view(*begun, later=((Kind.MOVED, {**skipped, "stop": ""}),))
@@ -241,7 +245,7 @@ def test_what_is_not_to_be_moved_any_more_takes_no_time() -> None:
 
 
 @pytest.mark.parametrize("phase", ["cancelled", "skipped"])
-def test_what_was_taken_out_is_no_part_of_the_whole(phase: str) -> None:
+def test_cancelled_or_skipped_move_is_excluded_from_the_totals(phase: str) -> None:
     begun = [sample(s, 10 * s * MB, 10 * s * MB) for s in range(1, 11)]
     out = {"moves": [{"index": 1, "phase": phase, "why": "as asked", "leader": None}], "stop": ""}
     seen = view(*begun, later=((Kind.MOVED, out),))
@@ -249,18 +253,18 @@ def test_what_was_taken_out_is_no_part_of_the_whole(phase: str) -> None:
     assert seen.left_seconds == pytest.approx((1000 - 100) / 10)
 
 
-def test_a_run_that_is_cancelled_is_told_of_the_whole_that_it_was_to_copy() -> None:
+def test_cancelled_run_still_reports_the_total_bytes_that_it_was_to_copy() -> None:
     back = {"moves": [{"index": 1, "phase": "cancelled", "why": "", "leader": 7}], "stop": ""}
     seen = view(sample(9, MB, MB), later=(request("cancel", moves=None), (Kind.MOVED, back)))
     assert seen.total_bytes == 2000 * MB
 
 
-def test_a_time_left_that_is_estimated_has_no_range_of_a_pace() -> None:
+def test_time_left_from_the_estimate_has_no_range() -> None:
     seen = view(sample(4, MB, MB))
     assert (seen.left_seconds, seen.left_range) == (pytest.approx(60.0, rel=0.01), None)
 
 
-def test_until_a_fair_share_has_come_no_less_time_is_left_than_was_estimated() -> None:
+def test_time_left_is_at_least_the_estimate_until_a_fair_share_is_copied() -> None:
     first, *rest = records()
     estimate = {"seconds": 600.0, "rate_bytes_per_s": 50 * MB}
     begun = [Record(1, NOON, Kind.CREATED, {**first.payload, "estimate": estimate}), *rest]
@@ -279,7 +283,7 @@ def test_until_a_fair_share_has_come_no_less_time_is_left_than_was_estimated() -
 @pytest.mark.parametrize(
     ("rate", "shown"), [(None, 600.0), (50 * MB, 600.0), (40 * MB, None)], ids=str
 )
-def test_an_estimate_is_shown_beside_what_it_was_made_for(
+def test_estimate_is_shown_only_at_the_rate_that_it_was_calculated_for(
     rate: int | None, shown: float | None
 ) -> None:
     first, *rest = records()
@@ -290,7 +294,7 @@ def test_an_estimate_is_shown_beside_what_it_was_made_for(
     assert run_view(begun, [sample(10, MB, MB)], living=True).estimated_seconds == shown
 
 
-def test_what_was_asked_is_told_with_what_became_of_it() -> None:
+def test_requests_are_reported_as_accepted_refused_or_pending() -> None:
     who = {"who": "ann", "host": "here"}
     later = (
         (Kind.REQUEST, {"seq": 1, "kind": "throttle", "rate_bytes_per_s": 20 * MB, **who}),
@@ -324,11 +328,11 @@ def test_what_was_asked_is_told_with_what_became_of_it() -> None:
         ("sing", {}, "sing"),
     ],
 )
-def test_a_request_in_words(kind: str, payload: dict[str, Any], words: str) -> None:
+def test_request_is_described_in_words(kind: str, payload: dict[str, Any], words: str) -> None:
     assert request_words(kind, payload, fold(records())) == words
 
 
-def test_a_log_that_grows_may_make_progress_go_backwards() -> None:
+def test_growing_log_raises_the_total_but_not_the_moved_bytes() -> None:
     first = view(sample(10, 900 * MB, 900 * MB))
     second = view(sample(10, 900 * MB, 900 * MB), sample(11, 900 * MB, 900 * MB, size=2000 * MB))
     assert second.total_bytes == 2 * first.total_bytes
@@ -359,12 +363,14 @@ def test_a_log_that_grows_may_make_progress_go_backwards() -> None:
         ),
     ],
 )
-def test_why_a_move_is_stuck(samples: list[Sample], state: MoveStatus, why: str) -> None:
+def test_move_is_reported_as_stuck_with_the_reason(
+    samples: list[Sample], state: MoveStatus, why: str
+) -> None:
     first = view(*samples).moves[0]
     assert (first.state, first.why) == (state, why)
 
 
-def test_a_run_whose_process_died_says_what_it_left() -> None:
+def test_run_whose_process_died_reports_its_leftover_moves_lists_and_rates() -> None:
     intent = {
         "batch": 0,
         "lists": [{"topic": "t", "side": "leader", "prior": None, "pairs": ["0:7", "0:12"]}],
@@ -410,7 +416,7 @@ def test_a_run_whose_process_died_says_what_it_left() -> None:
     ),
     st.sampled_from([None, "done", "cancelled", "skipped", "failed"]),
 )
-def test_whatever_samples_say_the_view_makes_sense(
+def test_run_view_is_consistent_for_arbitrary_samples(
     steps: list[tuple[float, list[int], int, bool]], ended: str | None
 ) -> None:
     second, samples = 0.0, []
@@ -440,7 +446,7 @@ def test_whatever_samples_say_the_view_makes_sense(
 # -- on a simulated cluster -----------------------------------------------------------------------
 
 
-def test_progress_follows_the_bytes_and_the_limits(start: Start) -> None:
+def test_progress_follows_the_copied_bytes_and_the_limits(start: Start) -> None:
     run = start(
         cluster({"t": [(1,), (2,)]}, size_bytes=60 * MB),
         {("t", 0): (3,), ("t", 1): (3,)},
@@ -467,7 +473,7 @@ def test_progress_follows_the_bytes_and_the_limits(start: Start) -> None:
     assert receiving.limit_bytes_per_s == 5 * MB
 
 
-def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
+def test_events_of_a_followed_run_report_bytes_before_a_partition_has_moved(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start(cluster({"t": [(1,)]}, size_bytes=60 * MB), {("t", 0): (3,)}, rate=5 * MB)
@@ -483,7 +489,7 @@ def test_who_follows_a_run_is_told_of_bytes_before_a_partition_has_moved(
     assert moved[-1] == 60 * MB
 
 
-def test_the_story_is_told_in_plain_words(start: Start) -> None:
+def test_run_events_are_reported_in_plain_words(start: Start) -> None:
     run = start(cluster({"t": [(1, 2)], "u": [(1, 2, 3)]}), {("t", 0): (4, 2), ("u", 0): (3, 1, 2)})
     run.to_the_end()
     story = [event.text for event in run.view().events]
@@ -498,7 +504,7 @@ def test_the_story_is_told_in_plain_words(start: Start) -> None:
     assert run.view().events[-1].level is Level.GOOD
 
 
-def test_reading_a_journal_gives_the_same_view_as_the_process_has(start: Start) -> None:
+def test_run_read_from_its_journal_has_the_same_view_as_its_process(start: Start) -> None:
     run = start(cluster({"t": [(1, 2)]}), {("t", 0): (1, 3)})
     run.to_the_end()
     assert read_run(run.client.describe_cluster().cluster_id, run.view().run) == run.view()

@@ -56,7 +56,7 @@ CASES: dict[str, tuple[Sequence[int], Sequence[int], Sequence[Course], tuple[int
 
 
 @pytest.mark.parametrize(("leaders", "to", "courses", "down", "why"), CASES.values(), ids=CASES)
-def test_what_waits_its_turn_and_what_is_stuck(
+def test_move_waiting_its_turn_is_distinguished_from_a_stuck_move(
     leaders: Sequence[int],
     to: Sequence[int],
     courses: Sequence[Course],
@@ -72,13 +72,13 @@ def test_what_waits_its_turn_and_what_is_stuck(
     assert (last.left_seconds is not None) == waits, "it is told when its turn will have come"
 
 
-def test_a_silence_within_a_window_says_nothing() -> None:
+def test_move_without_bytes_for_less_than_a_quota_window_is_not_stuck() -> None:
     leaders = (1, 2)
     seen = run_view(records(leaders, (5, 5)), samples(leaders, full, until(50, slow)), living=True)
     assert (seen.moves[1].state, seen.moves[1].why) == (MoveStatus.MOVING, "")
 
 
-def test_what_waits_for_minutes_goes_on_by_itself(start: Start) -> None:
+def test_move_waiting_minutes_for_its_turn_proceeds_without_a_notice(start: Start) -> None:
     """Broker 3 follows a partition of 1 already: its fetcher there is back sooner each time."""
     run = start(
         cluster({"t": [(1, 2), (2, 1)], "u": [(1, 3)]}, size_bytes=40 * MB),

@@ -72,7 +72,7 @@ def changes_by_config(run: Run) -> dict[tuple[str, str], tuple[str, str, str]]:
     }
 
 
-def test_each_config_is_told_before_during_and_after(run: Run) -> None:
+def test_config_changes_are_reported_before_during_and_after_the_run(run: Run) -> None:
     run.until(lambda step: isinstance(step, Poll))
     assert changes_by_config(run)["broker 3", FOLLOWER_RATE] == (
         "900 MB/s",
@@ -90,7 +90,7 @@ def test_each_config_is_told_before_during_and_after(run: Run) -> None:
     }
 
 
-def test_a_rate_that_somebody_changed_is_told_to_be_theirs(
+def test_rate_changed_by_somebody_else_is_reported_as_theirs(
     client: SimulatedCluster, run: Run
 ) -> None:
     run.until(lambda step: isinstance(step, Poll))
@@ -99,13 +99,13 @@ def test_a_rate_that_somebody_changed_is_told_to_be_theirs(
     assert "changed by somebody else" in changes_by_config(run)["broker 3", FOLLOWER_RATE][2]
 
 
-def test_many_rates_are_counted() -> None:
+def test_many_rates_of_one_config_are_summarized_by_count_and_range() -> None:
     rates = [str(n * MB) for n in range(5, 25)]
     change = ChangedConfig("broker", "7", FOLLOWER_RATE, None, ConfigSource.DEFAULT, rates)
     assert change.during_words == "20 rates from 5.0 MB/s to 24 MB/s"
 
 
-def test_the_text_says_what_was_asked_and_what_was_changed(run: Run) -> None:
+def test_report_text_names_what_was_requested_and_what_was_changed(run: Run) -> None:
     run.to_the_end()
     text = report(run.look())
     assert "asked for by" in text
@@ -114,7 +114,7 @@ def test_the_text_says_what_was_asked_and_what_was_changed(run: Run) -> None:
     assert "took" in text
 
 
-def test_the_markdown_has_tables_that_hold_together(run: Run) -> None:
+def test_markdown_tables_have_the_same_columns_in_every_row(run: Run) -> None:
     run.cancel()
     run.to_the_end()
     text = markdown(run.look())
@@ -126,7 +126,7 @@ def test_the_markdown_has_tables_that_hold_together(run: Run) -> None:
         assert len(columns) == 1, table
 
 
-def test_what_others_said_cannot_break_a_table(run: Run) -> None:
+def test_requester_names_cannot_break_a_markdown_table(run: Run) -> None:
     run.journal.ask(NOON, "cancel", {"who": "a|b\nc", "host": "<h>"})
     run.to_the_end()
     text = markdown(run.look())
@@ -148,20 +148,20 @@ def lines(run: Run, *more: tuple[Kind, dict[str, Any]]) -> list[str]:
     ]
 
 
-def test_a_ramp_is_one_line(run: Run) -> None:
+def test_rate_ramp_is_reported_in_one_line(run: Run) -> None:
     up = {"rates": [], "why": "on the way to 20 MB/s, by a tenth a second"}
     down = {"rates": [], "why": "slowed down to 5 MB/s, as asked"}
     kinds = [(Kind.RATES_CHANGING, up)] * 3 + [(Kind.RATES_CHANGING, down)]
     assert lines(run, *kinds) == [f"throttles: {up['why']}", f"throttles: {down['why']}"]
 
 
-def test_a_run_that_is_brought_back_says_so(run: Run) -> None:
+def test_recovered_run_reports_that_it_was_brought_back(run: Run) -> None:
     started = (Kind.STARTED, {"pid": 7, "pid_started": "once"})
     assert lines(run, started) == []
     assert lines(run, started, started) == ["brought back: process 7 goes on"]
 
 
-def test_what_is_asked_and_refused_is_told(run: Run) -> None:
+def test_refused_request_is_reported_with_its_reason(run: Run) -> None:
     asked = {
         "seq": 1,
         "kind": "dance",
@@ -215,7 +215,7 @@ def test_what_is_asked_and_refused_is_told(run: Run) -> None:
          ["throttle list of t is whole again"]),
     ],
 )  # fmt: skip
-def test_what_happens_is_told_in_words(
+def test_journal_records_are_reported_in_plain_words(
     run: Run, kind: Kind, payload: dict[str, Any], text: list[str]
 ) -> None:
     assert lines(run, (kind, payload)) == text
@@ -224,7 +224,7 @@ def test_what_happens_is_told_in_words(
 # -- on the command line ---------------------------------------------------------------------------
 
 
-def test_a_report_is_written_for_a_ticket(here: Here) -> None:
+def test_report_command_writes_markdown_to_a_file_or_stdout(here: Here) -> None:
     assert here("apply", here.plan(skip=90), *FAST)[0] == ExitCode.DONE
     run = here("runs", "ls")[1].splitlines()[1].split()[0]
     path = here.home / "ticket.md"
@@ -238,7 +238,7 @@ TWO_PARTITIONS = {"t": [(1, 2), (2, 3)]}
 TO_4 = {("t", 0): (4, 2), ("t", 1): (2, 4)}
 
 
-def test_the_report_of_a_run_that_is_done(start: Start) -> None:
+def test_report_of_a_done_run_lists_its_moves_and_config_changes(start: Start) -> None:
     client = cluster(TWO_PARTITIONS)
     set_config(client, Resource.broker(4), FOLLOWER_RATE, str(9 * MB))
     run = start(client, TO_4, cluster_name="prod-eu")
@@ -260,7 +260,7 @@ def test_the_report_of_a_run_that_is_done(start: Start) -> None:
     assert "Left in the cluster" not in text
 
 
-def test_the_report_tells_all_that_was_asked_for(start: Start) -> None:
+def test_report_lists_every_requested_option(start: Start) -> None:
     client = cluster(TWO_PARTITIONS)
     bounds = RateBounds(5 * MB, 40 * MB)
     run = start(
@@ -291,7 +291,7 @@ def test_the_report_tells_all_that_was_asked_for(start: Start) -> None:
         assert words in asked, asked
 
 
-def test_the_report_of_a_run_that_died_says_what_it_left(start: Start) -> None:
+def test_report_of_a_dead_run_names_configs_that_are_still_set(start: Start) -> None:
     run = start(cluster(TWO_PARTITIONS), TO_4)
     run.until(lambda step: isinstance(step, Poll))
     look = read_journal(run.view().cluster_id, run.view().run)
@@ -319,7 +319,7 @@ def write_request(own_journal: Journal, kind: str) -> None:
     own_journal.write(NOON, Kind.REQUEST, {"seq": 1, "kind": kind, "who": "ann", "host": "here"})
 
 
-def test_a_pause_is_told_once_whatever_is_in_flight_by_then(own_journal: Journal) -> None:
+def test_pause_is_reported_once_whatever_is_in_flight_by_then(own_journal: Journal) -> None:
     write_request(own_journal, "pause")
     write_waiting(
         own_journal, "paused, as asked: what is in flight goes on", "paused, as asked", ""
@@ -343,7 +343,7 @@ def test_a_pause_is_told_once_whatever_is_in_flight_by_then(own_journal: Journal
 @pytest.mark.parametrize(
     ("brokers", "words"), [([6], "broker 6 unset again"), ([6, 2, 6], "brokers 2 6 unset again")]
 )
-def test_one_broker_is_one(brokers: list[int], words: str) -> None:
+def test_restored_rates_name_each_broker_once(brokers: list[int], words: str) -> None:
     rates = [{"broker": broker, "side": "leader", "how": "unset"} for broker in brokers]
     assert restored(iter(rates)) == f"throttle rates: {words}"
 
@@ -368,7 +368,7 @@ def all_counts(run: Run) -> list[str]:
     ]
 
 
-def test_a_partition_that_went_elsewhere_is_counted_once(start: Start) -> None:
+def test_retargeted_partition_is_counted_once(start: Start) -> None:
     run = start(count=2, size_bytes=60 * MB)
     run.until(submitted)
     ask(run, "retarget", move=0, after=[4, 2])
@@ -379,7 +379,7 @@ def test_a_partition_that_went_elsewhere_is_counted_once(start: Start) -> None:
     assert (view.undone, view.moved_away) == (0, 2)
 
 
-def test_a_run_that_is_rolled_back_says_so_to_its_end_and_leaves_nothing_to_roll_back(
+def test_rollback_is_reported_to_its_end_and_leaves_nothing_to_roll_back(
     start: Start,
 ) -> None:
     run = start(count=4, batch_size=1)
@@ -404,7 +404,7 @@ def test_a_run_that_is_rolled_back_says_so_to_its_end_and_leaves_nothing_to_roll
     assert sorted(set(away), reverse=True) == [2, 1, 0]
 
 
-def test_a_roll_back_that_is_paused_says_so(start: Start) -> None:
+def test_paused_rollback_is_reported_as_paused(start: Start) -> None:
     run = start(count=4, batch_size=1)
     run.until(lambda _: sum(m.phase is Phase.DONE for m in run.state.moves) == 2)
     ask(run, "rollback")

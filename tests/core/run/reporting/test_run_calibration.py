@@ -65,7 +65,7 @@ def lesson(run: Run) -> Lesson | None:
     return run_lesson
 
 
-def test_an_undisturbed_run_teaches_what_its_copying_took(client: SimulatedCluster) -> None:
+def test_undisturbed_run_yields_a_lesson_of_its_copying_time(client: SimulatedCluster) -> None:
     run_lesson = lesson(carried_out(client))
     assert run_lesson is not None
     assert (run_lesson.side, run_lesson.busiest_bytes) == (Side.LEADER, 80 * MB)
@@ -75,7 +75,7 @@ def test_an_undisturbed_run_teaches_what_its_copying_took(client: SimulatedClust
     assert run_lesson.range_seconds[0] < run_lesson.estimated_seconds < run_lesson.range_seconds[1]
 
 
-def test_several_runs_put_right_what_is_estimated_of_the_next(
+def test_several_runs_yield_a_factor_that_corrects_the_estimates(
     client: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here each was estimated 1.2 times too short."""
@@ -96,7 +96,7 @@ def test_several_runs_put_right_what_is_estimated_of_the_next(
     assert learned.factor == pytest.approx(1.2, abs=0.1)
 
 
-def test_what_is_learned_is_over_the_models_own_times_not_over_calibrated_ones(
+def test_lessons_are_based_on_the_uncalibrated_estimate(
     client: SimulatedCluster,
 ) -> None:
     cluster_id = client.describe_cluster().cluster_id
@@ -111,7 +111,7 @@ def test_what_is_learned_is_over_the_models_own_times_not_over_calibrated_ones(
     assert again.estimated_seconds == plain.estimated_seconds
 
 
-def test_a_run_without_a_throttle_tells_how_fast_is_copied(client: SimulatedCluster) -> None:
+def test_run_without_a_throttle_yields_the_copying_speed(client: SimulatedCluster) -> None:
     slow = cluster({"t": [(1, 2)]}, size_bytes=20_000 * MB)
     run = carried_out(slow, UNLIMITED)
     run_lesson = lesson(run)
@@ -156,7 +156,7 @@ def _cancelled(run: Run) -> None:
 @pytest.mark.parametrize(
     "happens", [_paused, _another_rate, _throttle_edited, _cancelled], ids=lambda f: f.__name__[1:]
 )
-def test_a_run_that_was_disturbed_teaches_nothing(
+def test_disturbed_run_yields_no_lesson(
     client: SimulatedCluster, happens: Callable[[Run], None]
 ) -> None:
     run = begin(client)
@@ -170,20 +170,20 @@ def test_a_run_that_was_disturbed_teaches_nothing(
     [(50 * MB, {}), (RATE, {"retention_ms": 3_600_000})],
     ids=["too short", "retention lowered"],
 )
-def test_a_run_that_is_not_comparable_teaches_nothing(
+def test_run_that_is_not_comparable_yields_no_lesson(
     client: SimulatedCluster, rate: int, options: Any
 ) -> None:
     assert lesson(carried_out(client, rate, **options)) is None
 
 
-def test_a_lower_rate_of_somebody_else_that_was_kept_teaches_nothing(
+def test_run_that_kept_a_lower_foreign_rate_yields_no_lesson(
     client: SimulatedCluster,
 ) -> None:
     set_config(client, Resource.broker(3), FOLLOWER_RATE, "1000000")
     assert lesson(carried_out(client)) is None
 
 
-def test_journals_are_folded_once_for_it(
+def test_calibration_folds_each_journal_only_once(
     client: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster_id = carried_out(client).runner.state.cluster_id

@@ -69,7 +69,7 @@ def _lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.daemons.process.Process.alive", property(lambda self: True))
 
 
-def test_they_agree_with_the_document_while_it_runs(start: Start) -> None:
+def test_metrics_agree_with_the_run_document_during_a_run(start: Start) -> None:
     scrape, document = read(in_flight(start))
     assert document["state"] == "running"
     assert 0 < document["moved_bytes"] < document["total_bytes"]
@@ -98,7 +98,7 @@ def test_they_agree_with_the_document_while_it_runs(start: Start) -> None:
         assert rate == pytest.approx(row["bytes_per_s"], abs=0.06)
 
 
-def test_throttles_are_told_apart_by_their_owner(start: Start) -> None:
+def test_throttle_metrics_are_distinguished_by_their_owner(start: Start) -> None:
     scrape, _ = read(in_flight(start))
     rates = {key[1:]: value for key, value in scrape.of.items() if key[0].startswith("throttle")}
     assert rates["3", "run", "follower"] == 5 * MB
@@ -106,7 +106,7 @@ def test_throttles_are_told_apart_by_their_owner(start: Start) -> None:
     assert {key[1] for key in rates} == {"run", "other"}
 
 
-def test_an_ended_run_has_no_rates_and_no_time_left(start: Start) -> None:
+def test_metrics_of_an_ended_run_have_no_rates_and_no_time_left(start: Start) -> None:
     run = in_flight(start)
     run.to_the_end()
     scrape, document = read(run)
@@ -117,7 +117,7 @@ def test_an_ended_run_has_no_rates_and_no_time_left(start: Start) -> None:
     assert not scrape.states("throttle_bytes_per_second")
 
 
-def test_a_run_that_waits_is_stuck(start: Start) -> None:
+def test_waiting_run_is_reported_as_stalled_in_metrics(start: Start) -> None:
     run = in_flight(start)
     run.runner._recorder.note_waiting("No broker answers")
     scrape, document = read(run)
@@ -125,7 +125,7 @@ def test_a_run_that_waits_is_stuck(start: Start) -> None:
     assert scrape["stuck"] == 1
 
 
-def test_a_pause_that_was_asked_for_is_not_stuck(start: Start) -> None:
+def test_requested_pause_is_not_reported_as_stalled_in_metrics(start: Start) -> None:
     run = in_flight(start)
     ask(run, "pause")
     run.until(lambda _: run.state.paused)
@@ -134,7 +134,7 @@ def test_a_pause_that_was_asked_for_is_not_stuck(start: Start) -> None:
     assert scrape["stuck"] == 0
 
 
-def test_what_is_not_known_has_no_sample(start: Start) -> None:
+def test_unknown_value_has_no_metric_sample(start: Start) -> None:
     run = start(rate=UNLIMITED)
     run.journal.write(run.client.now, Kind.STARTED, {"pid": 2**30, "pid_started": "once"})
     scrape, _ = read(run)
@@ -154,7 +154,7 @@ def test_several_runs_are_samples_of_the_same_metrics(start: Start) -> None:
     assert [sample.labels["run"] for sample in moved.samples] == [run.path.stem for run in runs]
 
 
-def test_a_run_publishes_until_it_has_ended(start: Start, tmp_path: Path) -> None:
+def test_metrics_file_is_published_until_the_run_has_ended(start: Start, tmp_path: Path) -> None:
     """The file has how it ended: nobody would scrape it in time."""
     run = in_flight(start)
     path = tmp_path / "run.prom"
@@ -169,7 +169,9 @@ def test_a_run_publishes_until_it_has_ended(start: Start, tmp_path: Path) -> Non
     assert scrape["trimtab_build_info", next(iter(build_metric().samples)).labels["version"]] == 1
 
 
-def test_a_place_that_is_taken_by_now_does_not_hold_a_run_up(start: Start, tmp_path: Path) -> None:
+def test_unwritable_metrics_file_is_journalled_and_does_not_stop_the_run(
+    start: Start, tmp_path: Path
+) -> None:
     run = start(metrics=str(tmp_path / "gone" / "run.prom"))
     with Journal.open(run.path) as journal:
         assert service._start_metrics(journal) is None
@@ -178,7 +180,9 @@ def test_a_place_that_is_taken_by_now_does_not_hold_a_run_up(start: Start, tmp_p
     assert run.view().events[-1].text.startswith("no metrics: Metrics cannot be written to ")
 
 
-def test_a_long_journal_is_read_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_that_takes_long_to_publish_is_published_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waits: list[float] = []
     clock = iter(range(0, 1000, 7))
 

@@ -63,7 +63,7 @@ def end(journal: Journal) -> None:
     journal.write(NOON, Kind.ENDED, {"outcome": "done", "why": ""})
 
 
-def test_an_ended_run_is_read_once_and_told_the_same(folded: list[str]) -> None:
+def test_ended_run_is_read_once_and_then_listed_the_same(folded: list[str]) -> None:
     a_run(), a_run()
     first = list_runs(CLUSTER)
     assert len(folded) == 2
@@ -74,7 +74,7 @@ def test_an_ended_run_is_read_once_and_told_the_same(folded: list[str]) -> None:
     assert folded == []
 
 
-def test_a_run_that_has_died_is_told_without_opening_those_that_ended(
+def test_dead_run_is_found_without_opening_the_journals_of_ended_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a_run(), a_run(leaves=True)
@@ -98,7 +98,7 @@ def test_a_run_that_has_died_is_told_without_opening_those_that_ended(
     assert opened == {dead.stem}
 
 
-def test_a_run_that_goes_on_is_read_each_time(folded: list[str]) -> None:
+def test_journal_of_a_run_in_progress_is_read_each_time(folded: list[str]) -> None:
     path = a_run(ended=False)
     list_runs(CLUSTER)
     folded.clear()
@@ -109,7 +109,7 @@ def test_a_run_that_goes_on_is_read_each_time(folded: list[str]) -> None:
     assert folded == [path.stem]
 
 
-def test_a_journal_that_was_changed_is_read_again(folded: list[str]) -> None:
+def test_changed_journal_is_read_anew(folded: list[str]) -> None:
     path = a_run()
     list_runs(CLUSTER)
     path.write_text("garbage, long enough to look like something" * 100)
@@ -118,7 +118,9 @@ def test_a_journal_that_was_changed_is_read_again(folded: list[str]) -> None:
 
 
 @pytest.mark.parametrize("payload", ["{}", "[]", "1", '{"moves": [99], "why": 3}'])
-def test_a_journal_whose_records_have_changed_is_named_and_stops_nothing(payload: str) -> None:
+def test_journal_with_invalid_records_is_reported_as_damaged_and_listing_continues(
+    payload: str,
+) -> None:
     whole = a_run()
     good = whole.read_bytes()
     for kind in Kind:
@@ -135,7 +137,9 @@ def test_a_journal_whose_records_have_changed_is_named_and_stops_nothing(payload
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format":1,"runs":{"x":1}}', '{"format":99}', "{"])
-def test_what_is_remembered_may_be_lost_or_damaged(text: str, folded: list[str]) -> None:
+def test_runs_are_listed_even_if_the_summaries_file_is_empty_or_damaged(
+    text: str, folded: list[str]
+) -> None:
     a_run()
     first = list_runs(CLUSTER)
     (paths.runs_dir(CLUSTER) / NAME).write_text(text)
@@ -144,7 +148,7 @@ def test_what_is_remembered_may_be_lost_or_damaged(text: str, folded: list[str])
     assert len(folded) == 1
 
 
-def test_a_run_that_is_gone_is_not_listed_and_another_of_its_name_is_itself() -> None:
+def test_deleted_run_is_not_listed_and_a_new_run_of_its_name_is_listed_as_itself() -> None:
     path, _ = a_run(), a_run()
     list_runs(CLUSTER)
     path.unlink()
@@ -153,7 +157,7 @@ def test_a_run_that_is_gone_is_not_listed_and_another_of_its_name_is_itself() ->
     assert {run.state for run in list_runs(CLUSTER)} == {RunStatus.DONE, RunStatus.STARTING}
 
 
-def test_where_nothing_can_be_written_runs_are_listed_all_the_same(
+def test_runs_are_listed_even_if_the_summaries_file_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a_run()
@@ -165,7 +169,7 @@ def test_where_nothing_can_be_written_runs_are_listed_all_the_same(
     assert len(list_runs(CLUSTER)) == 1
 
 
-def test_a_journal_that_nothing_was_written_to_is_of_no_run() -> None:
+def test_journal_without_records_is_not_listed_as_a_run() -> None:
     """Its process died before it said what was asked: it has done nothing to the cluster."""
     folder = paths.runs_dir(CLUSTER)
     Journal.create(folder / "0101-000000.run").close()

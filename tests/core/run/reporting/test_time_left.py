@@ -93,7 +93,7 @@ def course_of(run: Run) -> tuple[list[Prediction], float]:
 
 
 @pytest.mark.parametrize("seed", [0, 3, 5])
-def test_what_is_said_of_suggested_plans_under_load_is_true(start: Start, seed: int) -> None:
+def test_time_left_of_suggested_plans_under_load_is_accurate(start: Start, seed: int) -> None:
     run, _ = suggested(start, seed)
     assert run.state.batches > 2
     course, took = course_of(run)
@@ -105,7 +105,7 @@ def test_what_is_said_of_suggested_plans_under_load_is_true(start: Start, seed: 
     assert max(abs(b - a) for a, b in pairwise(ends)) <= 0.1 * took, "it jumps"
 
 
-def test_batches_to_come_are_counted(start: Start) -> None:
+def test_time_left_includes_the_batches_to_come(start: Start) -> None:
     """Three brokers are filled side by side at first; then one gets as much again, alone."""
     client = cluster({"t": [(1, 2), (2, 1), (6, 1), (1, 2), (2, 6)]}, size_bytes=60 * MB)
     plan = plan_of(
@@ -125,7 +125,7 @@ def test_batches_to_come_are_counted(start: Start) -> None:
     assert whole[2] > 1.3 * 5 * 60 * MB / (3 * 2 * MB), "longer than at the pace of the beginning"
 
 
-def test_a_limit_that_moves_share_is_no_limit_of_each(start: Start) -> None:
+def test_limit_shared_by_moves_is_not_counted_as_a_limit_of_each_move(start: Start) -> None:
     run = start(
         cluster({"t": [(1, 2), (2, 1), (6, 1)]}, size_bytes=40 * MB),
         {("t", 0): (3, 2), ("t", 1): (3, 1), ("t", 2): (3, 1)},
@@ -140,7 +140,7 @@ def test_a_limit_that_moves_share_is_no_limit_of_each(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("share", "least", "most"), [(1.0, 340, 375), (0.5, 480, 700)])
-def test_what_a_run_has_shown_of_its_limits_corrects_them(
+def test_share_of_its_limits_that_a_run_has_reached_corrects_the_time_left(
     share: float, least: float, most: float
 ) -> None:
     """The second move is in a batch to come: only the first has told how fast it will be."""
@@ -153,7 +153,7 @@ def test_what_a_run_has_shown_of_its_limits_corrects_them(
     assert seen.left_range[0] <= seen.left_seconds <= seen.left_range[1]
 
 
-def test_what_is_produced_to_a_queue_makes_it_longer() -> None:
+def test_bytes_produced_to_a_queued_partition_lengthen_the_time_left() -> None:
     def left(produced: float) -> float:
         journal = records((1, 2), (5, 5), batches=(0, 1), submitted=(0,), produced=(0.0, produced))
         seen = run_view(journal, samples((1,), lambda s: s * LIMIT, seconds=60), living=True)
@@ -163,7 +163,7 @@ def test_what_is_produced_to_a_queue_makes_it_longer() -> None:
     assert left(0.5 * MB) > 1.1 * left(0.0)
 
 
-def test_without_limits_the_slowest_destination_is_waited_for() -> None:
+def test_time_left_without_limits_is_that_of_the_slowest_destination() -> None:
     journal = records((1, 2), (5, 6), limit=None)
     quick, slow = (lambda s: s * 10 * MB), (lambda s: s * MB)
     seen = run_view(journal, samples((1, 2), quick, slow, seconds=60), living=True)
@@ -172,7 +172,7 @@ def test_without_limits_the_slowest_destination_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
-def test_copies_between_log_dirs_are_waited_for(share: float) -> None:
+def test_time_left_includes_copies_between_log_dirs(share: float) -> None:
     """Far less is left to copy to the other broker: 100 MB of 1 GB."""
     journal = records((1, 2), (5, FOLLOWER), sizes=(SIZE, SIZE))
     of_dirs = {"before": [2, FOLLOWER], "after": [2, FOLLOWER]}
@@ -250,7 +250,9 @@ def situations(draw: st.DrawFn) -> tuple[list[Record], list[Sample]]:
 
 @settings(deadline=None, max_examples=60)
 @given(situations())
-def test_no_move_takes_longer_than_the_whole(situation: tuple[list[Record], list[Sample]]) -> None:
+def test_time_left_of_a_move_never_exceeds_that_of_the_run(
+    situation: tuple[list[Record], list[Sample]],
+) -> None:
     view = run_view(*situation, living=True)
     lefts = [m.left_seconds for m in view.moves if m.left_seconds is not None]
     assert all(left >= 0 for left in lefts)
@@ -291,7 +293,7 @@ CHANGES: dict[str, Callable[[Run], None]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("seconds", [2, 30])
-def test_the_limits_told_are_those_in_force(start: Start, change: str, seconds: float) -> None:
+def test_reported_limits_are_those_in_force(start: Start, change: str, seconds: float) -> None:
     run = a_run(start, megabytes=4000)
     CHANGES[change](run)
     spend(run, seconds + 5)
@@ -301,7 +303,7 @@ def test_the_limits_told_are_those_in_force(start: Start, change: str, seconds: 
     assert seen[1, "sends"].limit_bytes_per_s == int(sent or 0)
 
 
-def test_a_rate_that_somebody_sets_in_mid_run_is_named_as_theirs(start: Start) -> None:
+def test_rate_set_by_somebody_else_in_mid_run_is_reported_as_foreign(start: Start) -> None:
     run = a_run(start)
     set_config(run.client, B3, FOLLOWER_RATE, "1000")
     spend(run, 10)
@@ -310,7 +312,9 @@ def test_a_rate_that_somebody_sets_in_mid_run_is_named_as_theirs(start: Start) -
     assert (move.state, move.why) == (MoveStatus.MOVING, "b3 quota 1.0 kB/s, not ours")
 
 
-def test_the_time_left_follows_a_faster_rate_and_waits_for_none_on_the_floor(start: Start) -> None:
+def test_time_left_follows_a_faster_rate_and_does_not_grow_during_a_pause_on_the_floor(
+    start: Start,
+) -> None:
     run = a_run(start)
     ask(run, "throttle", rate_bytes_per_s=40 * MB)
     spend(run, 20)
@@ -328,7 +332,7 @@ def test_the_time_left_follows_a_faster_rate_and_waits_for_none_on_the_floor(sta
 
 
 @pytest.mark.parametrize("to", [{"rate_bytes_per_s": 40 * MB}, {"auto": AUTO}])
-def test_the_time_left_is_told_from_the_pace_since_another_rate_was_asked_for(
+def test_time_left_is_estimated_from_the_pace_since_another_rate_was_requested(
     start: Start, to: dict[str, Any]
 ) -> None:
     run = a_run(start, megabytes=2000)
@@ -342,7 +346,7 @@ def test_the_time_left_is_told_from_the_pace_since_another_rate_was_asked_for(
     assert 0.6 * took <= left <= 1.4 * took
 
 
-def test_the_time_left_follows_a_slower_rate_at_once(start: Start) -> None:
+def test_time_left_follows_a_slower_rate_at_once(start: Start) -> None:
     run = a_run(start, rate=40 * MB, megabytes=4000)
     ask(run, "throttle", rate_bytes_per_s=5 * MB)
     spend(run, 3)

@@ -68,11 +68,11 @@ def to_the_end(
 # -- what is asked -------------------------------------------------------------------------------
 
 
-def test_nothing_changes_while_every_side_has_what_is_asked_for():
+def test_no_rate_changes_while_every_side_has_its_requested_rate():
     assert next_rates(running(), {}, after(60)) is None
 
 
-def test_slower_is_at_once_on_every_side():
+def test_lower_rate_applies_at_once_on_every_side():
     slower = running().with_request("throttle", {"rate_bytes_per_s": 5 * MB})
 
     change = next_rates(slower, {}, after(0.1))
@@ -81,7 +81,7 @@ def test_slower_is_at_once_on_every_side():
     assert change.why == "slowed down to 5.0 MB/s, as asked"
 
 
-def test_faster_goes_by_a_tenth_of_the_new_rate_a_second_and_ever_less():
+def test_higher_rate_is_reached_in_shrinking_steps_of_at_most_a_tenth_of_it_a_second():
     faster = running(5 * MB).with_request("throttle", {"rate_bytes_per_s": 20 * MB})
 
     rate_control, changes = to_the_end(faster, 40)
@@ -95,7 +95,7 @@ def test_faster_goes_by_a_tenth_of_the_new_rate_a_second_and_ever_less():
     assert {side.rate_bytes_per_s for side in rate_control.rates.values()} == {20 * MB}
 
 
-def test_a_pause_on_the_floor_holds_what_arrives_and_leaves_the_leaders_alone():
+def test_pause_on_the_floor_limits_followers_and_leaves_leader_rates_unchanged():
     paused = running().with_request("pause", {"floor": True})
 
     change = next_rates(paused, {}, after(1))
@@ -108,7 +108,7 @@ def test_a_pause_without_the_floor_changes_no_rate():
     assert next_rates(running().with_request("pause", {"floor": False}), {}, after(60)) is None
 
 
-def test_resuming_climbs_from_the_floor_in_twenty_seconds():
+def test_resumed_rate_climbs_from_the_floor_in_about_twenty_seconds():
     paused = running().with_request("pause", {"floor": True})
     paused = paused.changed([(RECEIVES, FLOOR_BYTES_PER_S)], after(1))
 
@@ -124,7 +124,7 @@ def test_other_requests_change_no_rate(kind):
     assert running().with_request(kind, {"moves": None}) == running()
 
 
-def test_what_has_been_given_back_is_not_touched_any_more():
+def test_restored_rates_are_not_changed_any_more():
     slower = (
         running().with_request("throttle", {"rate_bytes_per_s": MB}).given_back([SENDS, RECEIVES])
     )
@@ -132,12 +132,12 @@ def test_what_has_been_given_back_is_not_touched_any_more():
 
 
 @pytest.mark.parametrize("seconds", [-3600, 3600], ids=["a clock set back", "away for an hour"])
-def test_a_ramp_is_neither_held_up_nor_leaps(seconds):
+def test_rate_ramp_is_unaffected_by_clock_jumps_or_a_long_absence(seconds):
     faster = running(5 * MB).with_request("throttle", {"rate_bytes_per_s": 20 * MB})
     assert rates(next_rates(faster, {}, after(seconds)))[SENDS] == pytest.approx(6.65, abs=0.01)
 
 
-def test_bounds_are_journalled_and_keep_what_is_to_spare():
+def test_rate_bounds_survive_json_and_new_bounds_keep_the_known_spare_rates():
     known = replace(BOUNDS, spare_bytes_per_s={SENDS: 7e6})
     for bounds in (BOUNDS, known):
         assert RateBounds.from_json(bounds.to_json()) == bounds
@@ -161,7 +161,7 @@ def test_bounds_are_journalled_and_keep_what_is_to_spare():
     ),
     step=st.floats(0.1, 5),
 )
-def test_no_rate_ever_rises_faster_than_a_tenth_of_the_most_a_second(requests, step):
+def test_no_rate_rises_by_more_than_a_tenth_of_the_maximum_a_second(requests, step):
     rate_control, now = running(), NOON
     seen = {key: calm(now=0) for key in rate_control.rates}
     for kind, payload in [*requests, ("cancel", {})]:
@@ -264,7 +264,9 @@ def calm(now: float = 60, flow: float = 20 * MB, **known: object) -> SideObserva
         "no probe: only half of what is to spare",
     ],
 )
-def test_an_adaptive_rate_follows_what_is_seen(observed, expected, spare):
+def test_adaptive_rate_follows_observed_latency_copy_flow_and_spare_capacity(
+    observed, expected, spare
+):
     rate_control = adaptive()
     if spare is not None:
         rate_control = replace(
@@ -276,7 +278,7 @@ def test_an_adaptive_rate_follows_what_is_seen(observed, expected, spare):
     assert ((change.rates.get(SENDS, 20 * MB) / MB) if change else 20) == (expected or 20)
 
 
-def test_sides_of_one_run_are_adapted_apart():
+def test_sides_of_one_run_are_adapted_separately():
     rate_control = running(bounds=BOUNDS)
     late = calm(windows=windows(30, 30, 30))
 
@@ -294,7 +296,7 @@ def test_sides_of_one_run_are_adapted_apart():
     assert faster.why == "b2 sending may send more: producers wait no longer than before"
 
 
-def test_only_a_side_that_holds_the_run_up_gets_more():
+def test_only_a_bottleneck_side_gets_a_higher_rate():
     rate_control = running(bounds=BOUNDS)
     seen = {
         SENDS: calm(left_bytes=1000 * MB),
@@ -304,7 +306,7 @@ def test_only_a_side_that_holds_the_run_up_gets_more():
     assert rates(next_rates(rate_control, seen, after(60))) == {RECEIVES: 22}
 
 
-def test_a_side_that_ends_early_still_slows_down_and_keeps_its_least():
+def test_side_that_is_no_bottleneck_still_slows_down_and_keeps_its_minimum_rate():
     rate_control = running(bounds=BOUNDS)
     seen = {
         SENDS: calm(left_bytes=1 * MB, windows=windows(30, 30, 30)),
@@ -317,14 +319,14 @@ def test_a_side_that_ends_early_still_slows_down_and_keeps_its_least():
     assert ALSO_SENDS in rates(next_rates(rate_control, seen, after(62)))
 
 
-def test_a_side_of_which_nothing_is_known_keeps_to_the_least_and_says_so():
+def test_side_without_observations_gets_the_minimum_rate_and_the_reason_is_reported():
     change = next_rates(adaptive(), {}, after(60))
     assert rates(change) == {SENDS: 2}
     assert change.why == "nothing tells how b1 sending fares: it keeps to 2.0 MB/s"
 
 
 @pytest.mark.parametrize("spare", [{}, {SENDS: 4.0 * MB}])
-def test_what_would_never_end_is_no_ceiling_whatever_is_not_known(spare):
+def test_rate_exceeds_the_inflow_by_a_quarter_even_without_latency_or_enough_spare(spare):
     rate_control = replace(adaptive(), bounds=replace(BOUNDS, spare_bytes_per_s=spare))
     change = next_rates(
         rate_control, {SENDS: SideObservation(inflow_bytes_per_s=10 * MB)}, after(60)
@@ -332,14 +334,14 @@ def test_what_would_never_end_is_no_ceiling_whatever_is_not_known(spare):
     assert rates(change) == {SENDS: 12.5}
 
 
-def test_after_trouble_a_rate_rises_more_slowly_and_is_watched_for_a_window():
+def test_rate_rises_more_slowly_and_only_after_a_window_following_a_slowdown():
     rate_control = adaptive().changed([(SENDS, 14 * MB)], after(60))
 
     assert next_rates(rate_control, {SENDS: calm(now=70)}, after(70)) is None
     assert rates(next_rates(rate_control, {SENDS: calm(now=73)}, after(73))) == {SENDS: 14.7}
 
 
-def test_trouble_is_judged_anew_after_each_change():
+def test_latency_is_judged_only_by_windows_since_the_last_rate_change():
     rate_control = adaptive().changed([(SENDS, 14 * MB)], after(60))
     late = calm(windows=windows(30, 30, 30, 30, 30, until=68))
 
@@ -348,7 +350,7 @@ def test_trouble_is_judged_anew_after_each_change():
     assert rates(next_rates(rate_control, {SENDS: again}, after(73)))[SENDS] == 9.8
 
 
-def test_bounds_asked_for_on_the_way_hold_at_once():
+def test_bounds_requested_during_the_run_apply_at_once():
     rate_control = running(200 * MB).with_request("throttle", {"auto": BOUNDS.to_json()})
     seen = dict.fromkeys(rate_control.rates, calm())
     assert rates(next_rates(rate_control, seen, after(1))) == {
@@ -360,7 +362,7 @@ def test_bounds_asked_for_on_the_way_hold_at_once():
     assert running(200 * MB).first_bytes_per_s == 200 * MB
 
 
-def test_a_resumed_adaptive_run_climbs_to_its_least_first():
+def test_resumed_adaptive_run_first_climbs_to_its_minimum_rate():
     paused = running(bounds=BOUNDS).with_request("pause", {"floor": True})
     paused = paused.changed([(RECEIVES, FLOOR_BYTES_PER_S)], after(1))
 
@@ -374,12 +376,12 @@ def test_a_resumed_adaptive_run_climbs_to_its_least_first():
 # -- what is seen --------------------------------------------------------------------------------
 
 
-def test_what_producers_waited_before_is_the_median_of_two_windows_at_least():
+def test_latency_baseline_is_the_median_of_at_least_two_windows():
     assert before(windows(10)) is None
     assert before(windows(12, 60, 15)) == LatencyBaseline(5, 15)
 
 
-def test_spare_is_what_capacity_leaves_and_unknown_without_one():
+def test_spare_rate_is_capacity_minus_load_and_unknown_without_a_capacity():
     state = cluster({"t-0": [1, 2]}, size_bytes=MB)
     capable = Broker(1, in_capacity_bytes_per_s=50e6, out_capacity_bytes_per_s=100e6)
     state = state.with_brokers([capable, Broker(2, in_capacity_bytes_per_s=20e6)])
@@ -392,7 +394,7 @@ def test_spare_is_what_capacity_leaves_and_unknown_without_one():
     assert spare_rates(state, load_of(state, {})) == {}
 
 
-def test_bounds_that_nobody_has_said_let_the_busiest_partition_end():
+def test_default_bounds_let_the_busiest_partition_finish():
     state = cluster({"t-0": [1, 2], "t-1": [1]}, brokers=(1, 2, 3), size_bytes=MB)
     plan = Plan().with_target(state, tp("t-0"), (3, 2)).with_target(state, tp("t-1"), (3,))
 
@@ -447,7 +449,7 @@ A, B, C = (1, Side.LEADER), (2, Side.LEADER), (3, Side.FOLLOWER)
         "none",
     ],
 )
-def test_what_takes_longest_holds_the_run_up(rates, left, expected):
+def test_sides_with_the_longest_remaining_time_are_the_bottlenecks(rates, left, expected):
     assert holding_up(rates, left) == expected
 
 
@@ -458,7 +460,7 @@ def test_what_takes_longest_holds_the_run_up(rates, left, expected):
         min_size=1,
     )
 )
-def test_there_is_always_one_and_the_others_end_sooner(sides):
+def test_slowest_side_always_holds_the_run_up_and_all_other_sides_end_sooner(sides):
     bottlenecks = holding_up(
         {key: rate for key, (rate, _) in sides.items()},
         {key: left for key, (_, left) in sides.items()},
@@ -519,12 +521,12 @@ def move(of: Move, phase: Phase = FLIES, size: int | None = 100 * MB, **more: ob
         "what retention has shortened since",
     ],
 )  # fmt: skip
-def test_what_is_left_is_told_by_broker_and_side(moves, arrived, expected):
+def test_remaining_bytes_are_counted_by_broker_and_side(moves, arrived, expected):
     came = {index: tuple(part * MB for part in parts) for index, parts in arrived.items()}
     bytes_by_side = remaining_bytes(_Run(*moves), came, {}, {})  # type: ignore[arg-type]
     assert bytes_by_side == {k: None if left is None else left * MB for k, left in expected.items()}
 
 
-def test_a_log_that_has_grown_and_a_leader_that_has_changed_count_as_they_are_now():
+def test_remaining_bytes_use_the_current_log_size_and_the_current_leader():
     bytes_by_side = remaining_bytes(_Run(move(TO_3)), {0: (30 * MB,)}, {0: 150 * MB}, {0: 2})  # type: ignore[arg-type]
     assert bytes_by_side == {(2, Side.LEADER): 120 * MB, RECEIVES: 120 * MB}

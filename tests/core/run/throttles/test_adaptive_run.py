@@ -73,7 +73,7 @@ def changes(run: Any) -> list[Mapping[str, Any]]:
     return run.payloads(Kind.RATES_CHANGING)
 
 
-def test_where_nothing_is_copied_there_is_no_rate_to_adapt_and_nothing_is_measured(
+def test_adaptive_run_without_copies_opens_no_probe_and_measures_nothing(
     start: Start,
 ) -> None:
     run, probes = adaptive(start, {("t", i): (2, 1) for i in range(4)})
@@ -84,7 +84,7 @@ def test_where_nothing_is_copied_there_is_no_rate_to_adapt_and_nothing_is_measur
     assert run.client.elapsed_seconds - began < 10
 
 
-def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None:
+def test_adaptive_run_measures_producer_latency_before_it_sets_throttles(start: Start) -> None:
     run, probes = adaptive(start)
     run.to_the_end()
     measured = run.payloads(Kind.MEASURED)
@@ -97,7 +97,7 @@ def test_a_run_learns_what_producers_wait_before_it_begins(start: Start) -> None
     assert f"measured by a topic of its own, deleted at the end: {topic}" in event_texts
 
 
-def test_a_probes_topic_that_cannot_be_deleted_is_said_at_the_end(start: Start) -> None:
+def test_probe_topic_that_cannot_be_deleted_is_reported_at_the_end(start: Start) -> None:
     run, _ = adaptive(start, leftover="the topic x may be left")
     assert run.to_the_end() is Outcome.DONE
     view = run.view()
@@ -105,7 +105,9 @@ def test_a_probes_topic_that_cannot_be_deleted_is_said_at_the_end(start: Start) 
     assert view.events[-1].text.endswith("; throttles as found; the topic x may be left")
 
 
-def test_it_begins_at_the_least_rate_and_rises_while_all_is_calm(start: Start) -> None:
+def test_adaptive_run_begins_at_the_minimum_rate_and_speeds_up_while_latency_is_normal(
+    start: Start,
+) -> None:
     run, _ = adaptive(start)
     run.restores(Outcome.DONE)
     rates = [rate["rate_bytes_per_s"] for change in changes(run) for rate in change["rates"]]
@@ -116,20 +118,22 @@ def test_it_begins_at_the_least_rate_and_rises_while_all_is_calm(start: Start) -
     assert run.client.elapsed_seconds < 0.6 * 800 / 2
 
 
-def test_it_keeps_low_while_producers_wait_longer(start: Start) -> None:
+def test_adaptive_run_stays_at_the_minimum_rate_while_producer_latency_is_higher(
+    start: Start,
+) -> None:
     run, _ = adaptive(start, late_ms=30.0)
     assert run.to_the_end() is Outcome.DONE
     assert not changes(run)
 
 
-def test_without_a_probe_it_keeps_to_the_least_rate_and_says_why(start: Start) -> None:
+def test_adaptive_run_without_a_probe_keeps_the_minimum_rate_and_reports_why(start: Start) -> None:
     run, _ = adaptive(start, trouble="produce latency is not measured: refused")
     assert run.to_the_end() is Outcome.DONE
     assert not changes(run)
     assert any("produce latency is not measured: refused" in e.text for e in run.view().events)
 
 
-def test_a_process_that_takes_over_does_not_measure_what_was_before_again(start: Start) -> None:
+def test_process_taking_over_does_not_repeat_the_baseline_measurement(start: Start) -> None:
     run, probes = adaptive(start)
     run.until(lambda _: Kind.SUBMITTED in run.kinds)
     run.new_process()
@@ -139,7 +143,7 @@ def test_a_process_that_takes_over_does_not_measure_what_was_before_again(start:
 
 
 @pytest.mark.parametrize(("dies", "closed"), [(False, [True]), (True, [False, True])])
-def test_a_run_that_is_given_a_fixed_rate_takes_its_probe_away_and_opens_no_other(
+def test_run_switched_to_a_fixed_rate_closes_its_probe_even_after_a_process_restart(
     start: Start, dies: bool, closed: list[bool]
 ) -> None:
     run, probes = adaptive(start)
@@ -151,7 +155,7 @@ def test_a_run_that_is_given_a_fixed_rate_takes_its_probe_away_and_opens_no_othe
     assert [probe.closed for probe in probes] == closed
 
 
-def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
+def test_run_with_a_fixed_rate_opens_no_probe(start: Start) -> None:
     run, probes = adaptive(start)
     client = cluster({"t": [(1, 2)] * 4})
     other = start(client, TARGETS, rate=5 * MB)
@@ -164,7 +168,7 @@ def test_a_run_with_a_rate_of_its_own_opens_no_probe(start: Start) -> None:
     run.to_the_end()
 
 
-def test_nothing_is_measured_under_its_own_load_and_no_batch_waits_for_that(start: Start) -> None:
+def test_baseline_is_not_measured_under_the_runs_own_load_and_delays_no_batch(start: Start) -> None:
     run = start(count=2, size_bytes=60 * MB, batch_size=1)
     run.until(lambda step: isinstance(step, Submit))
     history = run.state

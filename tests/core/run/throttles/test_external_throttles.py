@@ -79,7 +79,7 @@ def test_external_throttles_end_as_they_were_found(
     assert throttles(client) == run.found
 
 
-def test_a_lower_rate_of_others_is_kept_and_said(start: Start) -> None:
+def test_lower_external_rate_is_kept_and_reported(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(3), FOLLOWER_RATE, "2000000")
     run = start(client, {("t", 0): (1, 3)})
@@ -92,7 +92,7 @@ def test_a_lower_rate_of_others_is_kept_and_said(start: Start) -> None:
     assert any("b3 follower 2.0 MB/s (kept)" in event.text for event in run.view().events)
 
 
-def test_a_lower_rate_is_overridden_when_asked_and_put_back(start: Start) -> None:
+def test_lower_external_rate_is_overridden_on_request_and_restored(start: Start) -> None:
     client = cluster({"t": [(1, 2)]})
     set_config(client, Resource.broker(3), FOLLOWER_RATE, "2000000")
     run = start(client, {("t", 0): (1, 3)}, override_rates=True)
@@ -101,7 +101,7 @@ def test_a_lower_rate_is_overridden_when_asked_and_put_back(start: Start) -> Non
     run.restores(Outcome.DONE)
 
 
-def test_as_one_move_ends_only_the_brokers_that_it_alone_needed_are_cleared(start: Start) -> None:
+def test_ended_move_clears_only_rates_of_brokers_that_no_other_move_needs(start: Start) -> None:
     """Cruise Control's case: two moves share brokers 1 and 3, one ends: only 2's is cleared."""
     sizes = {TopicPartition("t", 0): 100 * MB, TopicPartition("t", 1): 1 * MB}
     run = start(
@@ -116,7 +116,7 @@ def test_as_one_move_ends_only_the_brokers_that_it_alone_needed_are_cleared(star
 
 
 @pytest.mark.parametrize("found", ["nothing", "foreign entries", "a higher rate"])
-def test_throttles_that_brokers_do_not_show_yet_are_undone_all_the_same(
+def test_throttles_are_removed_even_if_brokers_still_show_the_previous_configs(
     start: Start, found: str
 ) -> None:
     """Brokers that lag behind the controller show what was there before until all is over."""
@@ -156,7 +156,7 @@ def changes_rates(step: Step) -> bool:
 @pytest.mark.parametrize("on", [B3, EVERY_BROKER], ids=["of the broker", "of every broker"])
 @pytest.mark.parametrize("command", ["slower", "held"])
 @pytest.mark.parametrize("then", ["faster", "cancelled"])
-def test_a_slower_rate_takes_the_place_of_a_kept_one_which_comes_back_exactly(
+def test_slower_rate_replaces_a_kept_foreign_rate_which_is_restored_exactly(
     start: Start, on: Resource, command: str, then: str
 ) -> None:
     run = a_run(start, on)
@@ -186,7 +186,9 @@ def test_a_slower_rate_takes_the_place_of_a_kept_one_which_comes_back_exactly(
     assert run.view().leftovers is None
 
 
-def test_a_kept_rate_comes_back_little_by_little_and_in_the_words_of_its_own(start: Start) -> None:
+def test_kept_foreign_rate_returns_gradually_and_is_reported_with_its_own_value(
+    start: Start,
+) -> None:
     run = a_run(start)
     ask(run, "pause", floor=True)
     run.until(changes_rates)
@@ -200,7 +202,7 @@ def test_a_kept_rate_comes_back_little_by_little_and_in_the_words_of_its_own(sta
     assert any("on the way to 4.0 MB/s" in event.text for event in run.view().events)
 
 
-def test_a_rate_above_the_kept_one_changes_nothing_there(start: Start) -> None:
+def test_requested_rate_above_a_kept_foreign_rate_leaves_that_one_unchanged(start: Start) -> None:
     run = a_run(start)
     ask(run, "throttle", rate_bytes_per_s=10 * MB)
     run.until(changes_rates)
@@ -211,7 +213,7 @@ def test_a_rate_above_the_kept_one_changes_nothing_there(start: Start) -> None:
 
 
 @pytest.mark.parametrize("theirs", ["3000000", "300000", "90000000", None])
-def test_a_kept_rate_that_was_changed_meanwhile_is_put_back_as_it_was_left(
+def test_kept_foreign_rate_changed_just_before_ours_is_set_is_restored_as_changed(
     start: Start, theirs: str | None
 ) -> None:
     """Changed right before ours is set, and seen by nobody."""
@@ -231,7 +233,7 @@ def test_a_kept_rate_that_was_changed_meanwhile_is_put_back_as_it_was_left(
 
 @pytest.mark.parametrize("dies", ["before it is set", "after it was set"])
 @pytest.mark.parametrize("on", [B3, EVERY_BROKER], ids=["of the broker", "of every broker"])
-def test_a_process_that_dies_while_it_lowers_a_kept_rate_goes_on_and_puts_it_back(
+def test_process_death_while_lowering_a_kept_rate_is_recovered_and_the_rate_restored(
     start: Start, dies: str, on: Resource
 ) -> None:
     run = a_run(start, on)
@@ -254,7 +256,7 @@ def test_a_process_that_dies_while_it_lowers_a_kept_rate_goes_on_and_puts_it_bac
     run.restores(Outcome.CANCELLED)
 
 
-def test_of_a_broker_that_was_down_a_kept_rate_is_lowered_too(start: Start) -> None:
+def test_kept_foreign_rate_of_a_broker_that_was_down_is_lowered_on_its_return(start: Start) -> None:
     run = a_run(start)
     run.client.stop_broker(3)
     spend(run, 5)
@@ -269,7 +271,7 @@ def test_of_a_broker_that_was_down_a_kept_rate_is_lowered_too(start: Start) -> N
     assert own(run.client, B3, FOLLOWER_RATE) == str(THEIRS)
 
 
-def test_an_adaptive_run_slows_a_side_below_a_kept_rate(start: Start) -> None:
+def test_adaptive_run_slows_a_side_below_a_kept_foreign_rate(start: Start) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=400 * MB)
     set_config(client, B3, FOLLOWER_RATE, str(THEIRS))
     run = start(client, {("t", 0): (3, 2)}, rate=20 * MB, auto=None)

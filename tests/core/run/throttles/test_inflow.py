@@ -29,7 +29,7 @@ def after(seconds: float) -> datetime:
         ([], None),
     ],
 )
-def test_a_log_grows_as_its_leader_says_over_some_seconds(sizes, expected):
+def test_log_growth_is_measured_over_some_seconds_ignoring_an_earlier_shrink(sizes, expected):
     growth = growth_bytes_per_s([(after(at), round(size * MB)) for at, size in sizes])
     assert growth == (None if expected is None else expected * MB)
 
@@ -53,12 +53,12 @@ def growing(*produced: float, followers: int = 1, adding: int = 1) -> Sequence[G
         (Side.LEADER, 1.0, [], 100, False),
     ],
 )
-def test_never_is_said_when_a_quota_is_below_what_comes_in(side, rate, moves, left, expected):
+def test_quota_below_the_inflow_is_reported_as_never_ending(side, rate, moves, left, expected):
     why = never(1, side, round(rate * MB), moves, left * MB)
     assert bool(why) is expected
 
 
-def test_never_says_who_and_how_much():
+def test_side_that_never_catches_up_is_reported_with_its_broker_and_rates():
     why = never(1, Side.LEADER, 3 * MB, growing(2), 100 * MB)
     assert why == (
         "b1 sends 4.0 MB/s of what is produced meanwhile: at 3.0 MB/s its copies never catch up"
@@ -67,7 +67,7 @@ def test_never_says_who_and_how_much():
 
 
 @pytest.mark.parametrize(("rate", "stuck"), [(3 * MB, True), (30 * MB, False)])
-def test_a_quota_below_what_is_produced_is_said_within_seconds(
+def test_quota_below_what_is_produced_is_reported_within_seconds(
     start: Start, rate: int, stuck: bool
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=2_000 * MB, in_bytes_per_s=2 * MB)
@@ -83,7 +83,7 @@ def test_a_quota_below_what_is_produced_is_said_within_seconds(
         assert move.why.startswith("b1 sends 4.0 MB/s of what is produced meanwhile: at 3.0 MB/s")
 
 
-def test_what_was_produced_before_a_later_batch_is_not_what_is_produced_meanwhile(
+def test_log_growth_before_a_later_batch_begins_is_not_counted_as_its_inflow(
     start: Start,
 ) -> None:
     """Its partitions have grown since preflight: a size of then and one of now are no growth."""

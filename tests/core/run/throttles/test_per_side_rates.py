@@ -38,7 +38,7 @@ def rates(run: Run) -> dict[str, str | None]:
     }
 
 
-def test_they_get_less_and_all_is_as_found_at_the_end(start: Start) -> None:
+def test_lower_per_side_rates_are_set_and_all_rates_are_restored_at_the_end(start: Start) -> None:
     run = a_run(start)
     assert rates(run) == {
         "2 sends": str(LESS),
@@ -51,7 +51,7 @@ def test_they_get_less_and_all_is_as_found_at_the_end(start: Start) -> None:
     assert "throttle 40 MB/s a broker and side, less for 2 of them" in report(run.look())
 
 
-def test_another_process_goes_on_with_them(start: Start) -> None:
+def test_next_process_continues_with_the_per_side_rates(start: Start) -> None:
     run = a_run(start)
     run.restart_process()
     run.until(lambda _: True)
@@ -65,7 +65,7 @@ def test_another_process_goes_on_with_them(start: Start) -> None:
     [(5 * MB, 5 * MB), (LESS + MB, LESS)],
     ids=["a lower one is kept", "one between both is not"],
 )
-def test_of_somebody_elses_rate_and_ours_the_lower_holds(
+def test_lower_of_foreign_and_per_side_rate_holds_and_the_foreign_one_is_restored(
     start: Start, theirs: int, holds: int
 ) -> None:
     run = a_run(start, found={FOLLOWER_RATE: str(theirs)})
@@ -75,7 +75,7 @@ def test_of_somebody_elses_rate_and_ours_the_lower_holds(
 
 
 @pytest.mark.parametrize("rate", [20 * MB, 8 * MB], ids=["between", "lower than all"])
-def test_a_rate_that_is_asked_for_later_is_everybodys(start: Start, rate: int) -> None:
+def test_rate_requested_later_applies_to_every_side(start: Start, rate: int) -> None:
     run = a_run(start)
     ask(run, "throttle", rate_bytes_per_s=rate)
     run.until(lambda _: set(rates(run).values()) == {str(rate)})
@@ -83,7 +83,7 @@ def test_a_rate_that_is_asked_for_later_is_everybodys(start: Start, rate: int) -
     assert set(rates(run).values()) == {None}
 
 
-def test_held_on_the_floor_they_come_back_to_less(start: Start) -> None:
+def test_resume_from_the_floor_returns_to_the_lower_per_side_rate(start: Start) -> None:
     run = a_run(start)
     ask(run, "pause", floor=True)
     run.until(lambda _: rates(run)["4 receives"] == "1")
@@ -93,14 +93,14 @@ def test_held_on_the_floor_they_come_back_to_less(start: Start) -> None:
     assert "on the way to 12 MB/s" in report(run.look())
 
 
-def test_on_the_way_back_all_get_the_same(start: Start) -> None:
+def test_rollback_drops_the_per_side_rates(start: Start) -> None:
     run = a_run(start)
     ask(run, "rollback")
     run.restores(Outcome.CANCELLED)
     assert run.state.rate_control.per_side_rates == {}
 
 
-def test_a_broker_that_comes_to_lead_more_gets_what_all_get(start: Start) -> None:
+def test_broker_that_becomes_leader_of_more_partitions_gets_the_full_rate(start: Start) -> None:
     """Broker 2 sends little; then it leads what broker 1, which dies, has led."""
     run = start(
         cluster({"big": [(1, 2)], "little": [(2,)]}, size_bytes=900 * MB),

@@ -73,7 +73,7 @@ def worst(came: list[int]) -> float:
 
 
 @pytest.mark.parametrize("paused", [5, 18, 60])
-def test_on_the_floor_one_fetch_passes_in_a_window_and_resuming_brings_no_burst(
+def test_pause_on_the_floor_passes_one_fetch_a_window_and_resuming_causes_no_burst(
     paused: int,
 ) -> None:
     copying = Copying()
@@ -88,7 +88,7 @@ def test_on_the_floor_one_fetch_passes_in_a_window_and_resuming_brings_no_burst(
     assert sum(resumed[-12:]) > 10 * RATE
 
 
-def test_a_higher_rate_brings_no_burst_either() -> None:
+def test_raised_rate_causes_no_burst() -> None:
     copying = Copying()
     copying.ask("throttle", rate_bytes_per_s=5 * MB)
     copying.came(20)
@@ -191,7 +191,7 @@ class Loop:
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1, 0.3])
-def test_a_strong_broker_gets_much_more_and_the_producers_of_a_weak_one_wait_little(noise):
+def test_strong_broker_gets_a_much_higher_rate_while_producers_of_a_weak_one_wait_little(noise):
     loop = Loop(noise)
 
     seconds = loop.run()
@@ -207,7 +207,7 @@ def test_a_strong_broker_gets_much_more_and_the_producers_of_a_weak_one_wait_lit
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_a_strong_broker_that_ends_early_enough_is_not_made_faster(noise):
+def test_strong_broker_that_ends_early_enough_is_not_accelerated(noise):
     """The run takes as long: it waits for the weak one whatever the strong one does."""
     every, needed = Loop(noise), Loop(noise, tells_left=True)
 

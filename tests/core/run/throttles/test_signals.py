@@ -65,7 +65,7 @@ def sides_of(signals: Signals, **more: Any):
     return signals.sides(history(NEW), state, {}, [SENDS, RECEIVES])
 
 
-def test_what_copies_get_is_told_over_a_quota_window():
+def test_copy_flow_is_measured_over_a_quota_window():
     signals = Signals(None)
     for second in range(0, 40, 2):
         signals.take_sample(after(second), sample(900, None if second < 4 else second * 5.0))
@@ -76,7 +76,7 @@ def test_what_copies_get_is_told_over_a_quota_window():
     assert observations[RECEIVES].flow_bytes_per_s == pytest.approx(5 * MB)
 
 
-def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
+def test_inflow_is_measured_by_the_growth_of_the_leaders_log():
     signals = Signals(None)
     assert sides_of(signals)[SENDS].inflow_bytes_per_s == 0
     for second, size in ((0, 100), (1, 100), (2.5, 105), (3, 105), (5, 110)):
@@ -88,7 +88,7 @@ def test_what_comes_in_is_told_by_the_growth_of_the_leaders_log():
     assert observations[RECEIVES].inflow_bytes_per_s == pytest.approx(2 * MB)
 
 
-def test_what_is_left_is_told_by_the_newest_sample():
+def test_remaining_bytes_come_from_the_newest_sample():
     signals = Signals(None)
     signals.take_sample(after(0), sample(900, 100.0))
     assert sides_of(signals)[SENDS].left_bytes == 800 * MB
@@ -97,18 +97,18 @@ def test_what_is_left_is_told_by_the_newest_sample():
     assert observations[SENDS].left_bytes == observations[RECEIVES].left_bytes == 760 * MB
 
 
-def test_what_is_left_is_not_known_before_a_size_is():
+def test_remaining_bytes_are_unknown_before_the_first_sample():
     assert sides_of(Signals(None))[RECEIVES].left_bytes is None
 
 
-def test_one_sample_says_nothing_of_a_rate():
+def test_single_sample_gives_no_flow_rate():
     signals = Signals(None)
     signals.take_sample(NOON, sample(100, 50.0))
     assert sides_of(signals)[SENDS].flow_bytes_per_s == 0
 
 
 @pytest.mark.parametrize("seconds", [0, -60])
-def test_no_flow_is_told_from_samples_without_time_between_them(seconds: int) -> None:
+def test_no_flow_is_computed_from_samples_without_time_between_them(seconds: int) -> None:
     """A wall clock may stand still, or be set back."""
     signals = Signals(None)
     signals.take_sample(NOON, sample(20, 0.0))
@@ -116,7 +116,7 @@ def test_no_flow_is_told_from_samples_without_time_between_them(seconds: int) ->
     assert {side.flow_bytes_per_s for side in sides_of(signals).values()} == {0.0}
 
 
-def test_who_has_left_an_isr_is_named_on_both_sides():
+def test_replica_that_left_the_isr_is_reported_for_both_leader_and_follower_side():
     state = cluster(
         {"t-0": [1, 2], "t-1": [2, 4], "u-0": [2, 3]},
         isr={"t-0": [1], "t-1": [2], "u-0": [2]},
@@ -129,7 +129,7 @@ def test_who_has_left_an_isr_is_named_on_both_sides():
     }
 
 
-def test_a_follower_is_out_of_step_once_it_has_been_for_a_while():
+def test_follower_is_out_of_step_only_after_some_seconds_out_of_the_isr():
     signals = Signals(None)
     whole = cluster({"t-0": [1, 2]})
     out = cluster({"t-0": [1, 2]}, isr={"t-0": [1]})
@@ -149,11 +149,11 @@ def test_a_follower_is_out_of_step_once_it_has_been_for_a_while():
     ("key", "expected"),
     [((1, Side.LEADER), 1), ((3, Side.FOLLOWER), 2), ((2, Side.FOLLOWER), 1), ((9, SENDS[1]), 9)],
 )
-def test_a_broker_that_receives_is_told_by_what_it_follows(key, expected):
+def test_receiving_broker_is_judged_by_the_leader_that_it_follows(key, expected):
     assert probed_broker(Probe().replicas_by_broker, key) == expected
 
 
-def test_the_probe_tells_of_each_side():
+def test_probe_baseline_and_windows_are_assigned_to_each_side():
     signals = Signals(Probe())
     waited = signals.before()
     state = cluster({"t-0": [1, 2]})
@@ -175,7 +175,9 @@ def test_the_probe_tells_of_each_side():
         ({"b1": 0}, "refused", True),
     ],
 )
-def test_a_run_begins_once_it_is_known_what_producers_wait(windows, trouble, ready):
+def test_run_is_ready_once_the_latency_baseline_is_known_or_the_probe_has_failed(
+    windows, trouble, ready
+):
     probe = Probe(**windows)
     probe.trouble = trouble
     signals = Signals(probe)
@@ -183,7 +185,7 @@ def test_a_run_begins_once_it_is_known_what_producers_wait(windows, trouble, rea
     assert signals.trouble == trouble
 
 
-def test_without_a_probe_nothing_is_known_of_producers_and_that_is_said():
+def test_without_a_probe_the_producer_baseline_is_unknown_and_that_is_reported():
     signals = Signals(None)
     assert signals.ready
     assert signals.before() == {}

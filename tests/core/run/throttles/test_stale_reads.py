@@ -84,7 +84,7 @@ def strays(external: ExternalChanges, hidden: set[tuple[Resource, str]]) -> list
 
 @pytest.mark.parametrize("stale_seconds", [0.0, 0.3, 4.0])
 @pytest.mark.parametrize("seed", range(12))
-def test_what_others_left_is_left_whatever_is_read_late_and_wherever_it_dies(
+def test_external_throttle_edits_survive_stale_reads_and_process_deaths(
     seed: int, stale_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = Random(f"{seed} {stale_seconds}")
@@ -112,7 +112,7 @@ def test_what_others_left_is_left_whatever_is_read_late_and_wherever_it_dies(
     assert strays(editors.others, seen.hidden) == []
 
 
-def test_an_entry_that_a_stale_read_does_not_show_is_not_deleted_with_ours() -> None:
+def test_foreign_entry_hidden_by_a_stale_read_is_not_deleted_with_our_pairs() -> None:
     """Killed before `pairs_removing`; the next process asks a broker that lags."""
     client = the_cluster()
     theirs = Remembering(client)
@@ -196,7 +196,7 @@ LATE = pytest.mark.parametrize("by", [0, 1, 2])
 
 @LATE
 @pytest.mark.parametrize("prior", [None, "", "7:1"])
-def test_a_list_ends_as_it_was_found_whatever_of_its_run_is_shown_late(
+def test_list_ends_as_found_however_stale_the_configs_read_between_batches_are(
     start: Start, prior: str | None, by: int
 ) -> None:
     run, late = between_batches(start, prior)
@@ -207,7 +207,7 @@ def test_a_list_ends_as_it_was_found_whatever_of_its_run_is_shown_late(
 
 @LATE
 @pytest.mark.parametrize("prior", [None, "", "7:1"])
-def test_what_somebody_adds_between_two_batches_stays(
+def test_foreign_entry_added_between_two_batches_is_kept(
     start: Start, prior: str | None, by: int
 ) -> None:
     run, late = between_batches(start, prior)
@@ -217,21 +217,21 @@ def test_what_somebody_adds_between_two_batches_stays(
     assert set((leader_list(run.client) or "").split(",")) == {"9:5", prior} - {None, ""}
 
 
-def test_what_somebody_deletes_between_two_batches_stays_deleted(start: Start) -> None:
+def test_list_deleted_externally_between_two_batches_stays_deleted(start: Start) -> None:
     run, late = between_batches(start, "")
     delete(run.client, T, LEADER_LIST)
     to_the_end(run, late, 0)
     assert leader_list(run.client) is None
 
 
-def test_what_somebody_empties_between_two_batches_stays_empty(start: Start) -> None:
+def test_list_emptied_externally_between_two_batches_stays_empty(start: Start) -> None:
     run, late = between_batches(start, "7:1")
     set_config(run.client, T, LEADER_LIST, "")
     to_the_end(run, late, 0)
     assert leader_list(run.client) == ""
 
 
-def test_setting_to_nothing_what_a_run_had_unset_cannot_be_told_from_what_it_did_itself(
+def test_originally_unset_list_that_somebody_empties_between_two_batches_ends_unset(
     start: Start,
 ) -> None:
     run, late = between_batches(start, None)
@@ -241,7 +241,9 @@ def test_setting_to_nothing_what_a_run_had_unset_cannot_be_told_from_what_it_did
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_of_a_cluster_that_does_not_tell_two_looks_must_agree(settled: bool) -> None:
+def test_without_list_entries_from_the_controller_two_config_reads_must_agree(
+    settled: bool,
+) -> None:
     client = cluster({"t": [(1, 2)]})
     set_config(client, T, LEADER_LIST, "9:5")
     faulty = Faulty(client)

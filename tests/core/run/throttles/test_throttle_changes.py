@@ -83,14 +83,16 @@ TOPICCTL = (
 
 
 @pytest.mark.parametrize(("moves", "leader", "follower"), [KAFKA, TOPICCTL])
-def test_followers_are_listed_as_others_do_and_leaders_with_those_too(moves, leader, follower):
+def test_follower_lists_match_those_of_other_tools_and_leader_lists_include_them(
+    moves, leader, follower
+):
     both = {(topic, Side.LEADER): leader[topic] | follower[topic] for topic in leader}
     arriving = {(topic, Side.FOLLOWER): pairs for topic, pairs in follower.items()}
     assert batch_lists(moves) == both | arriving
 
 
 @pytest.mark.parametrize("after", [(1, 2, 0), (2, 0, 1), (0, 1)])
-def test_what_copies_nothing_lists_nothing(after):
+def test_move_that_copies_nothing_needs_no_throttle_list_entries(after):
     assert batch_lists([planned("t-0", (0, 1, 2), after)]) == {}
 
 
@@ -105,12 +107,12 @@ def test_what_copies_nothing_lists_nothing(after):
         ("*", ()),
     ],
 )
-def test_only_what_is_missing_is_appended_and_a_star_is_left_alone(existing, to_append):
+def test_only_missing_entries_are_appended_and_a_star_is_left_unchanged(existing, to_append):
     wanted = batch_lists([planned("t-0", (0, 1), (0, 2))])["t", Side.LEADER]
     assert missing(wanted, existing) == to_append
 
 
-def test_entries_are_written_by_partition_and_broker():
+def test_entries_are_sorted_numerically_by_partition_and_broker():
     assert joined({"10:1", "2:10", "2:9"}) == "2:9,2:10,10:1"
     assert entries(joined({"10:1", "2:10"})) == {"10:1", "2:10"}
 
@@ -129,7 +131,7 @@ def held(
     return {("t", side): entries(own_list(configs[T], side)) for side in Side}
 
 
-def test_cruise_controls_case_is_set_and_restored() -> None:
+def test_cruise_controls_example_list_is_extended_and_restored() -> None:
     """p0 [0,1]→[0,2], the list had `1:0,1:1`."""
     configs = {T: {LEADER_LIST: own("1:0,1:1")}}
     leader, follower = intend_lists([move("t", 0, (0, 1), (0, 2))], configs, {}, held(configs), {})
@@ -166,7 +168,7 @@ def test_cruise_controls_case_is_set_and_restored() -> None:
         (None, "*", True, None, False),
     ],
 )
-def test_a_list_is_put_back(
+def test_restoring_a_list_removes_only_our_pairs_and_unsets_one_that_was_unset(
     prior: str | None, now: str, unverified: bool, taken: str | None, unset: bool
 ) -> None:
     intent, there = ListIntent("t", Side.LEADER, prior, ("0:1",)), entries(now)
@@ -186,13 +188,13 @@ def test_a_list_is_put_back(
         ("*", "9:5", "9:5"),
     ],
 )
-def test_a_list_is_what_the_controller_holds(
+def test_list_value_follows_the_controllers_entries_rather_than_the_shown_config(
     shown: str | None, there: str, now: str | None
 ) -> None:
     assert list_now(shown, entries(there)) == now
 
 
-def test_a_topic_that_is_gone_needs_nothing() -> None:
+def test_deleted_topic_needs_no_throttle_lists() -> None:
     assert intend_lists([move("t", 0, (1,), (2,))], {T: GONE}, {}, {}, {}) == ()
 
 
@@ -210,7 +212,7 @@ def test_a_topic_that_is_gone_needs_nothing() -> None:
         ("50", ConfigSource.STATIC, None, None),
     ],
 )
-def test_a_rate_is_set_and_put_back(
+def test_rate_is_set_and_restored_by_its_source_unless_the_found_one_is_as_low(
     value: str | None,
     source: ConfigSource,
     sets: int | None,
@@ -226,19 +228,19 @@ def test_a_rate_is_set_and_put_back(
     assert [(c.op, c.value) for c in changes] == ([] if back is None else [back])
 
 
-def test_a_lower_foreign_rate_is_overridden_only_when_asked() -> None:
+def test_lower_external_rate_is_overridden_only_on_request() -> None:
     configs = {B: {FOLLOWER_RATE: ConfigValue("50", ConfigSource.BROKER)}}
     moves = [move("t", 0, (1,), (2,))]
     asked = intend_rates(moves, 100, configs, (), override=True)
     assert {i.rate_bytes_per_s for i in asked if i.side is Side.FOLLOWER} == {100}
 
 
-def test_a_broker_that_is_down_is_left_out() -> None:
+def test_broker_that_is_down_gets_no_rate() -> None:
     intents = intend_rates([move("t", 0, (1, 3), (2, 3))], 100, {B: {}}, ())
     assert {i.broker for i in intents} == {2}
 
 
-def test_reading_back_names_what_is_off() -> None:
+def test_read_back_reports_the_lists_and_rates_that_are_not_in_force() -> None:
     lists = [ListIntent("t", Side.LEADER, None, ("0:1",))]
     rates = [RateIntent(2, Side.LEADER, None, ConfigSource.DEFAULT, 100)]
     there = {
@@ -259,7 +261,7 @@ pairs = st.sets(st.sampled_from([f"{p}:{b}" for p in range(3) for b in range(4)]
     external_pairs=pairs,
     order=st.permutations([0, 1]),
 )
-def test_whatever_was_there_and_came_meanwhile_is_there_afterwards(
+def test_prior_and_concurrently_added_list_entries_remain_after_all_moves_end(
     before: str | None, external_pairs: set[str], order: list[int]
 ) -> None:
     """Two moves are listed, somebody appends, the moves end in any order."""

@@ -88,7 +88,7 @@ def test_a_move_that_ends_before_its_throttles_are_set_leaves_none(
 
 
 @pytest.mark.parametrize("what", ["rate", "list"])
-def test_throttles_deleted_just_before_a_batch_begins_are_back_before_it(
+def test_throttles_deleted_just_before_a_batch_are_reinstated_before_it_begins(
     start: Start, what: str
 ) -> None:
     run = start(count=2, batch_size=1)
@@ -104,7 +104,9 @@ def test_throttles_deleted_just_before_a_batch_begins_are_back_before_it(
     assert own(run.client, resource, name) is None
 
 
-def test_a_kept_rate_that_is_freed_before_a_batch_is_ours_before_it_begins(start: Start) -> None:
+def test_kept_foreign_rate_deleted_before_a_batch_is_replaced_by_ours_before_it_begins(
+    start: Start,
+) -> None:
     client = cluster({"t": [(1, 2)] * 2})
     set_config(client, B3, FOLLOWER_RATE, "1000000")
     run = start(client, {("t", p): (3, 2) for p in range(2)}, batch_size=1)
@@ -117,7 +119,7 @@ def test_a_kept_rate_that_is_freed_before_a_batch_is_ours_before_it_begins(start
 
 
 @pytest.mark.parametrize("theirs", ["44000000", "2000000"], ids=["higher", "lower"])
-def test_a_rate_that_somebody_sets_after_ours_was_intended_is_theirs_in_the_end(
+def test_foreign_rate_set_after_ours_was_intended_is_restored_at_the_end(
     start: Start, theirs: str
 ) -> None:
     run = start()
@@ -134,7 +136,7 @@ def test_a_rate_that_somebody_sets_after_ours_was_intended_is_theirs_in_the_end(
 
 @pytest.mark.parametrize("fault", ["REQUEST_TIMED_OUT", "NOT_CONTROLLER"])
 @pytest.mark.parametrize("on", [T, B3], ids=["list", "rate"])
-def test_a_throttle_that_is_put_off_is_waited_for_and_fails_nothing(
+def test_transient_error_on_a_throttle_change_is_waited_out_without_failing_the_run(
     start: Start, on: Resource, fault: str
 ) -> None:
     run = start()
@@ -150,7 +152,7 @@ def test_a_throttle_that_is_put_off_is_waited_for_and_fails_nothing(
 
 
 @pytest.mark.parametrize("fault", ["TOPIC_AUTHORIZATION_FAILED", "REQUEST_TIMED_OUT"])
-def test_a_list_that_cannot_be_asked_for_good_ends_the_run_and_nothing_is_left(
+def test_list_read_error_fails_the_run_only_if_permanent_and_throttles_are_restored(
     start: Start, fault: str
 ) -> None:
     run = start()
@@ -190,7 +192,7 @@ def a_rising_run(start: Start) -> Run:
     return run
 
 
-def test_a_rate_that_somebody_changes_while_it_rises_is_theirs(start: Start) -> None:
+def test_rate_changed_externally_while_it_rises_is_left_as_changed(start: Start) -> None:
     run = a_rising_run(start)
     set_config(run.client, B3, FOLLOWER_RATE, "1234567")
     run.until(lambda step: run.kinds.count(Kind.DISTURBED) == 1, seconds=5)
@@ -203,7 +205,9 @@ def test_a_rate_that_somebody_changes_while_it_rises_is_theirs(start: Start) -> 
     assert own(run.client, Resource.broker(1), LEADER_RATE) is None
 
 
-def test_a_list_that_somebody_deletes_while_rates_rise_is_noticed_meanwhile(start: Start) -> None:
+def test_list_deleted_externally_while_rates_rise_is_reinstated_during_the_rise(
+    start: Start,
+) -> None:
     run = a_rising_run(start)
     delete(run.client, T, FOLLOWER_LIST)
     spend(run, 6)
@@ -211,7 +215,7 @@ def test_a_list_that_somebody_deletes_while_rates_rise_is_noticed_meanwhile(star
     assert (own(run.client, B3, FOLLOWER_RATE) or "") < "50000000", "it rises still"
 
 
-def test_a_broker_that_cannot_be_read_holds_no_other_rate_up(start: Start) -> None:
+def test_unreadable_broker_does_not_hold_up_rate_changes_on_other_brokers(start: Start) -> None:
     run = start(size_bytes=900 * MB)
     run.until(submitted)
     spend(run, 3)
@@ -243,7 +247,7 @@ def start_under_external_limits(start: Start) -> Run:
 
 
 @pytest.mark.parametrize("freed", [None, "80000000"], ids=["deleted", "raised above ours"])
-def test_a_kept_rate_that_limits_no_longer_is_replaced_by_ours(
+def test_kept_foreign_rate_that_no_longer_limits_is_replaced_by_ours(
     start: Start, freed: str | None
 ) -> None:
     run = start_under_external_limits(start)
@@ -266,7 +270,7 @@ def test_a_kept_rate_that_limits_no_longer_is_replaced_by_ours(
     assert any("this run's own holds instead" in event.text for event in run.view().events)
 
 
-def test_a_kept_rate_that_becomes_another_low_one_is_kept_still(start: Start) -> None:
+def test_kept_foreign_rate_changed_to_another_low_one_is_still_kept(start: Start) -> None:
     run = start_under_external_limits(start)
     set_config(run.client, B3, FOLLOWER_RATE, "3000000")
     spend(run, 10)
@@ -279,7 +283,7 @@ def test_a_kept_rate_that_becomes_another_low_one_is_kept_still(start: Start) ->
 # -- what is refused ------------------------------------------------------------------------------
 
 
-def test_a_list_set_to_all_while_our_pairs_are_put_back_holds_them(start: Start) -> None:
+def test_list_set_to_star_while_our_pairs_are_put_back_counts_as_holding_them(start: Start) -> None:
     run = start(size_bytes=600 * MB)
     run.until(submitted)
     spend(run, 4)
@@ -295,7 +299,7 @@ def test_a_list_set_to_all_while_our_pairs_are_put_back_holds_them(start: Start)
 
 
 @pytest.mark.parametrize("after_restart", [False, True], ids=["", "by another process"])
-def test_what_is_refused_over_and_over_is_journalled_once(
+def test_repeatedly_refused_throttle_change_is_journalled_once(
     start: Start, after_restart: bool
 ) -> None:
     run = start(size_bytes=600 * MB)
@@ -319,7 +323,9 @@ def test_what_is_refused_over_and_over_is_journalled_once(
 
 
 @pytest.mark.parametrize("call", ["alter_configs", "describe_configs"])
-def test_a_late_limit_that_is_refused_is_set_when_it_can_be(start: Start, call: str) -> None:
+def test_refused_limit_on_an_unlimited_run_is_set_once_it_is_allowed(
+    start: Start, call: str
+) -> None:
     run = start(count=2, size_bytes=3000 * MB, rate=-1, batch_size=1)
     run.until(submitted)
 
@@ -339,7 +345,7 @@ def test_a_late_limit_that_is_refused_is_set_when_it_can_be(start: Start, call: 
     run.restores(Outcome.CANCELLED)
 
 
-def test_a_late_limit_that_is_refused_is_told_and_holds_nothing_else_up(start: Start) -> None:
+def test_refused_late_limit_is_reported_and_does_not_block_the_run(start: Start) -> None:
     targets = {("t", 0): (3, 2), ("u", 0): (6, 5)}
     run = start(cluster({"t": [(1, 2)], "u": [(4, 5)]}, size_bytes=3000 * MB), targets, rate=-1)
     run.until(submitted)
@@ -358,7 +364,7 @@ def test_a_late_limit_that_is_refused_is_told_and_holds_nothing_else_up(start: S
 
 
 @pytest.mark.parametrize("prior", [None, "80000000"])
-def test_a_rate_put_back_by_a_process_that_died_is_told_as_put_back(
+def test_rate_restored_by_a_process_that_died_is_reported_as_restored(
     start: Start, prior: str | None
 ) -> None:
     client = cluster({"t": [(1, 2)]})
@@ -402,7 +408,7 @@ def a_long_run(start: Start, megabytes: int = 200) -> Run:
 
 @pytest.mark.parametrize("theirs", ["3000000", "9000000"])
 @pytest.mark.parametrize("command", ["", "throttle", "pause"])
-def test_a_rate_that_somebody_changes_in_mid_run_is_theirs_until_another_is_asked_for(
+def test_rate_changed_by_somebody_in_mid_run_is_theirs_until_another_is_requested(
     start: Start, command: str, theirs: str
 ) -> None:
     run = a_long_run(start)
@@ -425,7 +431,7 @@ def test_a_rate_that_somebody_changes_in_mid_run_is_theirs_until_another_is_aske
     assert own(run.client, Resource.broker(1), LEADER_RATE) is None
 
 
-def test_what_is_held_no_more_because_somebody_set_a_rate_is_said_until_asked_again(
+def test_pause_undone_by_an_external_rate_is_reported_until_requested_once_more(
     start: Start,
 ) -> None:
     run = a_long_run(start, megabytes=600)
@@ -445,7 +451,7 @@ def test_what_is_held_no_more_because_somebody_set_a_rate_is_said_until_asked_ag
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "by another process"])
 @pytest.mark.parametrize("theirs", ["2000000", "9000000"])
-def test_a_rate_that_somebody_puts_back_is_ours_again(
+def test_changed_rate_that_somebody_puts_back_is_owned_by_the_run_once_more(
     start: Start, theirs: str, restarted: bool
 ) -> None:
     run = a_long_run(start)
@@ -465,7 +471,7 @@ def test_a_rate_that_somebody_puts_back_is_ours_again(
 
 @pytest.mark.parametrize("rate", [MB, 4 * MB], ids=["slower", "faster"])
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_two_runs_on_the_same_brokers_leave_nothing(
+def test_two_runs_on_the_same_brokers_leave_no_throttles(
     start: Start,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -490,7 +496,7 @@ def test_two_runs_on_the_same_brokers_leave_nothing(
 
 
 @pytest.mark.parametrize("later_seconds", [4.35, 4.4])
-def test_a_rate_of_a_run_that_began_after_our_last_look_is_waited_for(
+def test_rates_end_as_found_if_another_run_began_after_our_last_poll(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later_seconds: float
 ) -> None:
     """Nothing of it is in our journal when our last move ends: it is seen as rates go back."""
@@ -509,7 +515,7 @@ def test_a_rate_of_a_run_that_began_after_our_last_look_is_waited_for(
     assert throttles(client) == ours.found
 
 
-def test_a_lower_rate_that_somebody_sets_and_deletes_again_leaves_ours(start: Start) -> None:
+def test_lower_rate_that_somebody_sets_and_then_deletes_leaves_the_runs_rate(start: Start) -> None:
     run = a_long_run(start, megabytes=600)
     set_config(run.client, B3, FOLLOWER_RATE, "2000000")
     run.until(disturbed)
@@ -522,7 +528,7 @@ def test_a_lower_rate_that_somebody_sets_and_deletes_again_leaves_ours(start: St
     assert own(run.client, B3, FOLLOWER_RATE) is None
 
 
-def test_a_rate_that_was_cleared_while_no_process_was_there_is_set_again(start: Start) -> None:
+def test_rate_cleared_while_no_process_was_running_is_set_anew(start: Start) -> None:
     client = cluster({"t": [(1, 2)] * 3}, size_bytes=100 * MB)
     for broker in (1, 2, 3):
         for name in (FOLLOWER_RATE, LEADER_RATE):
@@ -566,7 +572,7 @@ def test_every_throttle_that_somebody_deletes_is_put_back(start: Start) -> None:
     assert not any(v.value for configs in throttles(run.client).values() for v in configs.values())
 
 
-def test_a_throttle_that_is_deleted_between_two_batches_is_back_before_the_next(
+def test_throttle_deleted_between_two_batches_is_reinstated_before_the_next(
     start: Start,
 ) -> None:
     run = start(count=2, size_bytes=20 * MB, rate=5 * MB, batch_size=1)
@@ -584,7 +590,7 @@ def test_a_throttle_that_is_deleted_between_two_batches_is_back_before_the_next(
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_a_list_that_somebody_overwrites_is_theirs_but_for_our_pairs(
+def test_externally_overwritten_list_regains_our_pairs_and_ends_as_overwritten(
     start: Start, cancelled: bool
 ) -> None:
     run = a_long_run(start)
@@ -601,7 +607,7 @@ def test_a_list_that_somebody_overwrites_is_theirs_but_for_our_pairs(
 
 @pytest.mark.parametrize("deleted", ["in flight", "before the batch", "twice"])
 @pytest.mark.parametrize("all_", [True, False], ids=["all replicas", "entries"])
-def test_entries_of_others_that_a_run_relies_on_are_put_back_and_go_in_the_end(
+def test_external_entries_a_run_relies_on_are_restored_if_deleted_and_gone_at_the_end(
     start: Start, all_: bool, deleted: str
 ) -> None:
     client = cluster({"t": [(1, 2)] * 3}, size_bytes=600 * MB)
@@ -635,7 +641,7 @@ def is_set(step: Step) -> bool:
     return isinstance(step, SetThrottles)
 
 
-def test_a_list_that_somebody_sets_to_all_is_left_to_them(start: Start) -> None:
+def test_list_set_to_star_externally_is_left_unchanged(start: Start) -> None:
     run = a_long_run(start)
     set_config(run.client, T, FOLLOWER_LIST, "*")
     spend(run, 20)
@@ -645,7 +651,9 @@ def test_a_list_that_somebody_sets_to_all_is_left_to_them(start: Start) -> None:
 
 
 @pytest.mark.parametrize("after", [Kind.DISTURBED, Kind.PAIRS_PUTTING])
-def test_what_was_deleted_is_put_back_by_the_next_process_too(start: Start, after: Kind) -> None:
+def test_deleted_throttles_are_reinstated_by_the_next_process_too(
+    start: Start, after: Kind
+) -> None:
     run = a_long_run(start)
     delete(run.client, B3, FOLLOWER_RATE)
     delete(run.client, T, FOLLOWER_LIST)

@@ -98,7 +98,7 @@ def play(run: Run, every: float, removes: Removes, *, until: float = 3600) -> fl
 
 @pytest.mark.parametrize("removes", [lists, rates])
 @pytest.mark.parametrize("every", [20, 120])
-def test_the_rate_is_kept_whoever_takes_throttles_away(
+def test_run_keeps_its_rate_while_throttles_are_removed_externally(
     start: Start, every: float, removes: Removes
 ) -> None:
     run = begun(start)
@@ -108,7 +108,7 @@ def test_the_rate_is_kept_whoever_takes_throttles_away(
     assert len(run.journal.records()) < MOST_RECORDS + MOST_RECORDS_PER_MOVE * PARTITIONS
 
 
-def test_nothing_is_held_back_where_nobody_takes_anything(start: Start) -> None:
+def test_run_is_not_held_back_if_no_throttles_are_removed(start: Start) -> None:
     run = begun(start)
     took = play(run, 3600, lists)
     assert took == pytest.approx(SECONDS, rel=0.2)
@@ -116,7 +116,9 @@ def test_nothing_is_held_back_where_nobody_takes_anything(start: Start) -> None:
 
 
 @pytest.mark.parametrize("removes", [lists, rates])
-def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes) -> None:
+def test_rate_of_one_large_partition_is_kept_while_throttles_are_removed(
+    start: Start, removes: Removes
+) -> None:
     """What came faster is waited out, and it is said why for as long as it lasts."""
     run = start(size_bytes=500 * MB, rate=RATE)
     took = play(run, 20, removes, until=60)
@@ -142,7 +144,7 @@ def test_the_rate_of_one_large_partition_is_kept(start: Start, removes: Removes)
     ],
     ids=["throttle", "pause", "pause on the floor", "resume"],
 )
-def test_what_is_asked_of_a_run_while_it_waits_does_not_hold_it_for_good(
+def test_requests_to_a_run_that_is_held_back_do_not_block_it_for_good(
     start: Start, requests: tuple[tuple[str, dict[str, Any]], ...], seconds: float
 ) -> None:
     run = start(size_bytes=500 * MB, rate=RATE)
@@ -156,7 +158,7 @@ def test_what_is_asked_of_a_run_while_it_waits_does_not_hold_it_for_good(
     assert took == pytest.approx(seconds, rel=0.25)
 
 
-def test_a_rate_that_its_operator_changes_is_none_that_is_taken_away(start: Start) -> None:
+def test_rate_changed_by_the_operator_does_not_count_as_removed(start: Start) -> None:
     run = begun(start, pause_if_removed=True)
     run.until(submitted)
     rates(run.client)
@@ -170,7 +172,7 @@ def test_a_rate_that_its_operator_changes_is_none_that_is_taken_away(start: Star
 
 
 @pytest.mark.parametrize("every", [4, 12])
-def test_it_is_said_from_the_second_time_on(start: Start, every: float) -> None:
+def test_throttle_removal_is_reported_from_the_second_time_on(start: Start, every: float) -> None:
     """However soon that comes: what is taken away again was put back in between."""
     run = start(size_bytes=2000 * MB, rate=RATE)
     run.until(submitted)
@@ -183,7 +185,7 @@ def test_it_is_said_from_the_second_time_on(start: Start, every: float) -> None:
 
 
 @pytest.mark.parametrize("removes", [lists, rates])
-def test_mends_have_no_end_but_their_records_grow_ever_more_seldom(
+def test_removed_throttles_are_always_reinstated_but_journalled_ever_more_rarely(
     start: Start, removes: Removes
 ) -> None:
     client = cluster({"t": [(1, 2)]}, size_bytes=400_000 * MB)
@@ -204,7 +206,7 @@ def test_mends_have_no_end_but_their_records_grow_ever_more_seldom(
 
 
 @pytest.mark.parametrize("topic", ["strimzi.cruisecontrol.metrics", "__strimzi_store_topic", ""])
-def test_who_is_likely_and_what_helps_is_said(start: Start, topic: str) -> None:
+def test_likely_remover_of_throttles_and_the_remedy_are_named(start: Start, topic: str) -> None:
     run = begun(start, *([topic] if topic else []), allow=("cruise-control",))
     play(run, 20, lists, until=100)
     (event_text, *_) = [e.text for e in run.view().events if e.kind == Kind.DISTURBED.value]
@@ -214,7 +216,7 @@ def test_who_is_likely_and_what_helps_is_said(start: Start, topic: str) -> None:
     assert any("takes this run's throttles away" in why for why in waits)
 
 
-def test_it_pauses_where_that_was_chosen_and_is_resumed(start: Start) -> None:
+def test_run_pauses_on_removed_throttles_if_configured_and_can_be_resumed(start: Start) -> None:
     run = begun(start, pause_if_removed=True)
     play(run, 20, lists, until=120)
     assert run.view().state is RunStatus.PAUSED
@@ -230,7 +232,7 @@ def test_it_pauses_where_that_was_chosen_and_is_resumed(start: Start) -> None:
     run.restores(Outcome.DONE)
 
 
-def test_one_that_paused_by_itself_can_be_rolled_back(start: Start) -> None:
+def test_run_that_paused_on_removed_throttles_can_be_rolled_back(start: Start) -> None:
     run = begun(start, pause_if_removed=True)
     play(run, 20, lists, until=120)
     assert run.view().why.startswith("somebody takes this run's throttles away: paused")
@@ -242,7 +244,7 @@ def test_one_that_paused_by_itself_can_be_rolled_back(start: Start) -> None:
     assert throttles(run.client) == run.found
 
 
-def test_lists_are_put_back_as_somebody_left_them(start: Start) -> None:
+def test_lists_repeatedly_overwritten_during_a_run_end_as_found(start: Start) -> None:
     run = begun(start)
     set_config(run.client, T, LEADER_LIST, "99:1")
     before = throttles(run.client)
@@ -283,7 +285,7 @@ def may_begin(history: RunState, at: float) -> tuple[int, ...]:
     sizes=st.lists(st.integers(0, 60 * MB), min_size=1, max_size=20),
     pauses=st.lists(st.floats(0, 600), min_size=1, max_size=30),
 )
-def test_in_no_time_more_begins_than_a_rate_and_a_quota_window_bring(
+def test_moves_begun_in_any_interval_stay_within_the_rate_and_a_quota_window(
     sizes: list[int], pauses: list[float]
 ) -> None:
     """Whatever a run waits for: nothing is made up for what did not come meanwhile."""
@@ -341,7 +343,7 @@ ADAPTIVE: dict[str, Any] = {
         "adaptive, on its way from the floor",
     ],
 )
-def test_a_side_is_held_to_the_rate_that_is_in_force(
+def test_moves_under_guard_begin_by_the_rate_in_force_on_each_side(
     rate_control: dict[str, Any], rate: int
 ) -> None:
     """An adaptive run's greatest rate is not what it goes at."""
@@ -360,7 +362,7 @@ def test_a_side_is_held_to_the_rate_that_is_in_force(
     assert AHEAD_SECONDS * rate <= begun <= AHEAD_SECONDS * rate + MB
 
 
-def test_what_is_to_come_is_counted_at_the_rates_that_were_in_force() -> None:
+def test_backlog_is_counted_at_the_rates_that_were_in_force_over_time() -> None:
     history = guarded(*[20 * MB] * 9, rate_bytes_per_s=8 * MB, rate_control=RateControl(8 * MB))
     submit(history, 0, 0, 1, 2, 3)
     record(history, 5, Kind.REQUEST, seq=1, kind="throttle", rate_bytes_per_s=MB)
@@ -373,7 +375,9 @@ def test_what_is_to_come_is_counted_at_the_rates_that_were_in_force() -> None:
 
 
 @pytest.mark.parametrize(("value", "due"), [(None, True), ("3000000", False)])
-def test_a_rate_that_an_older_journal_gave_up_is_put_back(value: str | None, due: bool) -> None:
+def test_rate_given_up_in_an_older_journal_is_reinstated_if_it_was_removed(
+    value: str | None, due: bool
+) -> None:
     """One that was taken away, not one that somebody has set."""
     key = (3, Side.FOLLOWER)
     history = guarded(MB)
@@ -388,7 +392,7 @@ def test_a_rate_that_an_older_journal_gave_up_is_put_back(value: str | None, due
     [((), (), True), ((0,), (), True), ((0, 1), (), False), ((0, 1), (0,), True)],
     ids=["none", "one", "two", "two, one of them long"],
 )
-def test_batches_that_were_asked_for_follow_one_another_under_guard_too(
+def test_explicit_batches_follow_one_another_under_guard_too(
     in_flight: tuple[int, ...], long: tuple[int, ...], begins: bool
 ) -> None:
     history = guarded(*[MB] * 4, explicit=True)
